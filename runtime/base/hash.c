@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/hash.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+uint64_t hd_hash_bytes(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}
+
+uint64_t hd_hash_text(const char *text)
+{
+    return XXH3_64bits(text, strlen(text));
+}
+
+uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
+{
+    uint64_t pair[2] = {hash, value};
+    return XXH3_64bits(pair, sizeof pair);
+}
+
+uint64_t hd_hash_floats(uint64_t hash, const float *data, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += HD_BLOCK) {
+        int64_t count = n - i < HD_BLOCK ? n - i : HD_BLOCK;
+        hash = hd_hash_mix(hash, XXH3_64bits(data + i, (size_t)count * sizeof *data));
+    }
+    return hash;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 4096 };
+
+static struct {
+    pthread_mutex_t lock;
+    void (*sink)(enum hd_log_level, const char *, void *);
+    void *sink_arg;
+    enum hd_log_level level;
+    int rank, world;
+    bool progress_shown;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = HD_LOG_INFO, .rank = -1, .world = 1};
+
+void hd_log_set_sink(void (*sink)(enum hd_log_level, const char *, void *), void *arg)
+{
+    pthread_mutex_lock(&state.lock);
+    state.sink = sink;
+    state.sink_arg = arg;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void hd_log_set_level(enum hd_log_level level)
+{
+    pthread_mutex_lock(&state.lock);
+    state.level = level;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void hd_log_set_rank(int rank, int world)
+{
+    pthread_mutex_lock(&state.lock);
+    state.rank = rank;
+    state.world = world;
+    pthread_mutex_unlock(&state.lock);
+}
+
+static void write_all(const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = write(STDERR_FILENO, text, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        text += n;
+        length -= (size_t)n;
+    }
+}
+
+static void emit(enum hd_log_level level, const char *message)
+{
+    static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
+    char line[LINE_MAX_BYTES];
+    int used = 0;
+    if (state.progress_shown && !state.sink)
+        used = snprintf(line, sizeof line, "\r\033[K");
+    state.progress_shown = false;
+    int start = used;
+    if (state.rank >= 0 && state.world > 1 && level <= HD_LOG_WARN)
+        used += snprintf(line + used, sizeof line - (size_t)used, "[rank %d] ", state.rank);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s%s", names[level], message);
+    if (used > (int)sizeof line - 2)
+        used = (int)sizeof line - 2;
+    if (state.sink) {
+        state.sink(level, line + start, state.sink_arg);
+        return;
+    }
+    line[used] = '\n';
+    write_all(line, (size_t)used + 1);
+}
+
+static void log_va(enum hd_log_level level, const char *format, va_list args)
+{
+    int saved_errno = errno;
+    pthread_mutex_lock(&state.lock);
+    bool quiet_rank = state.rank > 0 && level >= HD_LOG_INFO;
+    if (level <= state.level && !quiet_rank) {
+        char message[LINE_MAX_BYTES - 64];
+        vsnprintf(message, sizeof message, format, args);
+        emit(level, message);
+    }
+    pthread_mutex_unlock(&state.lock);
+    errno = saved_errno;
+}
+
+void hd_log(enum hd_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_va(level, format, args);
+    va_end(args);
+}
+
+int hd_fail(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_va(HD_LOG_ERROR, format, args);
+    va_end(args);
+    return status;
+}
+
+void hd_log_progress(const char *line)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    pthread_mutex_lock(&state.lock);
+    if (line || state.progress_shown) {
+        char text[LINE_MAX_BYTES];
+        int n = line ? snprintf(text, sizeof text, "\r\033[K%s", line)
+                     : snprintf(text, sizeof text, "\n");
+        write_all(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        state.progress_shown = line != NULL;
+    }
+    pthread_mutex_unlock(&state.lock);
+}

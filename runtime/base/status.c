@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/status.h"
+
+const char *hd_status_text(int status)
+{
+    switch (status) {
+#define HD_STATUS_TEXT(name, value, exit_code, text)                                               \
+    case value:                                                                                    \
+        return text;
+        HD_STATUS_MAP(HD_STATUS_TEXT)
+#undef HD_STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+int hd_status_exit_code(int status)
+{
+    switch (status) {
+#define HD_STATUS_EXIT(name, value, exit_code, text)                                               \
+    case value:                                                                                    \
+        return exit_code;
+        HD_STATUS_MAP(HD_STATUS_EXIT)
+#undef HD_STATUS_EXIT
+    }
+    return 1;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values: what a graph names and what survives a task. A value is declared once (hd_spec), has one
+ * instance per shard, or one in all, and each instance is one block of memory described by its
+ * type. Task bodies see instances as views. No StarPU here: the same bodies run under any executor.
+ */
+#ifndef HD_RUNTIME_VALUE_H
+#define HD_RUNTIME_VALUE_H
+
+#include "runtime/base/config.h"
+#include "runtime/base/rng.h"
+
+enum hd_placement {
+    HD_SHARD,  /* one instance per shard */
+    HD_GLOBAL, /* equal on every rank by construction */
+    HD_RANK0   /* on rank 0 only */
+};
+
+enum hd_mode {
+    HD_READ,
+    HD_WRITE, /* a new version; old content does not matter and may be anything */
+    HD_UPDATE /* a new version made from the old, in place */
+};
+
+struct hd_type;
+
+/* One declared value. Made by graph/, completed by its type; read-only once the plan stands. */
+struct hd_spec {
+    const char *name;
+    const struct hd_type *type;
+    enum hd_placement placement;
+    const struct hd_spec *of;   /* the value named by `of:`, or NULL */
+    const struct hd_spec *init; /* the value whose initial content is copied, or NULL */
+    const char *role;           /* `role:` of the declaration, or NULL */
+    struct hd_mark mark;
+    void *shape;      /* what the type keeps for itself; released by its `release` */
+    int64_t bytes;    /* of one instance; 0 until known */
+    int64_t elements; /* flat types: number of floats; else 0 */
+    double part_mb;   /* `parts:` in MiB, 0: one part */
+    int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
+};
+
+/* What a type or verb needs to complete a spec or prepare a step. */
+struct hd_setup {
+    const struct hd_config *config;
+    struct hd_diag *diag;
+    struct hd_mark mark; /* of the declaration or step */
+    int64_t shards;      /* S */
+    uint64_t seed;
+    const char *verb;       /* name of the step's verb, or NULL */
+    struct hd_spec **specs; /* of the step's ports, in order of the verb's ports (NULL: absent);
+                               verbs with `many` ports: in order of the file */
+    int n_specs;
+    const struct hd_node *options; /* the step's map, for the verb's own options */
+};
+
+/* How instances of different shards or ranks combine: a leaf vector per instance and part, combined
+ * pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors are 64-byte
+ * aligned and padded to whole 64 bytes by the caller. */
+enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
+struct hd_reduction {
+    int64_t (*bytes)(const struct hd_spec *spec, int part); /* of the vector */
+    void (*pack)(const struct hd_spec *spec, int part, const void *data, void *vector);
+    /* into += other, element by element; associative use only in tree order */
+    void (*combine)(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other);
+    void (*unpack)(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data);
+};
+
+/* A type of value. NULL functions have the stated default, which suits plain memory: a type whose
+ * instance holds no pointers and whose unused bytes stay zero needs none of them. Functions may be
+ * called from any thread, for different instances at once. */
+struct hd_type {
+    const char *name;
+    bool none; /* the initial version is `none` */
+    bool flat; /* spec->elements floats at the instance's start; may be cut in parts */
+    const char *const *counted; /* names of attributes that the submitter counts, NULL-ended; or
+                                   NULL */
+    /* Completes spec->shape, bytes, elements from the config; called in order of declaration, after
+     * the types of `of` and `init`. May leave bytes = 0 when a verb must `declare` more. */
+    int (*resolve)(struct hd_spec *spec, const struct hd_setup *setup);
+    void (*release)(struct hd_spec *spec); /* frees spec->shape; default: hd_free(shape) */
+    /* Fills zeroed memory with the initial version of instance `shard` (0 for others). Default:
+     * leaves it zeroed. */
+    int (*init)(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                void *data);
+    void (*fini)(const struct hd_spec *spec, void *data); /* default: nothing */
+    /* dst, an initialised instance, becomes equal to src. Default: memcpy. */
+    int (*snapshot)(const struct hd_spec *spec, void *dst, const void *src);
+    /* Default: the bytes as they are. */
+    int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
+    int (*load)(const struct hd_spec *spec, void *data, FILE *file);
+    uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
+                                                                       of the floats by blocks */
+    const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
+    /* Named numbers for expressions ("verdict.mean") and logs: fields are counted from 0; name NULL
+     * past the end. */
+    const char *(*field_name)(const struct hd_spec *spec, int field);
+    double (*field)(const struct hd_spec *spec, const void *data, int field);
+};
+
+/* The defaults above in one place. `data` is memory of spec->bytes. */
+int hd_value_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                  void *data);
+void hd_value_fini(const struct hd_spec *spec, void *data);
+int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src);
+int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
+int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
+uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
+
+/* Index of a named field, or -1. */
+int hd_value_field(const struct hd_spec *spec, const char *name);
+
+/* Elements [*lo_p, *hi_p) of part `part` of a flat value. */
+void hd_spec_part(const struct hd_spec *spec, int part, int64_t *lo_p, int64_t *hi_p);
+
+/* What a task body sees of one port. */
+struct hd_view {
+    void *data;                 /* the instance; NULL: an absent optional port */
+    const struct hd_spec *spec; /* NULL likewise */
+    int part;                   /* verbs that run by parts: the part; else 0 */
+    int64_t version;            /* 0: the initial one */
+    bool fresh;                 /* a newer version than this step last read */
+};
+
+/* Time spent in the bodies of a verb on this rank, for log only: outside the bit contract. */
+struct hd_timing {
+    const char *verb;
+    int64_t count, busy_ns;
+};
+
+struct hd_logbook;
+
+/* What a task body is given beside its views. Bodies read no clock and keep nothing. */
+struct hd_context {
+    struct hd_rng rng; /* this step's stream at (shard, iteration, trip) */
+    uint64_t seed;     /* of the run, for streams of one's own */
+    int64_t iteration, trip;
+    int64_t update;  /* counter `update` when the task was submitted */
+    int64_t shard;   /* -1: not a shard step */
+    int64_t shards;  /* S */
+    int rank, ranks; /* for messages only */
+    int n_views;
+    void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
+    void *stream;  /* CUDA stream, NULL on a CPU */
+    struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */
+    const struct hd_timing *timing; /* verbs with `logs`; ended by verb == NULL */
+    char *message;                  /* what went wrong, see hd_body_fail */
+};
+
+enum { HD_MESSAGE_BYTES = 512 };
+
+/* Fails the task: keeps the sentence for the session's error latch and returns HD_ERR_TASK. */
+int hd_body_fail(struct hd_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

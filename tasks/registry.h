@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs and types a graph may use. One file per verb: ports, counters, placement, body. */
+#ifndef HD_TASKS_REGISTRY_H
+#define HD_TASKS_REGISTRY_H
+
+#include "runtime/value.h"
+
+struct hd_port {
+    const char *name; /* name of the port, for `port: value` and errors */
+    const char *type; /* required type of the value; NULL: any */
+    enum hd_mode mode;
+    bool optional;
+    bool none; /* may receive a value whose initial version is none */
+};
+
+enum hd_verb_kind {
+    HD_VERB_TASK,
+    HD_VERB_COLLECTIVE, /* one read port, one written port, `combine` */
+    HD_VERB_BROADCAST,  /* copies shard 0's or rank 0's instance to a global */
+    HD_VERB_BARRIER,
+    HD_VERB_STOP
+};
+
+/* A verb's step-specific option: `loss: dqn`. */
+struct hd_option {
+    const char *name;
+    const char *choices; /* "dqn|ppo"; NULL: any text */
+    bool required;
+};
+
+/* Attributes that the submitter counts (replay.size), as a function of configuration alone. */
+struct hd_count {
+    int port;              /* index of the port whose value is counted */
+    const char *attribute; /* one of its type's `counted` */
+    int64_t (*next)(const void *args, int64_t old);
+};
+
+struct hd_verb {
+    const char *name;
+    enum hd_verb_kind kind;
+    enum hd_combine combine;         /* COLLECTIVE */
+    const struct hd_port *ports;     /* ended by name == NULL */
+    bool many;                       /* any number of values of any type for ports[0] */
+    const struct hd_option *options; /* ended by name == NULL; or NULL */
+    const struct hd_count *counts;   /* ended by attribute == NULL; or NULL */
+    bool by_part; /* one task per part of the first written or updated flat value; every flat port
+                     then has the same parts */
+    bool logs;    /* sees the logbook and timings; all such tasks run one after another, in program
+                     order, on rank 0 only */
+    /* Completes specs that the config alone does not determine (fields of scalars): called for all
+     * steps in program order until no spec changes. */
+    int (*declare)(const struct hd_setup *setup);
+    /* Builds the task object from the config; owned by the step, released by `release` (default:
+     * hd_free). It must be a pure function of setup: executors may rebuild it at any time. Mistakes
+     * go to setup->diag. Default: no object. */
+    int (*prepare)(const struct hd_setup *setup, void **args_p);
+    void (*release)(void *args);
+    int64_t (*scratch)(const void *args); /* bytes; default 0 */
+    /* CPU body: views in order of ports (or of the file, for `many`). 0 or hd_body_fail(). Called
+     * from any worker; never blocks, allocates or reads a clock. */
+    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    const char *help; /* one sentence */
+};
+
+struct hd_registry {
+    const struct hd_type *const *types; /* NULL-ended */
+    const struct hd_verb *const *verbs; /* NULL-ended */
+    const struct hd_key *keys;          /* config keys of env.* and policy.* that they read */
+};
+
+/* All built-in verbs and types. */
+const struct hd_registry *hd_registry_builtin(void);
+
+/* By name; NULL when there is none. */
+const struct hd_type *hd_registry_type(const struct hd_registry *registry, const char *name);
+const struct hd_verb *hd_registry_verb(const struct hd_registry *registry, const char *name);
+
+/* Text of a step's option, or NULL when absent. */
+const char *hd_setup_option(const struct hd_setup *setup, const char *name);
+
+#endif
