@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/value.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+int hd_value_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
+                  void *data)
+{
+    return spec->type->init ? spec->type->init(spec, setup, shard, data) : HD_OK;
+}
+
+void hd_value_fini(const struct hd_spec *spec, void *data)
+{
+    if (spec->type->fini)
+        spec->type->fini(spec, data);
+}
+
+int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src)
+{
+    if (spec->type->snapshot)
+        return spec->type->snapshot(spec, dst, src);
+    memcpy(dst, src, (size_t)spec->bytes);
+    return HD_OK;
+}
+
+int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    if (spec->type->save)
+        return spec->type->save(spec, data, file);
+    if (fwrite(data, 1, (size_t)spec->bytes, file) != (size_t)spec->bytes)
+        return hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
+    return HD_OK;
+}
+
+int hd_value_load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    if (spec->type->load)
+        return spec->type->load(spec, data, file);
+    if (fread(data, 1, (size_t)spec->bytes, file) != (size_t)spec->bytes)
+        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
+                       spec->name);
+    return HD_OK;
+}
+
+uint64_t hd_value_hash(const struct hd_spec *spec, const void *data)
+{
+    if (spec->type->hash)
+        return spec->type->hash(spec, data);
+    if (spec->type->flat)
+        return hd_hash_floats(0, data, spec->elements);
+    return hd_hash_bytes(data, (size_t)spec->bytes);
+}
+
+int hd_value_field(const struct hd_spec *spec, const char *name)
+{
+    if (!spec->type->field_name)
+        return -1;
+    const char *known;
+    for (int i = 0; (known = spec->type->field_name(spec, i)); i++)
+        if (strcmp(known, name) == 0)
+            return i;
+    return -1;
+}
+
+void hd_spec_part(const struct hd_spec *spec, int part, int64_t *lo_p, int64_t *hi_p)
+{
+    int64_t blocks = (spec->elements + HD_BLOCK - 1) / HD_BLOCK;
+    int64_t stride = (blocks + spec->parts - 1) / spec->parts * HD_BLOCK;
+    int64_t lo = stride * part, hi = lo + stride;
+    *lo_p = lo < spec->elements ? lo : spec->elements;
+    *hi_p = hi < spec->elements ? hi : spec->elements;
+}
+
+int hd_body_fail(struct hd_context *context, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(context->message, HD_MESSAGE_BYTES, format, args);
+    va_end(args);
+    return HD_ERR_TASK;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs that change a value's placement. The exchange itself is the runtime's. */
+#include "tasks/builtin.h"
+#include "tasks/types/scalars.h"
+
+static const struct hd_port ports[] = {
+    {.name = "from", .mode = HD_READ, .none = true},
+    {.name = "to", .mode = HD_WRITE},
+    {0},
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    if (setup->specs[0]->type != &hd_type_scalars || setup->specs[1]->type != &hd_type_scalars)
+        return 0;
+    return hd_scalars_declare_like(setup, setup->specs[1], setup->specs[0]);
+}
+
+const struct hd_verb hd_verb_sum = {
+    .name = "sum",
+    .kind = HD_VERB_COLLECTIVE,
+    .combine = HD_SUM,
+    .ports = ports,
+    .by_part = true,
+    .declare = declare,
+    .help = "adds the instances of all shards, in a fixed tree",
+};
+
+const struct hd_verb hd_verb_mean = {
+    .name = "mean",
+    .kind = HD_VERB_COLLECTIVE,
+    .combine = HD_MEAN,
+    .ports = ports,
+    .by_part = true,
+    .declare = declare,
+    .help = "averages the instances of all shards by their weights",
+};
+
+const struct hd_verb hd_verb_max = {
+    .name = "max",
+    .kind = HD_VERB_COLLECTIVE,
+    .combine = HD_MAX,
+    .ports = ports,
+    .by_part = true,
+    .declare = declare,
+    .help = "takes the largest of all shards, element by element",
+};
+
+const struct hd_verb hd_verb_broadcast = {
+    .name = "broadcast",
+    .kind = HD_VERB_BROADCAST,
+    .ports = ports,
+    .declare = declare,
+    .help = "gives rank 0's value, or shard 0's, to every rank",
+};
+
+static const struct hd_port no_ports[] = {{0}};
+
+const struct hd_verb hd_verb_barrier = {
+    .name = "barrier",
+    .kind = HD_VERB_BARRIER,
+    .ports = no_ports,
+    .help = "waits until every rank has come here",
+};
+
+static const struct hd_port stop_ports[] = {
+    {.name = "value", .mode = HD_READ, .none = true},
+    {0},
+};
+
+const struct hd_verb hd_verb_stop = {
+    .name = "stop",
+    .kind = HD_VERB_STOP,
+    .ports = stop_ports,
+    .many = true,
+    .help = "ends the run when its condition holds",
+};
