@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fixed tree in which contributions are added: a node over [lo, hi) with n = hi - lo > 1 leaves
+ * has the children [lo, lo + n/2) and [lo + n/2, hi). Its shape depends on the number of leaves
+ * alone, so sums do not depend on who computed which node. Thread safe. */
+#ifndef HD_RUNTIME_TREE_H
+#define HD_RUNTIME_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether `ranks` equal contiguous blocks of [0, shards) are all nodes of the tree. Then the nodes
+ * above the blocks are the tree over [0, ranks). */
+bool hd_tree_block_allowed(int64_t shards, int64_t ranks);
+
+/* Writes the allowed numbers of ranks as "1, 2, 4, 8" into text[bytes]. */
+void hd_tree_allowed_text(int64_t shards, char *text, size_t bytes);
+
+/* Number of levels that hd_tree_fold uses for n >= 1 leaves: ceil(log2 n) + 1. */
+int hd_tree_levels(int64_t n);
+
+/* Folds leaves lo <= i < hi in tree order and returns the root's result. One scratch buffer per
+ * level is enough: `leaf` returns leaf i, which it may put into the buffer of `level` or leave
+ * where it is; `combine` returns left + right, which it may put into the buffer of `level`: `left`
+ * is that very buffer or a leaf left in place, `right` is never that buffer. */
+void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
+                   void *(*combine)(void *arg, int level, void *left, void *right), void *arg);
+
+#endif
