@@ -17,6 +17,8 @@
 
 #include "runtime/store.h"
 
+#include <stddef.h>
+
 enum { HD_COMM_NAME = 64 /* bytes of a collective's name in reports, with its zero */ };
 
 struct hd_comm;
