@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session: the workers of this rank, its place among the ranks, the first error, and the only
+ * places where the submitting thread waits. One session at a time per process; all calls come from
+ * the thread that created it unless stated otherwise.
+ *
+ * executor "starpu": tasks run on StarPU's CPU workers. With one worker the submitting thread is
+ * that worker (it computes while it waits), so that no core spins beside it; with more, idle
+ * workers nap. executor "sequential": every task runs at its submission, in program order, without
+ * StarPU; it is the oracle of the tests. */
+#ifndef HD_RUNTIME_SESSION_H
+#define HD_RUNTIME_SESSION_H
+
+#include "runtime/value.h"
+
+#include <signal.h>
+
+struct hd_comm;
+
+struct hd_session_options {
+    bool sequential;
+    int workers;           /* >= 1 */
+    const char *scheduler; /* StarPU's name for it */
+    int rank, ranks;
+    int local_rank;
+    struct hd_comm *comm;       /* NULL when ranks == 1; borrowed */
+    int64_t scratch_bytes;      /* the largest need of any task and collective */
+    int64_t watchdog_ns;        /* 0: none */
+    int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
+    struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
+    const volatile sig_atomic_t *interrupted; /* set by a signal handler; or NULL */
+};
+
+struct hd_session;
+
+/* Starts the workers. Released by hd_session_destroy (accepts NULL), which waits for what was
+ * submitted; all buffers must be gone before. Errors: HD_ERR_NOMEM, HD_ERR_UNSUPPORTED. */
+int hd_session_create(const struct hd_session_options *options, struct hd_session **session_p);
+void hd_session_destroy(struct hd_session *session);
+
+/* Grows every worker's scratch to at least `bytes`. Nothing may be running. */
+int hd_session_reserve(struct hd_session *session, int64_t bytes);
+
+/* Waits until ready(arg) holds. Returns the first error instead as soon as there is one; a signal
+ * counts as one. The watchdog fires here. */
+int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg);
+
+/* Waits until everything submitted has ended; after an error tasks end without running, and
+ * collectives without their partners. Returns the first error. */
+int hd_session_drain(struct hd_session *session);
+
+/* The first-error latch: keeps the first status and sentence, makes later tasks no-ops and tells
+ * the other ranks. Thread safe. */
+void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first error, or HD_OK; its sentence ("" if none), valid until destroy. Thread safe. */
+int hd_session_status(const struct hd_session *session);
+const char *hd_session_message(const struct hd_session *session);
+
+/* Forgets the first error, for tests that go on. Nothing may be running. */
+void hd_session_reset(struct hd_session *session);
+
+int hd_session_rank(const struct hd_session *session);
+int hd_session_ranks(const struct hd_session *session);
+int hd_session_workers(const struct hd_session *session);
+struct hd_trace *hd_session_trace(struct hd_session *session);
+
+/* Whether `name` is a scheduler that keeps the promises of this project (NULL-ended list in
+ * *names_p, may be NULL). */
+bool hd_scheduler_known(const char *name, const char *const **names_p);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When tasks and collectives ran: two clock reads around each body, kept in one ring per worker and
+ * in totals per verb. Recording is wait-free; each worker writes its own ring. */
+#ifndef HD_RUNTIME_TRACE_H
+#define HD_RUNTIME_TRACE_H
+
+#include "runtime/value.h"
+
+struct hd_trace;
+
+struct hd_event {
+    const char *name; /* outlives the trace */
+    int64_t begin_ns, end_ns;
+    int32_t iteration;
+    int16_t shard, part; /* shard -1: none */
+};
+
+/* workers rings of `capacity` events each (the newest are kept; 0: totals only). Released by
+ * hd_trace_destroy (accepts NULL). */
+int hd_trace_create(int workers, int64_t capacity, struct hd_trace **trace_p);
+void hd_trace_destroy(struct hd_trace *trace);
+
+/* Records an event of `verb` (a string that outlives the trace, compared by address). Called by
+ * `worker` only. */
+void hd_trace_record(struct hd_trace *trace, int worker, const char *verb,
+                     const struct hd_event *event);
+
+/* Totals by verb over all workers, ended by verb == NULL. The list is the trace's and rewritten by
+ * the next call: one caller at a time. Workers may go on recording. */
+const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
+
+/* Sum of all bodies in nanoseconds, and their number. */
+void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
+
+/* Start of the first body (hd_clock_ns), 0 before it. */
+int64_t hd_trace_first_ns(const struct hd_trace *trace);
+
+/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. */
+int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns);
+
+#endif
