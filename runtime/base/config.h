@@ -31,10 +31,11 @@ struct hd_key {
 /* A table ends with path == NULL. */
 struct hd_config;
 
-/* Checks `document` against the tables schema[n_schema] and applies sets[n_sets], each "a.b=value"
- * with a YAML scalar or flow value (marks: file "--set", line the option's number from 1). All
- * mistakes go to diag; then returns HD_ERR_INPUT. The config takes the document over when it
- * returns HD_OK. Released by hd_config_destroy (accepts NULL). */
+/* Checks `document` (NULL: no file) against the tables schema[n_schema], which outlive the config,
+ * and applies sets[n_sets] in turn, each "a.b=value" with a YAML scalar or flow value. Their marks:
+ * file "--set", line the option's number from 1, column within its text from 1. All mistakes go to
+ * diag, the schema's own too (file "schema"); then returns HD_ERR_INPUT. The config takes the
+ * document over when it returns HD_OK. Released by hd_config_destroy (accepts NULL). */
 int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd_document *document,
                      const char *const *sets, int n_sets, struct hd_diag *diag,
                      struct hd_config **config_p);
@@ -53,8 +54,16 @@ const char *hd_config_word(const struct hd_config *config, const char *path);
 /* INT_LIST: the numbers, borrowed; count stored in *count_p. */
 const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p);
 
-/* The node that decided a key (for marks and trees), or NULL when the default did. */
+/* The node that decided a key (for marks and trees), or NULL when the default did; for a TREE key
+ * the default's node too, unless that is empty. */
 const struct hd_node *hd_config_node(const struct hd_config *config, const char *path);
+
+/* The i-th --set of something inside a TREE key ("strategy.collect_lag=1" where "strategy" is one):
+ * its name within the tree ("collect_lag", with its mark), the value stored in *value_p; NULL past
+ * the end. They come in the order of the options and override the tree; to check and apply them is
+ * up to the tree's owner, who then puts the result in place with hd_config_override_tree. */
+const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,
+                                          int64_t i, const struct hd_node **value_p);
 
 /* Looks a dotted path up as a number for expressions ("$env.stop_value"): INT, REAL and BOOL keys.
  * Returns false when there is no such key or it is no number (then *nearest_p is a suggestion or
@@ -62,14 +71,16 @@ const struct hd_node *hd_config_node(const struct hd_config *config, const char 
 bool hd_config_number(const struct hd_config *config, const char *path, double *value_p,
                       const char **nearest_p);
 
-/* Replaces a value by YAML text, as --set does, for values derived at start ("world.shards"). */
+/* Replaces a value by YAML text, as --set does, for values derived at start ("world.shards").
+ * Mistakes are logged. Not while another thread reads. */
 int hd_config_override(struct hd_config *config, const char *path, const char *text);
 
-/* Replaces a TREE key's node (the config keeps a copy). */
+/* Replaces a TREE key's node (the config keeps a copy) and forgets its inner sets. */
 int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node);
 
 /* Writes every key with its effective value as YAML that reads back to an equal config, nested as
- * in the schema, with the scope as a comment where there is one. */
+ * in the schema, numbers spelled as they were given, with the scope as a comment where there is
+ * one. Inner sets must have been applied. */
 int hd_config_dump(const struct hd_config *config, FILE *file);
 
 /* Hash of the effective values except the keys listed in without[n] (whole paths). Equal configs
