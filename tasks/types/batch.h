@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Type `batch`: policy.learn.batch_size transitions of one shard, drawn for one update. */
+#ifndef HD_TASKS_TYPES_BATCH_H
+#define HD_TASKS_TYPES_BATCH_H
+
+#include "kernels/transitions.h"
+#include "tasks/registry.h"
+
+extern const struct hd_type hd_type_batch;
+
+/* Its shape: `rows` is the batch size B, has_value_gamma as policy.nstep > 1. Borrowed. */
+const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec);
+
+/* Its arrays: obs[B][obs], next_obs[B][obs], action[B], reward[nstep][B], done[B], value_gamma[B]
+ * (or NULL). `data` is the instance, a view's data. */
+struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data);
+
+#endif
