@@ -19,7 +19,7 @@
 
 #include <stddef.h>
 
-enum { HD_COMM_NAME = 64 /* bytes of a collective's name in reports, with its zero */ };
+enum { HD_COMM_NAME = 64 }; /* bytes of a name in reports, with its zero */
 
 struct hd_comm;
 

@@ -5,9 +5,9 @@
  * together and answers all of them with one "go" or one refusal. The connections stay open for the
  * whole run: the end of one without a goodbye means that the peer died.
  *
- * Order of calls: create, broadcast (any number, the same on all ranks), watch, destroy. `fail` may
- * be called at any time after create and from any thread; the rest from one thread.
- * A world of one rank needs no store: create gives NULL, which every function accepts. */
+ * Order of calls: create, broadcast and agree (any number, the same on all ranks), watch, destroy.
+ * `fail` may be called at any time after create and from any thread; the rest from one thread. A
+ * world of one rank needs no store: create gives NULL, which every function accepts. */
 #ifndef HD_RUNTIME_STORE_H
 #define HD_RUNTIME_STORE_H
 
@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 enum {
-    HD_STORE_TEXT = 512,         /* most bytes of a failure's text, with its zero */
-    HD_STORE_MAX_BYTES = 1 << 16 /* most bytes of one broadcast */
+    HD_STORE_TEXT = 512,      /* most bytes of a failure's text, with its zero */
+    HD_STORE_MAX_BYTES = 1024 /* most bytes of one broadcast */
 };
 
 struct hd_store;
@@ -41,6 +41,11 @@ int hd_store_create(const struct hd_store_options *options, struct hd_store **st
 /* data[bytes] of rank 0 becomes everybody's; bytes must be equal on all ranks.
  * Errors: HD_ERR_PEER, HD_ERR_SYSTEM (logged). */
 int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes);
+
+/* Whether all ranks succeeded in something: `status` HD_OK, or this rank's error with its `text`
+ * (not logged before). Returns HD_OK when all did; else the error of the lowest failed rank, on all
+ * ranks, logged as for create. */
+int hd_store_agree(struct hd_store *store, int status, const char *text);
 
 /* Starts the thread that watches the peers, blocked in poll. When a peer is lost or fails, on_lost
  * is called at most once, from that thread: `rank` is the first that was lost, `text` (borrowed for

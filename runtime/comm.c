@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/comm.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm_segment.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be lock-free");
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+static int64_t round_up(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+int hd_comm_size(struct hd_comm *comm, int64_t max_bytes)
+{
+    int64_t head = round_up(
+        (int64_t)(sizeof(struct hd_comm_head) + (size_t)comm->world * sizeof(struct hd_comm_line)),
+        HD_COMM_PAGE);
+    int64_t buffers;
+    if (max_bytes <= 0 || max_bytes > INT64_MAX - HD_COMM_PAGE)
+        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes for collectives", (long long)max_bytes);
+    comm->buffer_bytes = round_up(max_bytes, HD_COMM_PAGE);
+    if (__builtin_mul_overflow(comm->buffer_bytes, 2 * (int64_t)comm->world, &buffers) ||
+        __builtin_add_overflow(head, buffers, &comm->segment_bytes))
+        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes for %d ranks overflow",
+                       (long long)max_bytes, comm->world);
+    return HD_OK;
+}
+
+void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))
+{
+    comm->head = segment;
+    comm->buffers =
+        (char *)segment + comm->segment_bytes - 2 * (int64_t)comm->world * comm->buffer_bytes;
+    comm->release = release;
+}
+
+int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
+                   struct hd_comm **comm_p)
+{
+    struct hd_comm *comm = hd_alloc(1, sizeof *comm);
+    if (!comm)
+        return HD_ERR_NOMEM;
+    comm->rank = world->rank;
+    comm->world = world->world;
+    int status = hd_comm_size(comm, max_bytes);
+    if (status == HD_OK)
+        status = world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store);
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    *comm_p = comm;
+    return HD_OK;
+}
+
+void hd_comm_destroy(struct hd_comm *comm)
+{
+    if (!comm)
+        return;
+    comm->release(comm);
+    hd_free(comm);
+}
+
+int hd_comm_rank(const struct hd_comm *comm)
+{
+    return comm->rank;
+}
+
+int hd_comm_world(const struct hd_comm *comm)
+{
+    return comm->world;
+}
+
+void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq)
+{
+    return comm->buffers + (2 * (int64_t)rank + (seq & 1)) * comm->buffer_bytes;
+}
+
+/* -- Sync points ------------------------------------------------------------------------------- */
+
+static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
+{
+    uint64_t words[HD_COMM_NAME / 8] = {0};
+    strncpy((char *)words, name, sizeof words - 1);
+    uint64_t version = atomic_load_explicit(&line->version, memory_order_relaxed);
+    atomic_store_explicit(&line->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&line->seq, seq, memory_order_relaxed);
+    atomic_store_explicit(&line->since_ns, hd_clock_ns(), memory_order_relaxed);
+    for (int i = 0; i < HD_COMM_NAME / 8; i++)
+        atomic_store_explicit(&line->name[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&line->version, version + 2, memory_order_release);
+}
+
+void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
+{
+    struct hd_comm_line *line = &comm->head->lines[comm->rank];
+    describe(line, seq, name);
+    atomic_store_explicit(&line->arrived, seq, memory_order_release);
+}
+
+bool hd_comm_test(struct hd_comm *comm, int64_t seq)
+{
+    for (int r = 0; r < comm->world; r++)
+        if (atomic_load_explicit(&comm->head->lines[r].arrived, memory_order_acquire) < seq)
+            return false;
+    return true;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
+                 bool (*cancelled)(void *arg), void *arg)
+{
+    /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
+     * by a yield, and for good by naps, because yielding keeps a core busy. */
+    enum { POLLS = 64, SPIN_NS = 20000, YIELD_NS = 1000000, NAP_NS = 50000 };
+    int64_t start_ns = hd_clock_ns();
+    for (;;) {
+        for (int i = 0; i < POLLS; i++) {
+            if (hd_comm_test(comm, seq))
+                return HD_OK;
+            relax();
+        }
+        if (hd_comm_aborted(comm, NULL, NULL))
+            return HD_ERR_PEER;
+        if (cancelled && cancelled(arg))
+            return HD_ERR_STOPPED;
+        int64_t waited_ns = hd_clock_ns() - start_ns;
+        if (timeout_ns > 0 && waited_ns > timeout_ns) {
+            char report[512];
+            hd_comm_report(comm, report, sizeof report);
+            return hd_fail(HD_ERR_WATCHDOG, "%s", report);
+        }
+        if (waited_ns > YIELD_NS)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else if (waited_ns > SPIN_NS)
+            sched_yield();
+    }
+}
+
+/* -- Failure ----------------------------------------------------------------------------------- */
+
+void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
+{
+    struct hd_comm_head *head = comm->head;
+    int fine = HD_COMM_FINE;
+    if (!atomic_compare_exchange_strong(&head->abort, &fine, HD_COMM_ABORTING))
+        return;
+    head->abort_rank = rank;
+    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
+    atomic_store_explicit(&head->abort, HD_COMM_ABORTED, memory_order_release);
+}
+
+bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
+{
+    int state = atomic_load_explicit(&comm->head->abort, memory_order_acquire);
+    if (state == HD_COMM_FINE)
+        return false;
+    if (rank_p)
+        *rank_p = state == HD_COMM_ABORTED ? comm->head->abort_rank : -1;
+    if (text_p)
+        *text_p = state == HD_COMM_ABORTED ? comm->head->abort_text : "";
+    return true;
+}
+
+void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
+                    int64_t *since_ns_p)
+{
+    enum { TRIES = 1000 }; /* its writer may have died half way; then a torn name is all there is */
+    struct hd_comm_line *line = &comm->head->lines[rank];
+    uint64_t words[HD_COMM_NAME / 8];
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t before = atomic_load_explicit(&line->version, memory_order_acquire);
+        *seq_p = atomic_load_explicit(&line->seq, memory_order_relaxed);
+        *since_ns_p = atomic_load_explicit(&line->since_ns, memory_order_relaxed);
+        for (int k = 0; k < HD_COMM_NAME / 8; k++)
+            words[k] = atomic_load_explicit(&line->name[k], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (before % 2 == 0 && atomic_load_explicit(&line->version, memory_order_relaxed) == before)
+            break;
+    }
+    memcpy(name_p, words, HD_COMM_NAME);
+    name_p[HD_COMM_NAME - 1] = '\0';
+}
+
+void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
+{
+    int64_t now_ns = hd_clock_ns(), finished = INT64_MAX, seq, since_ns;
+    char name[HD_COMM_NAME];
+    size_t used = 0;
+    for (int r = 0; r < comm->world; r++) {
+        hd_comm_status(comm, r, &seq, name, &since_ns);
+        finished = seq < finished ? seq : finished;
+    }
+    if (bytes > 0)
+        text[0] = '\0';
+    for (int r = 0; r < comm->world && used < bytes; r++) {
+        hd_comm_status(comm, r, &seq, name, &since_ns);
+        long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
+        const char *next = used > 0 ? "; " : "";
+        int k;
+        if (seq > finished)
+            k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld %s since %lld s",
+                         next, r, n, name, s);
+        else if (seq > 0)
+            k = snprintf(text + used, bytes - used, "%srank %d last finished #%lld %s %lld s ago",
+                         next, r, n, name, s);
+        else
+            k = snprintf(text + used, bytes - used, "%srank %d has not reached #1", next, r);
+        used += (size_t)k;
+    }
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/store_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5 };
+
+static int64_t after_ms(int64_t ms)
+{
+    return hd_clock_ns() + ms * 1000000;
+}
+
+int hd_store_report(const struct hd_store *store, int status, const char *text)
+{
+    if (store->world.supervised && store->world.local_rank != 0)
+        return status;
+    return hd_fail(status, "%s", text);
+}
+
+/* -- Creation ---------------------------------------------------------------------------------- */
+
+static int read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
+{
+    const char *text = getenv("HD_STORE_TIMEOUT_S");
+    char *end;
+    long seconds = TIMEOUT_S;
+    if (given_ns == 0 && text && *text) {
+        seconds = strtol(text, &end, 10);
+        if (*end != '\0' || seconds < 1 || seconds > 86400)
+            return hd_fail(HD_ERR_INPUT,
+                           "HD_STORE_TIMEOUT_S=%.40s in the environment: expected seconds from 1 "
+                           "to 86400",
+                           text);
+    }
+    *timeout_ns_p = given_ns > 0 ? given_ns : (int64_t)seconds * 1000000000;
+    return HD_OK;
+}
+
+static void say_hello(const struct hd_store_options *options, struct hd_hello *hello)
+{
+    hello->rank = options->world->rank;
+    hello->world = options->world->world;
+    hello->pid = getpid();
+    hello->config_hash = options->config_hash;
+    hd_host_name(hello->host);
+    hd_host_boot_id(hello->boot_id);
+    snprintf(hello->fingerprint, sizeof hello->fingerprint, "%s", options->fingerprint);
+}
+
+/* The socket that the launcher bound for us, or one of our own. */
+static int open_listener(const struct hd_world *world, int *fd_p)
+{
+    if (world->store_fd < 0)
+        return hd_store_listen(world->master_addr, world->master_port,
+                               world->local_world == world->world, fd_p, NULL);
+    int listening = 0;
+    socklen_t length = sizeof listening;
+    if (getsockopt(world->store_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 ||
+        !listening)
+        return hd_fail(HD_ERR_INPUT, "HD_STORE_FD=%d in the environment is no listening socket",
+                       world->store_fd);
+    fcntl(world->store_fd, F_SETFD, FD_CLOEXEC);
+    *fd_p = world->store_fd;
+    return HD_OK;
+}
+
+static int start_all(struct hd_store *store)
+{
+    int64_t deadline_ns = after_ms(SEND_MS);
+    for (int r = 1; r < store->world.world; r++)
+        if (!hd_wire_send(store->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns))
+            return hd_fail(HD_ERR_PEER, "rank %d (pid %d on %s) left at the start", r,
+                           store->peers[r].hello.pid, store->peers[r].hello.host);
+    return HD_OK;
+}
+
+static int gather(struct hd_store *store, const struct hd_store_options *options)
+{
+    char text[HD_STORE_TEXT] = "";
+    say_hello(options, &store->peers[0].hello);
+    HD_TRY(open_listener(&store->world, &store->listen_fd));
+    fcntl(store->listen_fd, F_SETFL, fcntl(store->listen_fd, F_GETFL) | O_NONBLOCK);
+    int status = hd_store_meet(store, options, after_ms(store->timeout_ns / 1000000), text);
+    return status == HD_OK ? start_all(store) : hd_store_report(store, status, text);
+}
+
+/* Waits for rank 0's next frame. HD_ERR_PEER (logged) when it is gone or one of the others is. */
+static int await_root(struct hd_store *store, int64_t deadline_ns)
+{
+    struct hd_inbox *inbox = &store->peers[0].inbox;
+    char text[HD_STORE_TEXT];
+    switch (hd_inbox_wait(inbox, store->peers[0].fd, deadline_ns)) {
+    case HD_INBOX_FRAME:
+        break;
+    case HD_INBOX_MORE:
+        return hd_fail(HD_ERR_SYSTEM, "rank 0 did not answer in time");
+    case HD_INBOX_CLOSED:
+        snprintf(text, sizeof text,
+                 "rank 0 closed the connection of rank %d: rank 0 failed, or it has this rank "
+                 "already",
+                 store->world.rank);
+        return hd_store_report(store, HD_ERR_PEER, text);
+    case HD_INBOX_STRANGER:
+        return hd_fail(HD_ERR_INPUT, "what answers at %s port %d is no rank of this program",
+                       store->world.master_addr, store->world.master_port);
+    }
+    struct hd_frame *frame = &inbox->frame;
+    int status = frame->kind == HD_WIRE_REFUSE && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    if (frame->kind == HD_WIRE_REFUSE || frame->kind == HD_WIRE_LOST)
+        return hd_store_report(store, status, hd_frame_text(frame));
+    return HD_OK;
+}
+
+static int expect(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t bytes)
+{
+    if (frame->kind == kind && frame->bytes == bytes)
+        return HD_OK;
+    return hd_fail(HD_ERR_PEER, "rank 0 sent message %d of %u bytes, expected %d of %lld",
+                   frame->kind, frame->bytes, kind, (long long)bytes);
+}
+
+static int join(struct hd_store *store, const struct hd_store_options *options)
+{
+    struct hd_hello hello = {0};
+    struct hd_peer *root = &store->peers[0];
+    say_hello(options, &hello);
+    int64_t timeout_ms = store->timeout_ns / 1000000;
+    HD_TRY(hd_store_connect(&store->world, after_ms(timeout_ms), &root->fd));
+    hd_store_set_keepalive(root->fd);
+    hd_wire_send(root->fd, HD_WIRE_HELLO, hello.rank, &hello, sizeof hello, after_ms(SEND_MS));
+    HD_TRY(await_root(store, after_ms(timeout_ms + ANSWER_S * 1000)));
+    return expect(&root->inbox.frame, HD_WIRE_GO, 0);
+}
+
+static int open_store(struct hd_store *store, const struct hd_store_options *options)
+{
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    HD_TRY(read_timeout(options->timeout_ns, &store->timeout_ns));
+    store->peers = hd_alloc(n_peers, sizeof *store->peers);
+    if (!store->peers)
+        return HD_ERR_NOMEM;
+    for (int r = 0; r < n_peers; r++)
+        store->peers[r].fd = -1;
+    return store->world.rank == 0 ? gather(store, options) : join(store, options);
+}
+
+int hd_store_create(const struct hd_store_options *options, struct hd_store **store_p)
+{
+    if (options->world->world == 1) {
+        *store_p = NULL;
+        return HD_OK;
+    }
+    struct hd_store *store = hd_alloc(1, sizeof *store);
+    if (!store)
+        return HD_ERR_NOMEM;
+    store->world = *options->world;
+    store->wake_fd = store->listen_fd = -1;
+    pthread_mutex_init(&store->lock, NULL);
+    int status = open_store(store, options);
+    if (status != HD_OK) {
+        atomic_store(&store->failed, true); /* no goodbye */
+        hd_store_destroy(store);
+        return status;
+    }
+    *store_p = store;
+    return HD_OK;
+}
+
+/* -- Exchange before the watch ----------------------------------------------------------------- */
+
+/* Rank 0's frame to everybody. Returns the first rank that could not be reached, or 0. */
+static int send_all(struct hd_store *store, enum hd_wire_kind kind, int number, const void *payload,
+                    size_t bytes)
+{
+    int lost = 0;
+    int64_t deadline_ns = after_ms(SEND_MS);
+    pthread_mutex_lock(&store->lock);
+    for (int r = 1; r < store->world.world; r++)
+        if (store->peers[r].fd >= 0 &&
+            !hd_wire_send(store->peers[r].fd, kind, number, payload, bytes, deadline_ns) &&
+            lost == 0)
+            lost = r;
+    pthread_mutex_unlock(&store->lock);
+    return lost;
+}
+
+int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
+{
+    if (!store)
+        return HD_OK;
+    if (bytes < 0 || bytes > HD_STORE_MAX_BYTES)
+        return hd_fail(HD_ERR_INPUT, "a broadcast of %lld bytes: at most %d", (long long)bytes,
+                       HD_STORE_MAX_BYTES);
+    if (store->world.rank == 0) {
+        int lost = send_all(store, HD_WIRE_DATA, 0, data, (size_t)bytes);
+        return lost == 0 ? HD_OK : hd_fail(HD_ERR_PEER, "rank %d left during the start", lost);
+    }
+    HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
+    HD_TRY(expect(&store->peers[0].inbox.frame, HD_WIRE_DATA, bytes));
+    memcpy(data, store->peers[0].inbox.frame.payload, (size_t)bytes);
+    return HD_OK;
+}
+
+/* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */
+static void hear_vote(struct hd_store *store, int rank, int64_t deadline_ns, int *status,
+                      char *text)
+{
+    struct hd_peer *peer = &store->peers[rank];
+    enum hd_inbox_state state = hd_inbox_wait(&peer->inbox, peer->fd, deadline_ns);
+    struct hd_frame *frame = &peer->inbox.frame;
+    if ((state == HD_INBOX_FRAME && frame->kind == HD_WIRE_GO) || *status != HD_OK)
+        return;
+    bool said = state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL;
+    *status = said && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    snprintf(text, HD_STORE_TEXT, "rank %d%s%s", rank, said ? ": " : " left during the start",
+             said ? hd_frame_text(frame) : "");
+}
+
+int hd_store_agree(struct hd_store *store, int status, const char *text)
+{
+    if (!store)
+        return status == HD_OK ? HD_OK : hd_fail(status, "%s", text);
+    char why[HD_STORE_TEXT] = "";
+    if (store->world.rank != 0) {
+        snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
+        hd_wire_send(store->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why,
+                     strlen(why), after_ms(SEND_MS));
+        HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
+        return expect(&store->peers[0].inbox.frame, HD_WIRE_GO, 0);
+    }
+    if (status != HD_OK)
+        snprintf(why, sizeof why, "rank 0: %.*s", HD_STORE_TEXT - 16, text);
+    int64_t deadline_ns = hd_clock_ns() + store->timeout_ns;
+    for (int r = 1; r < store->world.world; r++)
+        hear_vote(store, r, deadline_ns, &status, why);
+    send_all(store, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
+    return status == HD_OK ? HD_OK : hd_store_report(store, status, why);
+}
+
+/* -- Watch ------------------------------------------------------------------------------------- */
+
+static void lose(struct hd_store *store, int rank, const char *text)
+{
+    if (store->world.rank == 0)
+        send_all(store, HD_WIRE_LOST, rank, text, strlen(text));
+    if (!atomic_load(&store->failed))
+        store->on_lost(store->on_lost_arg, rank, text);
+}
+
+/* Rank 0 about rank `rank`. Returns false when the watch is over. */
+static bool watch_rank(struct hd_store *store, int rank)
+{
+    struct hd_peer *peer = &store->peers[rank];
+    struct hd_frame *frame = &peer->inbox.frame;
+    enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
+    char text[HD_STORE_TEXT];
+    if (state == HD_INBOX_MORE)
+        return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE) {
+        pthread_mutex_lock(&store->lock);
+        close(peer->fd);
+        peer->fd = -1;
+        pthread_mutex_unlock(&store->lock);
+        return true;
+    }
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL)
+        snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_text(frame));
+    else
+        snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
+                 peer->hello.host);
+    lose(store, rank, text);
+    return false;
+}
+
+/* Another rank about rank 0, who speaks for all. */
+static bool watch_root(struct hd_store *store)
+{
+    struct hd_peer *root = &store->peers[0];
+    struct hd_frame *frame = &root->inbox.frame;
+    enum hd_inbox_state state = hd_inbox_read(&root->inbox, root->fd);
+    if (state == HD_INBOX_MORE)
+        return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
+        return false;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST)
+        lose(store, frame->number, hd_frame_text(frame));
+    else
+        lose(store, 0, "rank 0 died");
+    return false;
+}
+
+static void turn_away(int listen_fd)
+{
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void *watch(void *arg)
+{
+    struct hd_store *store = arg;
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    struct pollfd polls[2 + HD_WORLD_MAX];
+    for (bool going = true; going;) {
+        polls[0] = (struct pollfd){.fd = store->wake_fd, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd = store->listen_fd, .events = POLLIN};
+        for (int r = 0; r < n_peers; r++)
+            polls[2 + r] = (struct pollfd){.fd = store->peers[r].fd, .events = POLLIN};
+        if (poll(polls, (nfds_t)(2 + n_peers), -1) < 0)
+            continue;
+        if (polls[1].revents)
+            turn_away(store->listen_fd);
+        for (int r = 0; r < n_peers && going; r++)
+            if (polls[2 + r].revents)
+                going = store->world.rank == 0 ? watch_rank(store, r) : watch_root(store);
+        if (polls[0].revents)
+            going = false;
+    }
+    return NULL;
+}
+
+int hd_store_watch(struct hd_store *store, void (*on_lost)(void *arg, int rank, const char *text),
+                   void *arg)
+{
+    if (!store)
+        return HD_OK;
+    store->on_lost = on_lost;
+    store->on_lost_arg = arg;
+    store->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (store->wake_fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "no eventfd: %s", strerror(errno));
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&store->watcher, NULL, watch, store);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
+    store->watching = true;
+    return HD_OK;
+}
+
+void hd_store_fail(struct hd_store *store, const char *text)
+{
+    if (!store || atomic_exchange(&store->failed, true))
+        return;
+    char line[HD_STORE_TEXT];
+    if (store->world.rank == 0) {
+        snprintf(line, sizeof line, "rank 0 failed: %s", text);
+        send_all(store, HD_WIRE_LOST, 0, line, strlen(line));
+        return;
+    }
+    snprintf(line, sizeof line, "%s", text);
+    pthread_mutex_lock(&store->lock);
+    hd_wire_send(store->peers[0].fd, HD_WIRE_FAIL, HD_ERR_TASK, line, strlen(line),
+                 after_ms(SEND_MS));
+    pthread_mutex_unlock(&store->lock);
+}
+
+void hd_store_destroy(struct hd_store *store)
+{
+    if (!store)
+        return;
+    if (store->watching) {
+        uint64_t one = 1;
+        if (write(store->wake_fd, &one, sizeof one) == sizeof one)
+            pthread_join(store->watcher, NULL);
+    }
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    for (int r = 0; store->peers && r < n_peers; r++) {
+        if (store->peers[r].fd < 0)
+            continue;
+        if (!atomic_load(&store->failed))
+            hd_wire_send(store->peers[r].fd, HD_WIRE_BYE, 0, NULL, 0, after_ms(SEND_MS));
+        close(store->peers[r].fd);
+    }
+    if (store->listen_fd >= 0)
+        close(store->listen_fd);
+    if (store->wake_fd >= 0)
+        close(store->wake_fd);
+    pthread_mutex_destroy(&store->lock);
+    hd_free(store->peers);
+    hd_free(store);
+}

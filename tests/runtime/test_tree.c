@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree's shape is a function of the number of leaves; blocks of ranks are nodes of it. */
+#include "runtime/tree.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT = 4096, LEVELS = 16 };
+
+/* Sums as expressions: "((0+1)+(2+3))". */
+struct writer {
+    char level[LEVELS][TEXT];
+    int64_t block; /* leaves are whole blocks of this many, written as their own trees */
+};
+
+static void *write_leaf(void *arg, int64_t i, int level)
+{
+    struct writer *writer = arg;
+    ck_assert_int_lt(level, LEVELS);
+    sprintf(writer->level[level], "%d", (int)i);
+    return writer->level[level];
+}
+
+static void *write_sum(void *arg, int level, void *left, void *right)
+{
+    struct writer *writer = arg;
+    char sum[2 * TEXT];
+    ck_assert_ptr_ne(right, writer->level[level]);
+    snprintf(sum, sizeof sum, "(%s+%s)", (char *)left, (char *)right);
+    ck_assert_uint_lt(strlen(sum), TEXT);
+    strcpy(writer->level[level], sum);
+    return writer->level[level];
+}
+
+static void *write_block(void *arg, int64_t rank, int level)
+{
+    struct writer *writer = arg;
+    struct writer *inner = calloc(1, sizeof *inner);
+    char *sum = hd_tree_fold(rank * writer->block, (rank + 1) * writer->block, write_leaf,
+                             write_sum, inner);
+    strcpy(writer->level[level], sum);
+    free(inner);
+    return writer->level[level];
+}
+
+static struct writer writer, outer;
+
+START_TEST(shapes)
+{
+    ck_assert_str_eq(hd_tree_fold(0, 1, write_leaf, write_sum, &writer), "0");
+    ck_assert_str_eq(hd_tree_fold(0, 2, write_leaf, write_sum, &writer), "(0+1)");
+    ck_assert_str_eq(hd_tree_fold(0, 3, write_leaf, write_sum, &writer), "(0+(1+2))");
+    ck_assert_str_eq(hd_tree_fold(0, 4, write_leaf, write_sum, &writer), "((0+1)+(2+3))");
+    ck_assert_str_eq(hd_tree_fold(0, 6, write_leaf, write_sum, &writer), "((0+(1+2))+(3+(4+5)))");
+    ck_assert_str_eq(hd_tree_fold(5, 7, write_leaf, write_sum, &writer), "(5+6)");
+}
+END_TEST
+
+START_TEST(allowed_ranks)
+{
+    char text[256];
+    hd_tree_allowed_text(1, text, sizeof text);
+    ck_assert_str_eq(text, "1");
+    hd_tree_allowed_text(4, text, sizeof text);
+    ck_assert_str_eq(text, "1, 2, 4");
+    hd_tree_allowed_text(6, text, sizeof text);
+    ck_assert_str_eq(text, "1, 2, 6");
+    hd_tree_allowed_text(12, text, sizeof text);
+    ck_assert_str_eq(text, "1, 2, 4, 12");
+    hd_tree_allowed_text(9, text, sizeof text);
+    ck_assert_str_eq(text, "1, 9");
+    for (int64_t shards = 1; shards <= 64; shards++)
+        ck_assert(hd_tree_block_allowed(shards, shards) && hd_tree_block_allowed(shards, 1));
+    ck_assert(!hd_tree_block_allowed(4, 0));
+    ck_assert(!hd_tree_block_allowed(4, -1));
+    ck_assert(!hd_tree_block_allowed(4, 8));
+    ck_assert(!hd_tree_block_allowed(4, 3));
+    ck_assert(!hd_tree_block_allowed(0, 0));
+    char tiny[4];
+    hd_tree_allowed_text(64, tiny, sizeof tiny);
+    ck_assert_uint_eq(strlen(tiny), 3);
+}
+END_TEST
+
+/* What makes results independent of the number of ranks. */
+START_TEST(ranks_keep_the_expression)
+{
+    int pairs = 0;
+    for (int64_t shards = 1; shards <= 48; shards++)
+        for (int64_t ranks = 1; ranks <= shards; ranks++) {
+            if (shards % ranks != 0)
+                continue;
+            const char *whole = hd_tree_fold(0, shards, write_leaf, write_sum, &writer);
+            outer.block = shards / ranks;
+            const char *split = hd_tree_fold(0, ranks, write_block, write_sum, &outer);
+            ck_assert_int_eq(strcmp(whole, split) == 0, hd_tree_block_allowed(shards, ranks));
+            pairs++;
+        }
+    ck_assert_int_gt(pairs, 150);
+}
+END_TEST
+
+struct depth {
+    int deepest;
+};
+
+static void *see_leaf(void *arg, int64_t i, int level)
+{
+    (void)i;
+    struct depth *depth = arg;
+    depth->deepest = level > depth->deepest ? level : depth->deepest;
+    return arg;
+}
+
+static void *see_node(void *arg, int level, void *left, void *right)
+{
+    (void)left;
+    (void)right;
+    return see_leaf(arg, 0, level);
+}
+
+START_TEST(levels_suffice)
+{
+    for (int64_t n = 1; n < 300; n++) {
+        struct depth depth = {0};
+        hd_tree_fold(0, n, see_leaf, see_node, &depth);
+        ck_assert_int_eq(depth.deepest + 1, hd_tree_levels(n));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tree");
+    TCase *cases = tcase_create("tree");
+    suite_add_tcase(suite, cases);
+    tcase_add_test(cases, shapes);
+    tcase_add_test(cases, allowed_ranks);
+    tcase_add_test(cases, ranks_keep_the_expression);
+    tcase_add_test(cases, levels_suffice);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
