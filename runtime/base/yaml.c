@@ -312,9 +312,9 @@ static int explain(struct parser *p)
     if (p->yaml.problem && starts_with(p->yaml.problem, "found character that cannot start"))
         return reject_character(p, mark);
     const char *words = plain_words(p);
-    if (!p->yaml.context)
-        return hd_diag_error(p->diag, mark, "%s", words);
     struct hd_mark start = mark_of(p, p->yaml.context_mark);
+    if (!p->yaml.context || (start.line == mark.line && start.column == mark.column))
+        return hd_diag_error(p->diag, mark, "%s", words);
     return hd_diag_error(p->diag, mark, "%s (%s that starts at %d:%d)", words, p->yaml.context,
                          start.line, start.column);
 }
@@ -328,7 +328,8 @@ static int count_nodes(struct parser *p, struct hd_mark mark, int64_t n)
 {
     p->size += n;
     if (p->size > MAX_NODES)
-        return hd_diag_error(p->diag, mark, "more than %d values (aliases expanded)", MAX_NODES);
+        return hd_diag_error(p->diag, mark, "more than %d keys and values (aliases expanded)",
+                             MAX_NODES);
     return HD_OK;
 }
 

@@ -13,11 +13,13 @@ static bool is_plain(const char *text)
     unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
     bool signed_number = (first == '-' || first == '+' || first == '.') &&
                          (isdigit(second) || second == '.' || isalpha(second));
-    if (!isalnum(first) && !(first && strchr("_/$(", first)) && !signed_number)
+    if (!isalnum(first) && !(first && strchr("_/$(~", first)) && !signed_number)
         return false;
-    for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("_-+./$@()<>=!*~^;|& ", *c))
+    for (const char *c = text; *c; c++) {
+        bool inner_colon = *c == ':' && (isalnum((unsigned char)c[1]) || c[1] == '/');
+        if (!isalnum((unsigned char)*c) && !strchr("_-+./$@()<>=!*~^;|& ", *c) && !inner_colon)
             return false;
+    }
     return text[strlen(text) - 1] != ' ' && strcmp(text, "...");
 }
 
@@ -83,12 +85,14 @@ static bool is_nothing(const struct hd_node *node)
     return node->kind == HD_NODE_SCALAR && !node->quoted && !node->text[0];
 }
 
-/* Leaves stand on one line; "nothing" cannot stand in a flow list. */
+/* Leaves stand on one line, where neither "nothing" nor comments of items have room. */
 static bool is_leaf(const struct hd_node *node)
 {
-    for (int64_t i = 0; i < node->count; i++)
-        if (node->items[i]->kind != HD_NODE_SCALAR || is_nothing(node->items[i]))
+    for (int64_t i = 0; i < node->count; i++) {
+        const struct hd_node *item = node->items[i];
+        if (item->kind != HD_NODE_SCALAR || is_nothing(item) || item->comment)
             return false;
+    }
     return true;
 }
 
