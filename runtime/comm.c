@@ -130,7 +130,7 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
 {
     /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
      * by a yield, and for good by naps, because yielding keeps a core busy. */
-    enum { POLLS = 64, SPIN_NS = 20000, YIELD_NS = 1000000, NAP_NS = 50000 };
+    enum { POLLS = 64, SPIN_NS = 3000, YIELD_NS = 1000000, NAP_NS = 50000 };
     int64_t start_ns = hd_clock_ns();
     for (;;) {
         for (int i = 0; i < POLLS; i++) {

@@ -83,6 +83,8 @@ void hd_fingerprint_difference(const char *a, const char *b, char *text, size_t 
     size_t used = 0;
     if (bytes > 0)
         text[0] = '\0';
+    if (strcmp(a, b) == 0)
+        return;
     for (const char *item = a; *item && used < bytes; item = next_item(item)) {
         size_t length = item_length(item), key = strcspn(item, "=;");
         const char *other = find_item(b, item, key);
@@ -96,6 +98,6 @@ void hd_fingerprint_difference(const char *a, const char *b, char *text, size_t 
                                  used > 0 ? "; " : "", (int)key, item, (int)(item + length - value),
                                  value, (int)other_value_length, other_value);
     }
-    if (used == 0 && strcmp(a, b) != 0)
+    if (used == 0)
         snprintf(text, bytes, "%s against %s", a, b);
 }
