@@ -24,11 +24,12 @@ struct hd_launch_options {
 };
 
 /* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM
- * and SIGHUP are passed on to them, and 1.5 s later they are killed. Must be called by a process
- * with one thread and no other children.
- * Returns an exit code: 0 when all ranks returned 0; else that of the first cause (1 for a signal);
- * 130 after SIGINT; after SIGTERM 75 when all ranks returned 75 or 0, else 1; 2 for bad options, 1
- * for a taken port (both before anything starts). */
+ * and SIGHUP are passed on to them, and 1.5 s later, or at the second signal, they are killed.
+ * Every rank is a process group of its own, killed as a whole when the rank ends, and dies with the
+ * launcher. Must be called by a process with one thread and no other children.
+ * Returns an exit code: 0 when all ranks returned 0, 75 when some of them returned 75; else that of
+ * the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks
+ * returned 0 or 75; 2 for bad options and 1 for a taken port (both before anything starts). */
 int hd_launch(const struct hd_launch_options *options, char *const rank_argv[]);
 
 #endif
