@@ -21,7 +21,8 @@ enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
 static struct seen {
     char log[MAX_RANKS][1024]; /* the last line logged */
     char lost[MAX_RANKS][HD_STORE_TEXT];
-    int lost_rank[MAX_RANKS], lost_calls[MAX_RANKS];
+    int lost_rank[MAX_RANKS];
+    atomic_int lost_calls[MAX_RANKS]; /* counted last */
     int64_t lost_ns[MAX_RANKS];
     atomic_int up;
 } * seen;
@@ -298,6 +299,52 @@ START_TEST(strangers_are_dropped)
 }
 END_TEST
 
+/* Valid frames with some bits flipped, cut and split anywhere: never more than a frame is read, and
+ * what passes for a hello has every field in range. */
+START_TEST(no_bytes_confuse_an_inbox)
+{
+    unsigned seed = 1;
+    int passed = 0, refused = 0;
+    for (int round = 0; round < 20000; round++) {
+        int pair[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, HD_WIRE_HELLO, 0, 0, ""};
+        struct hd_hello hello = {.rank = 1, .world = 2, .pid = 1, .host = "a", .boot_id = "b"};
+        frame.bytes = sizeof hello;
+        memcpy(frame.payload, &hello, sizeof hello);
+        for (int flips = rand_r(&seed) % 4; flips > 0; flips--) {
+            int where = rand_r(&seed) % (rand_r(&seed) % 2 ? 40 : (int)sizeof frame);
+            ((char *)&frame)[where] ^= (char)(1 << rand_r(&seed) % 8);
+        }
+        size_t bytes = (size_t)rand_r(&seed) % 8 ? HD_WIRE_HEAD + sizeof hello : 777;
+        struct hd_inbox inbox = {0};
+        enum hd_inbox_state state = HD_INBOX_MORE;
+        for (size_t at = 0, n; at < bytes && state == HD_INBOX_MORE; at += n) {
+            n = 1 + (size_t)rand_r(&seed) % (bytes - at);
+            ck_assert_int_eq(send(pair[0], (char *)&frame + at, n, 0), n);
+            state = hd_inbox_read(&inbox, pair[1]);
+        }
+        close(pair[0]);
+        if (state == HD_INBOX_MORE)
+            state = hd_inbox_read(&inbox, pair[1]);
+        ck_assert_int_ne(state, HD_INBOX_MORE);
+        if (state == HD_INBOX_FRAME && hd_frame_hello(&inbox.frame, &hello)) {
+            ck_assert(hello.rank >= 1 && hello.rank < hello.world && hello.world <= HD_WORLD_MAX);
+            ck_assert_uint_lt(strnlen(hello.fingerprint, HD_FINGERPRINT_BYTES),
+                              HD_FINGERPRINT_BYTES);
+            passed++;
+        } else {
+            refused++;
+        }
+        if (state == HD_INBOX_FRAME)
+            ck_assert_uint_lt(strlen(hd_frame_text(&inbox.frame)), HD_WIRE_PAYLOAD);
+        close(pair[1]);
+    }
+    ck_assert_int_gt(passed, 1000);
+    ck_assert_int_gt(refused, 1000);
+}
+END_TEST
+
 START_TEST(a_stranger_as_rank_0)
 {
     struct hd_world world = ranks_world(2);
@@ -485,6 +532,7 @@ int main(void)
     tcase_add_test(cases, taken_port_is_named);
     tcase_add_test(cases, handed_down_socket_is_checked);
     tcase_add_test(cases, strangers_are_dropped);
+    tcase_add_test(cases, no_bytes_confuse_an_inbox);
     tcase_add_test(cases, a_stranger_as_rank_0);
     tcase_add_test(cases, dead_peer_is_named_to_all_within_a_second);
     tcase_add_test(cases, failure_carries_its_cause);
