@@ -9,7 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm.h"
 #include "runtime/session_internal.h"
-#include "runtime/tree.h"
+#include "runtime/base/tree.h"
 
 #include <string.h>
 

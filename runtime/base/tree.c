@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/tree.h"
+#include "runtime/base/tree.h"
 
 #include <stdio.h>
 

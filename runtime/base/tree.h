@@ -2,8 +2,8 @@
 /* The fixed tree in which contributions are added: a node over [lo, hi) with n = hi - lo > 1 leaves
  * has the children [lo, lo + n/2) and [lo + n/2, hi). Its shape depends on the number of leaves
  * alone, so sums do not depend on who computed which node. Thread safe. */
-#ifndef HD_RUNTIME_TREE_H
-#define HD_RUNTIME_TREE_H
+#ifndef HD_RUNTIME_BASE_TREE_H
+#define HD_RUNTIME_BASE_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree's shape is a function of the number of leaves; blocks of ranks are nodes of it. */
-#include "runtime/tree.h"
+#include "runtime/base/tree.h"
 
 #include <check.h>
 #include <stdio.h>
