@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/registry.h"
+
+#include "tasks/builtin.h"
+
+#include <string.h>
+
+static const struct hd_type *const types[] = {
+    &hd_type_adam_state,
+    &hd_type_batch,
+    &hd_type_counts,
+    &hd_type_envs,
+    &hd_type_grad,
+    &hd_type_params,
+    &hd_type_replay,
+    &hd_type_rollout,
+    &hd_type_scalars,
+    &hd_type_verdict,
+    NULL,
+};
+
+static const struct hd_verb *const verbs[] = {
+    &hd_verb_adam,     &hd_verb_barrier, &hd_verb_broadcast, &hd_verb_collect, &hd_verb_copy,
+    &hd_verb_evaluate, &hd_verb_log,     &hd_verb_loss_grad, &hd_verb_max,     &hd_verb_mean,
+    &hd_verb_sample,   &hd_verb_stop,    &hd_verb_store,     &hd_verb_sum,     NULL,
+};
+
+static const struct hd_registry registry = {types, verbs, hd_task_keys};
+
+const struct hd_registry *hd_registry_builtin(void)
+{
+    return &registry;
+}
+
+const struct hd_type *hd_registry_type(const struct hd_registry *from, const char *name)
+{
+    for (int i = 0; from->types[i]; i++)
+        if (strcmp(from->types[i]->name, name) == 0)
+            return from->types[i];
+    return NULL;
+}
+
+const struct hd_verb *hd_registry_verb(const struct hd_registry *from, const char *name)
+{
+    for (int i = 0; from->verbs[i]; i++)
+        if (strcmp(from->verbs[i]->name, name) == 0)
+            return from->verbs[i];
+    return NULL;
+}

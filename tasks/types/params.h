@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types `params`, `grad` and `adam_state`: flat arrays in the layout of the policy's net, cut in
+ * the same parts. A gradient is a sum over samples and carries how many, once per part. */
+#ifndef HD_TASKS_TYPES_PARAMS_H
+#define HD_TASKS_TYPES_PARAMS_H
+
+#include "kernels/net.h"
+#include "tasks/registry.h"
+
+/* The net of a value of type params, or of one made `of` it. Borrowed. */
+const struct hd_net *hd_params_net(const struct hd_spec *spec);
+
+/* Number of samples in part `part` of a gradient, counts[parts] in all. */
+float *hd_grad_counts(const struct hd_spec *spec, void *data);
+
+/* First and second moments [elements] and number of updates [parts] of an adam_state. */
+struct hd_moments {
+    float *first, *second;
+    int64_t *updates;
+};
+struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters outside a graph: files and plain evaluation, for the program around it. */
+#ifndef HD_TASKS_WEIGHTS_H
+#define HD_TASKS_WEIGHTS_H
+
+#include "runtime/value.h"
+
+/* Writes an instance of type `params` as safetensors, atomically: DI-engine's tensor names and
+ * shapes, and the number of updates as metadata. Errors: HD_ERR_SYSTEM (logged). */
+int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
+                    int64_t train_iter);
+
+/* Reads such a file into an instance; every tensor of the net must be there with its shape.
+ * Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT, HD_ERR_INPUT (logged, naming file and tensor). */
+int hd_weights_load(const struct hd_spec *params, void *data, const char *path);
+
+/* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes one line per row to `file`:
+ * the net's outputs as %.9e, space separated. Errors as above. */
+int hd_weights_outputs(const struct hd_spec *params, const void *data, const char *obs_path,
+                       FILE *file);
+
+#endif
