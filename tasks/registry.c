@@ -3,8 +3,6 @@
 
 #include "tasks/builtin.h"
 
-#include <string.h>
-
 static const struct hd_type *const types[] = {
     &hd_type_adam_state,
     &hd_type_batch,
@@ -30,20 +28,4 @@ static const struct hd_registry registry = {types, verbs, hd_task_keys};
 const struct hd_registry *hd_registry_builtin(void)
 {
     return &registry;
-}
-
-const struct hd_type *hd_registry_type(const struct hd_registry *from, const char *name)
-{
-    for (int i = 0; from->types[i]; i++)
-        if (strcmp(from->types[i]->name, name) == 0)
-            return from->types[i];
-    return NULL;
-}
-
-const struct hd_verb *hd_registry_verb(const struct hd_registry *from, const char *name)
-{
-    for (int i = 0; from->verbs[i]; i++)
-        if (strcmp(from->verbs[i]->name, name) == 0)
-            return from->verbs[i];
-    return NULL;
 }

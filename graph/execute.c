@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/execute.h"
+
+#include "graph/instances.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WINDOW_MAX = 64, ATTRIBUTES_MAX = 4 };
+
+/* What the submitter remembers of a step. */
+struct memory {
+    int64_t next_due;                /* `every`: counter value at which it fires next */
+    int64_t last_read[HD_PORTS_MAX]; /* versions it read last */
+    double *fields;                  /* stop: by slot, what it last saw; NaN: none */
+};
+
+struct hd_executor {
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor_options options;
+    struct hd_setup setup;
+    struct hd_instances *instances;        /* by value */
+    int64_t (*attributes)[ATTRIBUTES_MAX]; /* by value */
+    int64_t *counters;
+    struct memory *memories; /* by step index */
+    int64_t next_compare;
+    int64_t trip;
+    struct hd_group groups[WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
+    struct hd_group stop_group;
+    const char *reason; /* of the stop step that held */
+    char (*labels)[64]; /* of snapshots and comparisons, by value */
+};
+
+static int64_t iteration_of(const struct hd_executor *executor)
+{
+    return executor->counters[0];
+}
+
+/* -- Guards -------------------------------------------------------------------------------------
+ */
+
+static bool read_slot(const struct hd_executor *executor, const double *fields, int slot,
+                      double *value_p)
+{
+    const struct hd_slot *is = &executor->plan->graph->slots[slot];
+    switch (is->kind) {
+    case HD_SLOT_COUNTER:
+        *value_p = (double)executor->counters[is->index];
+        return true;
+    case HD_SLOT_ATTRIBUTE:
+        *value_p = (double)executor->attributes[is->value][is->index];
+        return true;
+    case HD_SLOT_FIELD:
+        *value_p = fields[slot];
+        return !isnan(fields[slot]);
+    }
+    return false;
+}
+
+struct reading {
+    const struct hd_executor *executor;
+    const double *fields;
+};
+
+static bool read_any(void *arg, int slot, double *value_p)
+{
+    const struct reading *reading = arg;
+    return read_slot(reading->executor, reading->fields, slot, value_p);
+}
+
+static bool holds(const struct hd_executor *executor, const struct hd_expr *expr,
+                  const double *fields)
+{
+    struct reading reading = {executor, fields};
+    double value;
+    return hd_expr_eval(expr, read_any, &reading, &value) && value != 0;
+}
+
+static const struct hd_row *row_of(const struct hd_executor *executor, const struct hd_op *op,
+                                   int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
+                             iteration_of(executor));
+}
+
+/* A copy for a side step is made only if the step is due, so look at what it would copy. */
+static int64_t version_to_read(const struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    if (op->sources[i] == HD_FROM_SIDE)
+        return executor->instances[op->step->refs[i].value].version;
+    return row_of(executor, op, i)->version;
+}
+
+static bool is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    const struct memory *memory = &executor->memories[op->step->index];
+    return version_to_read(executor, op, i) != memory->last_read[i];
+}
+
+static bool any_fresh(const struct hd_executor *executor, const struct hd_op *op)
+{
+    for (int i = 0; i < op->step->n_refs; i++)
+        if (op->step->refs[i].value != HD_NO_VALUE && op->step->refs[i].mode == HD_READ &&
+            is_fresh(executor, op, i))
+            return true;
+    return false;
+}
+
+/* Collectives and logs without `every` run when something they read is new. */
+static bool follows_reads(const struct hd_step *step)
+{
+    return step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST ||
+           step->verb->logs;
+}
+
+static bool is_due(const struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    if (step->when && !holds(executor, step->when, NULL))
+        return false;
+    if (step->every > 0)
+        return executor->counters[step->every_counter] >= executor->memories[step->index].next_due;
+    return !follows_reads(step) || any_fresh(executor, op);
+}
+
+/* -- Submitting a step --------------------------------------------------------------------------
+ */
+
+static struct hd_group *group_of(struct hd_executor *executor, bool side)
+{
+    if (side)
+        return NULL;
+    return &executor->groups[iteration_of(executor) % executor->options.window];
+}
+
+static struct hd_context make_context(const struct hd_executor *executor,
+                                      const struct hd_step *step, int64_t shard)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    int update = executor->plan->update_counter;
+    return (struct hd_context){
+        .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
+                           iteration_of(executor), executor->trip),
+        .seed = graph->seed,
+        .iteration = iteration_of(executor),
+        .trip = executor->trip,
+        .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
+        .shard = shard,
+        .shards = graph->shards,
+        .rank = executor->plan->rank,
+        .ranks = executor->plan->ranks,
+    };
+}
+
+static void add_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                     int instance, int part, struct hd_task *task, struct hd_access *access)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    if (ref->value == HD_NO_VALUE) {
+        task->views[i] = (struct hd_view){0};
+        *access = (struct hd_access){0};
+        return;
+    }
+    const struct hd_row *row = row_of(executor, op, i);
+    const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
+    int at = spec->placement == HD_SHARD ? instance : 0;
+    task->views[i] = (struct hd_view){.data = row->data[at],
+                                      .spec = spec,
+                                      .part = part,
+                                      .version = row->version,
+                                      .fresh = is_fresh(executor, op, i)};
+    bool by_part = op->parts > 1 && spec->parts == op->parts;
+    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, ref->mode};
+}
+
+static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
+                           int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_task task = {
+        .verb = step->verb->name,
+        .name = step->label,
+        .body = step->verb->body,
+        .args = step->args,
+        .context = make_context(executor, step, shard),
+        .logs = step->verb->logs,
+        .n = step->n_refs,
+        .accesses = accesses,
+        .n_accesses = step->n_refs,
+        .priority = op->side ? HD_PRIORITY_SIDE : HD_PRIORITY_NORMAL,
+        .group = group_of(executor, op->side),
+    };
+    for (int part = 0; part < op->parts; part++) {
+        for (int i = 0; i < step->n_refs; i++)
+            add_view(executor, op, i, instance, part, &task, &accesses[i]);
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+static int submit_task(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_plan *plan = executor->plan;
+    if (op->step->placement == HD_RANK0 && plan->rank != 0)
+        return HD_OK;
+    if (op->step->placement != HD_SHARD)
+        return submit_instance(executor, op, 0, -1);
+    int64_t owned = plan->graph->shards / plan->ranks;
+    for (int i = 0; i < owned; i++)
+        HD_TRY(submit_instance(executor, op, i, plan->rank * owned + i));
+    return HD_OK;
+}
+
+static struct hd_collective make_collective(const struct hd_graph *graph,
+                                            const struct hd_step *step)
+{
+    struct hd_collective c = {
+        .verb = step->verb->name, .name = step->label, .how = step->verb->combine};
+    c.kind = step->verb->kind == HD_VERB_COLLECTIVE  ? HD_COLLECTIVE_REDUCE
+             : step->verb->kind == HD_VERB_BROADCAST ? HD_COLLECTIVE_BROADCAST
+                                                     : HD_COLLECTIVE_BARRIER;
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        c.in_spec = &graph->values[step->refs[0].value].spec;
+        c.out_spec = &graph->values[step->refs[1].value].spec;
+    }
+    return c;
+}
+
+static int submit_collective(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    struct hd_collective c = make_collective(executor->plan->graph, step);
+    c.iteration = iteration_of(executor);
+    c.priority = HD_PRIORITY_FIRST;
+    c.group = group_of(executor, false);
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        const struct hd_row *from = row_of(executor, op, 0), *to = row_of(executor, op, 1);
+        c.n_in = executor->instances[step->refs[0].value].plan->instances;
+        c.in = from->data;
+        c.in_buffers = from->buffers;
+        c.out = to->data[0];
+        c.out_buffer = to->buffers[0];
+    }
+    int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
+    for (c.part = 0; c.part < parts; c.part++)
+        HD_TRY(hd_submit_collective(executor->session, &c));
+    return HD_OK;
+}
+
+static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
+}
+
+static int submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+                           bool side)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    const struct hd_row *from = &instances->rows[instances->current];
+    const struct hd_spec *spec = &instances->value->spec;
+    for (int i = 0; i < instances->plan->instances; i++) {
+        const struct hd_access accesses[] = {{from->buffers[i], HD_ALL_PARTS, HD_READ},
+                                             {to->buffers[i], HD_ALL_PARTS, HD_WRITE}};
+        struct hd_task task = {
+            .verb = "snapshot",
+            .name = executor->labels[value],
+            .body = copy_body,
+            .context = make_context(executor, NULL, instances->plan->first + i),
+            .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
+            .n = 2,
+            .accesses = accesses,
+            .n_accesses = 2,
+            .group = group_of(executor, side),
+        };
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+static int submit_compare(struct hd_executor *executor, int value)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    const struct hd_row *row = &instances->rows[instances->current];
+    const struct hd_collective c = {.verb = "compare",
+                                    .name = executor->labels[value],
+                                    .kind = HD_COLLECTIVE_COMPARE,
+                                    .in_spec = &instances->value->spec,
+                                    .n_in = 1,
+                                    .in = row->data,
+                                    .in_buffers = row->buffers,
+                                    .iteration = iteration_of(executor),
+                                    .group = group_of(executor, false)};
+    return hd_submit_collective(executor->session, &c);
+}
+
+/* -- Stop ---------------------------------------------------------------------------------------
+ */
+
+struct look {
+    const struct hd_executor *executor;
+    const struct hd_step *step;
+    double *fields;
+};
+
+static double look_at(const struct hd_view *view, int field)
+{
+    if (view->version == 0 && view->spec->type->none)
+        return NAN;
+    return view->spec->type->field(view->spec, view->data, field);
+}
+
+static int look_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct look *look = args;
+    const struct hd_graph *graph = look->executor->plan->graph;
+    const int *slots;
+    int64_t n = hd_expr_slots(look->step->condition, &slots);
+    for (int64_t s = 0; s < n; s++)
+        for (int i = 0; i < context->n_views; i++)
+            if (graph->slots[slots[s]].kind == HD_SLOT_FIELD &&
+                graph->slots[slots[s]].value == look->step->refs[i].value)
+                look->fields[slots[s]] = look_at(&views[i], graph->slots[slots[s]].index);
+    return HD_OK;
+}
+
+static bool group_empty(void *arg)
+{
+    return atomic_load(&((struct hd_group *)arg)->pending) == 0;
+}
+
+static void remember_reads(struct hd_executor *executor, const struct hd_op *op)
+{
+    struct memory *memory = &executor->memories[op->step->index];
+    for (int i = 0; i < op->step->n_refs; i++)
+        if (op->step->refs[i].value != HD_NO_VALUE && op->step->refs[i].mode == HD_READ)
+            memory->last_read[i] = version_to_read(executor, op, i);
+}
+
+/* Looks at what is new and waits for it; then decides as every rank does. */
+static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *stopped_p)
+{
+    const struct hd_step *step = op->step;
+    struct memory *memory = &executor->memories[step->index];
+    if (any_fresh(executor, op)) {
+        struct look look = {executor, step, memory->fields};
+        struct hd_access accesses[HD_PORTS_MAX];
+        struct hd_task task = {.verb = step->verb->name,
+                               .name = step->label,
+                               .body = look_body,
+                               .args = &look,
+                               .context = make_context(executor, step, -1),
+                               .n = step->n_refs,
+                               .accesses = accesses,
+                               .n_accesses = step->n_refs,
+                               .priority = HD_PRIORITY_FIRST,
+                               .group = &executor->stop_group};
+        for (int i = 0; i < step->n_refs; i++)
+            add_view(executor, op, i, 0, 0, &task, &accesses[i]);
+        HD_TRY(hd_submit(executor->session, &task));
+        int status = hd_session_wait(executor->session, group_empty, &executor->stop_group);
+        if (status != HD_OK) {
+            hd_session_drain(executor->session); /* the task looks at this frame */
+            return status;
+        }
+    }
+    *stopped_p = holds(executor, step->condition, memory->fields);
+    if (*stopped_p)
+        executor->reason = step->reason;
+    return HD_OK;
+}
+
+/* -- The walk -----------------------------------------------------------------------------------
+ */
+
+static void rotate_writes(struct hd_executor *executor, const struct hd_step *step)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE)
+            hd_instances_rotate(&executor->instances[step->refs[i].value], iteration_of(executor));
+}
+
+static void count_versions(struct hd_executor *executor, const struct hd_step *step)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (hd_ref_changes(&step->refs[i])) {
+            struct hd_instances *instances = &executor->instances[step->refs[i].value];
+            instances->rows[instances->current].version = ++instances->version;
+        }
+}
+
+static void count_attributes(struct hd_executor *executor, const struct hd_step *step)
+{
+    for (const struct hd_count *count = step->verb->counts; count && count->attribute; count++) {
+        int value = step->refs[count->port].value;
+        if (value == HD_NO_VALUE)
+            continue;
+        const struct hd_type *type = executor->plan->graph->values[value].spec.type;
+        for (int i = 0; type->counted[i]; i++)
+            if (strcmp(type->counted[i], count->attribute) == 0)
+                executor->attributes[value][i] =
+                    count->next(step->args, executor->attributes[value][i]);
+    }
+}
+
+static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *stopped_p)
+{
+    const struct hd_step *step = op->step;
+    if (!is_due(executor, op))
+        return HD_OK;
+    rotate_writes(executor, step);
+    if (step->verb->kind == HD_VERB_STOP)
+        HD_TRY(run_stop(executor, op, stopped_p));
+    else if (step->verb->kind == HD_VERB_TASK)
+        HD_TRY(submit_task(executor, op));
+    else
+        HD_TRY(submit_collective(executor, op));
+    remember_reads(executor, op);
+    count_versions(executor, step);
+    count_attributes(executor, step);
+    if (step->every > 0)
+        executor->memories[step->index].next_due =
+            executor->counters[step->every_counter] + step->every;
+    if (step->counts != HD_NO_COUNTER)
+        executor->counters[step->counts]++;
+    return HD_OK;
+}
+
+static int run_compare(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_plan *plan = executor->plan;
+    if (executor->counters[plan->update_counter] < executor->next_compare)
+        return HD_OK;
+    if (op == &plan->ops[plan->n_ops - 1])
+        executor->next_compare = executor->counters[plan->update_counter] + plan->check_every;
+    return submit_compare(executor, op->value);
+}
+
+static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopped_p);
+
+static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
+{
+    const struct hd_op *op = &executor->plan->ops[at];
+    int64_t outer = executor->trip;
+    if (op->step->when && !holds(executor, op->step->when, NULL))
+        return HD_OK;
+    for (int64_t i = 0; i < op->step->times && !*stopped_p; i++) {
+        executor->trip = outer * op->step->times + i;
+        HD_TRY(run_ops(executor, at + 1, op->end, stopped_p));
+    }
+    executor->trip = outer;
+    return HD_OK;
+}
+
+static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
+{
+    const struct hd_op *op = &executor->plan->ops[at];
+    const struct hd_row *row;
+    switch (op->kind) {
+    case HD_OP_STEP:
+        return run_step(executor, op, stopped_p);
+    case HD_OP_REPEAT:
+        return run_repeat(executor, at, stopped_p);
+    case HD_OP_LAG_SNAPSHOT:
+        row = hd_instances_start(&executor->instances[op->value], iteration_of(executor));
+        return row ? submit_snapshot(executor, op->value, row, false) : HD_OK;
+    case HD_OP_SIDE_SNAPSHOT: {
+        int next = at + 1;
+        while (executor->plan->ops[next].kind != HD_OP_STEP)
+            next++;
+        if (!is_due(executor, &executor->plan->ops[next]))
+            return HD_OK;
+        row = hd_instances_side(&executor->instances[op->value]);
+        return row ? submit_snapshot(executor, op->value, row, true) : HD_OK;
+    }
+    case HD_OP_COMPARE:
+        return run_compare(executor, op);
+    }
+    return HD_OK;
+}
+
+static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopped_p)
+{
+    for (int at = begin; at < end && !*stopped_p;) {
+        HD_TRY(run_op(executor, at, stopped_p));
+        HD_TRY(hd_session_status(executor->session));
+        const struct hd_op *op = &executor->plan->ops[at];
+        at = op->kind == HD_OP_REPEAT ? op->end : at + 1;
+    }
+    return HD_OK;
+}
+
+/* Values that keep lagged versions in their rotation have no snapshot op: mark their start here. */
+static void start_iteration(struct hd_executor *executor)
+{
+    for (int i = 0; i < executor->plan->graph->n_values; i++)
+        if (executor->plan->values[i].lag > 0 && executor->plan->values[i].lag_copies == 0)
+            hd_instances_start(&executor->instances[i], iteration_of(executor));
+}
+
+static int run_iterations(struct hd_executor *executor)
+{
+    const struct hd_executor_options *options = &executor->options;
+    bool stopped = false;
+    for (; !stopped; executor->counters[0]++) {
+        HD_TRY(hd_session_wait(executor->session, group_empty, group_of(executor, false)));
+        if (options->tick)
+            options->tick(options->tick_arg);
+        if (options->rebuild) {
+            HD_TRY(hd_session_drain(executor->session));
+            HD_TRY(hd_graph_rebuild(executor->plan->graph));
+        }
+        start_iteration(executor);
+        HD_TRY(run_ops(executor, 0, executor->plan->n_ops, &stopped));
+    }
+    /* What the last comparison has not seen. */
+    for (int i = 0; i < executor->plan->n_ops; i++)
+        if (executor->plan->ops[i].kind == HD_OP_COMPARE)
+            HD_TRY(submit_compare(executor, executor->plan->ops[i].value));
+    return HD_OK;
+}
+
+int hd_executor_run(struct hd_executor *executor, const char **reason_p)
+{
+    int status = run_iterations(executor);
+    int drained = hd_session_drain(executor->session);
+    status = status != HD_OK ? status : drained;
+    if (status == HD_OK)
+        *reason_p = executor->reason;
+    return status;
+}
+
+/* -- Making and releasing -----------------------------------------------------------------------
+ */
+
+static int step_memory(struct hd_step *step, void *arg)
+{
+    struct hd_executor *executor = arg;
+    struct memory *memory = &executor->memories[step->index];
+    memory->next_due = step->first;
+    if (!step->condition)
+        return HD_OK;
+    /* It has seen nothing yet, not even initial versions. */
+    for (int i = 0; i < HD_PORTS_MAX; i++)
+        memory->last_read[i] = -1;
+    int n = executor->plan->graph->n_slots;
+    memory->fields = hd_alloc(n, sizeof *memory->fields);
+    if (!memory->fields)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < n; i++)
+        memory->fields[i] = NAN;
+    return HD_OK;
+}
+
+static int make_instances(struct hd_executor *executor)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    for (int i = 0; i < graph->n_values; i++) {
+        const struct hd_graph_value *value = &graph->values[i];
+        const struct hd_instances *first = NULL;
+        for (int j = 0; j < i; j++)
+            if (&graph->values[j].spec == value->spec.init)
+                first = &executor->instances[j];
+        snprintf(executor->labels[i], sizeof executor->labels[i], "snapshot %s", value->spec.name);
+        HD_TRY(hd_instances_create(executor->session, &executor->setup, value,
+                                   &executor->plan->values[i], first, &executor->instances[i]));
+    }
+    return HD_OK;
+}
+
+static int fill(struct hd_executor *executor)
+{
+    struct hd_graph *graph = executor->plan->graph;
+    executor->setup =
+        (struct hd_setup){.config = graph->config, .shards = graph->shards, .seed = graph->seed};
+    executor->instances = hd_alloc(graph->n_values, sizeof *executor->instances);
+    executor->attributes = hd_alloc(graph->n_values, sizeof *executor->attributes);
+    executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
+    executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
+    executor->labels = hd_alloc(graph->n_values, sizeof *executor->labels);
+    if (!executor->instances || !executor->attributes || !executor->counters ||
+        !executor->memories || !executor->labels)
+        return HD_ERR_NOMEM;
+    executor->next_compare = executor->plan->check_every;
+    HD_TRY(hd_graph_walk(graph, step_memory, executor));
+    return make_instances(executor);
+}
+
+int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
+                       const struct hd_executor_options *options, struct hd_executor **executor_p)
+{
+    if (options->window < 1 || options->window > WINDOW_MAX)
+        return hd_fail(HD_ERR_INPUT, "window: expected 1 to %d, found %d", WINDOW_MAX,
+                       options->window);
+    struct hd_executor *executor = hd_alloc(1, sizeof *executor);
+    if (!executor)
+        return HD_ERR_NOMEM;
+    executor->plan = plan;
+    executor->session = session;
+    executor->options = *options;
+    int status = fill(executor);
+    if (status != HD_OK) {
+        hd_executor_destroy(executor);
+        return status;
+    }
+    *executor_p = executor;
+    return HD_OK;
+}
+
+void hd_executor_destroy(struct hd_executor *executor)
+{
+    if (!executor)
+        return;
+    hd_session_drain(executor->session);
+    for (int i = 0; executor->instances && i < executor->plan->graph->n_values; i++)
+        hd_instances_destroy(&executor->instances[i]);
+    for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)
+        hd_free(executor->memories[i].fields);
+    hd_free(executor->instances);
+    hd_free(executor->attributes);
+    hd_free(executor->counters);
+    hd_free(executor->memories);
+    hd_free(executor->labels);
+    hd_free(executor);
+}
+
+/* -- Looking in ---------------------------------------------------------------------------------
+ */
+
+void *hd_executor_write(struct hd_executor *executor, int value, int instance)
+{
+    return (void *)hd_executor_data(executor, value, instance);
+}
+
+const void *hd_executor_data(const struct hd_executor *executor, int value, int instance)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    if (instance >= instances->plan->instances)
+        return NULL;
+    return instances->rows[instances->current].data[instance];
+}
+
+int64_t hd_executor_version(const struct hd_executor *executor, int value)
+{
+    return executor->instances[value].version;
+}
+
+int64_t hd_executor_counter(const struct hd_executor *executor, const char *name)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    for (int i = 0; i < graph->n_counters; i++)
+        if (strcmp(graph->counters[i], name) == 0)
+            return executor->counters[i];
+    return 0;
+}
+
+/* -- What a plan needs --------------------------------------------------------------------------
+ */
+
+static struct hd_collective sized_collective(const struct hd_plan *plan, const struct hd_op *op)
+{
+    struct hd_collective c = {.kind = HD_COLLECTIVE_COMPARE, .n_in = 1};
+    if (op->kind == HD_OP_COMPARE)
+        c.in_spec = &plan->graph->values[op->value].spec;
+    else
+        c = make_collective(plan->graph, op->step);
+    if (c.kind == HD_COLLECTIVE_REDUCE)
+        c.n_in = plan->values[op->step->refs[0].value].instances;
+    return c;
+}
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE ||
+           (op->kind == HD_OP_STEP && op->step->verb->kind != HD_VERB_TASK &&
+            op->step->verb->kind != HD_VERB_STOP);
+}
+
+int64_t hd_plan_scratch(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct hd_op *op = &plan->ops[i];
+        int64_t bytes = 0;
+        if (is_collective(op)) {
+            struct hd_collective c = sized_collective(plan, op);
+            bytes = hd_collective_scratch(&c, plan->ranks);
+        } else if (op->kind == HD_OP_STEP && op->step->verb->scratch) {
+            bytes = op->step->verb->scratch(op->step->args);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_payload(const struct hd_plan *plan)
+{
+    int64_t most = HD_ALIGNMENT;
+    for (int i = 0; i < plan->n_ops; i++)
+        if (is_collective(&plan->ops[i])) {
+            struct hd_collective c = sized_collective(plan, &plan->ops[i]);
+            int64_t bytes = hd_collective_payload(&c);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}

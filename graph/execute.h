@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks a plan and submits its tasks in program order, a bounded number of iterations ahead of what
+ * has run. Everything it decides by (counters, versions, guards) is a function of configuration and
+ * of what stop steps saw, so all ranks submit the same collectives. */
+#ifndef HD_GRAPH_EXECUTE_H
+#define HD_GRAPH_EXECUTE_H
+
+#include "graph/plan.h"
+#include "runtime/session.h"
+
+struct hd_executor_options {
+    int window;              /* iterations submitted at most before the oldest has ended, >= 1 */
+    bool rebuild;            /* build all task objects anew before every iteration (tests) */
+    void (*tick)(void *arg); /* called before every iteration by the submitting thread; or NULL */
+    void *tick_arg;
+};
+
+struct hd_executor;
+
+/* Makes the instances of this rank with their initial versions. Plan and session outlive the
+ * executor. Released by hd_executor_destroy (accepts NULL). */
+int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
+                       const struct hd_executor_options *options, struct hd_executor **executor_p);
+void hd_executor_destroy(struct hd_executor *executor);
+
+/* Runs iterations until a stop step holds, waits for everything submitted, and stores the reason of
+ * that stop step (borrowed). Returns the session's first error otherwise. */
+int hd_executor_run(struct hd_executor *executor, const char **reason_p);
+
+/* The current version of instance `instance` (counted on this rank) of a value; NULL when this rank
+ * has none. Valid when nothing runs, until the next run. */
+const void *hd_executor_data(const struct hd_executor *executor, int value, int instance);
+
+/* The same, to be filled with other content before a run. */
+void *hd_executor_write(struct hd_executor *executor, int value, int instance);
+
+/* Number of versions made of a value, and the value of a counter (0 when there is none so called),
+ * as submitted. */
+int64_t hd_executor_version(const struct hd_executor *executor, int value);
+int64_t hd_executor_counter(const struct hd_executor *executor, const char *name);
+
+/* Bytes of scratch and of transport that the plan's tasks and collectives need. */
+int64_t hd_plan_scratch(const struct hd_plan *plan);
+int64_t hd_plan_payload(const struct hd_plan *plan);
+
+#endif

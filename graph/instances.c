@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/instances.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+static int create_row(struct hd_session *session, const struct hd_setup *setup,
+                      struct hd_instances *instances, struct hd_row *row)
+{
+    const struct hd_spec *spec = &instances->value->spec;
+    int n = instances->plan->instances;
+    row->data = hd_alloc(n, sizeof *row->data);
+    row->buffers = hd_alloc(n, sizeof *row->buffers);
+    if (!row->data || !row->buffers)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < n; i++) {
+        row->data[i] = hd_alloc(spec->bytes, 1);
+        if (!row->data[i])
+            return HD_ERR_NOMEM;
+        HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, row->data[i]));
+        HD_TRY(hd_buffer_create(session, spec->parts, &row->buffers[i]));
+    }
+    return HD_OK;
+}
+
+static int copy_first(const struct hd_instances *first, struct hd_instances *instances)
+{
+    const struct hd_row *to = &instances->rows[0], *from = &first->rows[0];
+    for (int i = 0; i < instances->plan->instances; i++)
+        HD_TRY(hd_value_snapshot(&instances->value->spec, to->data[i],
+                                 from->data[first->plan->instances > 1 ? i : 0]));
+    return HD_OK;
+}
+
+int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
+                        const struct hd_graph_value *value, const struct hd_plan_value *plan,
+                        const struct hd_instances *first, struct hd_instances *instances)
+{
+    *instances = (struct hd_instances){.value = value, .plan = plan, .side = -1};
+    int n_rows = plan->buffers + plan->lag_copies + plan->side_copies;
+    instances->rows = hd_alloc(n_rows, sizeof *instances->rows);
+    instances->starts = hd_alloc(plan->lag + 1, sizeof *instances->starts);
+    if (!instances->rows || !instances->starts)
+        return HD_ERR_NOMEM;
+    instances->n_rows = n_rows;
+    for (int i = 0; i < n_rows; i++)
+        HD_TRY(create_row(session, setup, instances, &instances->rows[i]));
+    /* Copies hold nothing yet. */
+    for (int i = plan->buffers; i < n_rows; i++)
+        instances->rows[i].version = -1;
+    return first ? copy_first(first, instances) : HD_OK;
+}
+
+void hd_instances_destroy(struct hd_instances *instances)
+{
+    for (int r = 0; r < instances->n_rows; r++) {
+        struct hd_row *row = &instances->rows[r];
+        for (int i = 0; i < instances->plan->instances; i++) {
+            if (row->buffers)
+                hd_buffer_destroy(row->buffers[i]);
+            if (row->data && row->data[i])
+                hd_value_fini(&instances->value->spec, row->data[i]);
+            if (row->data)
+                hd_free(row->data[i]);
+        }
+        hd_free(row->buffers);
+        hd_free(row->data);
+    }
+    hd_free(instances->rows);
+    hd_free(instances->starts);
+    *instances = (struct hd_instances){0};
+}
+
+/* Before iteration 0 everything stood at its initial version, which is the one at its start. */
+static int start_slot(const struct hd_instances *instances, int64_t iteration)
+{
+    return (int)((iteration > 0 ? iteration : 0) % (instances->plan->lag + 1));
+}
+
+/* Whether a row holds the version at the start of one of the iterations [from, to]. */
+static bool is_start(const struct hd_instances *instances, int row, int64_t from, int64_t to)
+{
+    for (int64_t i = from > 0 ? from : 0; i <= to; i++)
+        if (instances->starts[start_slot(instances, i)] == row)
+            return true;
+    return false;
+}
+
+/* The next of rows [begin, begin + count) after `after` that no lagged reader may still ask for:
+ * the plan made one more than they can need. */
+static int free_row(const struct hd_instances *instances, int begin, int count, int after,
+                    int64_t from, int64_t to)
+{
+    int row = after;
+    do {
+        row = begin + (row - begin + 1) % count;
+    } while (instances->plan->lag > 0 && is_start(instances, row, from, to));
+    return row;
+}
+
+struct hd_row *hd_instances_rotate(struct hd_instances *instances, int64_t iteration)
+{
+    if (instances->plan->buffers > 1)
+        instances->current = free_row(instances, 0, instances->plan->buffers, instances->current,
+                                      iteration - instances->plan->lag, iteration);
+    return &instances->rows[instances->current];
+}
+
+struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iteration)
+{
+    const struct hd_plan_value *plan = instances->plan;
+    if (plan->lag == 0)
+        return NULL;
+    int *start = &instances->starts[start_slot(instances, iteration)];
+    int newest = instances->starts[start_slot(instances, iteration - 1)];
+    if (plan->lag_copies == 0) {
+        *start = instances->current;
+        return NULL;
+    }
+    if (iteration > 0 && instances->rows[newest].version == instances->version) {
+        *start = newest;
+        return NULL;
+    }
+    *start = iteration == 0 ? plan->buffers
+                            : free_row(instances, plan->buffers, plan->lag_copies, newest,
+                                       iteration - plan->lag, iteration - 1);
+    instances->rows[*start].version = instances->version;
+    return &instances->rows[*start];
+}
+
+struct hd_row *hd_instances_side(struct hd_instances *instances)
+{
+    int begin = instances->plan->buffers + instances->plan->lag_copies;
+    if (instances->side >= 0 && instances->rows[instances->side].version == instances->version)
+        return NULL;
+    instances->side = instances->side < 0
+                          ? begin
+                          : begin + (instances->side - begin + 1) % instances->plan->side_copies;
+    instances->rows[instances->side].version = instances->version;
+    return &instances->rows[instances->side];
+}
+
+const struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
+                                       int lag, int64_t iteration)
+{
+    switch (source) {
+    case HD_FROM_LAG:
+        return &instances->rows[instances->starts[start_slot(instances, iteration - lag)]];
+    case HD_FROM_SIDE:
+        return &instances->rows[instances->side];
+    case HD_FROM_CURRENT:
+        break;
+    }
+    return &instances->rows[instances->current];
+}

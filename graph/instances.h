@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The instances of one value on this rank: their memory, and which buffer holds which version. All
+ * instances of a value rotate together. */
+#ifndef HD_GRAPH_INSTANCES_H
+#define HD_GRAPH_INSTANCES_H
+
+#include "graph/plan.h"
+#include "runtime/submit.h"
+
+/* A row of buffers: one per instance. */
+struct hd_row {
+    void **data;                /* [instances] */
+    struct hd_buffer **buffers; /* [instances] */
+    int64_t version;            /* what it holds */
+};
+
+struct hd_instances {
+    const struct hd_graph_value *value;
+    const struct hd_plan_value *plan;
+    struct hd_row *rows; /* the rotation, then copies for lags, then copies for side tasks */
+    int n_rows;
+    int current;     /* row of the current version */
+    int64_t version; /* number of versions made so far */
+    int side;        /* row of the newest copy for side tasks, or -1 */
+    int *starts;     /* [lag + 1]: row with the version at the start of iteration i, at
+                        i % (lag + 1) */
+};
+
+/* Allocates and initialises; `first`, if not NULL, is the value whose initial content is copied. */
+int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
+                        const struct hd_graph_value *value, const struct hd_plan_value *plan,
+                        const struct hd_instances *first, struct hd_instances *instances);
+void hd_instances_destroy(struct hd_instances *instances);
+
+/* The row that the next write of iteration `iteration` goes to: not one that a lagged reader still
+ * needs. It becomes current. */
+struct hd_row *hd_instances_rotate(struct hd_instances *instances, int64_t iteration);
+
+/* Marks the start of iteration `iteration`. Values copied for lags: returns the row to copy the
+ * current one to, or NULL when the newest copy is of this version. Others: NULL. */
+struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iteration);
+
+/* The row to copy the current one to for side tasks, or NULL when the newest copy is of this
+ * version. */
+struct hd_row *hd_instances_side(struct hd_instances *instances);
+
+/* The row that a reader sees. */
+const struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
+                                       int lag, int64_t iteration);
+
+#endif
