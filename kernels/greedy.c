@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/dqn_loss.h"
+#include "kernels/greedy.h"
+#include "runtime/base/alloc.h"
+
+int64_t hd_greedy_bytes(const struct hd_net *net, int64_t batch)
+{
+    int64_t q_bytes = batch * hd_net_actions(net) * (int64_t)sizeof(float);
+    return hd_net_forward_bytes(net, batch) +
+           (q_bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+}
+
+void hd_greedy(const struct hd_net *net, const float *params, const float *obs, int64_t batch,
+               void *scratch, int32_t *action)
+{
+    int64_t actions = hd_net_actions(net);
+    float *q = (float *)((char *)scratch + hd_net_forward_bytes(net, batch));
+    hd_net_forward(net, params, obs, batch, scratch, q);
+    for (int64_t b = 0; b < batch; b++)
+        action[b] = (int32_t)hd_argmax(q + b * actions, actions);
+}

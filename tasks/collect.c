@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `collect`: plays a shard's envs until n_sample transitions are made (spec 4, off-policy, all
+ * envs stepping together). Chunks that are unfinished then go on in the next collect; samples
+ * beyond n_sample are dropped.
+ *
+ * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
+ * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
+ */
+#include "kernels/exploration.h"
+#include "kernels/nstep.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/play.h"
+#include "tasks/types/counts.h"
+#include "tasks/types/params.h"
+#include "tasks/types/scalars.h"
+
+#include <string.h>
+
+enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE},
+    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_WRITE},
+    {0},
+};
+
+/* Over the last episodes of each shard, named as in DI-engine's logs; the mean square gives the
+ * deviation of all shards together. */
+enum { RETURN_MEAN, RETURN_SQUARE, RETURN_MAX, RETURN_MIN, LENGTH, N_FIELDS };
+enum { WINDOW = 20 };
+
+static const struct hd_scalar_field fields[] = {
+    [RETURN_MEAN] = {"reward_mean", HD_MEAN, WINDOW},
+    [RETURN_SQUARE] = {"reward_square", HD_MEAN, WINDOW},
+    [RETURN_MAX] = {"reward_max", HD_MAX, WINDOW},
+    [RETURN_MIN] = {"reward_min", HD_MIN, WINDOW},
+    [LENGTH] = {"avg_envstep_per_episode", HD_MEAN, WINDOW},
+};
+
+struct args {
+    int64_t n_sample, scratch;
+    double gamma;
+    enum hd_nstep_tail tail;
+    struct hd_epsilon epsilon;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_scalars_declare(setup, setup->specs[EPISODES], "collector", fields, N_FIELDS);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_spec *envs = setup->specs[ENVS];
+    HD_TRY(hd_envs_check_role(envs, setup, false));
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    args->n_sample = hd_config_int(config, "policy.collect.n_sample");
+    args->scratch = hd_play_bytes(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]));
+    args->gamma = hd_config_real(config, "policy.discount_factor");
+    args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0
+                     ? HD_NSTEP_CORRECTED
+                     : HD_NSTEP_PARITY;
+    args->epsilon = (struct hd_epsilon){
+        .linear = strcmp(hd_config_text(config, "policy.other.eps.type"), "linear") == 0,
+        .start = hd_config_real(config, "policy.other.eps.start"),
+        .end = hd_config_real(config, "policy.other.eps.end"),
+        .decay = hd_config_real(config, "policy.other.eps.decay"),
+    };
+    *args_p = args;
+    return HD_OK;
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+/* One collect under way. */
+struct collect {
+    const struct hd_context *context;
+    const struct hd_view *views;
+    const struct args *args;
+    const struct hd_envs_shape *shape;
+    const struct hd_net *net;
+    double epsilon;
+    struct hd_envs envs;
+    struct hd_play play;
+    struct hd_transitions rows;
+    int64_t forwards, made;
+};
+
+static void choose_actions(const struct collect *c)
+{
+    const int64_t n = c->shape->envs;
+    const uint32_t coin = (uint32_t)(c->forwards * (n + 1));
+    if (hd_rng_uniform(&c->context->rng, coin) > c->epsilon) {
+        hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        c->play.action[i] =
+            (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i, c->shape->env->actions);
+}
+
+/* The env's step joins its chunk; returns the chunk as it stands. */
+static struct hd_chunk append_step(struct collect *c, int64_t env)
+{
+    const int64_t length = c->shape->chunk, obs_size = c->shape->env->obs_size;
+    float *obs = c->envs.obs + env * (length + 1) * obs_size;
+    int64_t step = c->envs.pending[env]++;
+    c->envs.action[env * length + step] = c->play.action[env];
+    c->envs.reward[env * length + step] = c->play.outcome.reward[env];
+    memcpy(obs + (step + 1) * obs_size, c->play.outcome.obs + env * obs_size,
+           (size_t)obs_size * sizeof(float));
+    return (struct hd_chunk){
+        .length = step + 1,
+        .obs = obs,
+        .action = c->envs.action + env * length,
+        .reward = c->envs.reward + env * length,
+        .done = c->play.outcome.done[env],
+    };
+}
+
+/* Turns a finished chunk into samples, as far as there is room, and starts the next one. */
+static void hand_on(struct collect *c, int64_t env, const struct hd_chunk *chunk)
+{
+    const int64_t obs_size = c->shape->env->obs_size, room = c->args->n_sample - c->made;
+    if (room > 0)
+        hd_nstep(chunk, c->args->gamma, c->args->tail, c->views[ROLLOUT].spec->shape, c->rows,
+                 c->made, chunk->length < room ? chunk->length : room);
+    c->made += chunk->length;
+    float *obs = c->envs.obs + env * (c->shape->chunk + 1) * obs_size;
+    memmove(obs, obs + chunk->length * obs_size, (size_t)obs_size * sizeof(float));
+    c->envs.pending[env] = 0;
+}
+
+static void end_episode(struct collect *c, int64_t env)
+{
+    const struct hd_view *episodes = &c->views[EPISODES];
+    double reward = c->envs.episode_return[env];
+    const double values[N_FIELDS] = {
+        [RETURN_MEAN] = reward,
+        [RETURN_SQUARE] = reward * reward,
+        [RETURN_MAX] = reward,
+        [RETURN_MIN] = reward,
+        [LENGTH] = (double)c->envs.episode_steps[env],
+    };
+    for (int i = 0; i < N_FIELDS; i++)
+        hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
+    int64_t episode = ++c->envs.episode[env];
+    hd_envs_start(c->shape, &c->envs, env,
+                  hd_envs_seed(c->context->seed, c->context->shard, env, episode));
+}
+
+/* One step of all envs; returns the number of episodes that it ended. */
+static int64_t step(struct collect *c)
+{
+    int64_t ended = 0;
+    choose_actions(c);
+    hd_play_step(&c->play, c->shape, &c->envs);
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        struct hd_chunk chunk = append_step(c, env);
+        if (chunk.done || chunk.length == c->shape->chunk)
+            hand_on(c, env, &chunk);
+        if (chunk.done) {
+            end_episode(c, env);
+            ended++;
+        }
+    }
+    c->forwards++;
+    return ended;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_counts *totals = views[TOTALS].data;
+    struct collect c = {
+        .context = context,
+        .views = views,
+        .args = args,
+        .shape = hd_envs_shape(views[ENVS].spec),
+        .net = hd_params_net(views[POLICY].spec),
+        .epsilon = hd_epsilon_at(&args->epsilon, (double)totals->env_step),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data),
+        .rows = hd_transitions_at(views[ROLLOUT].spec->shape, views[ROLLOUT].data),
+    };
+    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    int64_t ended = 0;
+    while (c.made < args->n_sample)
+        ended += step(&c);
+    struct hd_counts *counts = views[COUNTS].data;
+    counts->env_step += c.forwards * c.shape->envs;
+    counts->episode += ended;
+    counts->sample += c.made;
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_collect = {
+    .name = "collect",
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .help = "plays the envs with exploration until n_sample transitions are made",
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of a group of envs under a policy: the arrays that `collect` and `evaluate` need for it,
+ * cut from a task's scratch. */
+#ifndef HD_TASKS_PLAY_H
+#define HD_TASKS_PLAY_H
+
+#include "kernels/net.h"
+#include "tasks/types/envs.h"
+
+struct hd_play {
+    float *obs;      /* [E][obs_size]: before the step */
+    int32_t *action; /* [E] */
+    struct hd_env_outcome outcome;
+    void *greedy; /* scratch of the net's forward pass */
+};
+
+/* Bytes of scratch. */
+int64_t hd_play_bytes(const struct hd_envs_shape *shape, const struct hd_net *net);
+
+/* The arrays in such scratch; contents are undefined. */
+struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
+                          void *scratch);
+
+/* Chooses the net's greedy action for each env's present observation. */
+void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
+                    const struct hd_envs *envs, const struct hd_net *net, const float *params);
+
+/* Steps all envs by the chosen actions and adds to their episodes' returns and steps. The caller
+ * moves their observations on. */
+void hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
+                  struct hd_envs *envs);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Type `verdict`: the outcome of one evaluation; none before the first. */
+#ifndef HD_TASKS_TYPES_VERDICT_H
+#define HD_TASKS_TYPES_VERDICT_H
+
+#include "tasks/registry.h"
+
+extern const struct hd_type hd_type_verdict;
+
+/* An instance. All but `returns` are fields of the same names in expressions. */
+struct hd_verdict {
+    double mean, std, max, min; /* of the returns; std of the population */
+    int64_t episodes;           /* env.n_evaluator_episode */
+    int64_t steps;              /* env steps of these episodes */
+    int64_t env_step;           /* collected by all shards when this was evaluated */
+    int64_t train_iter;         /* updates made by then */
+    double returns[];           /* [episodes], by env, then in order of play */
+};
+
+#endif
