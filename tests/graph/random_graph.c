@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/graph/random_graph.h"
+
+#include "runtime/base/alloc.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- The generator: a graph file from a seed ----------------------------------------------------
+ */
+
+enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
+enum { SHARD, GLOBAL, RANK0 };
+
+struct generator {
+    uint64_t state;
+    char steps[TEXT_BYTES];
+    int n_values;
+    struct {
+        bool floats, news, used, updated;
+        int place, parts;
+    } values[VALUES_MAX];
+    bool ticks; /* some step counts `tick` */
+};
+
+static uint64_t draw(struct generator *g, uint64_t n)
+{
+    g->state ^= g->state << 13;
+    g->state ^= g->state >> 7;
+    g->state ^= g->state << 17;
+    return (g->state >> 11) % n;
+}
+
+static void append(char *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    size_t used = strlen(text);
+    vsnprintf(text + used, TEXT_BYTES - used, format, args);
+    va_end(args);
+}
+
+static int pick(struct generator *g, unsigned places, int type)
+{
+    for (int tries = 0; tries < 40; tries++) {
+        int v = (int)draw(g, (uint64_t)g->n_values);
+        bool plain_ints = !g->values[v].floats && !g->values[v].news;
+        if ((places >> g->values[v].place & 1) && (type < 0 || (type == 0 && plain_ints)))
+            return v;
+    }
+    return -1;
+}
+
+static void name(struct generator *g, int v, bool lag_allowed, char text[16])
+{
+    g->values[v].used = true;
+    int lag = lag_allowed && draw(g, 3) == 0 ? 1 + (int)draw(g, 3) : 0;
+    snprintf(text, 16, lag ? "v%d@-%d" : "v%d", v, lag);
+}
+
+static void guard(struct generator *g, bool collective)
+{
+    switch (draw(g, 6)) {
+    case 0:
+        append(g->steps, ", when: iteration >= %d", (int)draw(g, 4));
+        break;
+    case 1:
+        append(g->steps, ", every: %d iteration%s", 1 + (int)draw(g, 3),
+               draw(g, 2) ? ", first: 0" : "");
+        break;
+    case 2:
+        if (g->ticks)
+            append(g->steps, ", every: %d tick, first: %d", 1 + (int)draw(g, 4), (int)draw(g, 3));
+        break;
+    default:
+        break;
+    }
+    if (!collective && draw(g, 5) == 0) {
+        append(g->steps, ", counts: tick");
+        g->ticks = true;
+    }
+}
+
+static unsigned readable_by(int place)
+{
+    return place == SHARD    ? 1u << SHARD | 1u << GLOBAL
+           : place == GLOBAL ? 1u << GLOBAL
+                             : 1u << RANK0 | 1u << GLOBAL;
+}
+
+static bool add_collective(struct generator *g, const char *pad, bool lag)
+{
+    static const char *const verbs[] = {"sum", "max", "mean", "broadcast"};
+    int kind = (int)draw(g, 4);
+    int from = pick(g, kind == 3 ? 1u << SHARD | 1u << RANK0 : 1u << SHARD, -1);
+    int to = pick(g, 1u << GLOBAL, -1);
+    if (from < 0 || to < 0 || g->values[from].floats != g->values[to].floats ||
+        g->values[from].news != g->values[to].news)
+        return false;
+    g->values[to].parts = g->values[from].parts;
+    char a[16], b[16];
+    name(g, from, lag, a);
+    name(g, to, false, b);
+    append(g->steps, "%s- %s: {reads: [%s], writes: [%s]", pad, verbs[kind], a, b);
+    guard(g, true);
+    append(g->steps, "}\n");
+    return true;
+}
+
+static bool add_task(struct generator *g, const char *pad, bool lag)
+{
+    int to = pick(g, 7, -1);
+    if (to < 0)
+        return false;
+    unsigned places = readable_by(g->values[to].place);
+    int a = pick(g, places, -1), b = pick(g, places, -1);
+    char ta[16], tb[16], tt[16];
+    if (a < 0 || b < 0 || a == to || b == to)
+        return false;
+    switch (draw(g, 4)) {
+    case 0:
+        name(g, a, lag, ta);
+        name(g, to, false, tt);
+        append(g->steps, "%s- mix: {reads: [%s], writes: [%s]", pad, ta, tt);
+        break;
+    case 1:
+        if (g->values[to].floats || g->values[to].news)
+            return false;
+        g->values[to].updated = true;
+        name(g, to, false, tt);
+        append(g->steps, "%s- bump: {updates: [%s]", pad, tt);
+        break;
+    case 2:
+        g->values[to].updated = true;
+        name(g, a, lag, ta);
+        name(g, b, lag, tb);
+        name(g, to, false, tt);
+        append(g->steps, "%s- note: {reads: [a: %s, again: %s], updates: [%s]", pad, ta, tb, tt);
+        break;
+    default:
+        g->values[to].updated = true;
+        name(g, a, lag, ta);
+        name(g, b, lag, tb);
+        name(g, to, false, tt);
+        append(g->steps, "%s- blend: {reads: [a: %s, b: %s], updates: [%s]", pad, ta, tb, tt);
+        break;
+    }
+    guard(g, false);
+    append(g->steps, "}\n");
+    return true;
+}
+
+static bool add_stop(struct generator *g, const char *pad, bool lag)
+{
+    int v = pick(g, 1u << GLOBAL, 0);
+    if (v < 0)
+        return false;
+    char text[16];
+    name(g, v, lag, text);
+    append(g->steps,
+           "%s- stop: {reads: [%s], if: v%d.first >= %d and iteration >= %d, reason: early}\n", pad,
+           text, v, 700 + (int)draw(g, 290), (int)draw(g, 4));
+    return true;
+}
+
+static void add_steps(struct generator *g, int n, int depth);
+
+static void add_repeat(struct generator *g, const char *pad, int depth)
+{
+    int sized = pick(g, 7, 0);
+    append(g->steps, "%s- repeat: %d\n", pad, 1 + (int)draw(g, 3));
+    if (sized >= 0 && g->values[sized].used && draw(g, 2))
+        append(g->steps, "%s  when: v%d.size >= %d or iteration > 2\n", pad, sized,
+               (int)draw(g, 12));
+    append(g->steps, "%s  do:\n", pad);
+    add_steps(g, 1 + (int)draw(g, 3), depth + 1);
+    append(g->steps, "%s    - barrier: {}\n", pad); /* a repeat is never empty */
+}
+
+static void add_steps(struct generator *g, int n, int depth)
+{
+    char pad[32];
+    snprintf(pad, sizeof pad, "%*s", 2 + 4 * depth, "");
+    bool lag = depth == 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t what = draw(g, 12);
+        if (what < 3)
+            add_collective(g, pad, lag);
+        else if (what == 3 && depth < 2)
+            add_repeat(g, pad, depth);
+        else if (what == 4)
+            add_stop(g, pad, lag);
+        else
+            add_task(g, pad, lag);
+    }
+}
+
+static void make_values(struct generator *g)
+{
+    g->n_values = 4 + (int)draw(g, VALUES_MAX - 4);
+    for (int i = 0; i < g->n_values; i++) {
+        g->values[i].floats = draw(g, 4) == 0;
+        g->values[i].news = !g->values[i].floats && draw(g, 6) == 0;
+        g->values[i].place = (int)draw(g, 8) < 4 ? SHARD : draw(g, 3) ? GLOBAL : RANK0;
+        g->values[i].parts = 3;
+    }
+}
+
+char *hd_random_graph(uint64_t seed)
+{
+    static const char *const places[] = {"per: shard", "place: global", "place: rank0"};
+    struct generator *g = hd_alloc(1, sizeof *g);
+    char *text = hd_alloc(TEXT_BYTES, 1);
+    g->state = seed * 0x9E3779B97F4A7C15u + 1;
+    for (int i = 0; i < 5; i++)
+        draw(g, 2);
+    make_values(g);
+    bool cut = draw(g, 2);
+    add_steps(g, 5 + (int)draw(g, 8), 0);
+    append(g->steps, "  - stop: {if: iteration >= %d, reason: limit}\n", 2 + (int)draw(g, 7));
+    append(text, "values:\n");
+    for (int i = 0; i < g->n_values; i++) {
+        if (!g->values[i].used)
+            continue;
+        append(text, "  v%d: {type: %s, %s", i,
+               g->values[i].floats ? "floats"
+               : g->values[i].news ? "news"
+                                   : "ints",
+               places[g->values[i].place]);
+        if (g->values[i].floats && cut)
+            append(text, ", parts: 3");
+        if (!g->values[i].updated && draw(g, 2))
+            append(text, ", slots: %d", 1 + (int)draw(g, 3));
+        append(text, "}\n");
+    }
+    bool none = strcmp(text, "values:\n") == 0;
+    if (none)
+        append(text, "  v0: {type: ints}\n");
+    append(text, "iteration:\n%s", g->steps);
+    if (none)
+        append(text, "  - bump: {updates: [v0]}\n");
+    hd_free(g);
+    return text;
+}
