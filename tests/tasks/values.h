@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Task bodies without an executor: a configuration from --set options, values, and one call that
+ * prepares a verb, runs its body and drops the task object again. */
+#ifndef HD_TESTS_TASKS_VALUES_H
+#define HD_TESTS_TASKS_VALUES_H
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_PORTS = 8, GUARD_BYTES = 64 };
+
+struct value {
+    struct hd_spec spec;
+    void *data;
+};
+
+/* A setup for cartpole with the options sets[n]; its diag collects mistakes. */
+static inline struct hd_setup setup_open(const char *const *sets, int n)
+{
+    static const char *const base[] = {"policy.model.obs_shape=4", "policy.model.action_shape=2",
+                                       "policy.model.encoder_hidden_size_list=[16,8]"};
+    enum { BASE = sizeof base / sizeof base[0] };
+    const char *all[32];
+    ck_assert_int_le(n, 32 - BASE);
+    for (int i = 0; i < BASE + n; i++)
+        all[i] = i < BASE ? base[i] : sets[i - BASE];
+    const struct hd_key *schema = hd_task_keys;
+    struct hd_diag *diag;
+    struct hd_config *config;
+    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
+    int status = hd_config_create(&schema, 1, NULL, all, BASE + n, diag, &config);
+    hd_diag_report(diag);
+    ck_assert_int_eq(status, HD_OK);
+    return (struct hd_setup){
+        .config = config, .diag = diag, .mark = {"graph.yaml", 1, 1}, .shards = 2, .seed = 1234};
+}
+
+static inline void setup_close(struct hd_setup *setup)
+{
+    hd_config_destroy((struct hd_config *)setup->config);
+    hd_diag_destroy(setup->diag);
+}
+
+/* Resolves and allocates without a first version. Memory has a guard zone behind it. */
+static inline void value_resolve(struct value *value, const struct hd_setup *setup,
+                                 const struct hd_type *type, const char *name, const char *role)
+{
+    *value = (struct value){.spec = {.name = name,
+                                     .type = type,
+                                     .placement = HD_SHARD,
+                                     .role = role,
+                                     .mark = setup->mark,
+                                     .parts = 1}};
+    if (type->resolve)
+        ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
+}
+
+static inline void value_init(struct value *value, const struct hd_setup *setup, int64_t shard)
+{
+    value->data = hd_alloc(1, (size_t)value->spec.bytes + GUARD_BYTES);
+    memset((char *)value->data + value->spec.bytes, 0xA5, GUARD_BYTES);
+    ck_assert_int_eq(hd_value_init(&value->spec, setup, shard, value->data), HD_OK);
+}
+
+static inline void value_open(struct value *value, const struct hd_setup *setup,
+                              const struct hd_type *type, const char *name, const char *role)
+{
+    value_resolve(value, setup, type, name, role);
+    value_init(value, setup, 0);
+}
+
+static inline void value_close(struct value *value)
+{
+    for (int i = 0; i < GUARD_BYTES && value->data; i++)
+        ck_assert_uint_eq(((unsigned char *)value->data)[value->spec.bytes + i], 0xA5);
+    if (value->data)
+        hd_value_fini(&value->spec, value->data);
+    hd_free(value->data);
+    if (value->spec.type->release)
+        value->spec.type->release(&value->spec);
+    else
+        hd_free(value->spec.shape);
+}
+
+static inline uint64_t value_hash(const struct value *value)
+{
+    return hd_value_hash(&value->spec, value->data);
+}
+
+/* Saves the value, loads it into another instance and expects equal hashes; the original then
+ * continues from the loaded bytes, so that whatever follows tests them too. */
+static inline void value_save_load(struct value *value)
+{
+    struct value copy = *value;
+    copy.data = hd_alloc(1, (size_t)copy.spec.bytes + GUARD_BYTES);
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(hd_value_save(&value->spec, value->data, file), HD_OK);
+    rewind(file);
+    ck_assert_int_eq(hd_value_load(&copy.spec, copy.data, file), HD_OK);
+    ck_assert_int_eq(fgetc(file), EOF);
+    fclose(file);
+    ck_assert_uint_eq(value_hash(&copy), value_hash(value));
+    memcpy(value->data, copy.data, (size_t)value->spec.bytes);
+    hd_free(copy.data);
+}
+
+static inline int count_ports(const struct hd_verb *verb)
+{
+    int n = 0;
+    while (verb->ports[n].name)
+        n++;
+    return n;
+}
+
+/* The setup of a step of `verb` on values[ports of the verb] (NULL: absent); specs is the room. */
+static inline struct hd_setup step_setup(const struct hd_verb *verb, const struct hd_setup *setup,
+                                         struct value *const *values, struct hd_spec **specs)
+{
+    struct hd_setup step = *setup;
+    step.verb = verb->name;
+    step.specs = specs;
+    step.n_specs = count_ports(verb);
+    for (int i = 0; i < step.n_specs; i++)
+        specs[i] = values[i] ? &values[i]->spec : NULL;
+    return step;
+}
+
+/* Runs a prepared body once; `context` says where in program order. Returns the body's status. */
+static inline int run_body(const struct hd_verb *verb, struct value *const *values,
+                           const struct hd_context *where, const void *args, char *message)
+{
+    struct hd_view views[MAX_PORTS] = {{0}};
+    struct hd_context context = *where;
+    int64_t scratch = verb->scratch ? verb->scratch(args) : 0;
+    context.n_views = count_ports(verb);
+    context.scratch = hd_alloc(1, (size_t)scratch + GUARD_BYTES);
+    memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
+    context.message = message;
+    for (int i = 0; i < context.n_views; i++)
+        if (values[i])
+            views[i] = (struct hd_view){.data = values[i]->data, .spec = &values[i]->spec};
+    int status = verb->body(&context, views, args);
+    for (int i = 0; i < GUARD_BYTES; i++)
+        ck_assert_uint_eq(((unsigned char *)context.scratch)[scratch + i], 0xA5);
+    hd_free(context.scratch);
+    return status;
+}
+
+static inline void *prepare(const struct hd_verb *verb, const struct hd_setup *setup,
+                            struct value *const *values)
+{
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(verb, setup, values, specs);
+    void *args = NULL;
+    if (verb->prepare)
+        ck_assert_int_eq(verb->prepare(&step, &args), HD_OK);
+    return args;
+}
+
+static inline void unprepare(const struct hd_verb *verb, void *args)
+{
+    if (verb->release)
+        verb->release(args);
+    else
+        hd_free(args);
+}
+
+/* Prepares, runs and drops; the body must succeed. */
+static inline void run(const struct hd_verb *verb, const struct hd_setup *setup,
+                       struct value *const *values, const struct hd_context *where)
+{
+    char message[HD_MESSAGE_BYTES] = "";
+    void *args = prepare(verb, setup, values);
+    ck_assert_msg(run_body(verb, values, where, args, message) == HD_OK, "%s", message);
+    unprepare(verb, args);
+}
+
+/* A shard step's place in program order. */
+static inline struct hd_context at(const struct hd_setup *setup, int64_t shard, int64_t iteration)
+{
+    return (struct hd_context){.rng = hd_rng_make(setup->seed, 77, shard, iteration, 0),
+                               .seed = setup->seed,
+                               .iteration = iteration,
+                               .shard = shard,
+                               .shards = setup->shards,
+                               .ranks = 1};
+}
+
+#endif
