@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation against envs played one by one, and what it leaves behind. */
+#include "tasks/types/counts.h"
+#include "tasks/types/envs.h"
+#include "tasks/types/params.h"
+#include "tasks/types/verdict.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
+enum { OBS = 4, MAX_EPISODES = 16 };
+
+struct world {
+    struct hd_setup setup;
+    struct value values[N_VALUES], *ports[N_VALUES];
+};
+
+static void world_open(struct world *w, const char *const *sets, int n)
+{
+    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_counts, &hd_type_envs,
+                                                  &hd_type_params, &hd_type_verdict};
+    static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
+    w->setup = setup_open(sets, n);
+    for (int i = 0; i < N_VALUES; i++) {
+        value_open(&w->values[i], &w->setup, types[i], names[i], "evaluator");
+        w->ports[i] = &w->values[i];
+    }
+}
+
+static void world_close(struct world *w)
+{
+    for (int i = 0; i < N_VALUES; i++)
+        value_close(&w->values[i]);
+    setup_close(&w->setup);
+}
+
+static struct hd_verdict *evaluate(struct world *w, int64_t update)
+{
+    struct hd_context where = at(&w->setup, -1, update);
+    where.update = update;
+    run(&hd_verb_evaluate, &w->setup, w->ports, &where);
+    return w->values[RESULT].data;
+}
+
+/* The policy's action for every observation from now on, whatever the net: all parameters zero but
+ * the biases of the last layers, which end the parameter array. `action` < 0: a policy that
+ * depends on the observation. */
+static void set_policy(struct world *w, int action)
+{
+    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    float *params = w->values[POLICY].data;
+    struct hd_rng rng = hd_rng_make(3, 3, 0, 0, 0);
+    hd_net_init(net, &rng, params);
+    if (action < 0)
+        return;
+    memset(params, 0, (size_t)hd_net_elements(net) * sizeof *params);
+    for (int i = 0; i < hd_net_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+        if (strcmp(tensor->name, "head.A.1.0.bias") == 0)
+            params[tensor->offset + action] = 1;
+    }
+}
+
+/* The return of one greedy episode from a seed, played alone. */
+static double play(const struct world *w, uint64_t seed)
+{
+    const struct hd_env *env = hd_env_find("cartpole");
+    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    void *group = hd_alloc(1, (size_t)env->bytes(1));
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+    float obs[OBS], reward, q[2];
+    bool done = false, truncated;
+    double sum = 0;
+    env->init(group, 1);
+    env->reset(group, 0, seed, obs);
+    while (!done) {
+        hd_net_forward(net, w->values[POLICY].data, obs, 1, work, q);
+        int32_t action = q[1] > q[0];
+        env->step(group, &action, (struct hd_env_outcome){obs, &reward, &done, &truncated});
+        sum += (double)reward;
+    }
+    hd_free(group);
+    hd_free(work);
+    return sum;
+}
+
+struct quota_case {
+    int episodes, envs;
+    int env_of[MAX_EPISODES];
+};
+
+static const struct quota_case cases[] = {
+    {5, 5, {0, 1, 2, 3, 4}}, {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}}, {3, 5, {0, 1, 2}},
+    {4, 1, {0, 0, 0, 0}},    {7, 3, {0, 0, 0, 1, 1, 2, 2}},
+};
+
+START_TEST(test_against_single_episodes)
+{
+    const struct quota_case *c = &cases[_i];
+    char episodes[64], envs[64];
+    snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
+    snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
+    const char *const sets[] = {episodes, envs};
+    struct world w;
+    world_open(&w, sets, 2);
+    ((struct hd_counts *)w.values[TOTALS].data)->env_step = 12345;
+    for (int action = -1; action < 2; action++) {
+        set_policy(&w, action);
+        memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
+        const struct hd_verdict *verdict = evaluate(&w, 77);
+        double sum = 0, squares = 0, most = 0, least = 1e9;
+        for (int i = 0; i < c->episodes; i++) {
+            double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i]);
+            ck_assert_double_eq(verdict->returns[i], expected);
+            sum += expected;
+            squares += expected * expected;
+            most = fmax(most, expected);
+            least = fmin(least, expected);
+        }
+        double mean = sum / c->episodes;
+        ck_assert_double_eq_tol(verdict->mean, mean, 1e-12);
+        ck_assert_double_eq_tol(verdict->std, sqrt(fmax(0, squares / c->episodes - mean * mean)),
+                                1e-6);
+        ck_assert_double_eq(verdict->max, most);
+        ck_assert_double_eq(verdict->min, least);
+        ck_assert_int_eq(verdict->episodes, c->episodes);
+        ck_assert_double_eq((double)verdict->steps, sum); /* CartPole: a reward a step */
+        ck_assert_int_eq(verdict->env_step, 12345);
+        ck_assert_int_eq(verdict->train_iter, 77);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* Gym's numbers (spec 9.6): always left from seed 0 falls after 11 steps. */
+START_TEST(test_known_episode)
+{
+    const char *const sets[] = {"env.n_evaluator_episode=1", "env.evaluator_env_num=1"};
+    struct world w;
+    world_open(&w, sets, 2);
+    w.setup.seed = 0;
+    set_policy(&w, 0);
+    ck_assert_double_eq(evaluate(&w, 0)->mean, 11);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_repeats)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    evaluate(&w, 5);
+    uint64_t result = value_hash(&w.values[RESULT]), envs = value_hash(&w.values[ENVS]);
+    value_save_load(&w.values[ENVS]);
+    value_save_load(&w.values[RESULT]);
+    evaluate(&w, 5);
+    ck_assert_uint_eq(value_hash(&w.values[RESULT]), result);
+    ck_assert_uint_eq(value_hash(&w.values[ENVS]), envs);
+    world_close(&w);
+}
+END_TEST
+
+/* `best` follows the policy only when the mean is above every mean before; the first always is. */
+START_TEST(test_best)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    uint64_t hashes[2];
+    double means[2];
+    for (int action = 0; action < 2; action++) {
+        struct world fresh;
+        world_open(&fresh, NULL, 0);
+        set_policy(&fresh, action);
+        means[action] = evaluate(&fresh, 0)->mean;
+        hashes[action] = value_hash(&fresh.values[POLICY]);
+        ck_assert_uint_eq(value_hash(&fresh.values[BEST]), hashes[action]);
+        world_close(&fresh);
+    }
+    ck_assert_double_ne(means[0], means[1]);
+    int better = means[1] > means[0], worse = !better;
+    const int order[] = {worse, better, worse, better};
+    for (int i = 0; i < 4; i++) {
+        set_policy(&w, order[i]);
+        evaluate(&w, i);
+        ck_assert_uint_eq(value_hash(&w.values[BEST]), hashes[i == 0 ? worse : better]);
+        value_save_load(&w.values[ENVS]);
+    }
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_without_totals)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    w.ports[TOTALS] = NULL;
+    ck_assert_int_eq(evaluate(&w, 0)->env_step, 0);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_fields)
+{
+    static const char *const names[] = {"mean",     "std",   "max",      "min",
+                                        "episodes", "steps", "env_step", "train_iter"};
+    struct world w;
+    world_open(&w, NULL, 0);
+    const struct hd_spec *spec = &w.values[RESULT].spec;
+    *(struct hd_verdict *)w.values[RESULT].data = (struct hd_verdict){1, 2, 3, 4, 5, 6, 7, 8};
+    for (int i = 0; i < 8; i++) {
+        int field = hd_value_field(spec, names[i]);
+        ck_assert_int_ge(field, 0);
+        ck_assert_double_eq(spec->type->field(spec, w.values[RESULT].data, field), i + 1);
+    }
+    ck_assert_int_eq(hd_value_field(spec, "returns"), -1);
+    ck_assert(spec->type->none);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_wrong_role)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    struct value collector;
+    value_open(&collector, &w.setup, &hd_type_envs, "envs", "collector");
+    w.ports[ENVS] = &collector;
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
+    void *args = NULL;
+    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "evaluator"));
+    value_close(&collector);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("evaluate");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, test_against_single_episodes, 0,
+                        (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(tests, test_known_episode);
+    tcase_add_test(tests, test_repeats);
+    tcase_add_test(tests, test_best);
+    tcase_add_test(tests, test_without_totals);
+    tcase_add_test(tests, test_fields);
+    tcase_add_test(tests, test_wrong_role);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
