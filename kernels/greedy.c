@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/dqn_loss.h"
 #include "kernels/greedy.h"
+
+#include "kernels/dqn_loss.h"
 #include "runtime/base/alloc.h"
 
 int64_t hd_greedy_bytes(const struct hd_net *net, int64_t batch)

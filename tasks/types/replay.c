@@ -2,6 +2,7 @@
 /* Type `replay`: the last policy.other.replay_buffer.replay_buffer_size transitions of one shard,
  * a ring (kernels/replay.h). Attribute `size` counts them. */
 #include "kernels/replay.h"
+
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/transitions.h"
