@@ -7,9 +7,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "runtime/comm.h"
 #include "runtime/session_internal.h"
-#include "runtime/base/tree.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters outside a graph: files and plain evaluation, for the program around it. */
-#ifndef HD_TASKS_WEIGHTS_H
-#define HD_TASKS_WEIGHTS_H
+/* What the program around a graph asks of values: weights as files, outputs for given observations,
+ * the returns of an evaluation. */
+#ifndef HD_TASKS_INSPECT_H
+#define HD_TASKS_INSPECT_H
 
 #include "runtime/value.h"
 
@@ -11,12 +12,15 @@ int hd_weights_save(const struct hd_spec *params, const void *data, const char *
                     int64_t train_iter);
 
 /* Reads such a file into an instance; every tensor of the net must be there with its shape.
- * Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT, HD_ERR_INPUT (logged, naming file and tensor). */
+ * Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and tensor). */
 int hd_weights_load(const struct hd_spec *params, void *data, const char *path);
 
 /* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes one line per row to `file`:
  * the net's outputs as %.9e, space separated. Errors as above. */
 int hd_weights_outputs(const struct hd_spec *params, const void *data, const char *obs_path,
                        FILE *file);
+
+/* The returns of an instance of type `verdict`: returns[n], borrowed; n stored in *n_p. */
+const double *hd_verdict_returns(const void *data, int64_t *n_p);
 
 #endif

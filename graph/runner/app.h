@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the subcommands of `runner` share: options, the loaded run file, one function each. */
+#ifndef HD_GRAPH_RUNNER_APP_H
+#define HD_GRAPH_RUNNER_APP_H
+
+#include "graph/plan.h"
+
+enum { HD_SETS_MAX = 256 };
+
+/* Command line of a subcommand. Strings are argv's. */
+struct hd_options {
+    const char *config;
+    const char *sets[HD_SETS_MAX]; /* --set, in order, then what other options stand for */
+    int n_sets;
+    char *owned[8]; /* texts of sets made from other options */
+    int n_owned;
+    const char *dir;
+    bool trace, quiet;
+
+    int nproc_per_node, nnodes, node_rank, master_port, max_restarts; /* launch */
+    const char *master_addr;
+    bool standalone;
+
+    int rank, ranks; /* graph */
+    bool dot;
+
+    const char *weights, *obs; /* eval */
+    int64_t episodes;
+};
+
+/* Reads the options of subcommand `command` from argv (argv[0] is its name). Returns HD_OK;
+ * HD_ERR_INPUT after a message; or 1 when --help was given and has been printed. Release with
+ * hd_options_release. */
+int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p);
+void hd_options_release(struct hd_options *options);
+
+/* A run file with everything it names, checked. */
+struct hd_job {
+    struct hd_diag *diag;
+    struct hd_document *documents[3]; /* graph, strategy, overrides */
+    struct hd_config *config;
+    struct hd_graph *graph;
+    int64_t shards;
+    int64_t check_every;
+};
+
+/* Loads options->config for `ranks` ranks. Mistakes are logged with their places. Release with
+ * hd_job_release. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
+int hd_job_load(const struct hd_options *options, int ranks, struct hd_job *job_p);
+void hd_job_release(struct hd_job *job);
+
+/* Hash of everything that must be equal on all ranks. */
+uint64_t hd_job_hash(const struct hd_job *job);
+
+/* Prints every config key. */
+void hd_job_print_keys(FILE *file);
+
+/* The subcommands; each returns the exit code. */
+int hd_command_run(int argc, char **argv);
+int hd_command_launch(int argc, char **argv);
+int hd_command_graph(int argc, char **argv);
+int hd_command_eval(int argc, char **argv);
+
+#endif

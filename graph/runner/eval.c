@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner eval: plays episodes with given weights, or prints the net's outputs for observations. */
+#include "graph/execute.h"
+#include "graph/runner/app.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/inspect.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The evaluation of a training graph, alone. */
+static const char graph_text[] =
+    "graph={values: {policy: {type: params}, eval_envs: {type: envs, place: rank0, role: "
+    "evaluator},"
+    " best: {type: params, place: rank0, init: policy}, result: {type: verdict, place: rank0},"
+    " verdict: {type: verdict}},"
+    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy],"
+    " updates: [eval_envs, best], writes: [result]},"
+    " broadcast: {reads: [result], writes: [verdict]},"
+    " stop: {if: iteration >= 0, reason: done}]}";
+
+static int print_verdict(const struct hd_executor *executor, const struct hd_graph *graph)
+{
+    int value = hd_graph_find(graph, "verdict");
+    const struct hd_spec *spec = &graph->values[value].spec;
+    const void *data = hd_executor_data(executor, value, 0);
+    const char *name;
+    for (int i = 0; (name = spec->type->field_name(spec, i)); i++)
+        printf("%s %.9g\n", name, spec->type->field(spec, data, i));
+    return fflush(stdout) == 0 ? HD_OK : hd_fail(HD_ERR_SYSTEM, "cannot write: %m");
+}
+
+static int play(struct hd_executor *executor, const struct hd_graph *graph)
+{
+    const char *reason;
+    HD_TRY(hd_executor_run(executor, &reason));
+    return print_verdict(executor, graph);
+}
+
+static int evaluate(const struct hd_options *options, const struct hd_job *job,
+                    struct hd_session *session, struct hd_plan *plan)
+{
+    struct hd_executor *executor;
+    const struct hd_executor_options executor_options = {.window = 1};
+    HD_TRY(hd_session_reserve(session, hd_plan_scratch(plan)));
+    HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
+    int policy = hd_graph_find(job->graph, "policy");
+    const struct hd_spec *spec = &job->graph->values[policy].spec;
+    void *data = hd_executor_write(executor, policy, 0);
+    int status = hd_weights_load(spec, data, options->weights);
+    if (status == HD_OK)
+        status = options->obs ? hd_weights_outputs(spec, data, options->obs, stdout)
+                              : play(executor, job->graph);
+    hd_executor_destroy(executor);
+    return status;
+}
+
+static int start(struct hd_options *options)
+{
+    struct hd_job job;
+    struct hd_plan *plan = NULL;
+    struct hd_session *session = NULL;
+    if (!options->weights)
+        return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
+    options->sets[options->n_sets++] = graph_text;
+    options->sets[options->n_sets++] = "strategy={}";
+    if (options->episodes > 0) {
+        char *text = hd_format("env.n_evaluator_episode=%" PRId64, options->episodes);
+        if (!text)
+            return HD_ERR_NOMEM;
+        options->owned[options->n_owned++] = text;
+        options->sets[options->n_sets++] = text;
+    }
+    HD_TRY(hd_job_load(options, 1, &job));
+    const struct hd_session_options session_options = {
+        .sequential = true, .workers = 1, .ranks = 1};
+    int status = hd_plan_create(job.graph, 0, 1, 0, &plan);
+    if (status == HD_OK)
+        status = hd_session_create(&session_options, &session);
+    if (status == HD_OK)
+        status = evaluate(options, &job, session, plan);
+    hd_session_destroy(session);
+    hd_plan_destroy(plan);
+    hd_job_release(&job);
+    return status;
+}
+
+int hd_command_eval(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("eval", argc, argv, &options);
+    if (status == HD_OK) {
+        status = start(&options);
+        hd_options_release(&options);
+    }
+    return status > 0 ? 0 : hd_status_exit_code(status);
+}

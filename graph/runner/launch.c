@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
+#include "runtime/launch.h"
+
+#include "graph/runner/app.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* Options of launch alone are not passed on. */
+static bool is_launch_option(const char *argument, bool *takes_value)
+{
+    static const char *const names[] = {"nproc-per-node", "nnodes",      "node-rank",
+                                        "master-addr",    "master-port", "max-restarts"};
+    size_t length = strcspn(argument, "=");
+    *takes_value = false;
+    if (strncmp(argument, "--", 2) != 0)
+        return false;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        bool same = strlen(names[i]) == length - 2;
+        for (size_t j = 0; same && names[i][j]; j++)
+            same = names[i][j] == argument[2 + j] || (names[i][j] == '-' && argument[2 + j] == '_');
+        if (same) {
+            *takes_value = argument[length] != '=';
+            return true;
+        }
+    }
+    return strcmp(argument, "--standalone") == 0;
+}
+
+static char **rank_arguments(int argc, char **argv)
+{
+    char **arguments = hd_alloc(argc + 3, sizeof *arguments);
+    if (!arguments)
+        return NULL;
+    int n = 0;
+    arguments[n++] = "runner";
+    arguments[n++] = "run";
+    for (int i = 1; i < argc; i++) {
+        bool takes_value;
+        if (!is_launch_option(argv[i], &takes_value))
+            arguments[n++] = argv[i];
+        else
+            i += takes_value;
+    }
+    return arguments;
+}
+
+static int check(const struct hd_options *options, int ranks)
+{
+    struct hd_job job;
+    HD_TRY(hd_job_load(options, ranks, &job));
+    hd_job_release(&job);
+    return HD_OK;
+}
+
+static int launch(const struct hd_options *options, int argc, char **argv)
+{
+    int status = check(options, options->nproc_per_node * options->nnodes);
+    if (status != HD_OK)
+        return hd_status_exit_code(status);
+    char **arguments = rank_arguments(argc, argv);
+    if (!arguments)
+        return hd_status_exit_code(HD_ERR_NOMEM);
+    const struct hd_launch_options launch_options = {
+        .nproc_per_node = options->nproc_per_node,
+        .nnodes = options->nnodes,
+        .node_rank = options->node_rank,
+        .master_addr = options->master_addr,
+        .master_port = options->master_port,
+        .standalone = options->standalone,
+        .max_restarts = options->max_restarts,
+    };
+    int exit_code = hd_launch(&launch_options, arguments);
+    hd_free(arguments);
+    return exit_code;
+}
+
+int hd_command_launch(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("launch", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    int exit_code = launch(&options, argc, argv);
+    hd_options_release(&options);
+    return exit_code;
+}

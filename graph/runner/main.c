@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/runner/app.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"run", hd_command_run, "train: one rank, or this rank when RANK and WORLD_SIZE are set"},
+    {"launch", hd_command_launch, "train: start and supervise the ranks of this node"},
+    {"graph", hd_command_graph, "print the plan of any rank without starting anything"},
+    {"eval", hd_command_eval, "evaluate weights, or print their outputs for observations"},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *file)
+{
+    fprintf(file, "usage: runner COMMAND CONFIG [OPTION ...]\n\n"
+                  "Trains reinforcement-learning agents data-parallel, as a dataflow graph of "
+                  "tasks.\n\ncommands:\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].help);
+    fprintf(file, "  %-8s %s\n", "keys", "print every key of a config with its range and default");
+    fprintf(file, "\n'runner COMMAND --help' tells the options of a command.\n"
+                  "Exit codes: 0 done, 1 failure, 2 bad input, 3 watchdog, 4 ranks diverged,\n"
+                  "75 stopped but resumable, 130 interrupted.\n");
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *nearest = hd_nearest_name(name, names, N_COMMANDS);
+    hd_log(HD_LOG_ERROR, "unknown command '%s'%s%s%s; see 'runner --help'", name,
+           nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    return hd_status_exit_code(HD_ERR_INPUT);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_help(stderr);
+        return hd_status_exit_code(HD_ERR_INPUT);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("heddle %s\n", HD_VERSION);
+        return 0;
+    }
+    if (strcmp(argv[1], "keys") == 0) {
+        hd_job_print_keys(stdout);
+        return 0;
+    }
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return unknown_command(argv[1]);
+}

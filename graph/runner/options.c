@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One table of options; each says which subcommands take it. Both spellings of torchrun are
+ * accepted:
+ * --nproc-per-node and --nproc_per_node. */
+#include "graph/runner/app.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum commands { RUN = 1, LAUNCH = 2, GRAPH = 4, EVAL = 8, TRAIN = RUN | LAUNCH, ALL = 15 };
+
+enum kind { FLAG, INTEGER, TEXT, SET, AS_SET };
+
+static const struct option {
+    const char *name, *argument;
+    int commands;
+    enum kind kind;
+    size_t offset;
+    long long min, max;
+    const char *help;
+    const char *set; /* AS_SET: printf form of the --set it stands for */
+} table[] = {
+#define FIELD(name) offsetof(struct hd_options, name)
+    {"set", "KEY=VALUE", ALL, SET, 0, 0, 0, "override any key of the config; may be repeated",
+     NULL},
+    {"seed", "N", ALL, AS_SET, 0, 0, 0, "seed of everything random (seed=N)", "seed=%s"},
+    {"strategy", "NAME", ALL, AS_SET, 0, 0, 0,
+     "strategies/NAME.yaml beside the config (or a path ending in .yaml)",
+     "strategy=strategies/%s.yaml"},
+    {"dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
+     "the run directory itself (default ./<exp_name>, with _1, _2, … when that exists)", NULL},
+    {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write trace.json (Perfetto) for each rank",
+     NULL},
+    {"quiet", NULL, ALL, FLAG, FIELD(quiet), 0, 0, "errors and warnings only", NULL},
+    {"nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
+     "ranks to start on this node (default 1)", NULL},
+    {"nnodes", "N", LAUNCH, INTEGER, FIELD(nnodes), 1, 4096, "nodes of the run (default 1)", NULL},
+    {"node-rank", "N", LAUNCH, INTEGER, FIELD(node_rank), 0, 4095, "number of this node", NULL},
+    {"master-addr", "HOST", LAUNCH, TEXT, FIELD(master_addr), 0, 0,
+     "where rank 0 is (default 127.0.0.1)", NULL},
+    {"master-port", "PORT", LAUNCH, INTEGER, FIELD(master_port), 0, 65535,
+     "where rank 0 listens; 0, the default on one node: a free port", NULL},
+    {"standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
+    {"max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
+     "start all ranks again, from the beginning, after a failure", NULL},
+    {"ranks", "W", GRAPH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)", NULL},
+    {"rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
+    {"dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
+    {"weights", "FILE", EVAL, TEXT, FIELD(weights), 0, 0, "policy.safetensors to evaluate", NULL},
+    {"episodes", "N", EVAL, INTEGER, 0, 1, 4096,
+     "episodes to play (default env.n_evaluator_episode)", NULL},
+    {"obs", "FILE", EVAL, TEXT, FIELD(obs), 0, 0,
+     "safetensors with tensor `obs`: print one line of outputs per row instead", NULL},
+#undef FIELD
+};
+
+enum { N_OPTIONS = sizeof table / sizeof *table };
+
+static int command_bit(const char *command)
+{
+    static const char *const names[] = {"run", "launch", "graph", "eval"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(command, names[i]) == 0)
+            return 1 << i;
+    return 0;
+}
+
+static void print_help(const char *command)
+{
+    printf("usage: runner %s CONFIG [OPTION ...]\n\noptions:\n", command);
+    for (int i = 0; i < N_OPTIONS; i++) {
+        if (!(table[i].commands & command_bit(command)))
+            continue;
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", table[i].name, table[i].argument ? " " : "",
+                 table[i].argument ? table[i].argument : "");
+        printf("  %-22s %s\n", left, table[i].help);
+    }
+    printf("  %-22s %s\n  %-22s %s\n", "--version", "print the version", "--help",
+           "print this help");
+}
+
+static bool same_name(const char *name, const char *given, size_t length)
+{
+    if (strlen(name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (name[i] != given[i] && !(name[i] == '-' && given[i] == '_'))
+            return false;
+    return true;
+}
+
+static const struct option *find(const char *command, const char *given, size_t length)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if ((table[i].commands & command_bit(command)) && same_name(table[i].name, given, length))
+            return &table[i];
+    return NULL;
+}
+
+static int unknown_option(const char *command, const char *given)
+{
+    const char *names[N_OPTIONS];
+    for (int i = 0; i < N_OPTIONS; i++)
+        names[i] = table[i].commands & command_bit(command) ? table[i].name : NULL;
+    const char *nearest = hd_nearest_name(given, names, N_OPTIONS);
+    return hd_fail(HD_ERR_INPUT, "unknown option '--%s'%s%s%s; see 'runner %s --help'", given,
+                   nearest ? " (did you mean '--" : "", nearest ? nearest : "",
+                   nearest ? "'?)" : "", command);
+}
+
+static int add_set(struct hd_options *options, const char *text)
+{
+    if (options->n_sets == HD_SETS_MAX - 8)
+        return hd_fail(HD_ERR_INPUT, "more than %d --set options", HD_SETS_MAX - 8);
+    options->sets[options->n_sets++] = text;
+    return HD_OK;
+}
+
+static int add_as_set(struct hd_options *options, const struct option *option, const char *value)
+{
+    bool path = strcmp(option->name, "strategy") == 0 && strlen(value) > 5 &&
+                strcmp(value + strlen(value) - 5, ".yaml") == 0;
+    if (options->n_owned == (int)(sizeof options->owned / sizeof *options->owned))
+        return hd_fail(HD_ERR_INPUT, "--%s is given too often", option->name);
+    const char *form = path ? "strategy=%s" : option->set;
+    int bytes = snprintf(NULL, 0, form, value) + 1;
+    char *text = hd_alloc(bytes, 1);
+    if (!text)
+        return HD_ERR_NOMEM;
+    snprintf(text, (size_t)bytes, form, value);
+    options->owned[options->n_owned++] = text;
+    return add_set(options, text);
+}
+
+static int store_integer(struct hd_options *options, const struct option *option, const char *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (errno || end == value || *end || number < option->min || number > option->max)
+        return hd_fail(HD_ERR_INPUT, "--%s: expected an integer in [%lld, %lld], found '%s'",
+                       option->name, option->min, option->max, value);
+    if (strcmp(option->name, "episodes") == 0)
+        options->episodes = number;
+    else
+        *(int *)((char *)options + option->offset) = (int)number;
+    return HD_OK;
+}
+
+static int store(struct hd_options *options, const struct option *option, const char *value)
+{
+    switch (option->kind) {
+    case FLAG:
+        *(bool *)((char *)options + option->offset) = true;
+        return HD_OK;
+    case INTEGER:
+        return store_integer(options, option, value);
+    case TEXT:
+        *(const char **)((char *)options + option->offset) = value;
+        return HD_OK;
+    case SET:
+        return add_set(options, value);
+    case AS_SET:
+        return add_as_set(options, option, value);
+    }
+    return HD_OK;
+}
+
+/* One option at argv[*i]; its value may follow '=' or stand in the next argument. */
+static int read_option(const char *command, int argc, char **argv, int *i,
+                       struct hd_options *options)
+{
+    const char *given = argv[*i] + 2;
+    size_t length = strcspn(given, "=");
+    const char *value = given[length] == '=' ? given + length + 1 : NULL;
+    const struct option *option = find(command, given, length);
+    if (!option)
+        return unknown_option(command, given);
+    if (option->kind == FLAG && value)
+        return hd_fail(HD_ERR_INPUT, "--%s takes no value", option->name);
+    if (option->kind != FLAG && !value) {
+        if (*i + 1 == argc)
+            return hd_fail(HD_ERR_INPUT, "--%s needs a value: %s", option->name, option->argument);
+        value = argv[++*i];
+    }
+    return store(options, option, value);
+}
+
+static int read_arguments(const char *command, int argc, char **argv, struct hd_options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(command);
+            return 1;
+        }
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("heddle %s\n", HD_VERSION);
+            return 1;
+        }
+        if (strncmp(argv[i], "--", 2) == 0)
+            HD_TRY(read_option(command, argc, argv, &i, options));
+        else if (argv[i][0] == '-')
+            return unknown_option(command, argv[i] + 1);
+        else if (options->config)
+            return hd_fail(HD_ERR_INPUT, "one config at a time: found '%s' and '%s'",
+                           options->config, argv[i]);
+        else
+            options->config = argv[i];
+    }
+    if (!options->config)
+        return hd_fail(HD_ERR_INPUT, "which config? usage: runner %s CONFIG [OPTION ...]", command);
+    return HD_OK;
+}
+
+int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p)
+{
+    *options_p = (struct hd_options){.nproc_per_node = 1, .nnodes = 1, .ranks = 1};
+    int status = read_arguments(command, argc, argv, options_p);
+    if (status != HD_OK)
+        hd_options_release(options_p);
+    if (options_p->quiet)
+        hd_log_set_level(HD_LOG_WARN);
+    return status;
+}
+
+void hd_options_release(struct hd_options *options)
+{
+    for (int i = 0; i < options->n_owned; i++)
+        hd_free(options->owned[i]);
+    options->n_owned = 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner run: this process is one rank. */
+#include "graph/runner/train.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/launch.h"
+#include "runtime/logbook.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- Signals: the first asks for an orderly end, a second one ends at once ------------------------
+ */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal_number)
+{
+    if (interrupted)
+        _exit(hd_status_exit_code(HD_ERR_INTERRUPTED));
+    interrupted = signal_number;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* -- Start --------------------------------------------------------------------------------------
+ */
+
+/* Before any thread is made, so that all inherit the binding. */
+static int bind_to_cores(struct hd_train *train)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_topology_create(NULL, &topology));
+    hd_topology_share(topology, train->world.local_rank, train->world.local_world, &train->share);
+    int status = hd_topology_bind(topology, &train->share);
+    if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
+        hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,
+               hd_topology_cores(topology));
+    hd_topology_destroy(topology);
+    return status;
+}
+
+static void on_lost(void *arg, int rank, const char *text)
+{
+    struct hd_train *train = arg;
+    hd_comm_abort(train->comm, rank, text);
+}
+
+static int meet(struct hd_train *train)
+{
+    const struct hd_config *config = train->job.config;
+    if (train->world.world == 1)
+        return HD_OK;
+    const struct hd_store_options options = {
+        .world = &train->world,
+        .config_hash = hd_job_hash(&train->job),
+        .fingerprint = train->fingerprint.text,
+        .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
+        .one_host = true,
+    };
+    HD_TRY(hd_store_create(&options, &train->store));
+    int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
+    HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
+    HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan), &train->comm));
+    return hd_store_watch(train->store, on_lost, train);
+}
+
+static int count_workers(const struct hd_train *train)
+{
+    enum { WORKERS_MAX = 4 }; /* what Debian's StarPU allows a process */
+    const char *forced = getenv("STARPU_NCPU");
+    if (forced && atoi(forced) > 0)
+        return atoi(forced);
+    if (!hd_config_word(train->job.config, "runtime.workers"))
+        return (int)hd_config_int(train->job.config, "runtime.workers");
+    if (train->share.oversubscribed)
+        return 1;
+    return train->share.cores < WORKERS_MAX ? train->share.cores : WORKERS_MAX;
+}
+
+static int start_session(struct hd_train *train)
+{
+    enum { TRACE_EVENTS = 1 << 16 };
+    const struct hd_config *config = train->job.config;
+    const char *scheduler = getenv("STARPU_SCHED");
+    const struct hd_session_options options = {
+        .sequential = strcmp(hd_config_text(config, "runtime.executor"), "sequential") == 0,
+        .workers = count_workers(train),
+        .scheduler = scheduler ? scheduler : hd_config_text(config, "runtime.scheduler"),
+        .rank = train->world.rank,
+        .ranks = train->world.world,
+        .local_rank = train->world.local_rank,
+        .comm = train->comm,
+        .scratch_bytes = hd_plan_scratch(train->plan),
+        .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
+        .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
+        .logbook = train->logbook,
+        .interrupted = &interrupted,
+    };
+    if (!hd_scheduler_known(options.scheduler, NULL))
+        return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
+                       options.scheduler);
+    return hd_session_create(&options, &train->session);
+}
+
+static int prepare(struct hd_train *train)
+{
+    HD_TRY(hd_world_read(&train->world));
+    hd_log_set_rank(train->world.rank, train->world.world);
+    HD_TRY(bind_to_cores(train));
+    HD_TRY(hd_job_load(train->options, train->world.world, &train->job));
+    HD_TRY(hd_fingerprint_create("", hd_config_text(train->job.config, "runtime.precision"),
+                                 &train->fingerprint));
+    HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
+                          train->job.check_every, &train->plan));
+    HD_TRY(meet(train));
+    if (train->world.world == 1)
+        HD_TRY(hd_train_open_outputs(train));
+    HD_TRY(start_session(train));
+    const struct hd_executor_options options = {
+        .window = (int)hd_config_int(train->job.config, "runtime.window"),
+        .tick = train->world.rank == 0 ? hd_train_progress : NULL,
+        .tick_arg = train,
+    };
+    return hd_executor_create(train->plan, train->session, &options, &train->executor);
+}
+
+/* -- End ----------------------------------------------------------------------------------------
+ */
+
+/* One message per run names a failure: this rank's own here, another's by whoever supervises. */
+static void report_failure(struct hd_train *train, int status)
+{
+    const char *message = hd_session_message(train->session);
+    if (status == HD_ERR_PEER && train->world.supervised)
+        return;
+    if (status != HD_ERR_PEER)
+        hd_store_fail(train->store, message);
+    if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
+        if (train->world.rank == 0)
+            hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
+                   train->dir);
+        return;
+    }
+    hd_log(HD_LOG_ERROR, "%s", message);
+}
+
+static void release(struct hd_train *train)
+{
+    hd_executor_destroy(train->executor);
+    hd_session_destroy(train->session);
+    hd_store_destroy(train->store);
+    hd_comm_destroy(train->comm);
+    hd_logbook_destroy(train->logbook);
+    hd_plan_destroy(train->plan);
+    hd_job_release(&train->job);
+    hd_free(train->dir);
+}
+
+static int exit_code(const struct hd_train *train, int status)
+{
+    if (status == HD_ERR_PEER && train->world.supervised)
+        return HD_EXIT_PEER;
+    return hd_status_exit_code(status);
+}
+
+static int train_rank(const struct hd_options *options)
+{
+    struct hd_train train = {.options = options, .begin_ns = hd_clock_ns()};
+    const char *reason = NULL;
+    catch_signals();
+    int status = prepare(&train);
+    if (status == HD_OK) {
+        train.train_ns = hd_clock_ns();
+        status = hd_executor_run(train.executor, &reason);
+        hd_log_progress(NULL);
+        if (status != HD_OK)
+            report_failure(&train, status);
+    }
+    if (status == HD_OK && train.world.rank == 0)
+        status = hd_train_write_results(&train, reason);
+    int code = exit_code(&train, status);
+    release(&train);
+    return code;
+}
+
+int hd_command_run(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("run", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    int code = train_rank(&options);
+    hd_options_release(&options);
+    return code;
+}

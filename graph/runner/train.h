@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of a training run, from the rendezvous to the files it leaves. */
+#ifndef HD_GRAPH_RUNNER_TRAIN_H
+#define HD_GRAPH_RUNNER_TRAIN_H
+
+#include "graph/execute.h"
+#include "graph/runner/app.h"
+#include "runtime/comm.h"
+#include "runtime/fingerprint.h"
+#include "runtime/store.h"
+#include "runtime/topology.h"
+
+struct hd_train {
+    const struct hd_options *options;
+    struct hd_world world;
+    struct hd_share share;
+    struct hd_fingerprint fingerprint;
+    struct hd_job job;
+    struct hd_plan *plan;
+    struct hd_store *store;
+    struct hd_comm *comm;
+    struct hd_session *session;
+    struct hd_executor *executor;
+    struct hd_logbook *logbook; /* rank 0 */
+    char *dir;                  /* rank 0: the run directory */
+    int64_t begin_ns;           /* start of the process, hd_clock_ns() */
+    int64_t train_ns;           /* start of the first iteration */
+    int64_t shown_ns;           /* when the progress line was last shown */
+};
+
+/* Rank 0: makes the run directory with the effective config and the logbook (outputs.c). */
+int hd_train_open_outputs(struct hd_train *train);
+
+/* Rank 0: shows the progress now and then; called before every iteration (outputs.c). */
+void hd_train_progress(void *train);
+
+/* Rank 0: writes final weights, result.json and trace, and prints the summary (outputs.c). */
+int hd_train_write_results(struct hd_train *train, const char *reason);
+
+#endif

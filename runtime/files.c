@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/files.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DIRECTORY_MODE = 0777, FILE_MODE = 0666, TRIES = 100000 };
+
+int hd_make_parents(const char *path)
+{
+    char *copy = hd_strdup(path);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    int status = HD_OK;
+    for (char *slash = copy + 1; status == HD_OK && (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(copy, DIRECTORY_MODE) != 0 && errno != EEXIST)
+            status = hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", copy);
+        *slash = '/';
+    }
+    hd_free(copy);
+    return status;
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        return false;
+    const struct dirent *entry;
+    int entries = 0;
+    while ((entry = readdir(directory)))
+        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(directory);
+    return entries == 0;
+}
+
+static int create_exact(const char *wanted)
+{
+    if (mkdir(wanted, DIRECTORY_MODE) == 0)
+        return HD_OK;
+    if (errno != EEXIST)
+        return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+    if (is_empty(wanted))
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "%s exists and is no empty directory: remove it or name another",
+                   wanted);
+}
+
+static int create_numbered(const char *wanted, char **dir_p)
+{
+    for (int i = 0; i < TRIES; i++) {
+        char *name = i == 0 ? hd_strdup(wanted) : hd_format("%s_%d", wanted, i);
+        if (!name)
+            return HD_ERR_NOMEM;
+        if (mkdir(name, DIRECTORY_MODE) == 0) {
+            *dir_p = name;
+            return HD_OK;
+        }
+        int error = errno;
+        hd_free(name);
+        errno = error;
+        if (error != EEXIST)
+            return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+    }
+    return hd_fail(HD_ERR_SYSTEM, "%s and %d numbered directories exist: clean up", wanted, TRIES);
+}
+
+int hd_rundir_create(const char *wanted, bool exact, char **dir_p)
+{
+    HD_TRY(hd_make_parents(wanted));
+    if (!exact)
+        return create_numbered(wanted, dir_p);
+    char *name = hd_strdup(wanted);
+    if (!name)
+        return HD_ERR_NOMEM;
+    int status = create_exact(wanted);
+    if (status == HD_OK)
+        *dir_p = name;
+    else
+        hd_free(name);
+    return status;
+}
+
+static bool write_all(int fd, const char *data, int64_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, (size_t)bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        bytes -= n;
+    }
+    return true;
+}
+
+static int write_and_rename(const char *path, const char *beside, const void *data, int64_t bytes)
+{
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    if (fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be made: %m", beside);
+    bool written = write_all(fd, data, bytes) && fsync(fd) == 0;
+    int error = errno;
+    if (close(fd) == 0 && written && rename(beside, path) == 0)
+        return HD_OK;
+    if (!written)
+        errno = error;
+    int status = hd_fail(HD_ERR_SYSTEM, "%s cannot be written: %m", path);
+    unlink(beside);
+    return status;
+}
+
+int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
+{
+    HD_TRY(hd_make_parents(path));
+    char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
+    if (!beside)
+        return HD_ERR_NOMEM;
+    int status = write_and_rename(path, beside, data, bytes);
+    hd_free(beside);
+    return status;
+}

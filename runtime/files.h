@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories and whole files. Thread safe on different paths. */
+#ifndef HD_RUNTIME_FILES_H
+#define HD_RUNTIME_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes the directory of a run, and its parents. Not `exact`: when `wanted` exists, tries wanted_1,
+ * wanted_2, …, so that nothing old is touched and racing runs get different ones. `exact`: `wanted`
+ * itself, which may exist if it is empty. *dir_p is freed with hd_free.
+ * Errors (logged): HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM. */
+int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
+
+/* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
+int hd_make_parents(const char *path);
+
+/* Replaces a file by data[bytes], wholly or not at all: written beside it, synced, renamed. Parents
+ * are made. Errors: HD_ERR_SYSTEM (logged). */
+int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TensorBoard event files: scalars only. One thread at a time. */
+#ifndef HD_RUNTIME_TENSORBOARD_H
+#define HD_RUNTIME_TENSORBOARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hd_tensorboard;
+
+/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in an existing directory. Released by
+ * hd_tensorboard_destroy (accepts NULL), which flushes. Errors: HD_ERR_SYSTEM (logged). */
+int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
+void hd_tensorboard_destroy(struct hd_tensorboard *board);
+
+/* Appends a scalar at `step`; wall_s in seconds since 1970. A failed write is logged once and costs
+ * no earlier record. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
+                          double wall_s, double value);
+
+int hd_tensorboard_flush(struct hd_tensorboard *board);
+
+/* CRC-32C (Castagnoli) of a byte string, and as TFRecord masks it. Thread safe. */
+uint32_t hd_crc32c(const void *data, size_t bytes);
+uint32_t hd_crc32c_masked(const void *data, size_t bytes);
+
+#endif

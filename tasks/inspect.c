@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/inspect.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/safetensors.h"
+#include "tasks/types/params.h"
+#include "tasks/types/verdict.h"
+
+int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
+                    int64_t train_iter)
+{
+    const struct hd_net *net = hd_params_net(params);
+    int n = hd_net_tensors(net);
+    char text[32];
+    struct hd_tensor_data *tensors = hd_alloc(n, sizeof *tensors);
+    if (!tensors)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < n; i++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+        tensors[i] = (struct hd_tensor_data){
+            .name = tensor->name,
+            .data = (const float *)data + tensor->offset,
+            .dims = tensor->dims,
+            .shape = {tensor->shape[0], tensor->shape[1]},
+        };
+    }
+    snprintf(text, sizeof text, "%lld", (long long)train_iter);
+    const char *const keys[] = {"format", "train_iter"}, *const values[] = {"pt", text};
+    int status = hd_safetensors_write(path, tensors, n, keys, values, 2);
+    hd_free(tensors);
+    return status;
+}
+
+static int copy_tensors(const struct hd_safetensors *file, const struct hd_net *net, float *data)
+{
+    for (int i = 0; i < hd_net_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+        HD_TRY(hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape,
+                                   data + tensor->offset));
+    }
+    return HD_OK;
+}
+
+int hd_weights_load(const struct hd_spec *params, void *data, const char *path)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_open(path, &file));
+    int status = copy_tensors(file, hd_params_net(params), data);
+    hd_safetensors_close(file);
+    return status;
+}
+
+static int print_outputs(const struct hd_net *net, const float *params, const float *obs,
+                         int64_t rows, FILE *file)
+{
+    enum { ROWS_AT_ONCE = 256 };
+    int64_t actions = hd_net_actions(net);
+    void *work = hd_alloc(hd_net_forward_bytes(net, ROWS_AT_ONCE), 1);
+    float *q = hd_alloc(ROWS_AT_ONCE * actions, sizeof *q);
+    int status = work && q ? HD_OK : HD_ERR_NOMEM;
+    for (int64_t first = 0; status == HD_OK && first < rows; first += ROWS_AT_ONCE) {
+        int64_t n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+        hd_net_forward(net, params, obs + first * hd_net_obs(net), n, work, q);
+        for (int64_t i = 0; i < n * actions; i++)
+            fprintf(file, "%.9e%c", q[i], (i + 1) % actions ? ' ' : '\n');
+    }
+    if (status == HD_OK && fflush(file) != 0)
+        status = hd_fail(HD_ERR_SYSTEM, "the outputs cannot be written: %m");
+    hd_free(q);
+    hd_free(work);
+    return status;
+}
+
+int hd_weights_outputs(const struct hd_spec *params, const void *data, const char *obs_path,
+                       FILE *file)
+{
+    const struct hd_net *net = hd_params_net(params);
+    struct hd_safetensors *tensors;
+    int64_t shape[HD_TENSOR_DIMS], row = 1;
+    int dims;
+    HD_TRY(hd_safetensors_open(obs_path, &tensors));
+    float *obs = NULL;
+    int status = hd_safetensors_shape(tensors, "obs", shape, &dims);
+    for (int i = 1; status == HD_OK && i < dims; i++)
+        row *= shape[i];
+    if (status == HD_OK && (dims < 2 || row != hd_net_obs(net)))
+        status = hd_fail(HD_ERR_INPUT,
+                         "%s: a row of tensor 'obs' has %lld numbers, the net takes "
+                         "%lld",
+                         obs_path, dims < 2 ? 0 : (long long)row, (long long)hd_net_obs(net));
+    if (status == HD_OK && !(obs = hd_alloc(shape[0] * row, sizeof *obs)))
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = hd_safetensors_copy(tensors, "obs", dims, shape, obs);
+    if (status == HD_OK)
+        status = print_outputs(net, data, obs, shape[0], file);
+    hd_free(obs);
+    hd_safetensors_close(tensors);
+    return status;
+}
+
+const double *hd_verdict_returns(const void *data, int64_t *n_p)
+{
+    const struct hd_verdict *verdict = data;
+    *n_p = verdict->episodes;
+    return verdict->returns;
+}
