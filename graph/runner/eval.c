@@ -26,9 +26,16 @@ static int print_verdict(const struct hd_executor *executor, const struct hd_gra
     int value = hd_graph_find(graph, "verdict");
     const struct hd_spec *spec = &graph->values[value].spec;
     const void *data = hd_executor_data(executor, value, 0);
-    const char *name;
-    for (int i = 0; (name = spec->type->field_name(spec, i)); i++)
-        printf("%s %.9g\n", name, spec->type->field(spec, data, i));
+    static const char *const shown[] = {"mean", "std", "max", "min"};
+    for (int i = 0; i < (int)(sizeof shown / sizeof *shown); i++)
+        printf("%s %.9g\n", shown[i],
+               spec->type->field(spec, data, hd_value_field(spec, shown[i])));
+    int64_t n;
+    const double *returns = hd_verdict_returns(data, &n);
+    printf("returns");
+    for (int64_t i = 0; i < n; i++)
+        printf(" %.9g", returns[i]);
+    printf("\n");
     return fflush(stdout) == 0 ? HD_OK : hd_fail(HD_ERR_SYSTEM, "cannot write: %m");
 }
 

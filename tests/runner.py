@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the program `runner` share."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
+RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
+
+
+def skip(reason):
+    print("skipped:", reason)
+    sys.exit(77)
+
+
+def environment(**more):
+    """The environment without anything that would make this process a rank."""
+    ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    kept = {k: v for k, v in os.environ.items() if k not in ranks and not k.startswith("STARPU_")}
+    kept.update({k: str(v) for k, v in more.items()})
+    return kept
+
+
+class Scratch:
+    """A private directory, removed afterwards."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="heddle-test-")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def __call__(self, name):
+        return os.path.join(self.path, name)
+
+
+def call(*arguments, env=None, cwd=None, timeout=120, expect=0):
+    """Runs `runner`; fails the test when its exit code is another than expected."""
+    done = subprocess.run([RUNNER, *arguments], env=env or environment(), cwd=cwd, text=True,
+                          capture_output=True, timeout=timeout)
+    if expect is not None and done.returncode != expect:
+        sys.exit(f"runner {' '.join(arguments)}\nexit code {done.returncode}, not {expect}\n"
+                 f"{done.stdout}{done.stderr}")
+    return done
+
+
+def sets(**keys):
+    """--set options; dots are written as double underscores: runtime__window=3."""
+    return [word for key, value in keys.items()
+            for word in ("--set", f"{key.replace('__', '.')}={value}")]
+
+
+def train(directory, *arguments, ranks=1, env=None, config=CONFIG, **keys):
+    """Trains and returns result.json."""
+    command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+    call(*command, config, "--dir", directory, "--quiet", *sets(**keys), *arguments, env=env)
+    return result(directory)
+
+
+def result(directory):
+    with open(os.path.join(directory, "result.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit("failed: " + message)

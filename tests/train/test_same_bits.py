@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The determinism contract on the real program: 4 shards, stop switched off, 300 updates. Ranks,
+schedulers, workers, windows, parts, slots and executors in a pairwise covering set end in one
+param_hash; a lag changes it, and is then as reproducible."""
+
+import itertools
+import os
+import random
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import Scratch, check, environment, result, train  # noqa: E402
+
+FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300)
+
+FACTORS = {
+    "ranks": [1, 2, 4],
+    "scheduler": ["eager", "prio", "lws", "ws", "random", "dm", "dmda", "dmdar", "dmdas",
+                  "modular-eager", "modular-prio", "modular-ws", "modular-heft"],
+    "workers": [1, 2, 4],
+    "window": [1, 2, 4],
+    "bucket_mb": [25, 0.02],
+    "batch_slots": [1, 3],
+    "executor": ["starpu", "sequential"],
+}
+
+
+def covering_set(seed, size):
+    """Rows that together hold every pair of levels of every two factors, greedily; at most `size`."""
+    rng = random.Random(seed)
+    names = list(FACTORS)
+    wanted = {((a, x), (b, y)) for a, b in itertools.combinations(names, 2)
+              for x in FACTORS[a] for y in FACTORS[b]}
+    rows = []
+    while wanted and len(rows) < size:
+        tries = [{n: rng.choice(FACTORS[n]) for n in names} for _ in range(200)]
+        pairs = [{((a, row[a]), (b, row[b])) for a, b in itertools.combinations(names, 2)}
+                 for row in tries]
+        best = max(range(len(tries)), key=lambda i: len(pairs[i] & wanted))
+        wanted -= pairs[best]
+        rows.append(tries[best])
+    return rows, len(wanted)
+
+
+def run(scratch, number, row):
+    return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
+                 runtime__workers=row["workers"], runtime__window=row["window"],
+                 runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
+                 strategy__batch_slots=row["batch_slots"], **FIXED)["param_hash"]
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def events(path):
+    """The events of a TensorBoard file without their wall times, without those of time itself."""
+    timed = (b"per_sec", b"_time", b"time_per")
+    data, at, out = read_bytes(path), 0, []
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        message = data[at + 12:at + 12 + length]
+        at += 16 + length
+        if message[9:] and not any(word in message for word in timed):
+            out.append(message[9:])  # field 1 is the wall time: a tag byte and a double
+    return out
+
+
+def only(folder):
+    (name,) = os.listdir(folder)
+    return os.path.join(folder, name)
+
+
+def check_two_runs_of_one_command(scratch):
+    for name in ("a", "b"):
+        train(scratch(name), ranks=2, **FIXED)
+    a, b = result(scratch("a")), result(scratch("b"))
+    for key in set(a) - {"finish_time", "wall_s"}:
+        check(a[key] == b[key], f"result.json: {key} is {a[key]} and {b[key]}")
+    for path in ("ckpt/iteration_300/policy.safetensors", "ckpt/best/policy.safetensors"):
+        check(read_bytes(scratch("a/" + path)) == read_bytes(scratch("b/" + path)),
+              f"{path} differs")
+    logs = [events(only(scratch(f"{name}/log/serial"))) for name in "ab"]
+    check(logs[0] == logs[1] and len(logs[0]) > 50, "the events differ, or there are few")
+
+
+def main():
+    with Scratch() as scratch:
+        size = int(os.environ.get("HD_COVERING_RUNS", "100"))
+        rows, left = covering_set(7, size)
+        reference = train(scratch("reference"), **FIXED)["param_hash"]
+        for number, row in enumerate(rows):
+            found = run(scratch, number, row)
+            check(found == reference, f"{row}: param_hash {found}, not {reference}")
+        print(f"{len(rows)} runs end in {reference}")
+        check(size < 100 or left == 0, f"{left} pairs of settings are not covered")
+        check_two_runs_of_one_command(scratch)
+        lagged = [train(scratch(f"lag{ranks}"), "--strategy", "pipelined", ranks=ranks,
+                        **FIXED)["param_hash"] for ranks in (1, 2, 4)]
+        check(len(set(lagged)) == 1, f"pipelined on 1, 2 and 4 ranks: {lagged}")
+        check(lagged[0] != reference, "a lag changed nothing")
+        forced = train(scratch("forced"), env=environment(STARPU_SCHED="eager", STARPU_NCPU=2),
+                       **FIXED)["param_hash"]
+        check(forced == reference, "STARPU_SCHED and STARPU_NCPU changed the result")
+        again = train(scratch("again"), config=scratch("reference/total_config.yaml"))
+        check(again["param_hash"] == reference, "the effective config does not re-run as it is")
+
+
+main()
