@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nets: names and shapes of DI-engine, its golden numbers for three whole updates, gradients
+ * against differences, rows independent of their batch. */
+#include "kernels/adam.h"
+#include "kernels/dqn_loss.h"
+#include "kernels/net.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tests/golden/dqn_cartpole.h"
+#include "tests/kernels/check_close.h"
+
+#include <string.h>
+
+/* Spec 9.1: the fill of the golden numbers. */
+static double fill(uint64_t k, uint64_t j)
+{
+    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (double)(z >> 40) / 16777216.0;
+}
+
+static void fill_params(const struct hd_net *net, uint64_t first, float *params)
+{
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        for (int64_t j = 0; j < tensor->count; j++)
+            params[tensor->offset + j] = (float)((2 * fill(first + (uint64_t)t, (uint64_t)j) - 1) /
+                                                 sqrt((double)tensor->fan_in));
+    }
+}
+
+static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidden,
+                               int64_t n_hidden, bool dueling)
+{
+    const struct hd_net_fields fields = {obs, actions, hidden, n_hidden, dueling};
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    return net;
+}
+
+static struct hd_net *cartpole_net(void)
+{
+    static const int64_t hidden[] = {128, 128, 64};
+    return make_net(4, 2, hidden, 3, true);
+}
+
+START_TEST(fill_is_the_spec_s)
+{
+    static const double first[] = {0.88331079, 0.56656152, 0.59118968};
+    for (int j = 0; j < 3; j++)
+        CHECK_CLOSE(fill(0, (uint64_t)j), first[j], 1.0, 1e-8, "U(0, j)");
+    CHECK_CLOSE(fill(3, 0), 0.31124163, 1.0, 1e-8, "U(3, 0)");
+    CHECK_CLOSE(fill(3, 1), 0.50402325, 1.0, 1e-8, "U(3, 1)");
+}
+END_TEST
+
+START_TEST(names_and_shapes_are_di_engine_s)
+{
+    struct hd_net *net = cartpole_net();
+    ck_assert_int_eq(hd_net_elements(net), 33923);
+    ck_assert_int_eq(hd_net_tensors(net), GOLDEN_TENSORS);
+    int64_t offset = 0;
+    for (int t = 0; t < GOLDEN_TENSORS; t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        ck_assert_str_eq(tensor->name, golden_names[t]);
+        ck_assert_int_eq(tensor->offset, offset);
+        ck_assert_int_eq(tensor->dims, 2 - t % 2);
+        offset += tensor->count;
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* -- Golden updates ------------------------------------------------------------------------------
+ */
+
+static void check_matrix(const float *found, const double *wanted, const char *what)
+{
+    for (int i = 0; i < GOLDEN_BATCH * GOLDEN_ACTIONS; i++)
+        CHECK_CLOSE(found[i], wanted[i], 1.0, 5e-7, what);
+}
+
+/* Norm and sum of a tensor against DI-engine's, relative to the norm. */
+static void check_tensor(const float *data, int64_t n, double scale,
+                         const struct golden_tensor *golden, double tolerance, const char *what)
+{
+    double squares = 0, sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        squares += (double)data[i] * scale * data[i] * scale;
+        sum += data[i] * scale;
+    }
+    CHECK_CLOSE(sqrt(squares), golden->l2, golden->l2, tolerance, what);
+    CHECK_CLOSE(sum, golden->sum, golden->l2 * sqrt((double)n), tolerance, what);
+    for (int i = 0; i < golden->n_first; i++)
+        CHECK_CLOSE(data[i] * scale, golden->first[i], golden->l2, tolerance, what);
+}
+
+struct update {
+    struct hd_net *net;
+    float obs[2 * GOLDEN_BATCH * 4], q[2 * GOLDEN_BATCH * 2], target_q[GOLDEN_BATCH * 2];
+    float dq[GOLDEN_BATCH * 2], td2[GOLDEN_BATCH], reward[GOLDEN_BATCH], done[GOLDEN_BATCH];
+    int32_t action[GOLDEN_BATCH];
+    float *params, *target, *grad, *m, *v;
+    void *work, *scratch;
+};
+
+static struct update make_update(void)
+{
+    struct update u = {.net = cartpole_net()};
+    int64_t n = hd_net_elements(u.net);
+    u.params = hd_alloc(n, sizeof(float));
+    u.target = hd_alloc(n, sizeof(float));
+    u.grad = hd_alloc(n, sizeof(float));
+    u.m = hd_alloc(n, sizeof(float));
+    u.v = hd_alloc(n, sizeof(float));
+    u.work = hd_alloc(hd_net_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
+    u.scratch = hd_alloc(hd_net_backward_bytes(u.net, GOLDEN_BATCH), 1);
+    fill_params(u.net, 0, u.params);
+    fill_params(u.net, 500, u.target);
+    for (int b = 0; b < GOLDEN_BATCH; b++) {
+        for (int i = 0; i < 4; i++) {
+            u.obs[b * 4 + i] = (float)(2 * fill(1000 + (uint64_t)b, (uint64_t)i) - 1);
+            u.obs[(GOLDEN_BATCH + b) * 4 + i] =
+                (float)(2 * fill(1010 + (uint64_t)b, (uint64_t)i) - 1);
+        }
+        u.action[b] = b % 2;
+        u.reward[b] = 0.5f * (float)(b % 3) - 0.25f;
+        u.done[b] = b == 2;
+    }
+    return u;
+}
+
+static void run_update(struct update *u, int t, const struct golden_step *golden)
+{
+    int64_t n = hd_net_elements(u->net);
+    hd_net_forward(u->net, u->target, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->work,
+                   u->target_q);
+    hd_net_forward(u->net, u->params, u->obs, 2 * GOLDEN_BATCH, u->work, u->q);
+    const struct hd_dqn_loss loss = {.batch = GOLDEN_BATCH,
+                                     .actions = 2,
+                                     .nstep = 1,
+                                     .gamma = 0.97f,
+                                     .q = u->q,
+                                     .online_next = u->q + GOLDEN_BATCH * 2,
+                                     .target_next = u->target_q,
+                                     .action = u->action,
+                                     .reward = u->reward,
+                                     .ld_reward = GOLDEN_BATCH,
+                                     .done = u->done};
+    struct hd_dqn_sums sums;
+    hd_dqn_loss(&loss, u->dq, u->td2, &sums);
+    hd_net_backward(u->net, u->params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->work, u->dq, u->scratch,
+                    u->grad);
+
+    check_matrix(u->q, golden->q, "q");
+    check_matrix(u->q + GOLDEN_BATCH * 2, golden->online_next_q, "online q of next");
+    check_matrix(u->target_q, golden->target_next_q, "target q of next");
+    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, golden->total_loss, golden->total_loss, 2e-6, "loss");
+    CHECK_CLOSE(sums.q / (GOLDEN_BATCH * 2), golden->q_value, 1.0, 5e-7, "q_value");
+    CHECK_CLOSE(sums.target_q / (GOLDEN_BATCH * 2), golden->target_q_value, 1.0, 5e-7,
+                "target_q_value");
+    for (int b = 0; b < GOLDEN_BATCH; b++)
+        CHECK_CLOSE(u->td2[b], golden->squared_td[b], golden->squared_td[b], 5e-6, "squared td");
+
+    for (int64_t i = 0; i < n; i++)
+        u->grad[i] /= GOLDEN_BATCH;
+    struct hd_adam adam = hd_adam_default(1e-3);
+    hd_adam_step(&adam, t, n, u->grad, u->m, u->v, u->params);
+    for (int k = 0; k < GOLDEN_TENSORS; k++) {
+        const struct hd_tensor *tensor = hd_net_tensor(u->net, k);
+        check_tensor(u->grad + tensor->offset, tensor->count, 1, &golden->grad[k], 2e-5,
+                     tensor->name);
+        check_tensor(u->params + tensor->offset, tensor->count, 1, &golden->params_after[k], 2e-6,
+                     tensor->name);
+    }
+}
+
+START_TEST(three_updates_are_di_engine_s)
+{
+    struct update u = make_update();
+    for (int t = 1; t <= GOLDEN_STEPS; t++)
+        run_update(&u, t, &golden_steps[t - 1]);
+    hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
+    for (int i = 0; i < GOLDEN_BATCH * 2; i++)
+        CHECK_CLOSE(u.q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
+}
+END_TEST
+
+/* -- Properties ---------------------------------------------------------------------------------
+ */
+
+static const int64_t small[][3] = {{5, 7, 3}, {17, 3, 0}, {1, 1, 1}, {33, 0, 0}};
+
+static struct hd_net *small_net(int i)
+{
+    int64_t n = 0;
+    while (n < 3 && small[i % 4][n] > 0)
+        n++;
+    return make_net(3 + i, 1 + i % 5, small[i % 4], n, i < 4);
+}
+
+/* The loss L = sum of c * q; differences of L in double precision of the step. */
+static double weighted_sum(const struct hd_net *net, const float *params, const float *obs,
+                           int64_t batch, const float *c, void *work, float *q)
+{
+    double sum = 0;
+    hd_net_forward(net, params, obs, batch, work, q);
+    for (int64_t i = 0; i < batch * hd_net_actions(net); i++)
+        sum += (double)c[i] * q[i];
+    return sum;
+}
+
+START_TEST(gradients_are_differences)
+{
+    struct hd_net *net = small_net(_i);
+    int64_t n = hd_net_elements(net), batch = 1 + 4 * _i, outputs = batch * hd_net_actions(net);
+    struct hd_rng rng = hd_rng_make(9, (uint64_t)_i, 0, 0, 0);
+    float *params = hd_alloc(n, 4), *grad = hd_alloc(n, 4), *q = hd_alloc(outputs, 4);
+    float *obs = hd_alloc(batch * hd_net_obs(net), 4), *c = hd_alloc(outputs, 4);
+    void *work = hd_alloc(hd_net_forward_bytes(net, batch), 1);
+    void *scratch = hd_alloc(hd_net_backward_bytes(net, batch), 1);
+    hd_net_init(net, &rng, params);
+    for (int64_t i = 0; i < batch * hd_net_obs(net); i++)
+        obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(100000 + i)) - 1);
+    for (int64_t i = 0; i < outputs; i++)
+        c[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(200000 + i)) - 1);
+    weighted_sum(net, params, obs, batch, c, work, q);
+    hd_net_backward(net, params, batch, batch, work, c, scratch, grad);
+    double largest = 0;
+    int64_t off = 0;
+    for (int64_t j = 0; j < n; j++)
+        largest = fmax(largest, fabs(grad[j]));
+    for (int64_t j = 0; j < n; j++) {
+        const float step = 1.0f / 1024;
+        float kept = params[j];
+        params[j] = kept + step;
+        double up = weighted_sum(net, params, obs, batch, c, work, q);
+        params[j] = kept - step;
+        double down = weighted_sum(net, params, obs, batch, c, work, q);
+        params[j] = kept;
+        double difference = (up - down) / (2 * step);
+        off += fabs(difference - grad[j]) > 0.005 * largest;
+    }
+    /* A ReLU whose sign turns within the step bends a few differences. */
+    ck_assert_msg(off <= n / 50, "net %d: %d of %d off", _i, (int)off, (int)n);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(a_row_does_not_depend_on_its_batch)
+{
+    struct hd_net *net = cartpole_net();
+    enum { ALL = 130 };
+    static const int64_t batches[] = {1, 3, 8, 64, 65, 128};
+    struct hd_rng rng = hd_rng_make(4, 0, 0, 0, 0);
+    float *params = hd_alloc(hd_net_elements(net), 4), *obs = hd_alloc(ALL * 4, 4);
+    float *q = hd_alloc(ALL * 2, 4), *part = hd_alloc(ALL * 2, 4);
+    void *work = hd_alloc(hd_net_forward_bytes(net, ALL), 1);
+    hd_net_init(net, &rng, params);
+    for (int i = 0; i < ALL * 4; i++)
+        obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(50000 + i)) - 1);
+    hd_net_forward(net, params, obs, ALL, work, q);
+    for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
+        for (int64_t first = 0; first + batches[k] <= ALL; first += 11) {
+            hd_net_forward(net, params, obs + first * 4, batches[k], work, part);
+            ck_assert(memcmp(part, q + first * 2, (size_t)batches[k] * 2 * sizeof *q) == 0);
+        }
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
+{
+    struct update u = make_update();
+    int64_t n = hd_net_elements(u.net);
+    float *other = hd_alloc(n, 4);
+    for (int i = 0; i < GOLDEN_BATCH * 2; i++)
+        u.dq[i] = (float)(i - 3);
+    hd_net_forward(u.net, u.params, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
+    hd_net_backward(u.net, u.params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u.work, u.dq, u.scratch,
+                    u.grad);
+    hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
+    hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, other);
+    ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
+}
+END_TEST
+
+START_TEST(init_is_within_pytorch_s_bounds)
+{
+    struct hd_net *net = cartpole_net();
+    struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
+    float *params = hd_alloc(hd_net_elements(net), 4);
+    hd_net_init(net, &rng, params);
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        double bound = 1 / sqrt((double)tensor->fan_in), most = 0, sum = 0;
+        for (int64_t j = 0; j < tensor->count; j++) {
+            most = fmax(most, fabs(params[tensor->offset + j]));
+            sum += params[tensor->offset + j];
+        }
+        ck_assert_double_le(most, bound * (1 + 1e-6));
+        if (tensor->count >= 1000) {
+            ck_assert_double_ge(most, 0.99 * bound);
+            ck_assert_double_le(fabs(sum) / (double)tensor->count,
+                                5 * bound / sqrt((double)tensor->count));
+        }
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("net");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, fill_is_the_spec_s);
+    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
+    tcase_add_test(tests, three_updates_are_di_engine_s);
+    tcase_add_loop_test(tests, gradients_are_differences, 0, 8);
+    tcase_add_test(tests, a_row_does_not_depend_on_its_batch);
+    tcase_add_test(tests, backward_of_the_first_rows_is_that_of_a_smaller_batch);
+    tcase_add_test(tests, init_is_within_pytorch_s_bounds);
+    return run_suite("net", tests);
+}
