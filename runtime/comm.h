@@ -32,6 +32,7 @@ int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t
                    struct hd_comm **comm_p);
 void hd_comm_destroy(struct hd_comm *comm);
 
+/* This rank, and how many there are. */
 int hd_comm_rank(const struct hd_comm *comm);
 int hd_comm_world(const struct hd_comm *comm);
 

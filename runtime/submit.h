@@ -12,6 +12,7 @@
 /* What dependences are tracked on: the memory of one instance, by parts. Has no memory itself. */
 struct hd_buffer;
 
+/* Of parts >= 1. Errors: HD_ERR_NOMEM. */
 int hd_buffer_create(struct hd_session *session, int parts, struct hd_buffer **buffer_p);
 /* Waits for the tasks that use it. Accepts NULL. */
 void hd_buffer_destroy(struct hd_buffer *buffer);

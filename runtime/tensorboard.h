@@ -18,6 +18,7 @@ void hd_tensorboard_destroy(struct hd_tensorboard *board);
 int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
                           double wall_s, double value);
 
+/* Hands what is appended so far to the operating system. Errors: HD_ERR_SYSTEM (logged). */
 int hd_tensorboard_flush(struct hd_tensorboard *board);
 
 /* CRC-32C (Castagnoli) of a byte string, and as TFRecord masks it. Thread safe. */

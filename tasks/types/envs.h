@@ -30,6 +30,7 @@ struct hd_envs {
     float *reward;          /* [E][L] */
 };
 
+/* The shape of a value of type envs, and the arrays of one instance. */
 const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec);
 struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data);
 

@@ -3,7 +3,6 @@
 this one), prints one line per violation and ends with exit code 1 when there was any."""
 
 import os
-import re
 import subprocess
 import sys
 
@@ -31,13 +30,6 @@ def files(top, *suffixes):
 def read(top, path):
     with open(os.path.join(top, path), encoding="utf-8", errors="replace") as file:
         return file.read()
-
-
-def blank_comments(text):
-    """C text with comments replaced by spaces, line by line."""
-    def blank(match):
-        return re.sub(r"[^\n]", " ", match[0]) if match[0].startswith("/") else match[0]
-    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 
 def report(violations, checked):

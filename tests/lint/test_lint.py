@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every check finds what it is there for: each case plants one violation in a small tree that is
+otherwise clean."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import tree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+GUARDED = SPDX + "#ifndef HD_KERNELS_A_H\n#define HD_KERNELS_A_H\n{}\n#endif\n"
+CLEAN = {
+    "kernels/a.h": GUARDED.format("\n/* Adds one. */\nint hd_one(int x);\n"),
+    "kernels/a.c": SPDX + '#include "kernels/a.h"\n\nint hd_one(int x)\n{\n    return x + 1;\n}\n',
+    "scripts/go": "#!/usr/bin/env bash\n# SPDX-License-Identifier: Apache-2.0\nset -euo pipefail\n",
+}
+
+
+def include(path, line):
+    return {path: SPDX + f"#include {line}\n"}
+
+
+# (check, files that are changed, what it must say; None: nothing)
+CASES = [
+    *((check, {}, None) for check in ("includes", "headers", "text", "comments", "format", "scripts")),
+    ("includes", include("kernels/a.c", "<starpu.h>"), r"kernels/a.c:2: starpu.h \(starpu\) may not"),
+    ("includes", include("kernels/a.c", '"runtime/session.h"'), "may not be seen by kernels/"),
+    ("includes", include("runtime/base/a.c", '"runtime/value.h"'), "not be seen by runtime/base/"),
+    ("includes", include("runtime/base/a.c", "<hwloc.h>"), "hwloc.h is for runtime/topology.c alone"),
+    ("includes", include("runtime/a.c", '"tasks/registry.h"'), "may not be seen by runtime/"),
+    ("includes", include("runtime/comm_shm.c", "<mpi.h>"), "mpi.h is for runtime/comm_mpi.c alone"),
+    ("includes", include("runtime/comm_mpi.c", "<mpi.h>"), None),
+    ("includes", include("tasks/a.c", '"runtime/submit.h"'), "may not be seen by tasks/"),
+    ("includes", include("tasks/a.c", '"runtime/value.h"'), None),
+    ("includes", include("graph/a.c", '"kernels/a.h"'), "may not be seen by graph/"),
+    ("includes", include("graph/a.c", '"graph/runner/app.h"'), "may not be seen by graph/"),
+    ("includes", include("graph/runner/a.c", '"graph/plan.h"'), None),
+    ("includes", include("graph/runner/a.c", '"runtime/session_internal.h"'), "is internal"),
+    ("includes", include("graph/runner/a.c", '"kernels/a.h"'), "may not be seen by graph/runner/"),
+    ("includes", include("kernels/b.c", '"a.h"'), "is not included from the root"),
+    ("includes", include("kernels/a.c", "<curl/curl.h>"), "is in no family"),
+    ("headers", {"kernels/a.h": GUARDED.format("int64_t hd_one(int64_t x);")}, "compile alone with"),
+    ("headers", {"kernels/a.h": GUARDED.format("int hd_one();")}, "does not compile alone"),
+    ("headers", {"kernels/a.h": SPDX + "int hd_one(int x);\n"}, "guard is not HD_KERNELS_A_H"),
+    ("headers", {"kernels/envs/env.h": GUARDED.replace("A_H", "ENVS_ENV_H").format("int class;")},
+     r"does not compile alone with \S*c?\+\+"),
+    ("text", {"kernels/a.c": "int x;\n"}, "a.c:1: no line 'SPDX"),
+    ("text", {"README.md": "To do: TO" "DO\n"}, "README.md:1: marker of unfinished work"),
+    ("text", {"kernels/a.c": SPDX + '/* see /ho' 'me/me/notes */\n'}, "a.c:2: path of one machine"),
+    ("text", {"kernels/a.c": SPDX + "int x;\n" * 801}, "802 lines"),
+    ("text", {"kernels/a.c": SPDX + "int x;"}, "no newline at the end"),
+    ("comments", {"kernels/a.h": GUARDED.format("\nint hd_one(int x);\n")}, "hd_one has no comment"),
+    ("comments", {"kernels/a.h": GUARDED.format("\n/* Not its. */\n\nint hd_one(int x);\n")},
+     "a.h:7: hd_one has no comment"),
+    ("comments", {"kernels/a.h": GUARDED.format("\nint hd_one(int x); /* adds one */\n")}, None),
+    ("format", {"kernels/a.c": SPDX + "int  hd_x ;\n"}, "a.c:2:4: error"),
+    ("scripts", {"scripts/go": "#!/usr/bin/env bash\nset -euo pipefail\nif true\n"}, "syntax error"),
+    ("scripts", {"scripts/go": "#!/usr/bin/env bash\ntrue\n"}, "no 'set -euo pipefail'"),
+    ("scripts", {"scripts/a.py": "def f(:\n"}, "a.py:1: "),
+]
+
+
+def run(check, *arguments):
+    done = subprocess.run([sys.executable, os.path.join(HERE, f"test_{check}.py"), *arguments],
+                          text=True, capture_output=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def judge(check, code, output, wanted):
+    if code == 77:
+        print(f"not tried: {check}: {output.strip()}")
+    elif wanted is None and code != 0 or wanted and (code != 1 or not re.search(wanted, output)):
+        sys.exit(f"failed: {check} should have said {wanted!r}, but said (exit code {code}):\n{output}")
+
+
+def run_in_tree(check, changed):
+    with tempfile.TemporaryDirectory() as top:
+        # The formatter looks for its rules above the file.
+        rules = {".clang-format": tree.read(tree.ROOT, ".clang-format")}
+        for path, text in {**CLEAN, **rules, **changed}.items():
+            os.makedirs(os.path.dirname(os.path.join(top, path)), exist_ok=True)
+            with open(os.path.join(top, path), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(os.path.join(top, path), 0o755)
+        return run(check, top)
+
+
+def run_on_library(name, source):
+    with tempfile.TemporaryDirectory() as top:
+        library, thing = os.path.join(top, name), os.path.join(top, "a.o")
+        subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-c", "-", "-o", thing], check=True,
+                       input=source, text=True)
+        subprocess.run(["ar", "rc", library, thing], check=True)
+        return run("symbols", library)
+
+
+if __name__ == "__main__":
+    for case, files, said in CASES:
+        judge(case, *run_in_tree(case, files), said)
+    needs = "int MPI_Barrier(void); int hd_a(void) { return MPI_Barrier(); }"
+    judge("symbols", *run_on_library("libhd_base.a", "int hd_a;"), None)
+    judge("symbols", *run_on_library("libhd_base.a", "int a;"), "a.o defines a without the prefix")
+    judge("symbols", *run_on_library("libhd_tasks.a", needs), "a.o needs MPI_Barrier")
+    judge("symbols", *run_on_library("libhd_runtime.a", needs), None)
