@@ -50,12 +50,15 @@ static void idle(int *idle_rounds)
     nanosleep(&nap, NULL);
 }
 
+static _Thread_local bool is_submitter; /* naps between its own polls, not in the hook */
 static _Thread_local int worker_idle_rounds;
 static _Thread_local int64_t worker_finished;
 
 static unsigned idle_hook(void *arg)
 {
     struct hd_session *session = arg;
+    if (is_submitter)
+        return 1;
     hd_session_progress(session);
     int64_t finished = atomic_load_explicit(&session->finished, memory_order_relaxed);
     if (finished != worker_finished)
@@ -79,7 +82,6 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
         va_end(args);
         atomic_store(&session->status, status);
     }
-    pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
     if (first && session->options.comm)
         hd_comm_abort(session->options.comm, session->options.rank, session->message);
@@ -110,11 +112,6 @@ void hd_session_ended(struct hd_session *session, struct hd_group *group)
         atomic_fetch_sub(&group->pending, 1);
     atomic_fetch_add(&session->finished, 1);
     atomic_fetch_sub(&session->everything.pending, 1);
-    if (atomic_load(&session->waiting)) {
-        pthread_mutex_lock(&session->lock);
-        pthread_cond_broadcast(&session->changed);
-        pthread_mutex_unlock(&session->lock);
-    }
 }
 
 void hd_session_progress(struct hd_session *session)
@@ -163,8 +160,8 @@ static void check_outside(struct hd_session *session, struct watch *watch)
 
 enum { ROUNDS_PER_CHECK = 64 };
 
-static void wait_as_worker(struct hd_session *session, bool (*ready)(void *), void *arg,
-                           bool stop_on_error)
+static void work_until(struct hd_session *session, bool (*ready)(void *), void *arg,
+                       bool stop_on_error)
 {
     struct watch watch = {0};
     int idle_rounds = 0;
@@ -183,42 +180,14 @@ static void wait_as_worker(struct hd_session *session, bool (*ready)(void *), vo
     }
 }
 
-static void wait_beside_workers(struct hd_session *session, bool (*ready)(void *), void *arg,
-                                bool stop_on_error)
-{
-    enum { CHECK_MS = 20 };
-    struct watch watch = {0};
-    while (!ready(arg)) {
-        if (stop_on_error && hd_session_status(session) != HD_OK)
-            return;
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += CHECK_MS * 1000000L;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000L;
-        }
-        pthread_mutex_lock(&session->lock);
-        atomic_store(&session->waiting, true);
-        if (!ready(arg))
-            pthread_cond_timedwait(&session->changed, &session->lock, &until);
-        atomic_store(&session->waiting, false);
-        pthread_mutex_unlock(&session->lock);
-        hd_session_progress(session);
-        check_outside(session, &watch);
-    }
-}
-
 static void wait_until(struct hd_session *session, bool (*ready)(void *), void *arg,
                        bool stop_on_error)
 {
     if (session->options.sequential) {
         struct watch watch = {0};
         check_outside(session, &watch);
-    } else if (session->main_is_worker) {
-        wait_as_worker(session, ready, arg, stop_on_error);
     } else {
-        wait_beside_workers(session, ready, arg, stop_on_error);
+        work_until(session, ready, arg, stop_on_error);
     }
 }
 
@@ -280,14 +249,12 @@ static int start_starpu(struct hd_session *session)
     conf.ncpus = options->workers;
     conf.ncuda = conf.nopencl = 0;
     conf.sched_policy_name = options->scheduler;
-    session->main_is_worker = options->workers == 1;
+    is_submitter = true;
     session->driver = (struct starpu_driver){.type = STARPU_CPU_WORKER, .id.cpu_id = 0};
-    if (session->main_is_worker) {
-        conf.not_launched_drivers = &session->driver;
-        conf.n_not_launched_drivers = 1;
-    } else {
+    conf.not_launched_drivers = &session->driver;
+    conf.n_not_launched_drivers = 1;
+    if (options->workers > 1)
         session->idle_hook = starpu_idle_hook_register(idle_hook, session);
-    }
     int error = starpu_init(&conf);
     if (error)
         return hd_fail(HD_ERR_SYSTEM, "StarPU cannot start: %s", strerror(-error));
@@ -295,17 +262,15 @@ static int start_starpu(struct hd_session *session)
     if ((int)starpu_cpu_worker_get_count() != options->workers)
         return hd_fail(HD_ERR_SYSTEM, "StarPU started %u workers instead of %d",
                        starpu_cpu_worker_get_count(), options->workers);
-    if (session->main_is_worker && starpu_driver_init(&session->driver) != 0)
+    if (starpu_driver_init(&session->driver) != 0)
         return hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
     return HD_OK;
 }
 
 static void stop_starpu(struct hd_session *session)
 {
-    if (session->main_is_worker) {
-        starpu_drivers_request_termination();
-        starpu_driver_deinit(&session->driver);
-    }
+    starpu_drivers_request_termination();
+    starpu_driver_deinit(&session->driver);
     starpu_shutdown();
     if (session->idle_hook >= 0)
         starpu_idle_hook_deregister(session->idle_hook);
@@ -350,11 +315,6 @@ int hd_session_create(const struct hd_session_options *options, struct hd_sessio
     if (options->sequential)
         session->options.workers = 1;
     pthread_mutex_init(&session->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&session->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     int status = start(session);
     if (status != HD_OK) {
         hd_session_destroy(session);
@@ -379,7 +339,6 @@ void hd_session_destroy(struct hd_session *session)
         hd_free(session->scratch[i]);
     hd_free(session->scratch);
     hd_trace_destroy(session->trace);
-    pthread_cond_destroy(&session->changed);
     pthread_mutex_destroy(&session->lock);
     hd_free(session);
 }

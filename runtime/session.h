@@ -3,10 +3,10 @@
  * places where the submitting thread waits. One session at a time per process; all calls come from
  * the thread that created it unless stated otherwise.
  *
- * executor "starpu": tasks run on StarPU's CPU workers. With one worker the submitting thread is
- * that worker (it computes while it waits), so that no core spins beside it; with more, idle
- * workers nap. executor "sequential": every task runs at its submission, in program order, without
- * StarPU; it is the oracle of the tests. */
+ * executor "starpu": tasks run on StarPU's CPU workers. The submitting thread is always one of
+ * them: it computes while it waits, so no core spins for it and nothing has to wake it. The other
+ * workers nap when idle. executor "sequential": every task runs at its submission, in program
+ * order, without StarPU; it is the oracle of the tests. */
 #ifndef HD_RUNTIME_SESSION_H
 #define HD_RUNTIME_SESSION_H
 

@@ -23,8 +23,7 @@ struct hd_job;
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running;
-    bool main_is_worker; /* the submitting thread computes while it waits */
-    struct starpu_driver driver;
+    struct starpu_driver driver; /* of the worker that the submitting thread is */
     int idle_hook;
     struct hd_trace *trace;
 
@@ -41,10 +40,7 @@ struct hd_session {
     _Atomic(struct hd_job *) free_jobs;
     struct hd_job *job_cache; /* the submitter's own list */
 
-    pthread_mutex_t lock; /* of the waiter's condition and the error latch */
-    pthread_cond_t changed;
-    atomic_bool waiting;
-
+    pthread_mutex_t lock; /* of the error latch */
     atomic_int status;
     char message[HD_MESSAGE_BYTES];
 };
@@ -55,7 +51,7 @@ struct hd_buffer {
     starpu_data_handle_t handles[];
 };
 
-/* A task ended: updates its group and wakes the waiter. Any thread. */
+/* A task ended: updates its group. Any thread. */
 void hd_session_ended(struct hd_session *session, struct hd_group *group);
 
 /* Frees the recycled jobs. */
