@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loss_grad, the mean over shards, adam and copy, and their types, without an executor. Arithmetic
+ * is in microbatches summed in one tree: how samples are spread over shards, and how parameters are
+ * cut in parts, changes no bit. */
+#include "runtime/base/hash.h"
+#include "runtime/base/tree.h"
+#include "tasks/types/batch.h"
+#include "tasks/types/params.h"
+#include "tasks/types/scalars.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+
+enum { SAMPLES = 32 };
+
+/* The values of the learner of one shard. */
+struct learner {
+    struct hd_setup setup;
+    struct value policy, target, batch, stats, grad;
+};
+
+static void open_of(struct value *value, const struct hd_setup *setup, const struct hd_type *type,
+                    const char *name, const struct value *of, double part_mb)
+{
+    *value = (struct value){.spec = {.name = name,
+                                     .type = type,
+                                     .of = of ? &of->spec : NULL,
+                                     .mark = setup->mark,
+                                     .part_mb = part_mb,
+                                     .parts = 1}};
+    ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
+    value_init(value, setup, 0);
+}
+
+static void learner_open(struct learner *l, int batch, int micro, double part_mb)
+{
+    char batch_set[64], micro_set[64];
+    snprintf(batch_set, sizeof batch_set, "policy.learn.batch_size=%d", batch);
+    snprintf(micro_set, sizeof micro_set, "policy.learn.microbatch=%d", micro);
+    const char *const sets[] = {batch_set, micro_set,
+                                "policy.model.encoder_hidden_size_list=[96,80]"};
+    l->setup = setup_open(sets, 3);
+    open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, part_mb);
+    open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, part_mb);
+    open_of(&l->grad, &l->setup, &hd_type_grad, "grad", &l->policy, 0);
+    value_open(&l->batch, &l->setup, &hd_type_batch, "batch", NULL);
+    l->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars, .parts = 1}};
+    struct value *values[] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(&hd_verb_loss_grad, &l->setup, values, specs);
+    ck_assert_int_eq(hd_verb_loss_grad.declare(&step), HD_OK);
+    value_init(&l->stats, &l->setup, 0);
+    for (int64_t i = 0; i < l->target.spec.elements; i++)
+        ((float *)l->target.data)[i] *= 0.5f;
+}
+
+static void learner_close(struct learner *l)
+{
+    value_close(&l->grad);
+    value_close(&l->stats);
+    value_close(&l->batch);
+    value_close(&l->target);
+    value_close(&l->policy);
+    setup_close(&l->setup);
+}
+
+/* Samples [first, first + batch) of one fixed list. */
+static void fill_batch(struct learner *l, int first)
+{
+    const struct hd_transition_shape *shape = hd_batch_shape(&l->batch.spec);
+    struct hd_transitions rows = hd_batch_rows(&l->batch.spec, l->batch.data);
+    for (int64_t b = 0; b < shape->rows; b++) {
+        struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
+        for (int64_t i = 0; i < shape->obs_size; i++) {
+            rows.obs[b * shape->obs_size + i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+            rows.next_obs[b * shape->obs_size + i] = (float)hd_rng_uniform(&rng, (uint32_t)i + 50);
+        }
+        rows.action[b] = (int32_t)hd_rng_below(&rng, 90, 2);
+        rows.reward[b] = (float)hd_rng_uniform(&rng, 91);
+        rows.done[b] = (float)hd_rng_below(&rng, 92, 2);
+    }
+}
+
+static void compute(struct learner *l, int first)
+{
+    struct value *values[] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
+    struct hd_context where = at(&l->setup, 0, 0);
+    fill_batch(l, first);
+    run(&hd_verb_loss_grad, &l->setup, values, &where);
+}
+
+/* -- Shards and microbatches ----------------------------------------------------------------------
+ */
+
+enum { SHARDS = 4, VECTOR_BYTES = 1 << 20 };
+
+struct fold {
+    struct learner *shards;
+    int part;
+    char levels[4][VECTOR_BYTES];
+};
+
+static void *leaf(void *arg, int64_t i, int level)
+{
+    struct fold *fold = arg;
+    const struct value *grad = &fold->shards[i].grad;
+    grad->spec.type->reduction->pack(&grad->spec, fold->part, grad->data, fold->levels[level]);
+    return fold->levels[level];
+}
+
+static void *add(void *arg, int level, void *left, void *right)
+{
+    struct fold *fold = arg;
+    (void)level;
+    const struct hd_spec *spec = &fold->shards[0].grad.spec;
+    spec->type->reduction->combine(spec, fold->part, HD_MEAN, left, right);
+    return left;
+}
+
+/* The mean over the shards, in the gradient of the first. */
+static void mean_of(struct learner *shards, int n)
+{
+    static struct fold fold;
+    fold.shards = shards;
+    const struct hd_spec *spec = &shards[0].grad.spec;
+    for (fold.part = 0; fold.part < spec->parts; fold.part++) {
+        const void *sum = hd_tree_fold(0, n, leaf, add, &fold);
+        spec->type->reduction->unpack(spec, fold.part, HD_MEAN, sum, shards[0].grad.data);
+    }
+}
+
+START_TEST(spreading_samples_over_shards_changes_no_bit)
+{
+    static struct learner one, four[SHARDS];
+    learner_open(&one, SAMPLES, SAMPLES / SHARDS, 0);
+    compute(&one, 0);
+    mean_of(&one, 1);
+    for (int s = 0; s < SHARDS; s++) {
+        learner_open(&four[s], SAMPLES / SHARDS, 0, 0);
+        compute(&four[s], s * SAMPLES / SHARDS);
+    }
+    mean_of(four, SHARDS);
+    ck_assert_uint_eq(value_hash(&one.grad), value_hash(&four[0].grad));
+    ck_assert(hd_grad_counts(&one.grad.spec, one.grad.data)[0] == SAMPLES);
+    learner_close(&one);
+    for (int s = 0; s < SHARDS; s++)
+        learner_close(&four[s]);
+}
+END_TEST
+
+START_TEST(microbatches_sum_to_the_batch_within_rounding)
+{
+    static struct learner whole, cut;
+    learner_open(&whole, SAMPLES, 0, 0);
+    learner_open(&cut, SAMPLES, 2, 0);
+    compute(&whole, 0);
+    compute(&cut, 0);
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < whole.grad.spec.elements; i++) {
+        double a = ((float *)whole.grad.data)[i], b = ((float *)cut.grad.data)[i];
+        difference += (a - b) * (a - b);
+        norm += a * a;
+    }
+    ck_assert_double_gt(norm, 0);
+    ck_assert_double_lt(sqrt(difference / norm), 1e-6);
+    learner_close(&whole);
+    learner_close(&cut);
+}
+END_TEST
+
+START_TEST(an_empty_shard_contributes_nothing)
+{
+    static struct learner both[2], alone;
+    learner_open(&both[0], 8, 0, 0);
+    learner_open(&both[1], 8, 0, 0);
+    learner_open(&alone, 8, 0, 0);
+    compute(&both[0], 0);
+    compute(&alone, 0);
+    mean_of(both, 2); /* the second shard's gradient is still its zeros, of weight 0 */
+    mean_of(&alone, 1);
+    ck_assert_uint_eq(value_hash(&both[0].grad), value_hash(&alone.grad));
+    learner_close(&both[0]);
+    learner_close(&both[1]);
+    learner_close(&alone);
+}
+END_TEST
+
+/* -- Parts --------------------------------------------------------------------------------------
+ */
+
+/* Three updates with the policy cut in parts; the hash of the policy. */
+static uint64_t train(double part_mb, int *parts_p)
+{
+    static struct learner l;
+    struct value optimizer;
+    learner_open(&l, SAMPLES, 8, part_mb);
+    open_of(&optimizer, &l.setup, &hd_type_adam_state, "optimizer", &l.policy, 0);
+    struct value *adam[] = {&l.grad, &l.policy, &optimizer}, *copy[] = {&l.policy, &l.target};
+    for (int update = 0; update < 3; update++) {
+        compute(&l, update * SAMPLES);
+        mean_of(&l, 1);
+        void *args = prepare(&hd_verb_adam, &l.setup, adam);
+        for (int part = l.policy.spec.parts - 1; part >= 0; part--) {
+            struct hd_view views[3], pair[2];
+            char message[HD_MESSAGE_BYTES];
+            struct hd_context context = at(&l.setup, -1, update);
+            context.message = message;
+            for (int i = 0; i < 3; i++)
+                views[i] = (struct hd_view){adam[i]->data, &adam[i]->spec, part, 0, false};
+            for (int i = 0; i < 2; i++)
+                pair[i] = (struct hd_view){copy[i]->data, &copy[i]->spec, part, 0, false};
+            ck_assert_int_eq(hd_verb_adam.body(&context, views, args), HD_OK);
+            ck_assert_int_eq(hd_verb_copy.body(&context, pair, NULL), HD_OK);
+        }
+        unprepare(&hd_verb_adam, args);
+        value_save_load(&l.policy);
+        value_save_load(&l.grad);
+        value_save_load(&optimizer);
+        value_save_load(&l.stats);
+    }
+    ck_assert_uint_eq(value_hash(&l.policy), value_hash(&l.target));
+    uint64_t hash = value_hash(&l.policy);
+    *parts_p = l.policy.spec.parts;
+    value_close(&optimizer);
+    learner_close(&l);
+    return hash;
+}
+
+START_TEST(cutting_parameters_in_parts_changes_no_bit)
+{
+    int whole_parts, parts;
+    uint64_t whole = train(0, &whole_parts);
+    ck_assert_int_eq(whole_parts, 1);
+    ck_assert_uint_eq(train(25, &parts), whole);
+    ck_assert_int_eq(parts, 1);
+    ck_assert_uint_eq(train(0.001, &parts), whole);
+    ck_assert_int_gt(parts, 3);
+    ck_assert_uint_eq(train(0.04, &parts), whole);
+    ck_assert_int_gt(parts, 1);
+}
+END_TEST
+
+START_TEST(parts_are_whole_blocks_that_cover_all)
+{
+    struct hd_spec spec = {.elements = 5 * HD_BLOCK + 1};
+    for (spec.parts = 1; spec.parts <= 6; spec.parts++) {
+        int64_t end = 0;
+        for (int part = 0; part < spec.parts; part++) {
+            int64_t lo, hi;
+            hd_spec_part(&spec, part, &lo, &hi);
+            ck_assert_int_eq(lo, end);
+            ck_assert(lo % HD_BLOCK == 0 || lo == spec.elements);
+            end = hi;
+        }
+        ck_assert_int_eq(end, spec.elements);
+    }
+}
+END_TEST
+
+START_TEST(a_loss_that_is_no_number_fails_the_task)
+{
+    static struct learner l;
+    char message[HD_MESSAGE_BYTES] = "";
+    learner_open(&l, 8, 0, 0);
+    struct value *values[] = {&l.policy, &l.target, &l.batch, &l.stats, &l.grad};
+    struct hd_context where = at(&l.setup, 3, 0);
+    where.update = 41;
+    fill_batch(&l, 0);
+    ((float *)l.policy.data)[10] = NAN;
+    void *args = prepare(&hd_verb_loss_grad, &l.setup, values);
+    ck_assert_int_eq(run_body(&hd_verb_loss_grad, values, &where, args, message), HD_ERR_TASK);
+    ck_assert(strstr(message, "update 42") && strstr(message, "shard 3"));
+    unprepare(&hd_verb_loss_grad, args);
+    learner_close(&l);
+}
+END_TEST
+
+START_TEST(all_shards_and_runs_of_a_seed_start_alike)
+{
+    struct hd_setup setup = setup_open(NULL, 0);
+    struct value a, b;
+    open_of(&a, &setup, &hd_type_params, "a", NULL, 0);
+    open_of(&b, &setup, &hd_type_params, "b", NULL, 0);
+    ck_assert_uint_eq(value_hash(&a), value_hash(&b));
+    value_close(&b);
+    setup.seed++;
+    open_of(&b, &setup, &hd_type_params, "b", NULL, 0);
+    ck_assert_uint_ne(value_hash(&a), value_hash(&b));
+    value_close(&a);
+    value_close(&b);
+    setup_close(&setup);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("learner");
+    TCase *tests = tcase_create("bits");
+    tcase_add_test(tests, spreading_samples_over_shards_changes_no_bit);
+    tcase_add_test(tests, microbatches_sum_to_the_batch_within_rounding);
+    tcase_add_test(tests, an_empty_shard_contributes_nothing);
+    tcase_add_test(tests, cutting_parameters_in_parts_changes_no_bit);
+    tcase_add_test(tests, parts_are_whole_blocks_that_cover_all);
+    tcase_add_test(tests, a_loss_that_is_no_number_fails_the_task);
+    tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
