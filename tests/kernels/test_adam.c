@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adam: numbers of spec 9.4, a naive version in double, bits independent of how a range is cut. */
 #include "kernels/adam.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "tests/kernels/check_close.h"
 

@@ -2,7 +2,6 @@
 /* Dense layers against sums in double; odd sizes; bits of a row do not depend on its batch; nothing
  * is written outside the outputs. */
 #include "kernels/linear.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "tests/kernels/check_close.h"
 
@@ -19,7 +18,7 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 /* Floats with guards on both sides. */
 static float *guarded(int64_t n)
 {
-    float *memory = hd_alloc(n + 2 * GUARD, sizeof *memory);
+    float *memory = test_alloc(n + 2 * GUARD, sizeof *memory);
     for (int64_t i = 0; i < GUARD; i++)
         memory[i] = memory[GUARD + n + i] = guard_value;
     return memory + GUARD;
@@ -34,7 +33,7 @@ static void check_guards(const float *data, int64_t n)
 static float *randoms(int64_t n, uint64_t stream)
 {
     struct hd_rng rng = hd_rng_make(1, stream, 0, 0, 0);
-    float *data = hd_alloc(n, sizeof *data);
+    float *data = test_alloc(n, sizeof *data);
     for (int64_t i = 0; i < n; i++)
         data[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)i) - 1);
     return data;
@@ -50,7 +49,7 @@ static double limit(int64_t k)
 static float *feature_major(const float *dense, int64_t rows, int64_t batch)
 {
     int64_t ld = hd_linear_ld(batch);
-    float *x = hd_alloc(rows * ld, sizeof *x);
+    float *x = test_alloc(rows * ld, sizeof *x);
     for (int64_t i = 0; i < rows; i++)
         memcpy(x + i * ld, dense + i * batch, (size_t)batch * sizeof *x);
     return x;
@@ -85,9 +84,9 @@ START_TEST(backward_data_is_the_transposed_product)
     float *dx = guarded(in * ld);
     hd_linear_backward_data(out, in, ld, w, dy, ld, false, active, ld, dx, ld);
     check_guards(dx, in * ld);
-    float *once = hd_alloc(in * ld, sizeof *once);
+    float *once = test_alloc(in * ld, sizeof *once);
     hd_linear_backward_data(out, in, ld, w, dy, ld, false, NULL, 0, once, ld);
-    float *twice = hd_alloc(in * ld, sizeof *twice);
+    float *twice = test_alloc(in * ld, sizeof *twice);
     memcpy(twice, once, (size_t)(in * ld) * sizeof *twice);
     hd_linear_backward_data(out, in, ld, w, dy, ld, true, NULL, 0, twice, ld);
     for (int64_t i = 0; i < in; i++)
@@ -108,7 +107,7 @@ START_TEST(backward_weights_sums_over_the_batch)
     int64_t ldx = hd_linear_ld(in);
     float *dense_dy = randoms(out * batch, 6), *dense_x = randoms(in * batch, 7);
     float *dy = feature_major(dense_dy, out, batch), *x = feature_major(dense_x, in, batch);
-    float *xt = hd_alloc(batch * ldx, sizeof *xt), *dw = guarded(out * in), *db = guarded(out);
+    float *xt = test_alloc(batch * ldx, sizeof *xt), *dw = guarded(out * in), *db = guarded(out);
     hd_transpose(in, batch, x, ld, xt, ldx);
     hd_linear_backward_weights(out, in, batch, dy, ld, xt, ldx, dw, db);
     check_guards(dw, out * in);
@@ -147,11 +146,11 @@ START_TEST(bits_of_a_column_do_not_depend_on_the_batch)
     float *w = randoms(OUT * IN, 1), *bias = randoms(OUT, 2), *dense = randoms(IN * ALL, 3);
     float *x = feature_major(dense, IN, ALL);
     int64_t ld = hd_linear_ld(ALL);
-    float *y = hd_alloc(OUT * ld, sizeof *y), *part = hd_alloc(OUT * ld, sizeof *part);
+    float *y = test_alloc(OUT * ld, sizeof *y), *part = test_alloc(OUT * ld, sizeof *part);
     hd_linear_forward(OUT, IN, ld, w, bias, true, x, ld, y, ld);
     for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
         for (int64_t first = 0; first + batches[k] <= ALL; first += 13) {
-            float *some = hd_alloc(IN * batches[k], sizeof *some);
+            float *some = test_alloc(IN * batches[k], sizeof *some);
             for (int64_t i = 0; i < IN; i++)
                 memcpy(some + i * batches[k], dense + i * ALL + first,
                        (size_t)batches[k] * sizeof *some);

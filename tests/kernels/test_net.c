@@ -4,7 +4,6 @@
 #include "kernels/adam.h"
 #include "kernels/dqn_loss.h"
 #include "kernels/net.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tests/golden/dqn_cartpole.h"
 #include "tests/kernels/check_close.h"
@@ -110,13 +109,13 @@ static struct update make_update(void)
 {
     struct update u = {.net = cartpole_net()};
     int64_t n = hd_net_elements(u.net);
-    u.params = hd_alloc(n, sizeof(float));
-    u.target = hd_alloc(n, sizeof(float));
-    u.grad = hd_alloc(n, sizeof(float));
-    u.m = hd_alloc(n, sizeof(float));
-    u.v = hd_alloc(n, sizeof(float));
-    u.work = hd_alloc(hd_net_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
-    u.scratch = hd_alloc(hd_net_backward_bytes(u.net, GOLDEN_BATCH), 1);
+    u.params = test_alloc(n, sizeof(float));
+    u.target = test_alloc(n, sizeof(float));
+    u.grad = test_alloc(n, sizeof(float));
+    u.m = test_alloc(n, sizeof(float));
+    u.v = test_alloc(n, sizeof(float));
+    u.work = test_alloc(hd_net_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
+    u.scratch = test_alloc(hd_net_backward_bytes(u.net, GOLDEN_BATCH), 1);
     fill_params(u.net, 0, u.params);
     fill_params(u.net, 500, u.target);
     for (int b = 0; b < GOLDEN_BATCH; b++) {
@@ -185,6 +184,7 @@ START_TEST(three_updates_are_di_engine_s)
     hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         CHECK_CLOSE(u.q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
+    hd_net_destroy(u.net);
 }
 END_TEST
 
@@ -217,10 +217,10 @@ START_TEST(gradients_are_differences)
     struct hd_net *net = small_net(_i);
     int64_t n = hd_net_elements(net), batch = 1 + 4 * _i, outputs = batch * hd_net_actions(net);
     struct hd_rng rng = hd_rng_make(9, (uint64_t)_i, 0, 0, 0);
-    float *params = hd_alloc(n, 4), *grad = hd_alloc(n, 4), *q = hd_alloc(outputs, 4);
-    float *obs = hd_alloc(batch * hd_net_obs(net), 4), *c = hd_alloc(outputs, 4);
-    void *work = hd_alloc(hd_net_forward_bytes(net, batch), 1);
-    void *scratch = hd_alloc(hd_net_backward_bytes(net, batch), 1);
+    float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *q = test_alloc(outputs, 4);
+    float *obs = test_alloc(batch * hd_net_obs(net), 4), *c = test_alloc(outputs, 4);
+    void *work = test_alloc(hd_net_forward_bytes(net, batch), 1);
+    void *scratch = test_alloc(hd_net_backward_bytes(net, batch), 1);
     hd_net_init(net, &rng, params);
     for (int64_t i = 0; i < batch * hd_net_obs(net); i++)
         obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(100000 + i)) - 1);
@@ -255,9 +255,9 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     enum { ALL = 130 };
     static const int64_t batches[] = {1, 3, 8, 64, 65, 128};
     struct hd_rng rng = hd_rng_make(4, 0, 0, 0, 0);
-    float *params = hd_alloc(hd_net_elements(net), 4), *obs = hd_alloc(ALL * 4, 4);
-    float *q = hd_alloc(ALL * 2, 4), *part = hd_alloc(ALL * 2, 4);
-    void *work = hd_alloc(hd_net_forward_bytes(net, ALL), 1);
+    float *params = test_alloc(hd_net_elements(net), 4), *obs = test_alloc(ALL * 4, 4);
+    float *q = test_alloc(ALL * 2, 4), *part = test_alloc(ALL * 2, 4);
+    void *work = test_alloc(hd_net_forward_bytes(net, ALL), 1);
     hd_net_init(net, &rng, params);
     for (int i = 0; i < ALL * 4; i++)
         obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(50000 + i)) - 1);
@@ -275,7 +275,7 @@ START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
 {
     struct update u = make_update();
     int64_t n = hd_net_elements(u.net);
-    float *other = hd_alloc(n, 4);
+    float *other = test_alloc(n, 4);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         u.dq[i] = (float)(i - 3);
     hd_net_forward(u.net, u.params, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
@@ -284,6 +284,7 @@ START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
     hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
     hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, other);
     ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
+    hd_net_destroy(u.net);
 }
 END_TEST
 
@@ -291,7 +292,7 @@ START_TEST(init_is_within_pytorch_s_bounds)
 {
     struct hd_net *net = cartpole_net();
     struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
-    float *params = hd_alloc(hd_net_elements(net), 4);
+    float *params = test_alloc(hd_net_elements(net), 4);
     hd_net_init(net, &rng, params);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
