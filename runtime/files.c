@@ -105,19 +105,39 @@ static bool write_all(int fd, const char *data, int64_t bytes)
     return true;
 }
 
+/* A file without a name, where the file system has such, so that a process that dies leaves
+ * nothing; else a file called `beside`. */
+static int open_unnamed(const char *beside, bool *named_p)
+{
+    const char *slash = strrchr(beside, '/');
+    char *folder = slash ? hd_format("%.*s/", (int)(slash - beside), beside) : hd_strdup(".");
+    int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE) : -1;
+    hd_free(folder);
+    *named_p = fd < 0;
+    return fd >= 0 ? fd : open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+}
+
+static bool give_name(int fd, const char *beside)
+{
+    char unnamed[32];
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
+}
+
 static int write_and_rename(const char *path, const char *beside, const void *data, int64_t bytes)
 {
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    bool named;
+    int fd = open_unnamed(beside, &named);
     if (fd < 0)
-        return hd_fail(HD_ERR_SYSTEM, "%s cannot be made: %m", beside);
-    bool written = write_all(fd, data, bytes) && fsync(fd) == 0;
-    int error = errno;
-    if (close(fd) == 0 && written && rename(beside, path) == 0)
-        return HD_OK;
-    if (!written)
-        errno = error;
-    int status = hd_fail(HD_ERR_SYSTEM, "%s cannot be written: %m", path);
-    unlink(beside);
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be made: %m", path);
+    bool done = write_all(fd, data, bytes) && fsync(fd) == 0 && (named || give_name(fd, beside)) &&
+                rename(beside, path) == 0;
+    int status = HD_OK;
+    if (!done) {
+        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be written: %m", path);
+        unlink(beside);
+    }
+    close(fd);
     return status;
 }
 

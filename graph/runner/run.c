@@ -142,7 +142,8 @@ static int prepare(struct hd_train *train)
 static void report_failure(struct hd_train *train, int status)
 {
     const char *message = hd_session_message(train->session);
-    if (status == HD_ERR_PEER && train->world.supervised)
+    bool silent = status == HD_ERR_PEER || status == HD_ERR_STOPPED; /* the launcher says why */
+    if (silent && train->world.supervised)
         return;
     if (status != HD_ERR_PEER)
         hd_store_fail(train->store, message);

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting runs to be disturbed, and looking at what they leave."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import CONFIG, RUNNER, check, environment, sets  # noqa: E402
+
+ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
+
+
+def start(*command, env=None, cwd=None):
+    """Starts `runner` in a process group of its own, as a shell would."""
+    return subprocess.Popen([RUNNER, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=env or environment(), cwd=cwd, start_new_session=True)
+
+
+def start_endless(directory, *options, ranks=2):
+    command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
+    return start(*command, CONFIG, "--dir", directory, "--quiet", *ENDLESS, *options)
+
+
+def children(process):
+    try:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def rank_of(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return int(dict(word.split(b"=", 1) for word in file.read().split(b"\0") if word)[b"RANK"])
+
+
+def wait_for_ranks(process, directory, ranks=2, timeout=10):
+    """The process ids by rank, once training is under way."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        pids = children(process)
+        if len(pids) == ranks and os.path.exists(os.path.join(directory, "log/evaluator")):
+            return {rank_of(pid): pid for pid in pids}
+        time.sleep(0.01)
+    sys.exit("the ranks did not start")
+
+
+def end(process, seconds):
+    """Waits at most so long: (exit code, stderr, seconds it took). A signal counts as 128 + number."""
+    begin = time.monotonic()
+    try:
+        _, text = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        sys.exit(f"not ended after {seconds} s: {process.args}")
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return code, text, time.monotonic() - begin
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def check_whole(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    if path.endswith(".json"):
+        json.loads(data)
+    elif path.endswith(".safetensors"):
+        (length,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8:8 + length])
+        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+        check(len(data) == 8 + length + max(ends), f"{path} is cut short")
+    elif path.endswith(".yaml"):
+        check(data.endswith(b"\n") and b"replay_buffer_size" in data, f"{path} is cut short")
+
+
+def check_left(directory, pids, shared_memory):
+    """No process, no shared memory, no half-written file."""
+    check(not [pid for pid in pids if is_running(pid)], "a process is left")
+    check(set(os.listdir("/dev/shm")) <= shared_memory, f"/dev/shm holds {os.listdir('/dev/shm')}")
+    for at, _, names in os.walk(directory):
+        for name in names:
+            check(not name.endswith(".tmp"), f"{at}/{name} is left")
+            check_whole(os.path.join(at, name))
+
+
+def errors(text):
+    return [line for line in text.splitlines() if re.search(r"\berror: ", line)]

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C ends all ranks within 2 s with exit code 130 and leaves nothing that a later run trips over;
+SIGTERM ends a run orderly; a rank that stands still is found by the watchdog and costs its peer little."""
+
+import os
+import random
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, end,  # noqa: E402
+                       environment, errors, sets, start, start_endless, wait_for_ranks)
+from runner import Scratch, call, result  # noqa: E402
+
+SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
+MOMENTS = 20
+
+
+def interrupt(number, rng, scratch, shared_memory):
+    """SIGINT at a random moment of the first 0.3 s: to the launcher, to its whole process group as a
+    terminal does, or to a single rank without a launcher."""
+    how = ("launcher", "group", "single")[number % 3]
+    command = ["run"] if how == "single" else ["launch", "--nproc-per-node", "2"]
+    run = start(*command, CONFIG, "--quiet", *ENDLESS, cwd=scratch.path)
+    time.sleep(rng.uniform(0, 0.3))
+    pids = children(run)
+    if how == "group":
+        os.killpg(run.pid, signal.SIGINT)
+    else:
+        run.send_signal(signal.SIGINT)
+    code, text, seconds = end(run, 2)
+    check(code == 130, f"moment {number}, {how}: exit code {code}: {text}")
+    check(not errors(text), f"moment {number}, {how}: {text}")
+    check_left(scratch.path, pids, shared_memory)
+    return seconds
+
+
+def check_interrupts():
+    rng = random.Random(SEED)
+    shared_memory = set(os.listdir("/dev/shm"))
+    with Scratch() as scratch:
+        times = [interrupt(number, rng, scratch, shared_memory) for number in range(MOMENTS)]
+        runs = len(os.listdir(scratch.path))
+        call("run", CONFIG, "--quiet", *sets(max_train_iter=20), cwd=scratch.path)
+        names = sorted(os.listdir(scratch.path), key=lambda name: os.path.getmtime(scratch(name)))
+        check(len(names) == runs + 1 and result(scratch(names[-1]))["train_iter"] >= 20,
+              "a later run trips over what an interrupted one left")
+    print(f"{MOMENTS} interrupts (HD_FAULT_SEED={SEED}): exit code 130 within {max(times):.2f} s")
+
+
+def check_terminate():
+    for ranks in (1, 2):
+        with Scratch() as scratch:
+            run = start_endless(scratch("run"), ranks=ranks)
+            while not os.path.exists(scratch("run/log/evaluator")):
+                time.sleep(0.01)
+            run.terminate()
+            code, text, _ = end(run, 3)
+            check(code == 75, f"SIGTERM with {ranks} ranks: {code}: {text}")
+            check(not errors(text), f"SIGTERM with {ranks} ranks: {text}")
+    print("SIGTERM ends a run with exit code 75")
+
+
+def check_idle_rank():
+    """While rank 0 stands still, rank 1 waits for it."""
+    with Scratch() as scratch:
+        launcher = start_endless(scratch("run"))
+        pids = wait_for_ranks(launcher, scratch("run"))
+        os.kill(pids[0], signal.SIGSTOP)
+        time.sleep(0.3)
+        before, begin = cpu_seconds(pids[1]), time.monotonic()
+        time.sleep(2)
+        share = (cpu_seconds(pids[1]) - before) / (time.monotonic() - begin)
+        os.kill(pids[0], signal.SIGCONT)
+        launcher.send_signal(signal.SIGINT)
+        check(end(launcher, 3)[0] == 130, "after SIGCONT")
+    print(f"a rank that waits uses {100 * share:.0f} % of a core")
+    check(share < 0.35, "an idle rank burns its core")
+
+
+def check_watchdog():
+    with Scratch() as scratch:
+        launcher = start_endless(scratch("run"), *sets(runtime__watchdog_s=1))
+        pids = wait_for_ranks(launcher, scratch("run"))
+        os.kill(pids[0], signal.SIGSTOP)
+        code, text, seconds = end(launcher, 8)
+        check(code == 3, f"watchdog: exit code {code}: {text}")
+        check(re.search(r"rank 1 waits in #\d+ \S+", text), f"watchdog: {text}")
+    print(f"the watchdog names what is late after {seconds:.1f} s:\n  {errors(text)[0]}")
+
+
+def main():
+    check_interrupts()
+    check_terminate()
+    check_idle_rank()
+    check_watchdog()
+
+
+main()
