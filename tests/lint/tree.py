@@ -3,6 +3,7 @@
 this one), prints one line per violation and ends with exit code 1 when there was any."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -14,15 +15,27 @@ def root():
     return sys.argv[1] if len(sys.argv) > 1 else ROOT
 
 
-def files(top, *suffixes):
-    """Paths below the root, sorted: what git tracks, or everything where git knows nothing."""
+def tracked(top):
+    """What git tracks; nothing where there is no git or no repository."""
+    if not shutil.which("git"):
+        return []
     listed = subprocess.run(["git", "-C", top, "ls-files", "-z"], capture_output=True, text=True)
-    if listed.returncode == 0 and listed.stdout:
-        paths = listed.stdout.split("\0")
-    else:
-        paths = [os.path.relpath(os.path.join(folder, name), top)
-                 for folder, _, names in os.walk(top) for name in names]
-        paths = [path for path in paths if not path.startswith((".git/", "build"))]
+    return listed.stdout.split("\0") if listed.returncode == 0 else []
+
+
+def found(top):
+    """All files but those of builds and of runs."""
+    for folder, below, names in os.walk(top):
+        if "total_config.yaml" in names:
+            below.clear()
+            continue
+        below[:] = [name for name in below if name != ".git" and not name.startswith("build")]
+        yield from (os.path.relpath(os.path.join(folder, name), top) for name in names)
+
+
+def files(top, *suffixes):
+    """Paths of the tree's files with one of these endings (none given: all), sorted."""
+    paths = tracked(top) or found(top)
     return sorted(path for path in paths if path.endswith(suffixes or ("",)) and
                   os.path.isfile(os.path.join(top, path)))
 
