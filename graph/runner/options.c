@@ -33,7 +33,7 @@ static const struct option {
      "strategy=strategies/%s.yaml"},
     {"dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
      "the run directory itself (default ./<exp_name>, with _1, _2, … when that exists)", NULL},
-    {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write trace.json (Perfetto) for each rank",
+    {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
      NULL},
     {"quiet", NULL, ALL, FLAG, FIELD(quiet), 0, 0, "errors and warnings only", NULL},
     {"nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,

@@ -13,15 +13,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- Signals: the first asks for an orderly end, a second one ends at once ------------------------
- */
+/* -- Signals -------------------------------------------------------------------------------------
+ * While a run starts, which may mean waiting for other ranks, a signal ends it at once. Later the
+ * first one asks for an orderly end, and a second one ends it at once. */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, started;
 
 static void on_signal(int signal_number)
 {
-    if (interrupted)
-        _exit(hd_status_exit_code(HD_ERR_INTERRUPTED));
+    int status = signal_number == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED;
+    if (interrupted || !started)
+        _exit(hd_status_exit_code(status));
     interrupted = signal_number;
 }
 
@@ -181,7 +183,10 @@ static int train_rank(const struct hd_options *options)
     const char *reason = NULL;
     catch_signals();
     int status = prepare(&train);
+    if (status != HD_OK)
+        hd_store_fail(train.store, "it cannot start");
     if (status == HD_OK) {
+        started = true;
         train.train_ns = hd_clock_ns();
         status = hd_executor_run(train.executor, &reason);
         hd_log_progress(NULL);

@@ -102,6 +102,9 @@ def main():
                         **FIXED)["param_hash"] for ranks in (1, 2, 4)]
         check(len(set(lagged)) == 1, f"pipelined on 1, 2 and 4 ranks: {lagged}")
         check(lagged[0] != reference, "a lag changed nothing")
+        aside = [train(scratch(f"aside{ranks}"), ranks=ranks, runtime__window=ranks,
+                       strategy__verdict_lag=2, **FIXED)["param_hash"] for ranks in (1, 2, 4)]
+        check(set(aside) == {reference}, f"evaluation aside on 1, 2 and 4 ranks: {aside}")
         forced = train(scratch("forced"), env=environment(STARPU_SCHED="eager", STARPU_NCPU=2),
                        **FIXED)["param_hash"]
         check(forced == reference, "STARPU_SCHED and STARPU_NCPU changed the result")
