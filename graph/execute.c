@@ -1,44 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/execute.h"
-
-#include "graph/instances.h"
+#include "graph/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { WINDOW_MAX = 64, ATTRIBUTES_MAX = 4 };
-
-/* What the submitter remembers of a step. */
-struct memory {
-    int64_t next_due;                /* `every`: counter value at which it fires next */
-    int64_t last_read[HD_PORTS_MAX]; /* versions it read last */
-    double *fields;                  /* stop: by slot, what it last saw; NaN: none */
-};
-
-struct hd_executor {
-    struct hd_plan *plan;
-    struct hd_session *session;
-    struct hd_executor_options options;
-    struct hd_setup setup;
-    struct hd_instances *instances;        /* by value */
-    int64_t (*attributes)[ATTRIBUTES_MAX]; /* by value */
-    int64_t *counters;
-    struct memory *memories; /* by step index */
-    int64_t next_compare;
-    int64_t trip;
-    struct hd_group groups[WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
-    struct hd_group stop_group;
-    const char *reason; /* of the stop step that held */
-    char (*labels)[64]; /* of snapshots and comparisons, by value */
-};
-
-static int64_t iteration_of(const struct hd_executor *executor)
-{
-    return executor->counters[0];
-}
 
 /* -- Guards -------------------------------------------------------------------------------------
  */
@@ -80,33 +47,11 @@ static bool holds(const struct hd_executor *executor, const struct hd_expr *expr
     return hd_expr_eval(expr, read_any, &reading, &value) && value != 0;
 }
 
-static const struct hd_row *row_of(const struct hd_executor *executor, const struct hd_op *op,
-                                   int i)
-{
-    const struct hd_ref *ref = &op->step->refs[i];
-    return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
-                             iteration_of(executor));
-}
-
-/* A copy for a side step is made only if the step is due, so look at what it would copy. */
-static int64_t version_to_read(const struct hd_executor *executor, const struct hd_op *op, int i)
-{
-    if (op->sources[i] == HD_FROM_SIDE)
-        return executor->instances[op->step->refs[i].value].version;
-    return row_of(executor, op, i)->version;
-}
-
-static bool is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
-{
-    const struct memory *memory = &executor->memories[op->step->index];
-    return version_to_read(executor, op, i) != memory->last_read[i];
-}
-
 static bool any_fresh(const struct hd_executor *executor, const struct hd_op *op)
 {
     for (int i = 0; i < op->step->n_refs; i++)
         if (op->step->refs[i].value != HD_NO_VALUE && op->step->refs[i].mode == HD_READ &&
-            is_fresh(executor, op, i))
+            hd_executor_is_fresh(executor, op, i))
             return true;
     return false;
 }
@@ -126,178 +71,6 @@ static bool is_due(const struct hd_executor *executor, const struct hd_op *op)
     if (step->every > 0)
         return executor->counters[step->every_counter] >= executor->memories[step->index].next_due;
     return !follows_reads(step) || any_fresh(executor, op);
-}
-
-/* -- Submitting a step --------------------------------------------------------------------------
- */
-
-static struct hd_group *group_of(struct hd_executor *executor, bool side)
-{
-    if (side)
-        return NULL;
-    return &executor->groups[iteration_of(executor) % executor->options.window];
-}
-
-static struct hd_context make_context(const struct hd_executor *executor,
-                                      const struct hd_step *step, int64_t shard)
-{
-    const struct hd_graph *graph = executor->plan->graph;
-    int update = executor->plan->update_counter;
-    return (struct hd_context){
-        .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
-                           iteration_of(executor), executor->trip),
-        .seed = graph->seed,
-        .iteration = iteration_of(executor),
-        .trip = executor->trip,
-        .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
-        .shard = shard,
-        .shards = graph->shards,
-        .rank = executor->plan->rank,
-        .ranks = executor->plan->ranks,
-    };
-}
-
-static void add_view(const struct hd_executor *executor, const struct hd_op *op, int i,
-                     int instance, int part, struct hd_task *task, struct hd_access *access)
-{
-    const struct hd_ref *ref = &op->step->refs[i];
-    if (ref->value == HD_NO_VALUE) {
-        task->views[i] = (struct hd_view){0};
-        *access = (struct hd_access){0};
-        return;
-    }
-    const struct hd_row *row = row_of(executor, op, i);
-    const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
-    int at = spec->placement == HD_SHARD ? instance : 0;
-    task->views[i] = (struct hd_view){.data = row->data[at],
-                                      .spec = spec,
-                                      .part = part,
-                                      .version = row->version,
-                                      .fresh = is_fresh(executor, op, i)};
-    bool by_part = op->parts > 1 && spec->parts == op->parts;
-    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, ref->mode};
-}
-
-static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
-                           int64_t shard)
-{
-    const struct hd_step *step = op->step;
-    struct hd_access accesses[HD_PORTS_MAX];
-    struct hd_task task = {
-        .verb = step->verb->name,
-        .name = step->label,
-        .body = step->verb->body,
-        .args = step->args,
-        .context = make_context(executor, step, shard),
-        .logs = step->verb->logs,
-        .n = step->n_refs,
-        .accesses = accesses,
-        .n_accesses = step->n_refs,
-        .priority = op->side ? HD_PRIORITY_SIDE : HD_PRIORITY_NORMAL,
-        .group = group_of(executor, op->side),
-    };
-    for (int part = 0; part < op->parts; part++) {
-        for (int i = 0; i < step->n_refs; i++)
-            add_view(executor, op, i, instance, part, &task, &accesses[i]);
-        HD_TRY(hd_submit(executor->session, &task));
-    }
-    return HD_OK;
-}
-
-static int submit_task(struct hd_executor *executor, const struct hd_op *op)
-{
-    const struct hd_plan *plan = executor->plan;
-    if (op->step->placement == HD_RANK0 && plan->rank != 0)
-        return HD_OK;
-    if (op->step->placement != HD_SHARD)
-        return submit_instance(executor, op, 0, -1);
-    int64_t owned = plan->graph->shards / plan->ranks;
-    for (int i = 0; i < owned; i++)
-        HD_TRY(submit_instance(executor, op, i, plan->rank * owned + i));
-    return HD_OK;
-}
-
-static struct hd_collective make_collective(const struct hd_graph *graph,
-                                            const struct hd_step *step)
-{
-    struct hd_collective c = {
-        .verb = step->verb->name, .name = step->label, .how = step->verb->combine};
-    c.kind = step->verb->kind == HD_VERB_COLLECTIVE  ? HD_COLLECTIVE_REDUCE
-             : step->verb->kind == HD_VERB_BROADCAST ? HD_COLLECTIVE_BROADCAST
-                                                     : HD_COLLECTIVE_BARRIER;
-    if (c.kind != HD_COLLECTIVE_BARRIER) {
-        c.in_spec = &graph->values[step->refs[0].value].spec;
-        c.out_spec = &graph->values[step->refs[1].value].spec;
-    }
-    return c;
-}
-
-static int submit_collective(struct hd_executor *executor, const struct hd_op *op)
-{
-    const struct hd_step *step = op->step;
-    struct hd_collective c = make_collective(executor->plan->graph, step);
-    c.iteration = iteration_of(executor);
-    c.priority = HD_PRIORITY_FIRST;
-    c.group = group_of(executor, false);
-    if (c.kind != HD_COLLECTIVE_BARRIER) {
-        const struct hd_row *from = row_of(executor, op, 0), *to = row_of(executor, op, 1);
-        c.n_in = executor->instances[step->refs[0].value].plan->instances;
-        c.in = from->data;
-        c.in_buffers = from->buffers;
-        c.out = to->data[0];
-        c.out_buffer = to->buffers[0];
-    }
-    int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
-    for (c.part = 0; c.part < parts; c.part++)
-        HD_TRY(hd_submit_collective(executor->session, &c));
-    return HD_OK;
-}
-
-static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    (void)context, (void)args;
-    return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
-}
-
-static int submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
-                           bool side)
-{
-    const struct hd_instances *instances = &executor->instances[value];
-    const struct hd_row *from = &instances->rows[instances->current];
-    const struct hd_spec *spec = &instances->value->spec;
-    for (int i = 0; i < instances->plan->instances; i++) {
-        const struct hd_access accesses[] = {{from->buffers[i], HD_ALL_PARTS, HD_READ},
-                                             {to->buffers[i], HD_ALL_PARTS, HD_WRITE}};
-        struct hd_task task = {
-            .verb = "snapshot",
-            .name = executor->labels[value],
-            .body = copy_body,
-            .context = make_context(executor, NULL, instances->plan->first + i),
-            .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
-            .n = 2,
-            .accesses = accesses,
-            .n_accesses = 2,
-            .group = group_of(executor, side),
-        };
-        HD_TRY(hd_submit(executor->session, &task));
-    }
-    return HD_OK;
-}
-
-static int submit_compare(struct hd_executor *executor, int value)
-{
-    const struct hd_instances *instances = &executor->instances[value];
-    const struct hd_row *row = &instances->rows[instances->current];
-    const struct hd_collective c = {.verb = "compare",
-                                    .name = executor->labels[value],
-                                    .kind = HD_COLLECTIVE_COMPARE,
-                                    .in_spec = &instances->value->spec,
-                                    .n_in = 1,
-                                    .in = row->data,
-                                    .in_buffers = row->buffers,
-                                    .iteration = iteration_of(executor),
-                                    .group = group_of(executor, false)};
-    return hd_submit_collective(executor->session, &c);
 }
 
 /* -- Stop ---------------------------------------------------------------------------------------
@@ -337,17 +110,17 @@ static bool group_empty(void *arg)
 
 static void remember_reads(struct hd_executor *executor, const struct hd_op *op)
 {
-    struct memory *memory = &executor->memories[op->step->index];
+    struct hd_step_memory *memory = &executor->memories[op->step->index];
     for (int i = 0; i < op->step->n_refs; i++)
         if (op->step->refs[i].value != HD_NO_VALUE && op->step->refs[i].mode == HD_READ)
-            memory->last_read[i] = version_to_read(executor, op, i);
+            memory->last_read[i] = hd_executor_version_to_read(executor, op, i);
 }
 
 /* Looks at what is new and waits for it; then decides as every rank does. */
 static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *stopped_p)
 {
     const struct hd_step *step = op->step;
-    struct memory *memory = &executor->memories[step->index];
+    struct hd_step_memory *memory = &executor->memories[step->index];
     if (any_fresh(executor, op)) {
         struct look look = {executor, step, memory->fields};
         struct hd_access accesses[HD_PORTS_MAX];
@@ -355,14 +128,14 @@ static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *
                                .name = step->label,
                                .body = look_body,
                                .args = &look,
-                               .context = make_context(executor, step, -1),
+                               .context = hd_executor_context(executor, step, -1),
                                .n = step->n_refs,
                                .accesses = accesses,
                                .n_accesses = step->n_refs,
                                .priority = HD_PRIORITY_FIRST,
                                .group = &executor->stop_group};
         for (int i = 0; i < step->n_refs; i++)
-            add_view(executor, op, i, 0, 0, &task, &accesses[i]);
+            hd_executor_view(executor, op, i, 0, 0, &task, &accesses[i]);
         HD_TRY(hd_submit(executor->session, &task));
         int status = hd_session_wait(executor->session, group_empty, &executor->stop_group);
         if (status != HD_OK) {
@@ -383,7 +156,8 @@ static void rotate_writes(struct hd_executor *executor, const struct hd_step *st
 {
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE)
-            hd_instances_rotate(&executor->instances[step->refs[i].value], iteration_of(executor));
+            hd_instances_rotate(&executor->instances[step->refs[i].value],
+                                hd_executor_iteration(executor));
 }
 
 static void count_versions(struct hd_executor *executor, const struct hd_step *step)
@@ -418,9 +192,9 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     if (step->verb->kind == HD_VERB_STOP)
         HD_TRY(run_stop(executor, op, stopped_p));
     else if (step->verb->kind == HD_VERB_TASK)
-        HD_TRY(submit_task(executor, op));
+        HD_TRY(hd_executor_submit_task(executor, op));
     else
-        HD_TRY(submit_collective(executor, op));
+        HD_TRY(hd_executor_submit_collective(executor, op));
     remember_reads(executor, op);
     count_versions(executor, step);
     count_attributes(executor, step);
@@ -439,7 +213,7 @@ static int run_compare(struct hd_executor *executor, const struct hd_op *op)
         return HD_OK;
     if (op == &plan->ops[plan->n_ops - 1])
         executor->next_compare = executor->counters[plan->update_counter] + plan->check_every;
-    return submit_compare(executor, op->value);
+    return hd_executor_submit_compare(executor, op->value);
 }
 
 static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopped_p);
@@ -468,8 +242,8 @@ static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
     case HD_OP_REPEAT:
         return run_repeat(executor, at, stopped_p);
     case HD_OP_LAG_SNAPSHOT:
-        row = hd_instances_start(&executor->instances[op->value], iteration_of(executor));
-        return row ? submit_snapshot(executor, op->value, row, false) : HD_OK;
+        row = hd_instances_start(&executor->instances[op->value], hd_executor_iteration(executor));
+        return row ? hd_executor_submit_snapshot(executor, op->value, row, false) : HD_OK;
     case HD_OP_SIDE_SNAPSHOT: {
         int next = at + 1;
         while (executor->plan->ops[next].kind != HD_OP_STEP)
@@ -477,7 +251,7 @@ static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
         if (!is_due(executor, &executor->plan->ops[next]))
             return HD_OK;
         row = hd_instances_side(&executor->instances[op->value]);
-        return row ? submit_snapshot(executor, op->value, row, true) : HD_OK;
+        return row ? hd_executor_submit_snapshot(executor, op->value, row, true) : HD_OK;
     }
     case HD_OP_COMPARE:
         return run_compare(executor, op);
@@ -501,7 +275,7 @@ static void start_iteration(struct hd_executor *executor)
 {
     for (int i = 0; i < executor->plan->graph->n_values; i++)
         if (executor->plan->values[i].lag > 0 && executor->plan->values[i].lag_copies == 0)
-            hd_instances_start(&executor->instances[i], iteration_of(executor));
+            hd_instances_start(&executor->instances[i], hd_executor_iteration(executor));
 }
 
 static int run_iterations(struct hd_executor *executor)
@@ -509,7 +283,7 @@ static int run_iterations(struct hd_executor *executor)
     const struct hd_executor_options *options = &executor->options;
     bool stopped = false;
     for (; !stopped; executor->counters[0]++) {
-        HD_TRY(hd_session_wait(executor->session, group_empty, group_of(executor, false)));
+        HD_TRY(hd_session_wait(executor->session, group_empty, hd_executor_group(executor, false)));
         if (options->tick)
             options->tick(options->tick_arg);
         if (options->rebuild) {
@@ -522,7 +296,7 @@ static int run_iterations(struct hd_executor *executor)
     /* What the last comparison has not seen. */
     for (int i = 0; i < executor->plan->n_ops; i++)
         if (executor->plan->ops[i].kind == HD_OP_COMPARE)
-            HD_TRY(submit_compare(executor, executor->plan->ops[i].value));
+            HD_TRY(hd_executor_submit_compare(executor, executor->plan->ops[i].value));
     return HD_OK;
 }
 
@@ -542,7 +316,7 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
 static int step_memory(struct hd_step *step, void *arg)
 {
     struct hd_executor *executor = arg;
-    struct memory *memory = &executor->memories[step->index];
+    struct hd_step_memory *memory = &executor->memories[step->index];
     memory->next_due = step->first;
     if (!step->condition)
         return HD_OK;
@@ -595,8 +369,8 @@ static int fill(struct hd_executor *executor)
 int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
                        const struct hd_executor_options *options, struct hd_executor **executor_p)
 {
-    if (options->window < 1 || options->window > WINDOW_MAX)
-        return hd_fail(HD_ERR_INPUT, "window: expected 1 to %d, found %d", WINDOW_MAX,
+    if (options->window < 1 || options->window > HD_WINDOW_MAX)
+        return hd_fail(HD_ERR_INPUT, "window: expected 1 to %d, found %d", HD_WINDOW_MAX,
                        options->window);
     struct hd_executor *executor = hd_alloc(1, sizeof *executor);
     if (!executor)
@@ -658,55 +432,4 @@ int64_t hd_executor_counter(const struct hd_executor *executor, const char *name
         if (strcmp(graph->counters[i], name) == 0)
             return executor->counters[i];
     return 0;
-}
-
-/* -- What a plan needs --------------------------------------------------------------------------
- */
-
-static struct hd_collective sized_collective(const struct hd_plan *plan, const struct hd_op *op)
-{
-    struct hd_collective c = {.kind = HD_COLLECTIVE_COMPARE, .n_in = 1};
-    if (op->kind == HD_OP_COMPARE)
-        c.in_spec = &plan->graph->values[op->value].spec;
-    else
-        c = make_collective(plan->graph, op->step);
-    if (c.kind == HD_COLLECTIVE_REDUCE)
-        c.n_in = plan->values[op->step->refs[0].value].instances;
-    return c;
-}
-
-static bool is_collective(const struct hd_op *op)
-{
-    return op->kind == HD_OP_COMPARE ||
-           (op->kind == HD_OP_STEP && op->step->verb->kind != HD_VERB_TASK &&
-            op->step->verb->kind != HD_VERB_STOP);
-}
-
-int64_t hd_plan_scratch(const struct hd_plan *plan)
-{
-    int64_t most = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        const struct hd_op *op = &plan->ops[i];
-        int64_t bytes = 0;
-        if (is_collective(op)) {
-            struct hd_collective c = sized_collective(plan, op);
-            bytes = hd_collective_scratch(&c, plan->ranks);
-        } else if (op->kind == HD_OP_STEP && op->step->verb->scratch) {
-            bytes = op->step->verb->scratch(op->step->args);
-        }
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-int64_t hd_plan_payload(const struct hd_plan *plan)
-{
-    int64_t most = HD_ALIGNMENT;
-    for (int i = 0; i < plan->n_ops; i++)
-        if (is_collective(&plan->ops[i])) {
-            struct hd_collective c = sized_collective(plan, &plan->ops[i]);
-            int64_t bytes = hd_collective_payload(&c);
-            most = bytes > most ? bytes : most;
-        }
-    return most;
 }

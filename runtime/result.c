@@ -53,7 +53,9 @@ int hd_result_write(const char *path, const struct hd_result *result)
     json_decref(json);
     if (!text)
         return hd_fail(HD_ERR_NOMEM, "%s: no memory for the result", path);
-    int status = hd_file_write_atomic(path, text, (int64_t)strlen(text));
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in place of the final zero: a text file ends with a line */
+    int status = hd_file_write_atomic(path, text, (int64_t)length + 1);
     free(text);
     return status;
 }

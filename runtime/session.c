@@ -241,6 +241,9 @@ static int start_starpu(struct hd_session *session)
     HD_TRY(prepare_home(options->local_rank));
     setenv("STARPU_SILENT", "1", 1);
     setenv("STARPU_HOSTNAME", "heddle", 1);
+    /* hwloc, which StarPU starts, would ask for X displays, for seconds where names do not resolve.
+     */
+    setenv("HWLOC_COMPONENTS", "-gl", 0);
     /* The process is bound to this rank's cores already; StarPU would bind every rank's workers
      * from CPU 0 on. */
     setenv("STARPU_WORKERS_NOBIND", "1", 1);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What execute.c (the walk) and execute_tasks.c (making tasks of steps) share. */
+#ifndef HD_GRAPH_EXECUTE_INTERNAL_H
+#define HD_GRAPH_EXECUTE_INTERNAL_H
+
+#include "graph/execute.h"
+#include "graph/instances.h"
+
+enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4 };
+
+/* What the submitter remembers of a step. */
+struct hd_step_memory {
+    int64_t next_due;                /* `every`: counter value at which it fires next */
+    int64_t last_read[HD_PORTS_MAX]; /* versions it read last */
+    double *fields;                  /* stop: by slot, what it last saw; NaN: none */
+};
+
+struct hd_executor {
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor_options options;
+    struct hd_setup setup;
+    struct hd_instances *instances;           /* by value */
+    int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* by value */
+    int64_t *counters;
+    struct hd_step_memory *memories; /* by step index */
+    int64_t next_compare;
+    int64_t trip;
+    struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
+    struct hd_group stop_group;
+    const char *reason; /* of the stop step that held */
+    char (*labels)[64]; /* of snapshots and comparisons, by value */
+};
+
+/* The iteration being submitted. */
+static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
+{
+    return executor->counters[0];
+}
+
+/* The row that ref i of a step reads or writes now. */
+const struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op,
+                                     int i);
+
+/* The version that ref i would read, and whether it is newer than what the step read last. A copy
+ * for a side step is made only if the step is due, so this looks at what would be copied. */
+int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
+                                    int i);
+bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i);
+
+/* Whose end the window waits for: the iteration's tasks; side tasks belong to none. */
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool side);
+
+/* A task's place in program order (shard -1: not a shard step). */
+struct hd_context hd_executor_context(const struct hd_executor *executor,
+                                      const struct hd_step *step, int64_t shard);
+
+/* View and access i of a step on local instance `instance`. */
+void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                      int instance, int part, struct hd_task *task, struct hd_access *access);
+
+/* Submits a step that is due, for all instances and parts of this rank. */
+int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);
+
+/* Submits a copy of a value's current version to a row. */
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+                                bool side);
+
+/* Submits the comparison of a global value between ranks. */
+int hd_executor_submit_compare(struct hd_executor *executor, int value);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a step that is due to the tasks and collectives that are submitted for it. */
+#include "graph/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+const struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op,
+                                     int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
+                             hd_executor_iteration(executor));
+}
+
+int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
+                                    int i)
+{
+    if (op->sources[i] == HD_FROM_SIDE)
+        return executor->instances[op->step->refs[i].value].version;
+    return hd_executor_row(executor, op, i)->version;
+}
+
+bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    const struct hd_step_memory *memory = &executor->memories[op->step->index];
+    return hd_executor_version_to_read(executor, op, i) != memory->last_read[i];
+}
+
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool side)
+{
+    if (side)
+        return NULL;
+    return &executor->groups[hd_executor_iteration(executor) % executor->options.window];
+}
+
+struct hd_context hd_executor_context(const struct hd_executor *executor,
+                                      const struct hd_step *step, int64_t shard)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    int update = executor->plan->update_counter;
+    return (struct hd_context){
+        .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
+                           hd_executor_iteration(executor), executor->trip),
+        .seed = graph->seed,
+        .iteration = hd_executor_iteration(executor),
+        .trip = executor->trip,
+        .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
+        .shard = shard,
+        .shards = graph->shards,
+        .rank = executor->plan->rank,
+        .ranks = executor->plan->ranks,
+    };
+}
+
+void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                      int instance, int part, struct hd_task *task, struct hd_access *access)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    if (ref->value == HD_NO_VALUE) {
+        task->views[i] = (struct hd_view){0};
+        *access = (struct hd_access){0};
+        return;
+    }
+    const struct hd_row *row = hd_executor_row(executor, op, i);
+    const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
+    int at = spec->placement == HD_SHARD ? instance : 0;
+    task->views[i] = (struct hd_view){.data = row->data[at],
+                                      .spec = spec,
+                                      .part = part,
+                                      .version = row->version,
+                                      .fresh = hd_executor_is_fresh(executor, op, i)};
+    bool by_part = op->parts > 1 && spec->parts == op->parts;
+    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, ref->mode};
+}
+
+static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
+                           int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_task task = {
+        .verb = step->verb->name,
+        .name = step->label,
+        .body = step->verb->body,
+        .args = step->args,
+        .context = hd_executor_context(executor, step, shard),
+        .logs = step->verb->logs,
+        .n = step->n_refs,
+        .accesses = accesses,
+        .n_accesses = step->n_refs,
+        .priority = op->side ? HD_PRIORITY_SIDE : HD_PRIORITY_NORMAL,
+        .group = hd_executor_group(executor, op->side),
+    };
+    for (int part = 0; part < op->parts; part++) {
+        for (int i = 0; i < step->n_refs; i++)
+            hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_plan *plan = executor->plan;
+    if (op->step->placement == HD_RANK0 && plan->rank != 0)
+        return HD_OK;
+    if (op->step->placement != HD_SHARD)
+        return submit_instance(executor, op, 0, -1);
+    int64_t owned = plan->graph->shards / plan->ranks;
+    for (int i = 0; i < owned; i++)
+        HD_TRY(submit_instance(executor, op, i, plan->rank * owned + i));
+    return HD_OK;
+}
+
+static struct hd_collective make_collective(const struct hd_graph *graph,
+                                            const struct hd_step *step)
+{
+    struct hd_collective c = {
+        .verb = step->verb->name, .name = step->label, .how = step->verb->combine};
+    c.kind = step->verb->kind == HD_VERB_COLLECTIVE  ? HD_COLLECTIVE_REDUCE
+             : step->verb->kind == HD_VERB_BROADCAST ? HD_COLLECTIVE_BROADCAST
+                                                     : HD_COLLECTIVE_BARRIER;
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        c.in_spec = &graph->values[step->refs[0].value].spec;
+        c.out_spec = &graph->values[step->refs[1].value].spec;
+    }
+    return c;
+}
+
+int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    struct hd_collective c = make_collective(executor->plan->graph, step);
+    c.iteration = hd_executor_iteration(executor);
+    c.priority = HD_PRIORITY_FIRST;
+    c.group = hd_executor_group(executor, false);
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        const struct hd_row *from = hd_executor_row(executor, op, 0),
+                            *to = hd_executor_row(executor, op, 1);
+        c.n_in = executor->instances[step->refs[0].value].plan->instances;
+        c.in = from->data;
+        c.in_buffers = from->buffers;
+        c.out = to->data[0];
+        c.out_buffer = to->buffers[0];
+    }
+    int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
+    for (c.part = 0; c.part < parts; c.part++)
+        HD_TRY(hd_submit_collective(executor->session, &c));
+    return HD_OK;
+}
+
+static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
+}
+
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+                                bool side)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    const struct hd_row *from = &instances->rows[instances->current];
+    const struct hd_spec *spec = &instances->value->spec;
+    for (int i = 0; i < instances->plan->instances; i++) {
+        const struct hd_access accesses[] = {{from->buffers[i], HD_ALL_PARTS, HD_READ},
+                                             {to->buffers[i], HD_ALL_PARTS, HD_WRITE}};
+        struct hd_task task = {
+            .verb = "snapshot",
+            .name = executor->labels[value],
+            .body = copy_body,
+            .context = hd_executor_context(executor, NULL, instances->plan->first + i),
+            .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
+            .n = 2,
+            .accesses = accesses,
+            .n_accesses = 2,
+            .group = hd_executor_group(executor, side),
+        };
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+int hd_executor_submit_compare(struct hd_executor *executor, int value)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    const struct hd_row *row = &instances->rows[instances->current];
+    const struct hd_collective c = {.verb = "compare",
+                                    .name = executor->labels[value],
+                                    .kind = HD_COLLECTIVE_COMPARE,
+                                    .in_spec = &instances->value->spec,
+                                    .n_in = 1,
+                                    .in = row->data,
+                                    .in_buffers = row->buffers,
+                                    .iteration = hd_executor_iteration(executor),
+                                    .group = hd_executor_group(executor, false)};
+    return hd_submit_collective(executor->session, &c);
+}
+
+/* -- What a plan needs --------------------------------------------------------------------------
+ */
+
+static struct hd_collective sized_collective(const struct hd_plan *plan, const struct hd_op *op)
+{
+    struct hd_collective c = {.kind = HD_COLLECTIVE_COMPARE, .n_in = 1};
+    if (op->kind == HD_OP_COMPARE)
+        c.in_spec = &plan->graph->values[op->value].spec;
+    else
+        c = make_collective(plan->graph, op->step);
+    if (c.kind == HD_COLLECTIVE_REDUCE)
+        c.n_in = plan->values[op->step->refs[0].value].instances;
+    return c;
+}
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE ||
+           (op->kind == HD_OP_STEP && op->step->verb->kind != HD_VERB_TASK &&
+            op->step->verb->kind != HD_VERB_STOP);
+}
+
+int64_t hd_plan_scratch(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct hd_op *op = &plan->ops[i];
+        int64_t bytes = 0;
+        if (is_collective(op)) {
+            struct hd_collective c = sized_collective(plan, op);
+            bytes = hd_collective_scratch(&c, plan->ranks);
+        } else if (op->kind == HD_OP_STEP && op->step->verb->scratch) {
+            bytes = op->step->verb->scratch(op->step->args);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_payload(const struct hd_plan *plan)
+{
+    int64_t most = HD_ALIGNMENT;
+    for (int i = 0; i < plan->n_ops; i++)
+        if (is_collective(&plan->ops[i])) {
+            struct hd_collective c = sized_collective(plan, &plan->ops[i]);
+            int64_t bytes = hd_collective_payload(&c);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
