@@ -121,8 +121,16 @@ void hd_session_progress(struct hd_session *session)
         return;
     if (hd_session_status(session) == HD_OK && !hd_comm_test(session->options.comm, sync->sequence))
         return;
-    if (atomic_compare_exchange_strong(&session->open, &sync, NULL))
-        starpu_task_end_dep_release(sync->task);
+    if (!atomic_compare_exchange_strong(&session->open, &sync, NULL))
+        return;
+    /* One collective is open at a time, so this lane has one writer. */
+    const struct hd_event wait = {.name = sync->name,
+                                  .begin_ns = sync->begin_ns,
+                                  .end_ns = hd_clock_ns(),
+                                  .iteration = (int32_t)sync->iteration,
+                                  .shard = -1};
+    hd_trace_record(session->trace, session->options.workers, "wait", &wait);
+    starpu_task_end_dep_release(sync->task);
 }
 
 struct watch {

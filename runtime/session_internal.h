@@ -13,9 +13,10 @@
 struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
-    int64_t sequence;
+    int64_t sequence, iteration;
     const char *name;
     struct hd_group *group;
+    int64_t begin_ns; /* when this rank arrived */
 };
 
 struct hd_job;

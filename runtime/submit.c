@@ -243,6 +243,7 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
 static void post_sync(void *arg)
 {
     struct hd_sync *sync = arg;
+    sync->begin_ns = hd_clock_ns();
     hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
     atomic_store(&sync->session->open, sync);
 }
@@ -265,7 +266,12 @@ int hd_submit_sync(struct hd_session *session, int64_t sequence, const struct hd
     if (!sync)
         return HD_ERR_NOMEM;
     struct starpu_task *starpu = starpu_task_create();
-    *sync = (struct hd_sync){session, starpu, sequence, c->name, c->group};
+    *sync = (struct hd_sync){.session = session,
+                             .task = starpu,
+                             .sequence = sequence,
+                             .iteration = c->iteration,
+                             .name = c->name,
+                             .group = c->group};
     starpu->cl = &sync_codelet;
     starpu->handles[0] = session->token->handles[0];
     starpu->name = c->name;

@@ -31,12 +31,13 @@ struct hd_trace {
 
 int hd_trace_create(int workers, int64_t capacity, struct hd_trace **trace_p)
 {
-    struct hd_trace *trace = hd_alloc(1, sizeof *trace + (size_t)workers * sizeof(struct lane));
+    struct hd_trace *trace =
+        hd_alloc(1, sizeof *trace + (size_t)(workers + 1) * sizeof(struct lane));
     if (!trace)
         return HD_ERR_NOMEM;
     trace->workers = workers;
     trace->capacity = capacity;
-    for (int i = 0; i < workers && capacity > 0; i++) {
+    for (int i = 0; i <= workers && capacity > 0; i++) {
         trace->lanes[i].ring = hd_alloc(capacity, sizeof *trace->lanes[i].ring);
         if (!trace->lanes[i].ring) {
             hd_trace_destroy(trace);
@@ -51,7 +52,7 @@ void hd_trace_destroy(struct hd_trace *trace)
 {
     if (!trace)
         return;
-    for (int i = 0; i < trace->workers; i++)
+    for (int i = 0; i <= trace->workers; i++)
         hd_free(trace->lanes[i].ring);
     hd_free(trace);
 }
@@ -75,10 +76,10 @@ static int find_verb(struct lane *lane, const char *verb)
     return n;
 }
 
-void hd_trace_record(struct hd_trace *trace, int worker, const char *verb,
+void hd_trace_record(struct hd_trace *trace, int number, const char *verb,
                      const struct hd_event *event)
 {
-    struct lane *lane = &trace->lanes[worker];
+    struct lane *lane = &trace->lanes[number];
     int i = find_verb(lane, verb);
     add(&lane->verbs[i].count, 1);
     add(&lane->verbs[i].busy_ns, event->end_ns - event->begin_ns);
@@ -112,16 +113,26 @@ const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
     return trace->timings;
 }
 
+static void sum_lane(const struct lane *lane, int64_t *busy_ns_p, int64_t *tasks_p)
+{
+    for (int i = 0; i < atomic_load_explicit(&lane->n_verbs, memory_order_acquire); i++) {
+        *busy_ns_p += atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
+        *tasks_p += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
+    }
+}
+
 void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
 {
     *busy_ns_p = *tasks_p = 0;
-    for (int w = 0; w < trace->workers; w++) {
-        const struct lane *lane = &trace->lanes[w];
-        for (int i = 0; i < atomic_load_explicit(&lane->n_verbs, memory_order_acquire); i++) {
-            *busy_ns_p += atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
-            *tasks_p += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
-        }
-    }
+    for (int w = 0; w < trace->workers; w++)
+        sum_lane(&trace->lanes[w], busy_ns_p, tasks_p);
+}
+
+int64_t hd_trace_waited_ns(const struct hd_trace *trace)
+{
+    int64_t waited_ns = 0, waits = 0;
+    sum_lane(&trace->lanes[trace->workers], &waited_ns, &waits);
+    return waited_ns;
 }
 
 int64_t hd_trace_first_ns(const struct hd_trace *trace)
@@ -133,6 +144,17 @@ int64_t hd_trace_first_ns(const struct hd_trace *trace)
             first = begin;
     }
     return first;
+}
+
+static void write_lane_name(FILE *file, int rank, int lane, int workers)
+{
+    char name[32] = "collectives";
+    if (lane < workers)
+        snprintf(name, sizeof name, "worker %d", lane);
+    fprintf(file,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":"
+            "{\"name\":\"%s\"}}",
+            rank, lane, name);
 }
 
 static void write_event(FILE *file, const struct hd_event *event, int rank, int worker,
@@ -155,8 +177,9 @@ int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int
             "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
             "{\"name\":\"rank %d\"}}",
             rank, rank);
-    for (int w = 0; w < trace->workers; w++) {
+    for (int w = 0; w <= trace->workers; w++) {
         const struct lane *lane = &trace->lanes[w];
+        write_lane_name(file, rank, w, trace->workers);
         int64_t kept = lane->recorded < trace->capacity ? lane->recorded : trace->capacity;
         for (int64_t i = lane->recorded - kept; i < lane->recorded; i++)
             write_event(file, &lane->ring[i % trace->capacity], rank, w, origin_ns);

@@ -15,22 +15,26 @@ struct hd_event {
     int16_t shard, part; /* shard -1: none */
 };
 
-/* workers rings of `capacity` events each (the newest are kept; 0: totals only). Released by
+/* A lane for each of `workers` and one more, number `workers`, for the waits of collectives: each
+ * with a ring of `capacity` events (the newest are kept; 0: totals only). Released by
  * hd_trace_destroy (accepts NULL). */
 int hd_trace_create(int workers, int64_t capacity, struct hd_trace **trace_p);
 void hd_trace_destroy(struct hd_trace *trace);
 
-/* Records an event of `verb` (a string that outlives the trace, compared by address). Called by
- * `worker` only. */
-void hd_trace_record(struct hd_trace *trace, int worker, const char *verb,
+/* Records an event of `verb` (a string that outlives the trace, compared by address) in a lane; one
+ * caller at a time for each lane. */
+void hd_trace_record(struct hd_trace *trace, int lane, const char *verb,
                      const struct hd_event *event);
 
 /* Totals by verb over all workers, ended by verb == NULL. The list is the trace's and rewritten by
  * the next call: one caller at a time. Workers may go on recording. */
 const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
 
-/* Sum of all bodies in nanoseconds, and their number. */
+/* Sum of all bodies on workers in nanoseconds, and their number. */
 void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
+
+/* How long collectives have waited for other ranks, in nanoseconds. */
+int64_t hd_trace_waited_ns(const struct hd_trace *trace);
 
 /* Start of the first body (hd_clock_ns), 0 before it. */
 int64_t hd_trace_first_ns(const struct hd_trace *trace);
