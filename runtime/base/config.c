@@ -551,29 +551,14 @@ uint64_t hd_config_hash(const struct hd_config *config, const char *const *witho
 
 /* -- The reference ----------------------------------------------------------------------------- */
 
-static int wider(int width, size_t length)
-{
-    return (int)length > width ? (int)length : width;
-}
-
 void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file)
 {
     char kind[HD_DESCRIPTION_BYTES];
-    int path_width = 3, kind_width = 4, initial_width = 7;
     for (int i = 0; i < n_schema; i++)
         for (const struct hd_key *key = schema[i]; key->path; key++) {
             hd_key_describe(key, kind);
-            path_width = wider(path_width, strlen(key->path));
-            kind_width = wider(kind_width, strlen(kind));
-            initial_width = wider(initial_width, key->initial ? strlen(key->initial) : 10);
-        }
-    fprintf(file, "%-*s  %-*s  %-*s  %s\n", path_width, "key", kind_width, "kind", initial_width,
-            "default", "meaning");
-    for (int i = 0; i < n_schema; i++)
-        for (const struct hd_key *key = schema[i]; key->path; key++) {
-            hd_key_describe(key, kind);
-            fprintf(file, "%-*s  %-*s  %-*s  %s%s%s\n", path_width, key->path, kind_width, kind,
-                    initial_width, key->initial ? key->initial : "(required)", key->help,
+            fprintf(file, "%s: %s\n    %s; %s%s%s\n", key->path,
+                    key->initial ? key->initial : "(required)", key->help, kind,
                     key->scope ? "; " : "", key->scope ? key->scope : "");
         }
 }

@@ -87,7 +87,7 @@ int hd_config_dump(const struct hd_config *config, FILE *file);
  * have equal hashes whatever the order or spelling in the file. */
 uint64_t hd_config_hash(const struct hd_config *config, const char *const *without, int n);
 
-/* Prints the schema as a reference table (key, type and range, default, help). */
+/* Prints the schema as a reference: two lines a key, its default, then meaning, kind and scope. */
 void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file);
 
 #endif

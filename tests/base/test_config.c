@@ -659,17 +659,14 @@ START_TEST(test_schema_print)
     FILE *file = open_memstream(&text, &bytes);
     hd_schema_print(schema, 2, file);
     fclose(file);
-    /* Columns are aligned: every help starts in one column, the header's "meaning". */
-    size_t column = (size_t)(strstr(text, "meaning") - text);
+    /* Two lines a key: its default, then meaning, kind and scope. */
+    ck_assert(strstr(text, "batch_size: "));
+    ck_assert(strstr(text, "\n    Samples.; an integer in ["));
+    ck_assert(strstr(text, "; per shard\n"));
     int lines = 0;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
-        ck_assert_uint_gt(strlen(line), column);
-        ck_assert_int_eq(line[column - 1], ' ');
-        ck_assert_int_ne(line[column], ' ');
-        if (strstr(line, "batch_size"))
-            ck_assert_str_eq(line + column, "Samples.; per shard");
-    }
-    ck_assert_int_eq(lines, 1 + 7 + 7);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++)
+        ck_assert((strncmp(line, "    ", 4) == 0) == (lines % 2 == 1));
+    ck_assert_int_eq(lines, 2 * (7 + 7));
     free(text);
 }
 END_TEST
