@@ -341,7 +341,8 @@ static int make_instances(struct hd_executor *executor)
         for (int j = 0; j < i; j++)
             if (&graph->values[j].spec == value->spec.init)
                 first = &executor->instances[j];
-        snprintf(executor->labels[i], sizeof executor->labels[i], "snapshot %s", value->spec.name);
+        snprintf(executor->snapshot_labels[i], HD_LABEL_BYTES, "snapshot %s", value->spec.name);
+        snprintf(executor->compare_labels[i], HD_LABEL_BYTES, "compare %s", value->spec.name);
         HD_TRY(hd_instances_create(executor->session, &executor->setup, value,
                                    &executor->plan->values[i], first, &executor->instances[i]));
     }
@@ -357,9 +358,10 @@ static int fill(struct hd_executor *executor)
     executor->attributes = hd_alloc(graph->n_values, sizeof *executor->attributes);
     executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
     executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
-    executor->labels = hd_alloc(graph->n_values, sizeof *executor->labels);
+    executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
+    executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
-        !executor->memories || !executor->labels)
+        !executor->memories || !executor->snapshot_labels || !executor->compare_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->check_every;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
@@ -400,7 +402,8 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_free(executor->attributes);
     hd_free(executor->counters);
     hd_free(executor->memories);
-    hd_free(executor->labels);
+    hd_free(executor->snapshot_labels);
+    hd_free(executor->compare_labels);
     hd_free(executor);
 }
 

@@ -6,7 +6,7 @@
 #include "graph/execute.h"
 #include "graph/instances.h"
 
-enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4 };
+enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4, HD_LABEL_BYTES = 64 };
 
 /* What the submitter remembers of a step. */
 struct hd_step_memory {
@@ -29,7 +29,7 @@ struct hd_executor {
     struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
     struct hd_group stop_group;
     const char *reason; /* of the stop step that held */
-    char (*labels)[64]; /* of snapshots and comparisons, by value */
+    char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
 };
 
 /* The iteration being submitted. */

@@ -166,7 +166,7 @@ int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const s
                                              {to->buffers[i], HD_ALL_PARTS, HD_WRITE}};
         struct hd_task task = {
             .verb = "snapshot",
-            .name = executor->labels[value],
+            .name = executor->snapshot_labels[value],
             .body = copy_body,
             .context = hd_executor_context(executor, NULL, instances->plan->first + i),
             .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
@@ -185,7 +185,7 @@ int hd_executor_submit_compare(struct hd_executor *executor, int value)
     const struct hd_instances *instances = &executor->instances[value];
     const struct hd_row *row = &instances->rows[instances->current];
     const struct hd_collective c = {.verb = "compare",
-                                    .name = executor->labels[value],
+                                    .name = executor->compare_labels[value],
                                     .kind = HD_COLLECTIVE_COMPARE,
                                     .in_spec = &instances->value->spec,
                                     .n_in = 1,

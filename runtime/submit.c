@@ -244,7 +244,10 @@ static void post_sync(void *arg)
 {
     struct hd_sync *sync = arg;
     sync->begin_ns = hd_clock_ns();
-    hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
+    /* After an error the task before this one may not have packed anything: others must not read.
+     */
+    if (hd_session_status(sync->session) == HD_OK)
+        hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
     atomic_store(&sync->session->open, sync);
 }
 

@@ -13,7 +13,9 @@
 #include "tests/runtime/ranks.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 
 enum { SHARDS = 4, GRAPHS = 12, RANKS_MAX = 4 };
 
@@ -41,6 +43,8 @@ struct rank {
     struct hd_executor *executor;
 };
 
+static volatile sig_atomic_t interrupted;
+
 static void start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                   bool sequential, int window)
 {
@@ -60,7 +64,8 @@ static void start(struct rank *rank, const struct hd_world *world, struct hd_gra
                                                .local_rank = world->rank,
                                                .comm = rank->comm,
                                                .scratch_bytes = hd_plan_scratch(rank->plan),
-                                               .watchdog_ns = 30000000000};
+                                               .watchdog_ns = 30000000000,
+                                               .interrupted = &interrupted};
     ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
     const struct hd_executor_options executor_options = {.window = window};
     ck_assert_int_eq(
@@ -195,6 +200,16 @@ static const char comparing[] = "values:\n"
                                 "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
                                 "  - stop: {if: iteration >= 50, reason: limit}\n";
 
+static const char endless[] = "values:\n"
+                              "  s: {type: floats, per: shard, parts: 3}\n"
+                              "  g: {type: floats, parts: 3}\n"
+                              "  w: {type: floats, parts: 3}\n"
+                              "iteration:\n"
+                              "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
+                              "  - mean: {reads: [s], writes: [g]}\n"
+                              "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
+                              "  - stop: {if: iteration >= 100000000, reason: limit}\n";
+
 static int run_diverging(const struct hd_world *world, void *arg)
 {
     (void)arg;
@@ -229,6 +244,47 @@ START_TEST(diverged_ranks_are_found_and_named)
 }
 END_TEST
 
+/* A rank that is interrupted at any moment must not let the others read what it did not write. */
+static void on_alarm(int number)
+{
+    (void)number;
+    interrupted = SIGINT;
+}
+
+static int run_interrupted(const struct hd_world *world, void *arg)
+{
+    const int *microseconds = arg;
+    struct loaded l;
+    struct rank rank = {0};
+    const char *reason = NULL;
+    hd_log_set_level(HD_LOG_ERROR);
+    l.graph = hd_toy_load(endless, SHARDS, 1, &l.document, &l.config, &l.diag);
+    start(&rank, world, l.graph, false, 3);
+    if (world->rank == 1) {
+        const struct itimerval once = {.it_value = {0, *microseconds}};
+        signal(SIGALRM, on_alarm);
+        setitimer(ITIMER_REAL, &once, NULL);
+    }
+    int status = hd_executor_run(rank.executor, &reason);
+    int code = status == (world->rank == 1 ? HD_ERR_INTERRUPTED : HD_ERR_PEER) ? 0 : 1;
+    if (code)
+        hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_message(rank.session));
+    stop(&rank);
+    unload(&l);
+    return code;
+}
+
+START_TEST(an_interrupted_rank_shows_the_others_nothing)
+{
+    int microseconds = 3000 + 1371 * _i;
+    struct hd_world world = ranks_world(2);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_interrupted, &microseconds);
+    for (int r = 0; r < 2; r++)
+        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ranks");
@@ -237,6 +293,7 @@ int main(void)
     tcase_add_loop_test(tests, any_number_of_ranks_gives_the_same_bits, 0, 3);
     tcase_add_loop_test(tests, a_failed_task_ends_all_ranks, 0, 3);
     tcase_add_test(tests, diverged_ranks_are_found_and_named);
+    tcase_add_loop_test(tests, an_interrupted_rank_shows_the_others_nothing, 0, 30);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
