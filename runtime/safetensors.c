@@ -254,6 +254,11 @@ void hd_safetensors_close(struct hd_safetensors *file)
     hd_free(file);
 }
 
+const char *hd_safetensors_metadata(const struct hd_safetensors *file, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
+
 int64_t hd_safetensors_count(const struct hd_safetensors *file)
 {
     return file->n;

@@ -25,7 +25,8 @@ static int64_t after_ms(int64_t ms)
 
 int hd_store_report(const struct hd_store *store, int status, const char *text)
 {
-    if (store->world.supervised && store->world.local_rank != 0)
+    /* The launcher names a rank that is gone, and its end is the better known cause. */
+    if (store->world.supervised && (store->world.local_rank != 0 || status == HD_ERR_PEER))
         return status;
     return hd_fail(status, "%s", text);
 }
@@ -81,9 +82,12 @@ static int start_all(struct hd_store *store)
 {
     int64_t deadline_ns = after_ms(SEND_MS);
     for (int r = 1; r < store->world.world; r++)
-        if (!hd_wire_send(store->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns))
-            return hd_fail(HD_ERR_PEER, "rank %d (pid %d on %s) left at the start", r,
-                           store->peers[r].hello.pid, store->peers[r].hello.host);
+        if (!hd_wire_send(store->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
+            char text[HD_STORE_TEXT];
+            snprintf(text, sizeof text, "rank %d (pid %d on %s) left at the start", r,
+                     store->peers[r].hello.pid, store->peers[r].hello.host);
+            return hd_store_report(store, HD_ERR_PEER, text);
+        }
     return HD_OK;
 }
 
@@ -206,7 +210,9 @@ int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
                        HD_STORE_MAX_BYTES);
     if (store->world.rank == 0) {
         int lost = send_all(store, HD_WIRE_DATA, 0, data, (size_t)bytes);
-        return lost == 0 ? HD_OK : hd_fail(HD_ERR_PEER, "rank %d left during the start", lost);
+        char text[HD_STORE_TEXT];
+        snprintf(text, sizeof text, "rank %d left during the start", lost);
+        return lost == 0 ? HD_OK : hd_store_report(store, HD_ERR_PEER, text);
     }
     HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
     HD_TRY(expect(&store->peers[0].inbox.frame, HD_WIRE_DATA, bytes));

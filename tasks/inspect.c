@@ -8,12 +8,34 @@
 #include "tasks/types/params.h"
 #include "tasks/types/verdict.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+static bool holds(const char *path, const char *hash)
+{
+    struct hd_safetensors *file;
+    FILE *there = fopen(path, "rb");
+    if (!there)
+        return false;
+    fclose(there);
+    if (hd_safetensors_open(path, &file) != HD_OK)
+        return false;
+    const char *found = hd_safetensors_metadata(file, "param_hash");
+    bool same = found && strcmp(found, hash) == 0;
+    hd_safetensors_close(file);
+    return same;
+}
+
 int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
                     int64_t train_iter)
 {
     const struct hd_net *net = hd_params_net(params);
     int n = hd_net_tensors(net);
-    char text[32];
+    char updates[32], hash[32];
+    snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
+    snprintf(hash, sizeof hash, "%016" PRIx64, hd_value_hash(params, data));
+    if (holds(path, hash))
+        return HD_OK;
     struct hd_tensor_data *tensors = hd_alloc(n, sizeof *tensors);
     if (!tensors)
         return HD_ERR_NOMEM;
@@ -26,9 +48,9 @@ int hd_weights_save(const struct hd_spec *params, const void *data, const char *
             .shape = {tensor->shape[0], tensor->shape[1]},
         };
     }
-    snprintf(text, sizeof text, "%lld", (long long)train_iter);
-    const char *const keys[] = {"format", "train_iter"}, *const values[] = {"pt", text};
-    int status = hd_safetensors_write(path, tensors, n, keys, values, 2);
+    const char *const keys[] = {"format", "train_iter", "param_hash"};
+    const char *const values[] = {"pt", updates, hash};
+    int status = hd_safetensors_write(path, tensors, n, keys, values, 3);
     hd_free(tensors);
     return status;
 }

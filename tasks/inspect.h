@@ -7,7 +7,8 @@
 #include "runtime/value.h"
 
 /* Writes an instance of type `params` as safetensors, atomically: DI-engine's tensor names and
- * shapes, and the number of updates as metadata. Errors: HD_ERR_SYSTEM (logged). */
+ * shapes; the number of updates and the hash of the parameters as metadata. A file that holds these
+ * very parameters already is left alone. Errors: HD_ERR_SYSTEM (logged). */
 int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
                     int64_t train_iter);
 

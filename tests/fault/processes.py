@@ -36,8 +36,13 @@ def children(process):
 
 
 def rank_of(pid):
-    with open(f"/proc/{pid}/environ", "rb") as file:
-        return int(dict(word.split(b"=", 1) for word in file.read().split(b"\0") if word)[b"RANK"])
+    """The rank of a process that was forked already, and perhaps not yet turned into `runner run`."""
+    while True:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            found = re.search(rb"(?:^|\0)RANK=(\d+)\0", file.read())
+        if found:
+            return int(found.group(1))
+        time.sleep(0.0005)
 
 
 def wait_for_ranks(process, directory, ranks=2, timeout=10):
