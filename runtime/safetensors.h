@@ -30,10 +30,10 @@ int hd_safetensors_open(const char *path, struct hd_safetensors **file_p);
 void hd_safetensors_close(struct hd_safetensors *file);
 
 /* How many tensors the file holds. */
+int64_t hd_safetensors_count(const struct hd_safetensors *file);
+
 /* The metadata stored under `key`, or NULL. Borrowed. */
 const char *hd_safetensors_metadata(const struct hd_safetensors *file, const char *key);
-
-int64_t hd_safetensors_count(const struct hd_safetensors *file);
 
 /* Shape of a tensor, shape_p[HD_TENSOR_DIMS] and *dims_p. HD_ERR_FORMAT (logged) when there is none
  * of that name. */
