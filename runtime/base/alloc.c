@@ -46,6 +46,8 @@ int hd_grow(void **list, int64_t *capacity, int64_t needed, size_t size)
 {
     if (needed <= *capacity)
         return HD_OK;
+    if (needed > INT64_MAX / 2)
+        return hd_fail(HD_ERR_NOMEM, "no memory for a list of %lld elements", (long long)needed);
     int64_t grown = *capacity ? *capacity : 8;
     while (grown < needed)
         grown *= 2;
