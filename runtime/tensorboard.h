@@ -8,18 +8,25 @@
 
 struct hd_tensorboard;
 
-/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in an existing directory. Released by
- * hd_tensorboard_destroy (accepts NULL), which flushes. Errors: HD_ERR_SYSTEM (logged). */
+/* Creates events.out.tfevents.<seconds>.<host>.<pid>.0 in an existing directory; never replaces a
+ * file. Released by hd_tensorboard_destroy (accepts NULL), which flushes. Errors: HD_ERR_SYSTEM
+ * (logged), HD_ERR_NOMEM. */
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
 void hd_tensorboard_destroy(struct hd_tensorboard *board);
 
-/* Appends a scalar at `step`; wall_s in seconds since 1970. A failed write is logged once and costs
- * no earlier record. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+/* Appends a scalar at `step`; wall_s in seconds since 1970. Appended scalars are kept until they
+ * are written: when the disk is full the file ends early, but in order, and goes on from there at a
+ * later flush. Errors: HD_ERR_SYSTEM (logged once a file) when so much waits to be written that
+ * this scalar is refused, HD_ERR_NOMEM. */
 int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
                           double wall_s, double value);
 
-/* Hands what is appended so far to the operating system. Errors: HD_ERR_SYSTEM (logged). */
+/* Hands what is appended so far to the operating system. Errors: HD_ERR_SYSTEM (logged once a
+ * file). */
 int hd_tensorboard_flush(struct hd_tensorboard *board);
+
+/* Bytes of all records appended so far: the length of the file after a flush. */
+int64_t hd_tensorboard_length(const struct hd_tensorboard *board);
 
 /* CRC-32C (Castagnoli) of a byte string, and as TFRecord masks it. Thread safe. */
 uint32_t hd_crc32c(const void *data, size_t bytes);
