@@ -21,7 +21,9 @@ int hd_make_parents(const char *path)
     if (!copy)
         return HD_ERR_NOMEM;
     int status = HD_OK;
-    for (char *slash = copy + 1; status == HD_OK && (slash = strchr(slash, '/')); slash++) {
+    for (char *slash = copy; status == HD_OK && (slash = strchr(slash, '/')); slash++) {
+        if (slash == copy) /* the root */
+            continue;
         *slash = '\0';
         if (mkdir(copy, DIRECTORY_MODE) != 0 && errno != EEXIST)
             status = hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", copy);
@@ -75,16 +77,26 @@ static int create_numbered(const char *wanted, char **dir_p)
     return hd_fail(HD_ERR_SYSTEM, "%s and %d numbered directories exist: clean up", wanted, TRIES);
 }
 
+/* A copy without slashes at the end, which would make "name/" and then "name/_1". */
+static char *trim(const char *path)
+{
+    char *copy = hd_strdup(path);
+    for (size_t n = copy ? strlen(copy) : 0; n > 1 && copy[n - 1] == '/'; n--)
+        copy[n - 1] = '\0';
+    return copy;
+}
+
 int hd_rundir_create(const char *wanted, bool exact, char **dir_p)
 {
-    HD_TRY(hd_make_parents(wanted));
-    if (!exact)
-        return create_numbered(wanted, dir_p);
-    char *name = hd_strdup(wanted);
+    if (*wanted == '\0')
+        return hd_fail(HD_ERR_INPUT, "a run directory needs a name");
+    char *name = trim(wanted);
     if (!name)
         return HD_ERR_NOMEM;
-    int status = create_exact(wanted);
+    int status = hd_make_parents(name);
     if (status == HD_OK)
+        status = exact ? create_exact(name) : create_numbered(name, dir_p);
+    if (status == HD_OK && exact)
         *dir_p = name;
     else
         hd_free(name);
@@ -121,6 +133,7 @@ static bool give_name(int fd, const char *beside)
 {
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    unlink(beside); /* of a process that died here and had our number, as in containers */
     return linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
 }
 

@@ -6,12 +6,12 @@
 #include "runtime/base/status.h"
 #include "runtime/files.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 << 20 };
 
@@ -35,54 +35,74 @@ static json_t *describe(const struct hd_tensor_data *tensor, int64_t begin, int6
                      (json_int_t)begin, (json_int_t)end);
 }
 
-/* The header, padded with spaces so that the data begins at a multiple of eight; freed by free().
- */
-static char *make_header(const struct hd_tensor_data *tensors, int64_t n, const char *const *keys,
-                         const char *const *values, int n_metadata, int64_t *data_bytes_p)
+static int put(json_t *object, const char *key, json_t *value, const char *path)
 {
-    json_t *header = json_object(), *metadata = json_object();
+    bool twice = json_object_get(object, key) != NULL;
+    if (json_object_set_new(object, key, value) == 0 && !twice)
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "%s cannot be written: '%s' %s", path, key,
+                   twice ? "stands for two things" : "or its text is not UTF-8");
+}
+
+static int fill_header(const char *path, const struct hd_tensor_data *tensors, int64_t n,
+                       const char *const *keys, const char *const *values, int n_metadata,
+                       json_t *header, int64_t *data_bytes_p)
+{
+    json_t *metadata = json_object();
     int64_t at = 0;
+    HD_TRY(put(header, "__metadata__", metadata, path));
     for (int i = 0; i < n_metadata; i++)
-        json_object_set_new(metadata, keys[i], json_string(values[i]));
-    json_object_set_new(header, "__metadata__", metadata);
+        HD_TRY(put(metadata, keys[i], json_string(values[i]), path));
     for (int64_t i = 0; i < n; i++) {
         int64_t bytes = count_elements(tensors[i].dims, tensors[i].shape) * (int64_t)sizeof(float);
-        json_object_set_new(header, tensors[i].name, describe(&tensors[i], at, at + bytes));
+        HD_TRY(put(header, tensors[i].name, describe(&tensors[i], at, at + bytes), path));
         at += bytes;
     }
-    char *text = json_dumps(header, JSON_COMPACT);
-    json_decref(header);
     *data_bytes_p = at;
-    return text;
+    return HD_OK;
+}
+
+/* The whole file but for the tensors' data: length and header, padded with spaces so that the data
+ * begins at a multiple of eight, then room for the data at *data_at_p. */
+static int make_file(const char *path, json_t *header, int64_t data_bytes, char **file_p,
+                     int64_t *data_at_p)
+{
+    char *text = json_dumps(header, JSON_COMPACT);
+    if (!text)
+        return hd_fail(HD_ERR_NOMEM, "%s: no memory for the header", path);
+    size_t length = strlen(text);
+    uint64_t padded = (length + LENGTH_BYTES - 1) / LENGTH_BYTES * LENGTH_BYTES;
+    char *file = hd_alloc(LENGTH_BYTES + (int64_t)padded + data_bytes, 1);
+    if (file) {
+        memcpy(file, &padded, LENGTH_BYTES);
+        memcpy(file + LENGTH_BYTES, text, length);
+        memset(file + LENGTH_BYTES + length, ' ', padded - length);
+        *file_p = file;
+        *data_at_p = LENGTH_BYTES + (int64_t)padded;
+    }
+    free(text);
+    return file ? HD_OK : HD_ERR_NOMEM;
 }
 
 int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                          const char *const *keys, const char *const *values, int n_metadata)
 {
-    int64_t data_bytes;
-    char *header = make_header(tensors, n, keys, values, n_metadata, &data_bytes);
-    if (!header)
-        return hd_fail(HD_ERR_NOMEM, "%s: no memory for the header", path);
-    size_t length = strlen(header);
-    uint64_t padded = (length + LENGTH_BYTES - 1) / LENGTH_BYTES * LENGTH_BYTES;
-    char *file = hd_alloc(LENGTH_BYTES + (int64_t)padded + data_bytes, 1);
-    int status = HD_ERR_NOMEM;
-    if (file) {
-        char *at = file + LENGTH_BYTES;
-        memcpy(file, &padded, LENGTH_BYTES);
-        memcpy(at, header, length);
-        memset(at + length, ' ', padded - length);
-        at += padded;
-        for (int64_t i = 0; i < n; i++) {
-            size_t bytes =
-                (size_t)count_elements(tensors[i].dims, tensors[i].shape) * sizeof(float);
-            memcpy(at, tensors[i].data, bytes);
-            at += bytes;
-        }
-        status = hd_file_write_atomic(path, file, at - file);
+    json_t *header = json_object();
+    char *file = NULL;
+    int64_t data_bytes = 0, at = 0;
+    int status = fill_header(path, tensors, n, keys, values, n_metadata, header, &data_bytes);
+    if (status == HD_OK)
+        status = make_file(path, header, data_bytes, &file, &at);
+    for (int64_t i = 0; status == HD_OK && i < n; i++) {
+        int64_t bytes = count_elements(tensors[i].dims, tensors[i].shape) * (int64_t)sizeof(float);
+        if (bytes > 0)
+            memcpy(file + at, tensors[i].data, (size_t)bytes);
+        at += bytes;
     }
+    if (status == HD_OK)
+        status = hd_file_write_atomic(path, file, at);
     hd_free(file);
-    free(header);
+    json_decref(header);
     return status;
 }
 
@@ -113,21 +133,47 @@ static int malformed(const struct hd_safetensors *file, const char *name, const 
                    name ? "tensor '" : "", name ? name : "", name ? "': " : "", cause);
 }
 
+static int read_stream(struct hd_safetensors *file, FILE *stream)
+{
+    struct stat about;
+    if (fstat(fileno(stream), &about) != 0)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
+    if (!S_ISREG(about.st_mode))
+        return malformed(file, NULL, "it is no regular file");
+    file->size = about.st_size;
+    file->bytes = hd_alloc(file->size, 1);
+    if (!file->bytes)
+        return HD_ERR_NOMEM;
+    if (fread(file->bytes, 1, (size_t)file->size, stream) == (size_t)file->size)
+        return HD_OK;
+    if (ferror(stream))
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
+    return malformed(file, NULL, "it became shorter while it was read");
+}
+
 static int read_file(struct hd_safetensors *file)
 {
     FILE *stream = fopen(file->path, "rb");
     if (!stream)
-        return hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
-    int status = HD_OK;
-    if (fseeko(stream, 0, SEEK_END) != 0 || (file->size = ftello(stream)) < 0 ||
-        fseeko(stream, 0, SEEK_SET) != 0)
-        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
-    if (status == HD_OK && !(file->bytes = hd_alloc(file->size, 1)))
-        status = HD_ERR_NOMEM;
-    if (status == HD_OK && fread(file->bytes, 1, (size_t)file->size, stream) != (size_t)file->size)
-        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
+        return hd_fail(HD_ERR_INPUT, "%s cannot be opened: %m", file->path);
+    int status = read_stream(file, stream);
     fclose(stream);
     return status;
+}
+
+/* Optional; texts by name, as the format demands. */
+static int check_metadata(const struct hd_safetensors *file)
+{
+    json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
+    const char *key;
+    if (metadata && !json_is_object(metadata))
+        return malformed(file, NULL, "its __metadata__ is no JSON object");
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value))
+            return malformed(file, NULL, "its __metadata__ holds something else than texts");
+    }
+    return HD_OK;
 }
 
 static int parse_header(struct hd_safetensors *file)
@@ -141,30 +187,34 @@ static int parse_header(struct hd_safetensors *file)
         return malformed(file, NULL, "its header is longer than the file, or than 100 MB");
     file->data = file->bytes + LENGTH_BYTES + length;
     file->data_size = file->size - LENGTH_BYTES - (int64_t)length;
+    if (length == 0 || file->bytes[LENGTH_BYTES] != '{')
+        return malformed(file, NULL, "its header is no JSON object");
     file->header = json_loadb(file->bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &error);
     if (!file->header)
         return malformed(file, NULL, error.text);
-    if (!json_is_object(file->header))
-        return malformed(file, NULL, "its header is no JSON object");
-    return HD_OK;
+    return check_metadata(file);
 }
 
 static int parse_shape(const struct hd_safetensors *file, const json_t *shape, struct entry *entry,
                        int64_t *elements_p)
 {
     int64_t elements = 1;
+    bool empty = false;
     size_t dims = json_array_size(shape);
     if (!json_is_array(shape) || dims > HD_TENSOR_DIMS)
         return malformed(file, entry->name, "its shape is no list of up to 8 numbers");
     for (size_t i = 0; i < dims; i++) {
         const json_t *extent = json_array_get(shape, i);
-        entry->shape[i] = json_integer_value(extent);
-        if (!json_is_integer(extent) || entry->shape[i] < 0 ||
-            __builtin_mul_overflow(elements, entry->shape[i], &elements))
+        int64_t factor = json_integer_value(extent);
+        entry->shape[i] = factor;
+        empty |= factor == 0;
+        /* A zero must not hide that the others overflow: users multiply some of them. */
+        if (!json_is_integer(extent) || factor < 0 ||
+            __builtin_mul_overflow(elements, factor ? factor : 1, &elements))
             return malformed(file, entry->name, "its shape is not made of sane numbers");
     }
     entry->dims = (int)dims;
-    *elements_p = elements;
+    *elements_p = empty ? 0 : elements;
     return HD_OK;
 }
 
@@ -262,6 +312,11 @@ const char *hd_safetensors_metadata(const struct hd_safetensors *file, const cha
 int64_t hd_safetensors_count(const struct hd_safetensors *file)
 {
     return file->n;
+}
+
+const char *hd_safetensors_name(const struct hd_safetensors *file, int64_t i)
+{
+    return file->entries[i].name;
 }
 
 static const struct entry *find(const struct hd_safetensors *file, const char *name)

@@ -16,21 +16,26 @@ struct hd_tensor_data {
     int64_t shape[HD_TENSOR_DIMS];
 };
 
-/* Writes tensors[n] and the metadata pairs keys[n_metadata] -> values[n_metadata], atomically.
- * Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
+/* Writes tensors[n], whose names differ, and the metadata pairs keys[n_metadata] ->
+ * values[n_metadata], all in UTF-8, atomically. Errors (logged): HD_ERR_INPUT for names and texts
+ * that are not so, HD_ERR_SYSTEM, HD_ERR_NOMEM. */
 int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors, int64_t n,
                          const char *const *keys, const char *const *values, int n_metadata);
 
 struct hd_safetensors;
 
 /* Reads and checks a file. Released by hd_safetensors_close (accepts NULL).
- * Errors: HD_ERR_SYSTEM when it cannot be read, HD_ERR_FORMAT when it is malformed or holds other
- * types than F32 (logged, naming file and cause), HD_ERR_NOMEM. */
+ * Errors (logged, naming file and cause): HD_ERR_INPUT when it cannot be opened, HD_ERR_SYSTEM when
+ * it cannot be read, HD_ERR_FORMAT when it is malformed or holds other types than F32,
+ * HD_ERR_NOMEM. */
 int hd_safetensors_open(const char *path, struct hd_safetensors **file_p);
 void hd_safetensors_close(struct hd_safetensors *file);
 
 /* How many tensors the file holds. */
 int64_t hd_safetensors_count(const struct hd_safetensors *file);
+
+/* Name of tensor i of the file, in the order of their data. Borrowed. */
+const char *hd_safetensors_name(const struct hd_safetensors *file, int64_t i);
 
 /* The metadata stored under `key`, or NULL. Borrowed. */
 const char *hd_safetensors_metadata(const struct hd_safetensors *file, const char *key);

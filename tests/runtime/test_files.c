@@ -68,6 +68,31 @@ START_TEST(an_exact_directory_must_be_empty)
 }
 END_TEST
 
+START_TEST(names_end_without_slashes)
+{
+    static const char *const wanted[] = {"s/", "s//", "s"}, *const made[] = {"s", "s_1", "s_2"};
+    char *directory = NULL;
+    for (int i = 0; i < 3; i++) {
+        char *name = inside(wanted[i]), *expected = inside(made[i]);
+        ck_assert_int_eq(hd_rundir_create(name, false, &directory), HD_OK);
+        ck_assert_str_eq(directory, expected);
+        hd_free(directory);
+        hd_free(expected);
+        hd_free(name);
+    }
+    char *name = inside("exact/");
+    ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_OK);
+    ck_assert_int_eq(directory[strlen(directory) - 1], 't');
+    hd_free(directory);
+    hd_free(name);
+    directory = NULL;
+    ck_assert_int_eq(hd_rundir_create("", true, &directory), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_rundir_create("", false, &directory), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_rundir_create("/", true, &directory), HD_ERR_INPUT);
+    ck_assert_ptr_null(directory);
+}
+END_TEST
+
 START_TEST(racing_runs_get_different_directories)
 {
     enum { RACERS = 8 };
@@ -117,6 +142,20 @@ START_TEST(a_file_is_replaced_wholly_or_not_at_all)
 }
 END_TEST
 
+START_TEST(what_a_dead_process_left_is_in_no_ones_way)
+{
+    char *name = inside("file"), *left = hd_format("%s.%d.tmp", name, (int)getpid());
+    FILE *file = fopen(left, "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+    ck_assert_int_eq(hd_file_write_atomic(name, "new", 3), HD_OK);
+    ck_assert_int_ne(access(left, F_OK), 0);
+    ck_assert_int_eq(access(name, F_OK), 0);
+    hd_free(left);
+    hd_free(name);
+}
+END_TEST
+
 START_TEST(a_logbook_keeps_what_it_is_told)
 {
     struct hd_logbook *book;
@@ -154,8 +193,10 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_run_gets_a_directory_of_its_own);
     tcase_add_test(tests, an_exact_directory_must_be_empty);
+    tcase_add_test(tests, names_end_without_slashes);
     tcase_add_test(tests, racing_runs_get_different_directories);
     tcase_add_test(tests, a_file_is_replaced_wholly_or_not_at_all);
+    tcase_add_test(tests, what_a_dead_process_left_is_in_no_ones_way);
     tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -56,7 +56,82 @@ START_TEST(what_is_written_reads_back)
     ck_assert(strstr(said, "is 2 x 3, but 3 x 2 is needed"));
     ck_assert_int_eq(hd_safetensors_copy(file, "layer.wait", 2, other, back), HD_ERR_FORMAT);
     ck_assert(strstr(said, "no tensor 'layer.wait'"));
+    const char *const names[] = {"layer.weight", "layer.bias", "empty"};
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(hd_safetensors_name(file, i), names[i]);
+    ck_assert_str_eq(hd_safetensors_metadata(file, "format"), "pt");
+    ck_assert_ptr_null(hd_safetensors_metadata(file, "other"));
     hd_safetensors_close(file);
+}
+END_TEST
+
+/* As the format's own writer does it: length, header, spaces to a multiple of eight, data. */
+START_TEST(the_header_is_padded_with_spaces)
+{
+    char name[] = "aaaaaaaaa";
+    for (; *name; name[strlen(name) - 1] = '\0') {
+        static const float one = 1;
+        static unsigned char back[512];
+        const struct hd_tensor_data tensor = {name, &one, 1, {1}};
+        uint64_t header;
+        ck_assert_int_eq(hd_safetensors_write(path, &tensor, 1, NULL, NULL, 0), HD_OK);
+        FILE *file = fopen(path, "rb");
+        size_t bytes = fread(back, 1, sizeof back, file);
+        fclose(file);
+        memcpy(&header, back, 8);
+        ck_assert_uint_eq(header % 8, 0);
+        ck_assert_uint_eq(bytes, 8 + header + 4);
+        size_t end = 8 + header;
+        while (back[end - 1] == ' ')
+            end--;
+        ck_assert_int_eq(back[end - 1], '}');
+        ck_assert_uint_lt(8 + header - end, 8);
+    }
+}
+END_TEST
+
+START_TEST(what_no_reader_could_read_is_not_written)
+{
+    static const float a[] = {1, 2};
+    const struct hd_tensor_data twins[] = {{"w", a, 1, {1}}, {"w", a + 1, 1, {1}}};
+    const struct hd_tensor_data reserved = {"__metadata__", a, 1, {1}}, bad = {"\xff", a, 1, {1}};
+    const char *const key = "k", *const text = "\xff";
+    ck_assert_int_eq(hd_safetensors_write(path, twins, 1, NULL, NULL, 0), HD_OK);
+    ck_assert_int_eq(hd_safetensors_write(path, twins, 2, NULL, NULL, 0), HD_ERR_INPUT);
+    ck_assert(strstr(said, "'w' stands for two things"));
+    ck_assert_int_eq(hd_safetensors_write(path, &reserved, 1, NULL, NULL, 0), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_safetensors_write(path, &bad, 1, NULL, NULL, 0), HD_ERR_INPUT);
+    ck_assert(strstr(said, "UTF-8"));
+    ck_assert_int_eq(hd_safetensors_write(path, twins, 1, &key, &text, 1), HD_ERR_INPUT);
+    struct hd_safetensors *file; /* the good file is still there */
+    ck_assert_int_eq(hd_safetensors_open(path, &file), HD_OK);
+    ck_assert_int_eq(hd_safetensors_count(file), 1);
+    hd_safetensors_close(file);
+}
+END_TEST
+
+/* Data at any address of the file, as other writers leave it. */
+START_TEST(unaligned_data_is_read)
+{
+    static const float a[] = {1.5f, -2, 3e38f};
+    for (int spaces = 0; spaces < 8; spaces++) {
+        char header[128];
+        snprintf(header, sizeof header, "%s%*s",
+                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}", spaces, "");
+        FILE *out = fopen(path, "wb");
+        uint64_t length = strlen(header);
+        fwrite(&length, 8, 1, out);
+        fwrite(header, 1, length, out);
+        fwrite(a, sizeof a, 1, out);
+        fclose(out);
+        struct hd_safetensors *file;
+        const int64_t three = 3;
+        float back[3];
+        ck_assert_int_eq(hd_safetensors_open(path, &file), HD_OK);
+        ck_assert_int_eq(hd_safetensors_copy(file, "w", 1, &three, back), HD_OK);
+        ck_assert(memcmp(back, a, sizeof a) == 0);
+        hd_safetensors_close(file);
+    }
 }
 END_TEST
 
@@ -92,6 +167,25 @@ static const struct {
      "\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
      8, "duplicate"},
     {"[1]", 0, "no JSON object"},
+    {" {}", 0, "no JSON object"},
+    {"{}x", 0, "end of file"},
+    {"{\"__metadata__\":{\"k\":\"v\"}}", 0, ""},
+    {"{\"__metadata__\":3}", 0, "__metadata__"},
+    {"{\"__metadata__\":{\"k\":3}}", 0, "__metadata__"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[0,0]}}", 0, ""},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,8],"
+     "\"data_offsets\":[0,0]}}",
+     0, "sane"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952,4],"
+     "\"data_offsets\":[0,0]}}",
+     0, "sane"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
+     "as long as its shape"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+     "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+     12, "does not follow"},
+    {"{\"a\\u0000b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
+    {"{\"\xff\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "safetensors"},
     {"{", 0, "safetensors"},
     {"{\"a\":3}", 0, "not F32"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,8]}}", 8,
@@ -145,7 +239,11 @@ START_TEST(lengths_that_lie_are_refused)
     struct hd_safetensors *file = NULL;
     write_row("{\"a\0b\":1}", 9, 0);
     ck_assert_int_eq(hd_safetensors_open(path, &file), HD_ERR_FORMAT);
-    ck_assert_int_eq(hd_safetensors_open("/no/such/file", &file), HD_ERR_SYSTEM);
+    ck_assert_int_eq(hd_safetensors_open("/no/such/file", &file), HD_ERR_INPUT);
+    ck_assert(strstr(said, "/no/such/file"));
+    ck_assert_int_eq(hd_safetensors_open("/tmp", &file), HD_ERR_FORMAT);
+    ck_assert(strstr(said, "no regular file"));
+    ck_assert_ptr_null(file);
     hd_safetensors_close(NULL);
 }
 END_TEST
@@ -183,6 +281,9 @@ int main(void)
     TCase *tests = tcase_create("files");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, what_is_written_reads_back);
+    tcase_add_test(tests, the_header_is_padded_with_spaces);
+    tcase_add_test(tests, what_no_reader_could_read_is_not_written);
+    tcase_add_test(tests, unaligned_data_is_read);
     tcase_add_loop_test(tests, a_malformed_file_is_refused_with_its_cause, 0,
                         (int)(sizeof rows / sizeof *rows));
     tcase_add_test(tests, lengths_that_lie_are_refused);
