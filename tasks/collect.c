@@ -95,7 +95,8 @@ struct collect {
     struct hd_envs envs;
     struct hd_play play;
     struct hd_transitions rows;
-    int64_t forwards, made;
+    int64_t forwards, made, ended;
+    char message[HD_ENV_MESSAGE];
 };
 
 static void choose_actions(const struct collect *c)
@@ -107,19 +108,19 @@ static void choose_actions(const struct collect *c)
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        c->play.action[i] =
-            (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i, c->shape->env->actions);
+        c->play.action[i] = (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i,
+                                                  c->shape->frame.actions);
 }
 
 /* The env's step joins its chunk; returns the chunk as it stands. */
 static struct hd_chunk append_step(struct collect *c, int64_t env)
 {
-    const int64_t length = c->shape->chunk, obs_size = c->shape->env->obs_size;
+    const int64_t length = c->shape->chunk, obs_size = c->shape->obs_size;
     float *obs = c->envs.obs + env * (length + 1) * obs_size;
     int64_t step = c->envs.pending[env]++;
     c->envs.action[env * length + step] = c->play.action[env];
     c->envs.reward[env * length + step] = c->play.outcome.reward[env];
-    memcpy(obs + (step + 1) * obs_size, c->play.outcome.obs + env * obs_size,
+    memcpy(obs + (step + 1) * obs_size, (const float *)c->play.outcome.obs + env * obs_size,
            (size_t)obs_size * sizeof(float));
     return (struct hd_chunk){
         .length = step + 1,
@@ -133,7 +134,7 @@ static struct hd_chunk append_step(struct collect *c, int64_t env)
 /* Turns a finished chunk into samples, as far as there is room, and starts the next one. */
 static void hand_on(struct collect *c, int64_t env, const struct hd_chunk *chunk)
 {
-    const int64_t obs_size = c->shape->env->obs_size, room = c->args->n_sample - c->made;
+    const int64_t obs_size = c->shape->obs_size, room = c->args->n_sample - c->made;
     if (room > 0)
         hd_nstep(chunk, c->args->gamma, c->args->tail, c->views[ROLLOUT].spec->shape, c->rows,
                  c->made, chunk->length < room ? chunk->length : room);
@@ -143,7 +144,7 @@ static void hand_on(struct collect *c, int64_t env, const struct hd_chunk *chunk
     c->envs.pending[env] = 0;
 }
 
-static void end_episode(struct collect *c, int64_t env)
+static int end_episode(struct collect *c, int64_t env)
 {
     const struct hd_view *episodes = &c->views[EPISODES];
     double reward = c->envs.episode_return[env];
@@ -157,27 +158,27 @@ static void end_episode(struct collect *c, int64_t env)
     for (int i = 0; i < N_FIELDS; i++)
         hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
     int64_t episode = ++c->envs.episode[env];
-    hd_envs_start(c->shape, &c->envs, env,
-                  hd_envs_seed(c->context->seed, c->context->shard, env, episode));
+    return hd_envs_start(c->shape, &c->envs, env,
+                         hd_envs_seed(c->context->seed, c->context->shard, env, episode),
+                         c->message);
 }
 
-/* One step of all envs; returns the number of episodes that it ended. */
-static int64_t step(struct collect *c)
+/* One step of all envs. */
+static int step(struct collect *c)
 {
-    int64_t ended = 0;
     choose_actions(c);
-    hd_play_step(&c->play, c->shape, &c->envs);
+    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->message));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         struct hd_chunk chunk = append_step(c, env);
         if (chunk.done || chunk.length == c->shape->chunk)
             hand_on(c, env, &chunk);
         if (chunk.done) {
-            end_episode(c, env);
-            ended++;
+            HD_TRY(end_episode(c, env));
+            c->ended++;
         }
     }
     c->forwards++;
-    return ended;
+    return HD_OK;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -195,12 +196,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .rows = hd_transitions_at(views[ROLLOUT].spec->shape, views[ROLLOUT].data),
     };
     c.play = hd_play_at(c.shape, c.net, context->scratch);
-    int64_t ended = 0;
     while (c.made < args->n_sample)
-        ended += step(&c);
+        if (step(&c) != HD_OK)
+            return hd_body_fail(context, "%s: %s", c.shape->env->name, c.message);
     struct hd_counts *counts = views[COUNTS].data;
     counts->env_step += c.forwards * c.shape->envs;
-    counts->episode += ended;
+    counts->episode += c.ended;
     counts->sample += c.made;
     return HD_OK;
 }

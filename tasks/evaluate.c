@@ -54,20 +54,20 @@ static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
 }
 
 /* Plays until every env has its episodes. */
-static void play_episodes(const struct hd_context *context, const struct hd_view *views,
-                          const struct hd_envs_shape *shape, struct hd_envs *envs,
-                          struct hd_verdict *verdict)
+static int play_episodes(const struct hd_context *context, const struct hd_view *views,
+                         const struct hd_envs_shape *shape, struct hd_envs *envs,
+                         struct hd_verdict *verdict, char message[HD_ENV_MESSAGE])
 {
     const struct hd_net *net = hd_params_net(views[POLICY].spec);
     const struct hd_play play = hd_play_at(shape, net, context->scratch);
-    const int64_t n = shape->envs, obs_size = shape->env->obs_size;
+    const int64_t n = shape->envs, obs_size = shape->obs_size;
     for (int64_t i = 0; i < n; i++) {
         envs->episode[i] = first_episode(i, n, verdict->episodes);
-        hd_envs_start(shape, envs, i, context->seed + (uint64_t)i);
+        HD_TRY(hd_envs_start(shape, envs, i, context->seed + (uint64_t)i, message));
     }
     for (int64_t left = verdict->episodes; left > 0;) {
         hd_play_greedy(&play, shape, envs, net, views[POLICY].data);
-        hd_play_step(&play, shape, envs);
+        HD_TRY(hd_play_step(&play, shape, envs, message));
         memcpy(envs->obs, play.outcome.obs, (size_t)(n * obs_size) * sizeof(float));
         for (int64_t i = 0; i < n; i++) {
             if (!play.outcome.done[i])
@@ -77,9 +77,10 @@ static void play_episodes(const struct hd_context *context, const struct hd_view
                 verdict->steps += envs->episode_steps[i];
                 left--;
             }
-            hd_envs_start(shape, envs, i, context->seed + (uint64_t)i);
+            HD_TRY(hd_envs_start(shape, envs, i, context->seed + (uint64_t)i, message));
         }
     }
+    return HD_OK;
 }
 
 static void summarise(struct hd_verdict *verdict)
@@ -111,7 +112,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .env_step = totals ? totals->env_step : 0,
         .train_iter = context->update,
     };
-    play_episodes(context, views, shape, &envs, verdict);
+    char message[HD_ENV_MESSAGE] = "";
+    if (play_episodes(context, views, shape, &envs, verdict, message) != HD_OK)
+        return hd_body_fail(context, "%s: %s", shape->env->name, message);
     summarise(verdict);
     if (verdict->mean > *envs.best_mean) {
         *envs.best_mean = verdict->mean;

@@ -5,7 +5,12 @@
 #define PER_SHARD "per shard"
 
 const struct hd_key hd_task_keys[] = {
-    {"env.type", HD_KEY_CHOICE, 0, 0, "cartpole", "cartpole", NULL, "environment"},
+    {"env.type", HD_KEY_TEXT, 0, 0, "cartpole", NULL, NULL,
+     "environment: cartpole, pixel_pong, a plug-in's name (atari) or its path"},
+    {"env.env_id", HD_KEY_TEXT, 0, 0, "", NULL, NULL,
+     "which game, for environments that are many (PongNoFrameskip-v4)"},
+    {"env.frame_stack", HD_KEY_INT, 1, 64, "1", NULL, NULL, "frames of one observation"},
+    {"env.options", HD_KEY_MAP, 0, 0, "{}", NULL, NULL, "options of the environment's own"},
     {"env.collector_env_num", HD_KEY_INT, 1, 4096, "8", NULL, PER_SHARD,
      "environments that collect"},
     {"env.evaluator_env_num", HD_KEY_INT, 1, 4096, "5", NULL, "global",

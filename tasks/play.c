@@ -2,6 +2,7 @@
 #include "tasks/play.h"
 
 #include "kernels/greedy.h"
+#include "runtime/base/status.h"
 #include "tasks/arena.h"
 
 /* Returns the bytes; memory NULL: only counts. */
@@ -9,10 +10,10 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
                        struct hd_play *play)
 {
     struct hd_arena arena = {.memory = memory};
-    const int64_t n = shape->envs, obs = n * shape->env->obs_size;
+    const int64_t n = shape->envs, obs = n * shape->obs_size;
     play->obs = hd_arena_take(&arena, obs, sizeof *play->obs);
     play->action = hd_arena_take(&arena, n, sizeof *play->action);
-    play->outcome.obs = hd_arena_take(&arena, obs, sizeof *play->outcome.obs);
+    play->outcome.obs = hd_arena_take(&arena, obs, sizeof *play->obs);
     play->outcome.reward = hd_arena_take(&arena, n, sizeof *play->outcome.reward);
     play->outcome.done = hd_arena_take(&arena, n, sizeof *play->outcome.done);
     play->outcome.truncated = hd_arena_take(&arena, n, sizeof *play->outcome.truncated);
@@ -41,12 +42,14 @@ void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shap
     hd_greedy(net, params, play->obs, shape->envs, play->greedy, play->action);
 }
 
-void hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
-                  struct hd_envs *envs)
+int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
+                 struct hd_envs *envs, char message[HD_ENV_MESSAGE])
 {
-    shape->env->step(envs->group, play->action, play->outcome);
+    if (shape->env->step(*envs->group, play->action, &play->outcome, message) != 0)
+        return HD_ERR_TASK;
     for (int64_t i = 0; i < shape->envs; i++) {
         envs->episode_return[i] += (double)play->outcome.reward[i];
         envs->episode_steps[i]++;
     }
+    return HD_OK;
 }

@@ -26,8 +26,8 @@ void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shap
                     const struct hd_envs *envs, const struct hd_net *net, const float *params);
 
 /* Steps all envs by the chosen actions and adds to their episodes' returns and steps. The caller
- * moves their observations on. */
-void hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
-                  struct hd_envs *envs);
+ * moves their observations on. A failure is a sentence in message. */
+int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
+                 struct hd_envs *envs, char message[HD_ENV_MESSAGE]);
 
 #endif

@@ -1,38 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Environments, in groups that step together. A group is one block of plain memory without pointers
- * into itself: copying its bytes is a snapshot, writing them out saves it. Arrays run over the
- * group's envs first. Nothing resets by itself: a step that ends an episode still shows the final
- * observation, and the caller resets that env before it steps the group again. Functions are thread
- * safe on different groups. */
+/* Environments: the interface that built-in ones and plug-ins share. This file needs nothing else
+ * of the project, so that a plug-in can be built with a copy of it; kernels/envs/example/corridor.c
+ * shows how.
+ *
+ * Envs come in groups that step together. All arrays run over the group's envs first and belong to
+ * the caller. What one env shows at a time is a frame: 84 x 84 bytes of gray, or a few numbers.
+ * Frames are stacked and stored by the caller.
+ *
+ * Rules that training depends on:
+ * - Nothing resets by itself. A step that ends an episode shows its final frame; the caller resets
+ *   that env, with a new seed, before it steps the group again.
+ * - What follows is a function of the state and the actions: the same seed gives the same start, no
+ *   clock is read and no draw is taken from anything but the env's own state. One env of a group
+ *   never touches another.
+ * - `save` writes everything that the env's future depends on, so that a group of the same settings
+ *   goes on equally after `load`, in this process or in another. It writes every byte, also those
+ *   of padding, and always the same bytes for the same state: runs are compared by their hashes.
+ *
+ * Functions return 0, or -1 with one sentence in `message` (ended by 0, no newline) that says what
+ * went wrong. They may be called from any thread, but not at the same time for one group; groups
+ * share nothing that changes. No C++ exception, signal handler or exit may leave them. */
 #ifndef HD_KERNELS_ENVS_ENV_H
 #define HD_KERNELS_ENVS_ENV_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a step shows of each env; the arrays are the caller's. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    HD_ENV_ABI = 1,      /* version of this file's structures */
+    HD_ENV_DIMS = 4,     /* most dimensions of a frame */
+    HD_ENV_MESSAGE = 512 /* bytes of a message, the final 0 included */
+};
+
+enum hd_env_element { HD_ENV_F32, HD_ENV_U8 };
+
+/* A scalar of the run file's map env.options, as it is written there. */
+struct hd_env_option {
+    const char *name, *value;
+};
+
+/* What `create` is told; valid during the call only. */
+struct hd_env_settings {
+    int64_t envs;                        /* >= 1 */
+    bool evaluator;                      /* envs that judge a policy: unclipped, whole episodes */
+    const char *env_id;                  /* env.env_id of the run file, "" when there is none */
+    const struct hd_env_option *options; /* [n_options]; refuse what you do not know */
+    int n_options;
+};
+
+/* What `create` answers. */
+struct hd_env_spec {
+    enum hd_env_element element;
+    int dims;                   /* 1 … HD_ENV_DIMS */
+    int64_t shape[HD_ENV_DIMS]; /* of one frame, plain row-major layout */
+    int64_t actions;            /* actions are 0 … actions - 1 */
+};
+
+/* What a step shows of each env. */
 struct hd_env_outcome {
-    float *obs;      /* [envs][obs_size], after the step */
+    void *obs;       /* [envs][frame], after the step */
     float *reward;   /* [envs] */
     bool *done;      /* [envs]: the episode ended, whatever the reason */
     bool *truncated; /* [envs]: done by a time limit alone, not by a terminal state */
 };
 
 struct hd_env {
+    uint32_t abi; /* HD_ENV_ABI, and first in every version */
     const char *name;
-    int64_t obs_size; /* floats of one observation */
-    int64_t actions;  /* actions are 0 … actions - 1 */
-    int64_t (*bytes)(int64_t envs);
-    /* Makes a group of `envs` envs in zeroed memory of that many bytes, 8-byte aligned. Each env
-     * must be reset before the first step. */
-    void (*init)(void *group, int64_t envs);
-    /* Starts an episode of env `env`, a function of `seed` alone; obs[obs_size] is its start. */
-    void (*reset)(void *group, int64_t env, uint64_t seed, float *obs);
-    /* Steps every env by action[envs]. */
-    void (*step)(void *group, const int32_t *action, struct hd_env_outcome outcome);
+
+    /* Makes a group and says what its envs look like. A group of one env is also made, and
+     * destroyed again, just to learn that. Each env must be reset before the first step. */
+    int (*create)(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
+                  void **group_p, char message[HD_ENV_MESSAGE]);
+    void (*destroy)(void *group);
+
+    /* Starts an episode of env `env` from `seed`; obs[frame] is its start. */
+    int (*reset)(void *group, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE]);
+
+    /* Steps every env by action[envs]. All arrays of the outcome are written. */
+    int (*step)(void *group, const int32_t *action, const struct hd_env_outcome *outcome,
+                char message[HD_ENV_MESSAGE]);
+
+    /* Bytes of one env's saved state: one number for all envs and the whole life of the group.
+     * Saving and loading work on an env that was never reset, too; what cannot be a saved state is
+     * refused. */
+    int64_t (*state_bytes)(const void *group);
+    int (*save)(const void *group, int64_t env, void *state, char message[HD_ENV_MESSAGE]);
+    int (*load)(void *group, int64_t env, const void *state, char message[HD_ENV_MESSAGE]);
 };
 
-/* A built-in env by name ("cartpole"), or NULL. */
-const struct hd_env *hd_env_find(const char *name);
+/* A plug-in is a shared object heddle_env_<type>.so that exports this function. The structure that
+ * it returns lives as long as the process. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const struct hd_env *
+hd_env_plugin(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -153,7 +153,7 @@ static int apply(struct hd_config *config, const struct hd_node *level, const st
         return reject_unknown(config, level, name, diag);
     if (child->kind == HD_NODE_SCALAR) {
         struct hd_setting *setting = find_setting(config, child->text);
-        if (nothing && setting->key->kind == HD_KEY_TREE && setting->node)
+        if (nothing && setting->key->kind >= HD_KEY_TREE && setting->node)
             return HD_OK;
         setting->given = true;
         return hd_setting_read(setting, value, diag);
@@ -192,6 +192,20 @@ static int apply_file(struct hd_config *config, struct hd_diag *diag)
     return hd_diag_error(diag, root->mark, "expected a map of keys, found %s", found);
 }
 
+/* Puts name: value into a copy of the map, as the file's own nodes stay what they are. */
+static int put_into_map(struct hd_config *config, struct hd_setting *setting,
+                        const struct hd_node *name, const struct hd_node *value,
+                        struct hd_diag *diag)
+{
+    struct hd_node *map = setting->node ? hd_node_copy(config->own, setting->node)
+                                        : hd_node_map(config->own, name->mark);
+    struct hd_node *entry = hd_node_copy(config->own, value);
+    if (!map || !entry || hd_node_put(config->own, map, name->text, entry) != HD_OK)
+        return HD_ERR_NOMEM;
+    setting->given = true;
+    return hd_setting_read(setting, map, diag);
+}
+
 static int keep_inner_set(struct hd_config *config, const struct hd_setting *tree,
                           const struct hd_node *name, const struct hd_node *value)
 {
@@ -228,10 +242,12 @@ static int apply_path(struct hd_config *config, struct hd_mark mark, char *path,
         level = child;
         if (child->kind == HD_NODE_MAP)
             continue;
-        const struct hd_setting *setting = find_setting(config, child->text);
+        struct hd_setting *setting = find_setting(config, child->text);
         const struct hd_node *inner = hd_node_scalar(config->own, mark, path);
         if (!inner)
             return HD_ERR_NOMEM;
+        if (setting->key->kind == HD_KEY_MAP)
+            return put_into_map(config, setting, inner, value, diag);
         if (setting->key->kind != HD_KEY_TREE)
             return hd_diag_error(diag, mark, "'%s' has no keys inside", child->text);
         return keep_inner_set(config, setting, inner, value);
@@ -399,7 +415,7 @@ const struct hd_node *hd_config_node(const struct hd_config *config, const char 
 {
     const struct hd_setting *setting = get(config, path);
     bool tree_default =
-        setting->key->kind == HD_KEY_TREE && setting->key->initial && setting->key->initial[0];
+        setting->key->kind >= HD_KEY_TREE && setting->key->initial && setting->key->initial[0];
     return setting->given || tree_default ? setting->node : NULL;
 }
 

@@ -14,7 +14,8 @@ enum hd_key_kind {
     HD_KEY_TEXT,     /* any scalar */
     HD_KEY_CHOICE,   /* one of `choices` */
     HD_KEY_INT_LIST, /* list of integers in [min, max], at least one; a single integer is a list */
-    HD_KEY_TREE      /* a scalar or any tree, kept as it is (graph:, strategy:) */
+    HD_KEY_TREE,     /* a scalar or any tree, kept as it is (graph:, strategy:) */
+    HD_KEY_MAP       /* a map of scalars of any name; --set key.name=v puts one in */
 };
 
 struct hd_key {
@@ -54,8 +55,8 @@ const char *hd_config_word(const struct hd_config *config, const char *path);
 /* INT_LIST: the numbers, borrowed; count stored in *count_p. */
 const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p);
 
-/* The node that decided a key (for marks and trees), or NULL when the default did; for a TREE key
- * the default's node too, unless that is empty. */
+/* The node that decided a key (for marks, trees and maps), or NULL when the default did; for a TREE
+ * or MAP key the default's node too, unless that is empty. */
 const struct hd_node *hd_config_node(const struct hd_config *config, const char *path);
 
 /* The i-th --set of something inside a TREE key ("strategy.collect_lag=1" where "strategy" is one):

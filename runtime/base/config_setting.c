@@ -51,7 +51,7 @@ void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_B
         [HD_KEY_INT] = "an integer",        [HD_KEY_REAL] = "a finite number",
         [HD_KEY_BOOL] = "true or false",    [HD_KEY_TEXT] = "a text",
         [HD_KEY_CHOICE] = "one of ",        [HD_KEY_INT_LIST] = "an integer or a list of integers",
-        [HD_KEY_TREE] = "a name or a tree",
+        [HD_KEY_TREE] = "a name or a tree", [HD_KEY_MAP] = "a map of scalars",
     };
     description[0] = '\0';
     append(description, "%s", names[key->kind]);
@@ -222,6 +222,23 @@ static int read_list(struct hd_setting *setting, const struct hd_node *node, str
     return HD_OK;
 }
 
+static int check_map(const struct hd_setting *setting, const struct hd_node *node,
+                     struct hd_diag *diag)
+{
+    if (node->kind != HD_NODE_MAP)
+        return reject(setting, node, diag);
+    int status = HD_OK;
+    for (int64_t i = 0; i < node->count; i++) {
+        char found[HD_DESCRIPTION_BYTES];
+        hd_node_describe(node->items[i], found);
+        if (node->items[i]->kind != HD_NODE_SCALAR || is_nothing(node->items[i]))
+            status =
+                hd_diag_error(diag, node->items[i]->mark, "%s.%.60s: expected a scalar, found %s",
+                              setting->key->path, node->keys[i]->text, found);
+    }
+    return status;
+}
+
 int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag)
 {
     const struct hd_key *key = setting->key;
@@ -249,6 +266,9 @@ int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, stru
         HD_TRY(read_list(setting, node, diag));
         break;
     case HD_KEY_TREE:
+        break;
+    case HD_KEY_MAP:
+        HD_TRY(check_map(setting, node, diag));
         break;
     }
     if (!fits)
@@ -309,6 +329,7 @@ uint64_t hd_setting_hash(const struct hd_setting *setting)
             hash = hd_hash_mix(hash, (uint64_t)setting->ints[i]);
         return hash;
     case HD_KEY_TREE:
+    case HD_KEY_MAP:
         return hash_tree(setting->node);
     }
     return hash;

@@ -5,21 +5,25 @@
 #ifndef HD_TASKS_TYPES_ENVS_H
 #define HD_TASKS_TYPES_ENVS_H
 
-#include "kernels/envs/env.h"
+#include "kernels/envs/find.h"
 #include "tasks/registry.h"
 
 extern const struct hd_type hd_type_envs;
 
 struct hd_envs_shape {
     const struct hd_env *env;
+    struct hd_env_spec frame;
+    struct hd_env_settings settings; /* its texts are the config's */
     bool evaluator;
-    int64_t envs;  /* E */
-    int64_t chunk; /* L: steps of one env that are handed on together; evaluator: 0 */
+    int64_t envs;        /* E */
+    int64_t chunk;       /* L: steps of one env that are handed on together; evaluator: 0 */
+    int64_t obs_size;    /* floats of an observation */
+    int64_t state_bytes; /* of one env, saved */
 };
 
 /* The arrays of an instance. */
 struct hd_envs {
-    void *group;
+    void **group;           /* [1]: made by the env's `create` */
     double *best_mean;      /* [1]: of all evaluations so far, -inf before the first */
     int64_t *episode;       /* [E]: number of the env's present episode, from 0 */
     double *episode_return; /* [E]: of the present episode so far */
@@ -37,9 +41,10 @@ struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data);
 /* Copies the present observations to obs[E][obs_size]. */
 void hd_envs_present(const struct hd_envs_shape *shape, const struct hd_envs *envs, float *obs);
 
-/* Starts an episode of env `env` from `env_seed`: its pending steps must have been handed on. */
-void hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                   uint64_t env_seed);
+/* Starts an episode of env `env` from `env_seed`: its pending steps must have been handed on. A
+ * failure is a sentence in message. */
+int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                  uint64_t env_seed, char message[HD_ENV_MESSAGE]);
 
 /* The seed of a collector's episode, from the run's seed. Each (shard, env, episode) has its own
  * and no iteration enters; DI-engine seeds every rank alike (spec 6.7), which collects the same

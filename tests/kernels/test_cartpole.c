@@ -2,8 +2,8 @@
 /* CartPole against gym: start states and trajectories equal to the bit, and the rules of a group.
  */
 #include "kernels/envs/cartpole.h"
+#include "kernels/envs/find.h"
 #include "kernels/envs/pcg64.h"
-#include "runtime/base/alloc.h"
 #include "tests/golden/cartpole_traces.h"
 
 #include <check.h>
@@ -22,17 +22,31 @@ struct fixture {
 
 static struct fixture make(int64_t envs)
 {
-    struct fixture f = {.env = hd_env_find("cartpole")};
-    ck_assert_ptr_nonnull(f.env);
-    f.group = hd_alloc(1, (size_t)f.env->bytes(envs));
-    f.env->init(f.group, envs);
+    struct fixture f;
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_settings settings = {.envs = envs, .env_id = ""};
+    struct hd_env_spec spec;
+    ck_assert_int_eq(hd_env_find("cartpole", &f.env, message), 0);
+    ck_assert_int_eq(f.env->create(&settings, &spec, &f.group, message), 0);
     return f;
+}
+
+static void reset(struct fixture *f, int64_t env, uint64_t seed)
+{
+    char message[HD_ENV_MESSAGE];
+    ck_assert_int_eq(f->env->reset(f->group, env, seed, f->obs[env], message), 0);
 }
 
 static void step(struct fixture *f, const int32_t *action)
 {
-    f->env->step(f->group, action,
-                 (struct hd_env_outcome){f->obs[0], f->reward, f->done, f->truncated});
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
+    ck_assert_int_eq(f->env->step(f->group, action, &outcome, message), 0);
+}
+
+static void drop(struct fixture *f)
+{
+    f->env->destroy(f->group);
 }
 
 /* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
@@ -81,11 +95,11 @@ START_TEST(test_start_states)
     };
     struct fixture f = make(1);
     for (uint64_t seed = 0; seed < 5; seed++) {
-        f.env->reset(f.group, 0, seed, f.obs[0]);
+        reset(&f, 0, seed);
         for (int i = 0; i < 4; i++)
             ck_assert_float_eq(f.obs[0][i], expected[seed][i]);
     }
-    hd_free(f.group);
+    drop(&f);
 }
 END_TEST
 
@@ -93,7 +107,7 @@ START_TEST(test_traces)
 {
     const struct cartpole_trace *trace = &cartpole_traces[_i];
     struct fixture f = make(1);
-    f.env->reset(f.group, 0, trace->seed, f.obs[0]);
+    reset(&f, 0, trace->seed);
     const struct cartpole_row *row = trace->rows;
     double state[4];
     hd_cartpole_state(f.group, 0, state);
@@ -116,43 +130,70 @@ START_TEST(test_traces)
         ck_assert(f.done[0] == (t + 1 == trace->steps));
     }
     ck_assert_int_eq(row - trace->rows, trace->n_rows);
-    hd_free(f.group);
+    drop(&f);
 }
 END_TEST
 
-/* Each env of a group plays as it would alone, and the bytes of a group are a snapshot of it. */
+/* Each env of a group plays as it would alone, and a saved state goes on equally in another group
+ * and at another place. */
 START_TEST(test_group)
 {
-    struct fixture f = make(ENVS), alone[ENVS];
+    struct fixture f = make(ENVS), other = make(ENVS), alone[ENVS];
+    char message[HD_ENV_MESSAGE], state[64];
+    ck_assert_int_eq(f.env->state_bytes(f.group), 40);
     for (int i = 0; i < ENVS; i++) {
         alone[i] = make(1);
-        f.env->reset(f.group, i, (uint64_t)i, f.obs[i]);
-        f.env->reset(alone[i].group, 0, (uint64_t)i, alone[i].obs[0]);
+        reset(&f, i, (uint64_t)i);
+        reset(&alone[i], 0, (uint64_t)i);
         ck_assert_mem_eq(f.obs[i], alone[i].obs[0], sizeof f.obs[0]);
     }
-    size_t bytes = (size_t)f.env->bytes(ENVS);
-    void *copy = malloc(bytes);
-    float seen[2][4];
-    for (int t = 0; t < 7; t++) {
-        int32_t action[ENVS] = {t % 2, t % 3 == 0, 1};
-        if (t == 5)
-            memcpy(copy, f.group, bytes);
+    for (int t = 0; t < 9; t++) {
+        int32_t action[ENVS] = {t % 2, t % 3 == 0, 1}, moved[ENVS] = {1, 0, action[1]};
+        if (t == 5) {
+            ck_assert_int_eq(f.env->save(f.group, 1, state, message), 0);
+            ck_assert_int_eq(f.env->load(other.group, 2, state, message), 0);
+        }
         step(&f, action);
         for (int i = 0; i < ENVS; i++) {
             step(&alone[i], &action[i]);
             ck_assert_mem_eq(f.obs[i], alone[i].obs[0], sizeof f.obs[0]);
         }
+        if (t >= 5) {
+            step(&other, moved);
+            ck_assert_mem_eq(f.obs[1], other.obs[2], sizeof f.obs[1]);
+        }
     }
-    memcpy(seen[0], f.obs[1], sizeof seen[0]);
-    memcpy(f.group, copy, bytes);
-    for (int t = 5; t < 7; t++)
-        step(&f, (int32_t[ENVS]){t % 2, t % 3 == 0, 1});
-    memcpy(seen[1], f.obs[1], sizeof seen[1]);
-    ck_assert_mem_eq(seen[0], seen[1], sizeof seen[0]);
-    free(copy);
     for (int i = 0; i < ENVS; i++)
-        hd_free(alone[i].group);
-    hd_free(f.group);
+        drop(&alone[i]);
+    drop(&other);
+    drop(&f);
+}
+END_TEST
+
+/* The number of steps is part of the state: the time limit falls in the same step. */
+START_TEST(test_saved_time_limit)
+{
+    struct fixture f = make(1), other = make(1);
+    char message[HD_ENV_MESSAGE], state[64];
+    reset(&f, 0, 0);
+    for (int t = 0; t < HD_CARTPOLE_MAX_STEPS; t++) {
+        struct fixture *playing = t < 150 ? &f : &other;
+        if (t == 150) {
+            f.env->save(f.group, 0, state, message);
+            ck_assert_int_eq(other.env->load(other.group, 0, state, message), 0);
+        }
+        int32_t action = playing->obs[0][2] + playing->obs[0][3] > 0;
+        if (t == 150)
+            action = f.obs[0][2] + f.obs[0][3] > 0;
+        step(playing, &action);
+        ck_assert(playing->done[0] == (t + 1 == HD_CARTPOLE_MAX_STEPS));
+    }
+    ck_assert(other.truncated[0]);
+    memset(state, 0xFF, sizeof state);
+    ck_assert_int_eq(f.env->load(f.group, 0, state, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "-1 steps"));
+    drop(&other);
+    drop(&f);
 }
 END_TEST
 
@@ -161,7 +202,7 @@ START_TEST(test_reset_is_explicit)
 {
     struct fixture f = make(1);
     for (int episode = 0; episode < 2; episode++) {
-        f.env->reset(f.group, 0, 0, f.obs[0]);
+        reset(&f, 0, 0);
         int length = 0;
         do {
             step(&f, &(int32_t){0});
@@ -171,16 +212,31 @@ START_TEST(test_reset_is_explicit)
         ck_assert(!f.truncated[0]);
         ck_assert_float_eq_tol(f.obs[0][2], 0.259626396f, 1e-8f);
     }
-    hd_free(f.group);
+    drop(&f);
 }
 END_TEST
 
-START_TEST(test_find)
+START_TEST(test_settings)
 {
-    ck_assert_ptr_null(hd_env_find("CartPole-v0"));
-    ck_assert_ptr_null(hd_env_find(""));
-    ck_assert_int_eq(hd_env_find("cartpole")->obs_size, 4);
-    ck_assert_int_eq(hd_env_find("cartpole")->actions, 2);
+    const struct hd_env *env = &hd_env_cartpole;
+    char message[HD_ENV_MESSAGE];
+    struct hd_env_spec spec;
+    void *group;
+    struct hd_env_settings settings = {.envs = 1, .env_id = ""};
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), 0);
+    ck_assert_int_eq(spec.element, HD_ENV_F32);
+    ck_assert_int_eq(spec.dims, 1);
+    ck_assert_int_eq(spec.shape[0], 4);
+    ck_assert_int_eq(spec.actions, 2);
+    ck_assert_int_eq(hd_env_frame_bytes(&spec), 16);
+    env->destroy(group);
+    settings.env_id = "CartPole-v1";
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "'CartPole-v1'"));
+    settings = (struct hd_env_settings){
+        .envs = 1, .env_id = "", .options = &(struct hd_env_option){"length", "1"}, .n_options = 1};
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "'length'"));
 }
 END_TEST
 
@@ -195,7 +251,8 @@ int main(void)
                         (int)(sizeof cartpole_traces / sizeof cartpole_traces[0]));
     tcase_add_test(tests, test_group);
     tcase_add_test(tests, test_reset_is_explicit);
-    tcase_add_test(tests, test_find);
+    tcase_add_test(tests, test_saved_time_limit);
+    tcase_add_test(tests, test_settings);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -2,6 +2,7 @@
 /* Collecting, against a naive collector with one list of steps per env that shares with it only the
  * env, the net's outputs and the stream of random numbers. */
 #include "kernels/dqn_loss.h"
+#include "kernels/envs/cartpole.h"
 #include "tasks/types/counts.h"
 #include "tasks/types/envs.h"
 #include "tasks/types/params.h"
@@ -91,18 +92,20 @@ struct naive {
 
 static void naive_reset(struct naive *naive, uint64_t seed, int64_t env)
 {
-    hd_env_find("cartpole")
-        ->reset(naive->group[env], 0, hd_envs_seed(seed, naive->shard, env, naive->episode[env]),
-                naive->obs[env]);
+    char message[HD_ENV_MESSAGE];
+    hd_env_cartpole.reset(naive->group[env], 0,
+                          hd_envs_seed(seed, naive->shard, env, naive->episode[env]),
+                          naive->obs[env], message);
     naive->reward[env] = 0;
 }
 
 static void naive_open(struct naive *naive, uint64_t seed)
 {
-    const struct hd_env *env = hd_env_find("cartpole");
+    const struct hd_env_settings settings = {.envs = 1, .env_id = ""};
+    struct hd_env_spec spec;
+    char message[HD_ENV_MESSAGE];
     for (int64_t i = 0; i < naive->envs; i++) {
-        naive->group[i] = hd_alloc(1, (size_t)env->bytes(1));
-        env->init(naive->group[i], 1);
+        ck_assert_int_eq(hd_env_cartpole.create(&settings, &spec, &naive->group[i], message), 0);
         naive_reset(naive, seed, i);
     }
 }
@@ -110,7 +113,7 @@ static void naive_open(struct naive *naive, uint64_t seed)
 static void naive_close(struct naive *naive)
 {
     for (int64_t i = 0; i < naive->envs; i++)
-        hd_free(naive->group[i]);
+        hd_env_cartpole.destroy(naive->group[i]);
 }
 
 /* Sample i of a list of `length` steps, DI-engine's rule (spec 2.4). */
@@ -136,9 +139,10 @@ static void naive_step_env(struct naive *naive, const struct world *w, int64_t e
     bool truncated;
     memcpy(step->obs, naive->obs[env], sizeof step->obs);
     step->action = action;
-    hd_env_find("cartpole")
-        ->step(naive->group[env], &action,
-               (struct hd_env_outcome){step->next_obs, &step->reward, &step->done, &truncated});
+    char message[HD_ENV_MESSAGE];
+    hd_env_cartpole.step(
+        naive->group[env], &action,
+        &(struct hd_env_outcome){step->next_obs, &step->reward, &step->done, &truncated}, message);
     memcpy(naive->obs[env], step->next_obs, sizeof step->next_obs);
     naive->reward[env] += (double)step->reward;
     naive->counts.env_step++;

@@ -66,22 +66,26 @@ static void set_policy(struct world *w, int action)
 /* The return of one greedy episode from a seed, played alone. */
 static double play(const struct world *w, uint64_t seed)
 {
-    const struct hd_env *env = hd_env_find("cartpole");
+    const struct hd_env_settings settings = {.envs = 1, .env_id = ""};
+    const struct hd_env *env;
     const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
-    void *group = hd_alloc(1, (size_t)env->bytes(1));
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1)), *group;
+    struct hd_env_spec spec;
+    char message[HD_ENV_MESSAGE];
     float obs[OBS], reward, q[2];
     bool done = false, truncated;
     double sum = 0;
-    env->init(group, 1);
-    env->reset(group, 0, seed, obs);
+    ck_assert_int_eq(hd_env_find("cartpole", &env, message), HD_OK);
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), 0);
+    env->reset(group, 0, seed, obs, message);
     while (!done) {
         hd_net_forward(net, w->values[POLICY].data, obs, 1, work, q);
         int32_t action = q[1] > q[0];
-        env->step(group, &action, (struct hd_env_outcome){obs, &reward, &done, &truncated});
+        env->step(group, &action, &(struct hd_env_outcome){obs, &reward, &done, &truncated},
+                  message);
         sum += (double)reward;
     }
-    hd_free(group);
+    env->destroy(group);
     hd_free(work);
     return sum;
 }

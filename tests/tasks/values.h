@@ -92,12 +92,13 @@ static inline uint64_t value_hash(const struct value *value)
     return hd_value_hash(&value->spec, value->data);
 }
 
-/* Saves the value, loads it into another instance and expects equal hashes; the original then
- * continues from the loaded bytes, so that whatever follows tests them too. */
+/* Saves the value, loads it into another instance and expects equal hashes; the value then is that
+ * instance, so that whatever follows tests it too. */
 static inline void value_save_load(struct value *value)
 {
     struct value copy = *value;
     copy.data = hd_alloc(1, (size_t)copy.spec.bytes + GUARD_BYTES);
+    memset((char *)copy.data + copy.spec.bytes, 0xA5, GUARD_BYTES);
     FILE *file = tmpfile();
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(hd_value_save(&value->spec, value->data, file), HD_OK);
@@ -106,8 +107,9 @@ static inline void value_save_load(struct value *value)
     ck_assert_int_eq(fgetc(file), EOF);
     fclose(file);
     ck_assert_uint_eq(value_hash(&copy), value_hash(value));
-    memcpy(value->data, copy.data, (size_t)value->spec.bytes);
-    hd_free(copy.data);
+    hd_value_fini(&value->spec, value->data);
+    hd_free(value->data);
+    value->data = copy.data;
 }
 
 static inline int count_ports(const struct hd_verb *verb)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/envs/find.h"
+
+#include "kernels/envs/cartpole.h"
+#include "runtime/base/diag.h"
+#include "runtime/base/status.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct hd_env *const builtin[] = {&hd_env_cartpole};
+enum { N_BUILTIN = sizeof builtin / sizeof builtin[0] };
+
+__attribute__((format(printf, 2, 3))) static int refuse(char message[HD_ENV_MESSAGE],
+                                                        const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, HD_ENV_MESSAGE, format, list);
+    va_end(list);
+    return HD_ERR_INPUT;
+}
+
+static bool is_complete(const struct hd_env *env)
+{
+    return env->name && env->create && env->destroy && env->reset && env->step &&
+           env->state_bytes && env->save && env->load;
+}
+
+static int open_plugin(const char *path, const struct hd_env **env_p, char message[HD_ENV_MESSAGE])
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return refuse(message, "environment plug-in %s cannot be loaded: %s", path, dlerror());
+    const struct hd_env *(*get)(void);
+    *(void **)&get = dlsym(library, "hd_env_plugin");
+    if (!get) {
+        dlclose(library);
+        return refuse(message, "%s is no environment plug-in: it exports no hd_env_plugin", path);
+    }
+    const struct hd_env *env = get();
+    if (!env)
+        return refuse(message, "environment plug-in %s: hd_env_plugin returned nothing", path);
+    if (env->abi != HD_ENV_ABI)
+        return refuse(message,
+                      "environment plug-in %s has ABI version %u, but this program needs %d: build "
+                      "it with this program's kernels/envs/env.h",
+                      path, env->abi, HD_ENV_ABI);
+    if (!is_complete(env))
+        return refuse(message, "environment plug-in %s lacks a name or a function of struct hd_env",
+                      path);
+    *env_p = env;
+    return HD_OK;
+}
+
+/* The folders to search, as one colon list; ends with no colon. */
+static void list_folders(char *list, size_t bytes)
+{
+    char program[PATH_MAX];
+    const char *own = getenv("HEDDLE_PLUGINS");
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    int folder = (int)(strrchr(program, '/') ? strrchr(program, '/') - program : 0);
+    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", own ? own : "",
+             own && *own ? ":" : "", folder, program, folder, program);
+}
+
+/* Whether a folder of the list holds the file; its path is then in `path`. */
+static bool search(const char *list, const char *file, char *path, size_t bytes)
+{
+    for (const char *at = list; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {
+        int length = (int)strcspn(at, ":");
+        snprintf(path, bytes, "%.*s/%s", length, at, file);
+        if (length > 0 && access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int refuse_unknown(const char *type, const char *file, const char *folders,
+                          char message[HD_ENV_MESSAGE])
+{
+    const char *names[N_BUILTIN];
+    char known[128] = "";
+    for (int i = 0; i < N_BUILTIN; i++) {
+        names[i] = builtin[i]->name;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = hd_nearest_name(type, names, N_BUILTIN);
+    if (strcmp(type, "atari") == 0)
+        return refuse(
+            message,
+            "environment 'atari' is a plug-in that scripts/atari builds; there is no %s in "
+            "%s ($HEDDLE_PLUGINS adds folders)",
+            file, folders);
+    if (nearest)
+        return refuse(message, "no environment '%.60s' (did you mean '%s'?): no %.80s in %s", type,
+                      nearest, file, folders);
+    return refuse(message,
+                  "no environment '%.60s': it is not built in (%s), and there is no %.80s in %s "
+                  "($HEDDLE_PLUGINS adds folders)",
+                  type, known, file, folders);
+}
+
+int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE])
+{
+    for (int i = 0; i < N_BUILTIN; i++)
+        if (strcmp(builtin[i]->name, type) == 0) {
+            *env_p = builtin[i];
+            return HD_OK;
+        }
+    if (strchr(type, '/'))
+        return open_plugin(type, env_p, message);
+    char folders[3 * PATH_MAX], file[NAME_MAX], path[PATH_MAX];
+    snprintf(file, sizeof file, "heddle_env_%s.so", type);
+    list_folders(folders, sizeof folders);
+    if (!type[0] || !search(folders, file, path, sizeof path))
+        return refuse_unknown(type, file, folders, message);
+    return open_plugin(path, env_p, message);
+}
+
+int64_t hd_env_frame_bytes(const struct hd_env_spec *spec)
+{
+    int64_t bytes = spec->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;
+    for (int i = 0; i < spec->dims; i++)
+        bytes *= spec->shape[i];
+    return bytes;
+}
