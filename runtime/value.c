@@ -29,6 +29,15 @@ int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src)
     return HD_OK;
 }
 
+int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                        const void *src)
+{
+    if (spec->type->copy_range)
+        return spec->type->copy_range(spec, lo, hi, dst, src);
+    memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
+    return HD_OK;
+}
+
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     if (spec->type->save)

@@ -37,6 +37,8 @@ struct hd_spec {
     int64_t elements; /* flat types: number of floats; else 0 */
     double part_mb;   /* `parts:` in MiB, 0: one part */
     int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
+    int64_t leaves;   /* >= 1; flat types: an instance is [leaves][bytes / leaves], each leaf
+                         starting with its floats; the value is the sum of its leaves */
 };
 
 /* What a type or verb needs to complete a spec or prepare a step. */
@@ -87,12 +89,20 @@ struct hd_type {
     void (*fini)(const struct hd_spec *spec, void *data); /* default: nothing */
     /* dst, an initialised instance, becomes equal to src. Default: memcpy. */
     int (*snapshot)(const struct hd_spec *spec, void *dst, const void *src);
+    /* Flat types: elements [lo, hi) of dst, and what is derived from them, become equal to src's.
+     * Default: memcpy of the floats. */
+    int (*copy_range)(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                      const void *src);
     /* Default: the bytes as they are. */
     int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
     uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
                                                                        of the floats by blocks */
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
+    /* Flat types with a reduction: samples in a part of a leaf. A type that has it is combined by
+     * adding its floats one by one, and a mean is the sum divided by the sum of these; so it may be
+     * combined block by block, without a vector. Or NULL. */
+    float (*weight)(const struct hd_spec *spec, int part, const void *data, int64_t leaf);
     /* Named numbers for expressions ("verdict.mean") and logs: fields are counted from 0; name NULL
      * past the end. */
     const char *(*field_name)(const struct hd_spec *spec, int field);
@@ -104,6 +114,8 @@ int hd_value_init(const struct hd_spec *spec, const struct hd_setup *setup, int6
                   void *data);
 void hd_value_fini(const struct hd_spec *spec, void *data);
 int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src);
+int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                        const void *src);
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
@@ -140,6 +152,14 @@ struct hd_context {
     int64_t shard;   /* -1: not a shard step */
     int64_t shards;  /* S */
     int rank, ranks; /* for messages only */
+    /* Steps in pieces (struct hd_pieces); 0, 0 and 1 for others. */
+    int64_t item;
+    int stage;
+    int64_t items;
+    void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
+                   of the item, undefined before stage 0; NULL when the step wants none */
+    void *const *works; /* finish: [items], every item's memory; else NULL */
+    bool again;         /* the last call returned HD_AGAIN */
     int n_views;
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
     void *stream;  /* CUDA stream, NULL on a CPU */

@@ -210,7 +210,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct args *args = arg;
     struct work work = lay_out(args, views, context->scratch);
     hd_tree_fold(0, args->batch / args->micro, leaf, add, &work);
-    float *counts = hd_grad_counts(views[GRAD].spec, views[GRAD].data);
+    float *counts = hd_grad_counts(views[GRAD].spec, views[GRAD].data, 0);
     for (int part = 0; part < views[GRAD].spec->parts; part++)
         counts[part] = (float)args->batch;
     push_stats(&work, &views[STATS]);

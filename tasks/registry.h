@@ -5,12 +5,29 @@
 
 #include "runtime/value.h"
 
+/* Which tasks of a step in pieces touch a port's value. */
+enum hd_span {
+    HD_SPAN_FIRST, /* stage 0 of every item */
+    HD_SPAN_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap their
+                      stage_range. The flat value that the step writes is always so. */
+    HD_SPAN_LAST   /* `finish` only */
+};
+
 struct hd_port {
     const char *name; /* name of the port, for `port: value` and errors */
     const char *type; /* required type of the value; NULL: any */
     enum hd_mode mode;
     bool optional;
     bool none; /* may receive a value whose initial version is none */
+    enum hd_span span;
+};
+
+/* How a step is cut: `items` that are independent of one another, each in `stages` that follow one
+ * another. Item i writes leaf i of the flat value that the step writes. */
+struct hd_pieces {
+    int64_t items;
+    int stages;
+    int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
 };
 
 enum hd_verb_kind {
@@ -59,6 +76,22 @@ struct hd_verb {
     /* CPU body: views in order of ports (or of the file, for `many`). 0 or hd_body_fail(). Called
      * from any worker; never blocks, allocates or reads a clock. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* The following may be NULL. A step in pieces calls `body` once per item and stage
+     * (context->item, stage, work), then `finish` once after stage 0 of all items (context->works).
+     * Pieces are a function of args alone; NULL: one item, one stage, no work memory. With one item
+     * of one stage, one task runs body and finish. */
+    void (*pieces)(const void *args, struct hd_pieces *pieces_p);
+    /* Elements [*lo_p, *hi_p) of the flat value that the step writes which `stage` finishes; stages
+     * tile it, some may be empty. Needed with more than one stage. */
+    void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
+    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
+     * the part views[].part, with the mean given as `sum` (hi - lo floats, for element lo on) and
+     * the number of samples `count` to divide by (0: do not divide). views[0].data is NULL. Called
+     * for ascending ranges of the part, of which this rank perhaps has none (then once with lo ==
+     * hi); context->again is false in the first of these calls and true in the others. */
+    int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
+                 int64_t lo, int64_t hi, const float *sum, float count);
     const char *help; /* one sentence */
 };
 

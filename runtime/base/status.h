@@ -26,6 +26,7 @@ enum hd_status {
 #define HD_STATUS_ENUM(name, value, exit_code, text) HD_##name = (value),
     HD_STATUS_MAP(HD_STATUS_ENUM)
 #undef HD_STATUS_ENUM
+        HD_AGAIN = 1 /* no error: a task body that is not through and wants to be called again */
 };
 
 /* The sentence for a code; never NULL. Thread safe. */

@@ -2,6 +2,7 @@
 #include "runtime/base/tree.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool is_node(int64_t shards, int64_t first, int64_t count)
 {
@@ -68,4 +69,74 @@ void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, i
 {
     const struct fold fold = {leaf, combine, arg};
     return fold_node(&fold, lo, hi - lo, 0);
+}
+
+/* -- Adding arrays --------------------------------------------------------------------------------
+ */
+
+enum { PIECE = 512, LEVELS_MAX = 64 }; /* floats at a time; levels that no tree here exceeds */
+
+struct piece {
+    const float *const *group;
+    int64_t members, stride;
+    int64_t at, n; /* elements [at, at + n) */
+    float *sum;    /* of level 0 */
+    float rows[LEVELS_MAX][PIECE];
+};
+
+static void add_to(float *restrict sum, const float *restrict term, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += term[i];
+}
+
+static void add_two(float *restrict sum, const float *restrict left, const float *restrict right,
+                    int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = left[i] + right[i];
+}
+
+/* As in hd_tree_fold, `left` is the level's own row or a term left in place. */
+static const float *add(struct piece *piece, int level, const float *left, const float *right)
+{
+    float *row = level == 0 ? piece->sum : piece->rows[level];
+    if (left == row)
+        add_to(row, right, piece->n);
+    else
+        add_two(row, left, right, piece->n);
+    return row;
+}
+
+static const float *add_members(struct piece *piece, int64_t group, int64_t lo, int64_t n,
+                                int level)
+{
+    if (n == 1)
+        return piece->group[group] + lo * piece->stride + piece->at;
+    const float *left = add_members(piece, group, lo, n / 2, level);
+    return add(piece, level, left, add_members(piece, group, lo + n / 2, n - n / 2, level + 1));
+}
+
+static const float *add_groups(struct piece *piece, int64_t lo, int64_t n, int level)
+{
+    if (n == 1)
+        return add_members(piece, lo, 0, piece->members, level);
+    const float *left = add_groups(piece, lo, n / 2, level);
+    return add(piece, level, left, add_groups(piece, lo + n / 2, n - n / 2, level + 1));
+}
+
+void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
+                 int64_t lo, int64_t hi, float *sum)
+{
+    struct piece piece; /* rows stay as they are */
+    piece.group = group;
+    piece.members = members;
+    piece.stride = stride;
+    for (piece.at = lo; piece.at < hi; piece.at += PIECE) {
+        piece.n = hi - piece.at < PIECE ? hi - piece.at : PIECE;
+        piece.sum = sum + (piece.at - lo);
+        const float *result = add_groups(&piece, 0, groups, 0);
+        if (result != piece.sum)
+            memcpy(piece.sum, result, (size_t)piece.n * sizeof(float));
+    }
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "tasks/builtin.h"
 
 #include <string.h>
@@ -103,69 +104,97 @@ static void release_nothing(struct hd_spec *spec)
     (void)spec;
 }
 
-/* -- grad: the floats, then a count per part ------------------------------------------------------
+/* -- grad: leaves, each the floats and then a count per part --------------------------------------
  */
+
+static int64_t leaf_bytes(const struct hd_spec *spec)
+{
+    return floats_bytes(spec) + padded(spec->parts * (int64_t)sizeof(float));
+}
 
 static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
-    spec->bytes = floats_bytes(spec) + padded(spec->parts * (int64_t)sizeof(float));
+    spec->bytes = spec->leaves * leaf_bytes(spec);
     return HD_OK;
 }
 
-float *hd_grad_counts(const struct hd_spec *spec, void *data)
+static const float *leaf_floats(const struct hd_spec *spec, const void *data, int64_t leaf)
 {
-    return (float *)((char *)data + floats_bytes(spec));
+    return (const float *)((const char *)data + leaf * leaf_bytes(spec));
+}
+
+static const float *leaf_counts(const struct hd_spec *spec, const void *data, int64_t leaf)
+{
+    return (const float *)((const char *)data + leaf * leaf_bytes(spec) + floats_bytes(spec));
+}
+
+float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf)
+{
+    return (float *)leaf_floats(spec, data, leaf);
+}
+
+float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf)
+{
+    return (float *)leaf_counts(spec, data, leaf);
 }
 
 static uint64_t hash_grad(const struct hd_spec *spec, const void *data)
 {
-    const float *counts = (const float *)((const char *)data + floats_bytes(spec));
-    return hd_hash_floats(hd_hash_floats(0, data, spec->elements), counts, spec->parts);
+    uint64_t hash = 0;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        hash = hd_hash_floats(hash, leaf_floats(spec, data, leaf), spec->elements);
+        hash = hd_hash_floats(hash, leaf_counts(spec, data, leaf), spec->parts);
+    }
+    return hash;
 }
 
-static int64_t part_elements(const struct hd_spec *spec, int part, int64_t *lo_p)
+static float weight_grad(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
 {
-    int64_t hi;
-    hd_spec_part(spec, part, lo_p, &hi);
-    return hi - *lo_p;
+    return leaf_counts(spec, data, leaf)[part];
 }
 
 static int64_t vector_bytes(const struct hd_spec *spec, int part)
 {
-    int64_t lo;
-    return (part_elements(spec, part, &lo) + 1) * (int64_t)sizeof(float);
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
+/* The sum of the leaves, floats and count alike. */
 static void pack_grad(const struct hd_spec *spec, int part, const void *data, void *vector)
 {
-    int64_t lo, n = part_elements(spec, part, &lo);
-    memcpy(vector, (const float *)data + lo, (size_t)n * sizeof(float));
-    ((float *)vector)[n] = ((const float *)((const char *)data + floats_bytes(spec)))[part];
+    int64_t lo, hi, stride = leaf_bytes(spec) / (int64_t)sizeof(float);
+    float *sum = vector;
+    const float *floats = leaf_floats(spec, data, 0), *counts = leaf_counts(spec, data, 0);
+    hd_spec_part(spec, part, &lo, &hi);
+    hd_tree_add(1, &floats, spec->leaves, stride, lo, hi, sum);
+    hd_tree_add(1, &counts, spec->leaves, stride, part, part + 1, sum + (hi - lo));
 }
 
 static void combine_grad(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
                          const void *other)
 {
     (void)how;
-    int64_t lo, n = part_elements(spec, part, &lo);
+    int64_t n = vector_bytes(spec, part) / (int64_t)sizeof(float);
     float *restrict sum = into;
     const float *restrict term = other;
-    for (int64_t i = 0; i <= n; i++)
+    for (int64_t i = 0; i < n; i++)
         sum[i] += term[i];
 }
 
 static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine how,
                         const void *vector, void *data)
 {
-    int64_t lo, n = part_elements(spec, part, &lo);
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
     const float *restrict sum = vector;
     float *restrict to = (float *)data + lo;
-    float count = sum[n];
+    float count = sum[hi - lo];
     float divisor = how == HD_MEAN && count > 0 ? count : 1;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < hi - lo; i++)
         to[i] = sum[i] / divisor;
-    hd_grad_counts(spec, data)[part] = count;
+    hd_grad_counts(spec, data, 0)[part] = count;
 }
 
 static const struct hd_reduction grad_reduction = {vector_bytes, pack_grad, combine_grad,
@@ -178,6 +207,7 @@ const struct hd_type hd_type_grad = {
     .release = release_nothing,
     .hash = hash_grad,
     .reduction = &grad_reduction,
+    .weight = weight_grad,
 };
 
 /* -- adam_state: first moments, second moments, updates per part ----------------------------------

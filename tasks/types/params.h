@@ -10,8 +10,10 @@
 /* The net of a value of type params, or of one made `of` it. Borrowed. */
 const struct hd_net *hd_params_net(const struct hd_spec *spec);
 
-/* Number of samples in part `part` of a gradient, counts[parts] in all. */
-float *hd_grad_counts(const struct hd_spec *spec, void *data);
+/* Leaf `leaf` of a gradient: [elements] sums over its samples, and how many they are in each part
+ * [parts]. */
+float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf);
+float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf);
 
 /* First and second moments [elements] and number of updates [parts] of an adam_state. */
 struct hd_moments {

@@ -131,6 +131,49 @@ START_TEST(levels_suffice)
 }
 END_TEST
 
+/* -- Adding arrays --------------------------------------------------------------------------------
+ */
+
+enum { GROUPS = 7, MEMBERS = 5, ELEMENTS = 1300 };
+
+static float node(const float *terms, int64_t stride, int64_t lo, int64_t hi)
+{
+    if (hi - lo == 1)
+        return terms[lo * stride];
+    int64_t middle = lo + (hi - lo) / 2;
+    return node(terms, stride, lo, middle) + node(terms, stride, middle, hi);
+}
+
+/* Every number of groups and members, ranges that begin and end anywhere; magnitudes differ, so
+ * that any other order shows. */
+START_TEST(arrays_are_added_in_tree_order)
+{
+    static float terms[GROUPS][MEMBERS][ELEMENTS], sum[ELEMENTS + 2];
+    const float *group[GROUPS];
+    srand(1);
+    for (int g = 0; g < GROUPS; g++) {
+        group[g] = terms[g][0];
+        for (int m = 0; m < MEMBERS; m++)
+            for (int i = 0; i < ELEMENTS; i++)
+                terms[g][m][i] = (float)rand() * (rand() % 2 ? 1e-3f : -1.0f);
+    }
+    for (int groups = 1; groups <= GROUPS; groups++)
+        for (int members = 1; members <= MEMBERS; members++) {
+            int lo = 13 * groups, hi = ELEMENTS - 71 * members;
+            memset(sum, 0, sizeof sum);
+            hd_tree_add(groups, group, members, ELEMENTS, lo, hi, sum + 1);
+            ck_assert(sum[0] == 0 && sum[hi - lo + 1] == 0);
+            for (int i = lo; i < hi; i++) {
+                float inner[GROUPS];
+                for (int g = 0; g < groups; g++)
+                    inner[g] = node(&terms[g][0][i], ELEMENTS, 0, members);
+                float expected = node(inner, 1, 0, groups);
+                ck_assert(memcmp(&expected, &sum[1 + i - lo], sizeof expected) == 0);
+            }
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tree");
@@ -140,6 +183,7 @@ int main(void)
     tcase_add_test(cases, allowed_ranks);
     tcase_add_test(cases, ranks_keep_the_expression);
     tcase_add_test(cases, levels_suffice);
+    tcase_add_test(cases, arrays_are_added_in_tree_order);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

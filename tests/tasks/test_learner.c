@@ -27,7 +27,8 @@ static void open_of(struct value *value, const struct hd_setup *setup, const str
                                      .of = of ? &of->spec : NULL,
                                      .mark = setup->mark,
                                      .part_mb = part_mb,
-                                     .parts = 1}};
+                                     .parts = 1,
+                                     .leaves = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
     value_init(value, setup, 0);
 }
@@ -141,7 +142,7 @@ START_TEST(spreading_samples_over_shards_changes_no_bit)
     }
     mean_of(four, SHARDS);
     ck_assert_uint_eq(value_hash(&one.grad), value_hash(&four[0].grad));
-    ck_assert(hd_grad_counts(&one.grad.spec, one.grad.data)[0] == SAMPLES);
+    ck_assert(hd_grad_counts(&one.grad.spec, one.grad.data, 0)[0] == SAMPLES);
     learner_close(&one);
     for (int s = 0; s < SHARDS; s++)
         learner_close(&four[s]);

@@ -55,7 +55,8 @@ static inline void value_resolve(struct value *value, const struct hd_setup *set
                                      .placement = HD_SHARD,
                                      .role = role,
                                      .mark = setup->mark,
-                                     .parts = 1}};
+                                     .parts = 1,
+                                     .leaves = 1}};
     if (type->resolve)
         ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
 }
