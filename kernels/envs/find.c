@@ -2,6 +2,7 @@
 #include "kernels/envs/find.h"
 
 #include "kernels/envs/cartpole.h"
+#include "kernels/envs/pixel_pong.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/status.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct hd_env *const builtin[] = {&hd_env_cartpole};
+static const struct hd_env *const builtin[] = {&hd_env_cartpole, &hd_env_pixel_pong};
 enum { N_BUILTIN = sizeof builtin / sizeof builtin[0] };
 
 __attribute__((format(printf, 2, 3))) static int refuse(char message[HD_ENV_MESSAGE],
