@@ -246,6 +246,8 @@ static int apply_path(struct hd_config *config, struct hd_mark mark, char *path,
         const struct hd_node *inner = hd_node_scalar(config->own, mark, path);
         if (!inner)
             return HD_ERR_NOMEM;
+        if (!path[0])
+            return hd_diag_error(diag, mark, "expected the name of a key");
         if (setting->key->kind == HD_KEY_MAP)
             return put_into_map(config, setting, inner, value, diag);
         if (setting->key->kind != HD_KEY_TREE)

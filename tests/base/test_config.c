@@ -37,7 +37,6 @@ static const struct hd_key run_keys[] = {
 static const struct hd_key policy_keys[] = {
     {.path = "env.type", .kind = HD_KEY_CHOICE, .choices = "cartpole|pong", .help = "Env."},
     {.path = "env.stop_value", REAL_RANGE(-INFINITY, INFINITY), .initial = "195", .help = "Goal."},
-    {.path = "env.options", .kind = HD_KEY_MAP, .initial = "{}", .help = "Options."},
     {.path = "policy.multi_gpu", .kind = HD_KEY_BOOL, .initial = "true", .help = "Parallel."},
     {.path = "policy.model.hidden",
      .kind = HD_KEY_INT_LIST,
@@ -356,9 +355,6 @@ static const struct {
     {"", {"seed=1\n---\n2"}, "--set:1:8", "a second document"},
     {"", {"seed=*x"}, "--set:1:6", "no anchor '&x'"},
     {"", {"policy.model.hidden=[1, two]"}, "--set:1:25", "found 'two'"},
-    {"", {"env.options=5"}, "--set:1:13", "env.options: expected a map of scalars, found '5'"},
-    {"", {"env.options={a: [1]}"}, "--set:1:17", "env.options.a: expected a scalar, found a list"},
-    {"", {"env.options.a="}, "--set:1:15", "env.options.a: expected a scalar, found nothing"},
 };
 
 START_TEST(test_bad)
@@ -492,39 +488,6 @@ START_TEST(test_inner_sets)
 }
 END_TEST
 
-/* A map of scalars: --set adds to what the file says, or replaces it, and the dump reads back. */
-START_TEST(test_map)
-{
-    struct hd_config *config = good("env: {type: pong, options: {mode: fast, lives: 3}}",
-                                    SETS("env.options.lives=5", "env.options.sound=false"));
-    const struct hd_node *map = hd_config_node(config, "env.options");
-    ck_assert_int_eq(map->count, 3);
-    ck_assert_str_eq(hd_node_get(map, "mode")->text, "fast");
-    ck_assert_str_eq(hd_node_get(map, "lives")->text, "5");
-    ck_assert_str_eq(hd_node_get(map, "sound")->text, "false");
-    char *text = NULL;
-    size_t bytes;
-    FILE *file = open_memstream(&text, &bytes);
-    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
-    fclose(file);
-    struct hd_config *again = good(text, NULL), *other = good(text, SETS("env.options.lives=3"));
-    ck_assert_uint_eq(hd_config_hash(again, NULL, 0), hd_config_hash(config, NULL, 0));
-    ck_assert_uint_ne(hd_config_hash(other, NULL, 0), hd_config_hash(config, NULL, 0));
-    free(text);
-    hd_config_destroy(again);
-    hd_config_destroy(other);
-    hd_config_destroy(config);
-
-    config = good("env: {type: pong}", NULL);
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 0);
-    hd_config_destroy(config);
-    config = good("env: {type: pong, options: {mode: fast}}",
-                  SETS("env.options={a: 1}", "env.options.b=2"));
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 2);
-    hd_config_destroy(config);
-}
-END_TEST
-
 static char last_log[512];
 
 static void keep_line(enum hd_log_level level, const char *line, void *arg)
@@ -574,10 +537,7 @@ START_TEST(test_dump_text)
                                    "        reads: [a]\n"
                                    "strategy:\n"
                                    "world: {shards: auto, order: up}\n"
-                                   "env:\n"
-                                   "  type: pong\n"
-                                   "  stop_value: 195\n"
-                                   "  options: {}\n"
+                                   "env: {type: pong, stop_value: 195}\n"
                                    "policy:\n"
                                    "  multi_gpu: true\n"
                                    "  model:\n"
@@ -706,7 +666,7 @@ START_TEST(test_schema_print)
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++)
         ck_assert((strncmp(line, "    ", 4) == 0) == (lines % 2 == 1));
-    ck_assert_int_eq(lines, 2 * (7 + 8));
+    ck_assert_int_eq(lines, 2 * (7 + 7));
     free(text);
 }
 END_TEST
@@ -815,7 +775,6 @@ int main(void)
     tcase_add_test(tc, test_schema_default_out_of_range);
     tc = add_case(suite, "changes");
     tcase_add_test(tc, test_inner_sets);
-    tcase_add_test(tc, test_map);
     tcase_add_test(tc, test_override);
     tc = add_case(suite, "effective");
     tcase_add_test(tc, test_dump_text);
