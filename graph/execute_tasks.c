@@ -70,7 +70,8 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
                                       .version = row->version,
                                       .fresh = hd_executor_is_fresh(executor, op, i)};
     bool by_part = op->parts > 1 && spec->parts == op->parts;
-    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, ref->mode};
+    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, HD_ALL_LEAVES,
+                                 ref->mode};
 }
 
 static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
@@ -88,7 +89,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         .n = step->n_refs,
         .accesses = accesses,
         .n_accesses = step->n_refs,
-        .priority = op->side ? HD_PRIORITY_SIDE : HD_PRIORITY_NORMAL,
+        .side = op->side,
         .group = hd_executor_group(executor, op->side),
     };
     for (int part = 0; part < op->parts; part++) {
@@ -162,8 +163,9 @@ int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const s
     const struct hd_row *from = &instances->rows[instances->current];
     const struct hd_spec *spec = &instances->value->spec;
     for (int i = 0; i < instances->plan->instances; i++) {
-        const struct hd_access accesses[] = {{from->buffers[i], HD_ALL_PARTS, HD_READ},
-                                             {to->buffers[i], HD_ALL_PARTS, HD_WRITE}};
+        const struct hd_access accesses[] = {
+            {from->buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_READ},
+            {to->buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_WRITE}};
         struct hd_task task = {
             .verb = "snapshot",
             .name = executor->snapshot_labels[value],

@@ -18,7 +18,7 @@ static int create_row(struct hd_session *session, const struct hd_setup *setup,
         if (!row->data[i])
             return HD_ERR_NOMEM;
         HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, row->data[i]));
-        HD_TRY(hd_buffer_create(session, spec->parts, &row->buffers[i]));
+        HD_TRY(hd_buffer_create(session, spec->parts, spec->leaves, &row->buffers[i]));
     }
     return HD_OK;
 }

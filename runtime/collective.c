@@ -248,11 +248,11 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
         return HD_ERR_NOMEM;
     int n = 0;
     int part = c->kind == HD_COLLECTIVE_REDUCE ? c->part : HD_ALL_PARTS;
-    list[n++] = (struct hd_access){round->session->token, 0, HD_UPDATE};
+    list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
     for (int i = 0; reads && i < c->n_in; i++)
-        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_READ};
+        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_LEAVES, HD_READ};
     if (writes && c->out)
-        list[n++] = (struct hd_access){c->out_buffer, part, HD_WRITE};
+        list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_LEAVES, HD_WRITE};
     task.accesses = list;
     task.n_accesses = n;
     task.owned = last ? round : NULL;
@@ -260,29 +260,6 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     if (list != few)
         hd_free(list);
     return status;
-}
-
-static bool cancelled(void *arg)
-{
-    const struct hd_session *session = arg;
-    return session->options.interrupted && *session->options.interrupted;
-}
-
-/* The sequential executor's open task: nothing else runs, so it waits here. */
-static int wait_for_ranks(struct round *round)
-{
-    struct hd_session *session = round->session;
-    if (hd_session_status(session) != HD_OK)
-        return HD_OK;
-    hd_comm_arrive(session->options.comm, round->sequence, round->is.name);
-    int status = hd_comm_wait(session->options.comm, round->sequence, session->options.watchdog_ns,
-                              cancelled, session);
-    if (status == HD_ERR_WATCHDOG)
-        hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
-                        round->is.name);
-    else if (status != HD_OK)
-        hd_session_wait(session, cancelled, session); /* latches the cause */
-    return HD_OK;
 }
 
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
@@ -294,7 +271,11 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
         return submit_part(round, make_task(round, run_alone), true, true, true);
     round->sequence = ++session->next_sequence;
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
-    HD_TRY(session->options.sequential ? wait_for_ranks(round)
-                                       : hd_submit_sync(session, round->sequence, c));
+    const struct hd_sync_point point = {.name = c->name,
+                                        .sequence = round->sequence,
+                                        .iteration = c->iteration,
+                                        .priority = c->priority,
+                                        .group = c->group};
+    HD_TRY(hd_submit_sync(session, &point));
     return submit_part(round, make_task(round, run_unpack), false, true, true);
 }

@@ -146,8 +146,7 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
                     (double)waited_ns * 1e-9, text[0] ? ": " : "", text);
 }
 
-/* Everything but tasks that can end a wait: signals, other ranks, the watchdog. */
-static void check_outside(struct hd_session *session, struct watch *watch)
+int hd_session_poll(struct hd_session *session)
 {
     if (session->options.interrupted && *session->options.interrupted)
         hd_session_fail(
@@ -158,6 +157,13 @@ static void check_outside(struct hd_session *session, struct watch *watch)
     const char *why;
     if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why))
         hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
+    return hd_session_status(session);
+}
+
+/* Everything but tasks that can end a wait: signals, other ranks, the watchdog. */
+static void check_outside(struct hd_session *session, struct watch *watch)
+{
+    hd_session_poll(session);
     int64_t finished = atomic_load(&session->finished), now = hd_clock_ns();
     if (finished != watch->finished || watch->since_ns == 0)
         *watch = (struct watch){finished, now};
@@ -273,6 +279,8 @@ static int start_starpu(struct hd_session *session)
     if ((int)starpu_cpu_worker_get_count() != options->workers)
         return hd_fail(HD_ERR_SYSTEM, "StarPU started %u workers instead of %d",
                        starpu_cpu_worker_get_count(), options->workers);
+    session->lowest = starpu_sched_get_min_priority();
+    session->highest = starpu_sched_get_max_priority();
     if (starpu_driver_init(&session->driver) != 0)
         return hd_fail(HD_ERR_SYSTEM, "the main thread cannot become StarPU's worker");
     return HD_OK;
@@ -312,8 +320,8 @@ static int start(struct hd_session *session)
     HD_TRY(hd_session_reserve(session, options->scratch_bytes > 0 ? options->scratch_bytes : 1));
     if (!options->sequential)
         HD_TRY(start_starpu(session));
-    HD_TRY(hd_buffer_create(session, 1, &session->token));
-    return hd_buffer_create(session, 1, &session->log_token);
+    HD_TRY(hd_buffer_create(session, 1, 1, &session->token));
+    return hd_buffer_create(session, 1, 1, &session->log_token);
 }
 
 int hd_session_create(const struct hd_session_options *options, struct hd_session **session_p)

@@ -19,13 +19,22 @@ struct hd_sync {
     int64_t begin_ns; /* when this rank arrived */
 };
 
-struct hd_job;
+/* A submitted task's own copy. Jobs are recycled: workers push them on free_jobs, the submitter
+ * takes the whole list at once, so that the list needs no lock and has no ABA problem. */
+struct hd_job {
+    struct hd_job *next;
+    struct hd_session *session;
+    struct hd_task task;
+    struct starpu_task *open; /* side tasks: holds the accesses until the last slice has ended */
+    bool again;               /* side tasks: there is another slice */
+};
 
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running;
     struct starpu_driver driver; /* of the worker that the submitting thread is */
     int idle_hook;
+    int lowest, highest; /* priorities that the scheduler knows */
     struct hd_trace *trace;
 
     void **scratch; /* one block per worker */
@@ -49,7 +58,8 @@ struct hd_session {
 struct hd_buffer {
     struct hd_session *session;
     int parts;
-    starpu_data_handle_t handles[];
+    int64_t leaves;
+    starpu_data_handle_t handles[]; /* [parts][leaves] */
 };
 
 /* A task ended: updates its group. Any thread. */
@@ -61,10 +71,39 @@ void hd_session_free_jobs(struct hd_session *session);
 /* Ends the open collective if all ranks have arrived or the session failed. Any thread. */
 void hd_session_progress(struct hd_session *session);
 
-/* Runs a body on `worker` with its context completed, stamps it, latches its error. */
-void hd_session_execute(struct hd_session *session, int worker, struct hd_task *task);
+/* Latches what ends a run from outside, a signal or another rank's failure, and returns the first
+ * error. Cheap. Any thread. */
+int hd_session_poll(struct hd_session *session);
 
-/* Submits the task that holds the token until all ranks have arrived at `sequence`. */
-int hd_submit_sync(struct hd_session *session, int64_t sequence, const struct hd_collective *c);
+/* Runs a task on `worker` with its context completed, stamps it, latches its error. A body that
+ * returns HD_AGAIN is called again at once until slice_ns are over (0: no limit); returns whether
+ * it then still wants to be called. */
+bool hd_session_execute(struct hd_session *session, int worker, struct hd_task *task,
+                        int64_t slice_ns);
+
+/* What the scheduler is told: those that know no priorities take any but 0 amiss. */
+static inline int hd_session_priority(const struct hd_session *session, int priority)
+{
+    return priority < session->lowest    ? session->lowest
+           : priority > session->highest ? session->highest
+                                         : priority;
+}
+
+/* Starts the slices of a side task whose accesses are granted; arg is its struct hd_job. */
+void hd_session_start_slices(void *arg);
+
+/* What a sync point is: the token and `accesses` are held until all ranks have arrived at
+ * `sequence`. */
+struct hd_sync_point {
+    const char *name;
+    int64_t sequence, iteration;
+    const struct hd_access *accesses; /* read at submission only */
+    int n_accesses;
+    int priority;
+    struct hd_group *group;
+};
+
+/* Submits one; under the sequential executor waits here, because nothing else could run. */
+int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one generic codelet: it turns a submitted task into a call of its body, and is the only place
- * that stamps times, sets scratch and latches errors. */
+/* From submitted tasks to StarPU's: one generic codelet, accesses as handles, and the open task of
+ * sync points. */
 #include "runtime/submit.h"
 
 #include "runtime/base/alloc.h"
@@ -12,14 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A submitted task's own copy. Jobs are recycled: workers push them on free_jobs, the submitter
- * takes the whole list at once, so that the list needs no lock and has no ABA problem. */
-struct hd_job {
-    struct hd_job *next;
-    struct hd_session *session;
-    struct hd_task task;
-};
 
 static struct hd_job *take_job(struct hd_session *session)
 {
@@ -53,15 +45,22 @@ void hd_session_free_jobs(struct hd_session *session)
 /* -- Buffers ------------------------------------------------------------------------------------
  */
 
-int hd_buffer_create(struct hd_session *session, int parts, struct hd_buffer **buffer_p)
+static int64_t handles_of(const struct hd_buffer *buffer)
+{
+    return buffer->parts * buffer->leaves;
+}
+
+int hd_buffer_create(struct hd_session *session, int parts, int64_t leaves,
+                     struct hd_buffer **buffer_p)
 {
     struct hd_buffer *buffer =
-        hd_alloc(1, sizeof *buffer + (size_t)parts * sizeof buffer->handles[0]);
+        hd_alloc(1, sizeof *buffer + (size_t)(parts * leaves) * sizeof buffer->handles[0]);
     if (!buffer)
         return HD_ERR_NOMEM;
     buffer->session = session;
     buffer->parts = parts;
-    for (int i = 0; i < parts && !session->options.sequential; i++)
+    buffer->leaves = leaves;
+    for (int64_t i = 0; i < handles_of(buffer) && !session->options.sequential; i++)
         starpu_void_data_register(&buffer->handles[i]);
     *buffer_p = buffer;
     return HD_OK;
@@ -71,7 +70,7 @@ void hd_buffer_destroy(struct hd_buffer *buffer)
 {
     if (!buffer)
         return;
-    for (int i = 0; i < buffer->parts && !buffer->session->options.sequential; i++) {
+    for (int64_t i = 0; i < handles_of(buffer) && !buffer->session->options.sequential; i++) {
         hd_session_drain(buffer->session);
         starpu_data_unregister_no_coherency(buffer->handles[i]);
     }
@@ -81,38 +80,11 @@ void hd_buffer_destroy(struct hd_buffer *buffer)
 /* -- Executing ----------------------------------------------------------------------------------
  */
 
-void hd_session_execute(struct hd_session *session, int worker, struct hd_task *task)
-{
-    if (hd_session_status(session) != HD_OK)
-        return;
-    char message[HD_MESSAGE_BYTES] = "";
-    struct hd_context *context = &task->context;
-    context->scratch = session->scratch[worker];
-    context->message = message;
-    context->n_views = task->n;
-    if (task->logs) {
-        context->logbook = session->options.logbook;
-        context->timing = hd_trace_timings(session->trace);
-    }
-    struct hd_event event = {.name = task->name,
-                             .begin_ns = hd_clock_ns(),
-                             .iteration = (int32_t)context->iteration,
-                             .shard = (int16_t)context->shard,
-                             .part = task->n ? (int16_t)task->views[0].part : 0};
-    int status = task->body(context, task->views, task->args);
-    event.end_ns = hd_clock_ns();
-    hd_trace_record(session->trace, worker, task->verb, &event);
-    if (status != HD_OK)
-        hd_session_fail(session, status, "task %s of iteration %lld failed on rank %d: %s",
-                        task->name, (long long)context->iteration, session->options.rank,
-                        message[0] ? message : hd_status_text(status));
-}
-
 static void run_job(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
-    hd_session_execute(job->session, starpu_worker_get_id(), &job->task);
+    hd_session_execute(job->session, starpu_worker_get_id(), &job->task, 0);
 }
 
 static void job_ended(void *arg)
@@ -128,11 +100,15 @@ static void job_ended(void *arg)
 static struct starpu_codelet codelet = {
     .cpu_funcs = {run_job}, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle"};
 
+/* Holds its accesses while something else than a worker is at it. */
+static struct starpu_codelet open_codelet = {
+    .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle open"};
+
 /* -- Submitting ---------------------------------------------------------------------------------
  */
 
 struct handle_list {
-    int n, capacity;
+    int n;
     starpu_data_handle_t *handles;
     enum starpu_data_access_mode *modes;
 };
@@ -155,42 +131,45 @@ static void add_handle(struct handle_list *list, starpu_data_handle_t handle,
     list->modes[list->n++] = mode;
 }
 
-static int count_handles(const struct hd_task *task)
+static int64_t count_handles(const struct hd_access *accesses, int n)
 {
-    int n = 1;
-    for (int i = 0; i < task->n_accesses; i++)
-        if (task->accesses[i].buffer)
-            n += task->accesses[i].part == HD_ALL_PARTS ? task->accesses[i].buffer->parts : 1;
-    return n;
+    int64_t needed = 1; /* one for a token */
+    for (int i = 0; i < n; i++)
+        if (accesses[i].buffer)
+            needed += (accesses[i].part == HD_ALL_PARTS ? accesses[i].buffer->parts : 1) *
+                      (accesses[i].leaf == HD_ALL_LEAVES ? accesses[i].buffer->leaves : 1);
+    return needed;
 }
 
 static void add_access(struct handle_list *list, const struct hd_access *access)
 {
-    if (!access->buffer)
+    const struct hd_buffer *buffer = access->buffer;
+    if (!buffer)
         return;
-    if (access->part != HD_ALL_PARTS) {
-        add_handle(list, access->buffer->handles[access->part], starpu_mode(access->mode));
-        return;
-    }
-    for (int i = 0; i < access->buffer->parts; i++)
-        add_handle(list, access->buffer->handles[i], starpu_mode(access->mode));
+    int part = access->part == HD_ALL_PARTS ? 0 : access->part;
+    int parts = access->part == HD_ALL_PARTS ? buffer->parts : part + 1;
+    int64_t leaf = access->leaf == HD_ALL_LEAVES ? 0 : access->leaf;
+    int64_t leaves = access->leaf == HD_ALL_LEAVES ? buffer->leaves : leaf + 1;
+    for (int p = part; p < parts; p++)
+        for (int64_t l = leaf; l < leaves; l++)
+            add_handle(list, buffer->handles[p * buffer->leaves + l], starpu_mode(access->mode));
 }
 
-static int set_handles(struct hd_session *session, struct starpu_task *starpu,
-                       const struct hd_task *task)
+static int set_handles(struct starpu_task *starpu, const char *name,
+                       const struct hd_access *accesses, int n, const struct hd_buffer *token)
 {
     struct handle_list list = {.handles = starpu->handles, .modes = starpu->modes};
-    int needed = count_handles(task);
+    int64_t needed = count_handles(accesses, n);
     if (needed > STARPU_NMAXBUFS) { /* StarPU frees these with the task */
         list.handles = starpu->dyn_handles = malloc((size_t)needed * sizeof *list.handles);
         list.modes = starpu->dyn_modes = malloc((size_t)needed * sizeof *list.modes);
         if (!list.handles || !list.modes)
-            return hd_fail(HD_ERR_NOMEM, "no memory for the handles of task %s", task->name);
+            return hd_fail(HD_ERR_NOMEM, "no memory for the handles of task %s", name);
     }
-    for (int i = 0; i < task->n_accesses; i++)
-        add_access(&list, &task->accesses[i]);
-    if (task->logs)
-        add_handle(&list, session->log_token->handles[0], STARPU_RW);
+    for (int i = 0; i < n; i++)
+        add_access(&list, &accesses[i]);
+    if (token)
+        add_handle(&list, token->handles[0], STARPU_RW);
     starpu->nbuffers = list.n;
     return HD_OK;
 }
@@ -210,16 +189,30 @@ static int submit_starpu(struct starpu_task *starpu, const char *name)
     return HD_OK;
 }
 
+/* The task is not done when it has run, but when it is released. */
+static void leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg)
+{
+    starpu->cl = &open_codelet;
+    starpu->prologue_callback_pop_func = granted;
+    starpu->prologue_callback_pop_arg = arg;
+    starpu->prologue_callback_pop_arg_free = 0;
+    starpu_task_end_dep_add(starpu, 1);
+}
+
+static int submit_sequential(struct hd_session *session, const struct hd_task *task)
+{
+    struct hd_task copy = *task;
+    begin(session, task->group);
+    hd_session_execute(session, 0, &copy, 0);
+    hd_free(copy.owned);
+    hd_session_ended(session, task->group);
+    return HD_OK;
+}
+
 int hd_submit(struct hd_session *session, const struct hd_task *task)
 {
-    if (session->options.sequential) {
-        struct hd_task copy = *task;
-        begin(session, task->group);
-        hd_session_execute(session, 0, &copy);
-        hd_free(copy.owned);
-        hd_session_ended(session, task->group);
-        return HD_OK;
-    }
+    if (session->options.sequential)
+        return submit_sequential(session, task);
     struct hd_job *job = take_job(session);
     if (!job)
         return HD_ERR_NOMEM;
@@ -231,21 +224,25 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
     starpu->callback_func = job_ended;
     starpu->callback_arg = job;
     starpu->name = task->name;
-    starpu->priority = (int)task->priority;
-    HD_TRY(set_handles(session, starpu, task));
+    starpu->priority = hd_session_priority(session, task->priority);
+    HD_TRY(set_handles(starpu, task->name, task->accesses, task->n_accesses,
+                       task->logs ? session->log_token : NULL));
+    if (task->side) {
+        job->open = starpu;
+        leave_open(starpu, hd_session_start_slices, job);
+    }
     begin(session, task->group);
     return submit_starpu(starpu, task->name);
 }
 
-/* -- The open task of a collective --------------------------------------------------------------
+/* -- Sync points ----------------------------------------------------------------------------------
  */
 
 static void post_sync(void *arg)
 {
     struct hd_sync *sync = arg;
     sync->begin_ns = hd_clock_ns();
-    /* After an error the task before this one may not have packed anything: others must not read.
-     */
+    /* After an error what stands before this point may not have run: others must not read. */
     if (hd_session_status(sync->session) == HD_OK)
         hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
     atomic_store(&sync->session->open, sync);
@@ -260,31 +257,48 @@ static void sync_ended(void *arg)
     hd_session_ended(session, group);
 }
 
-static struct starpu_codelet sync_codelet = {
-    .where = STARPU_NOWHERE, .nbuffers = 1, .modes = {STARPU_RW}, .name = "heddle sync"};
-
-int hd_submit_sync(struct hd_session *session, int64_t sequence, const struct hd_collective *c)
+static bool cancelled(void *arg)
 {
+    const struct hd_session *session = arg;
+    return session->options.interrupted && *session->options.interrupted;
+}
+
+/* The sequential executor's: nothing else runs, so it waits here. */
+static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point *point)
+{
+    if (hd_session_status(session) != HD_OK)
+        return HD_OK;
+    hd_comm_arrive(session->options.comm, point->sequence, point->name);
+    int status = hd_comm_wait(session->options.comm, point->sequence, session->options.watchdog_ns,
+                              cancelled, session);
+    if (status == HD_ERR_WATCHDOG)
+        hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
+                        point->name);
+    else if (status != HD_OK)
+        hd_session_poll(session); /* latches the cause */
+    return HD_OK;
+}
+
+int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
+{
+    if (session->options.sequential)
+        return wait_for_ranks(session, point);
     struct hd_sync *sync = hd_alloc(1, sizeof *sync);
     if (!sync)
         return HD_ERR_NOMEM;
     struct starpu_task *starpu = starpu_task_create();
     *sync = (struct hd_sync){.session = session,
                              .task = starpu,
-                             .sequence = sequence,
-                             .iteration = c->iteration,
-                             .name = c->name,
-                             .group = c->group};
-    starpu->cl = &sync_codelet;
-    starpu->handles[0] = session->token->handles[0];
-    starpu->name = c->name;
-    starpu->priority = (int)c->priority;
-    starpu->prologue_callback_pop_func = post_sync;
-    starpu->prologue_callback_pop_arg = sync;
-    starpu->prologue_callback_pop_arg_free = 0;
+                             .sequence = point->sequence,
+                             .iteration = point->iteration,
+                             .name = point->name,
+                             .group = point->group};
+    leave_open(starpu, post_sync, sync);
+    starpu->name = point->name;
+    starpu->priority = hd_session_priority(session, point->priority);
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
-    starpu_task_end_dep_add(starpu, 1);
-    begin(session, c->group);
-    return submit_starpu(starpu, c->name);
+    HD_TRY(set_handles(starpu, point->name, point->accesses, point->n_accesses, session->token));
+    begin(session, point->group);
+    return submit_starpu(starpu, point->name);
 }

@@ -9,19 +9,22 @@
 
 #include <stdatomic.h>
 
-/* What dependences are tracked on: the memory of one instance, by parts. Has no memory itself. */
+/* What dependences are tracked on: the memory of one instance, by parts of its leaves. Has no
+ * memory itself. */
 struct hd_buffer;
 
-/* Of parts >= 1. Errors: HD_ERR_NOMEM. */
-int hd_buffer_create(struct hd_session *session, int parts, struct hd_buffer **buffer_p);
+/* Of parts >= 1 and leaves >= 1. Errors: HD_ERR_NOMEM. */
+int hd_buffer_create(struct hd_session *session, int parts, int64_t leaves,
+                     struct hd_buffer **buffer_p);
 /* Waits for the tasks that use it. Accepts NULL. */
 void hd_buffer_destroy(struct hd_buffer *buffer);
 
-enum { HD_ALL_PARTS = -1, HD_VIEWS_MAX = 16 };
+enum { HD_ALL_PARTS = -1, HD_ALL_LEAVES = -1, HD_VIEWS_MAX = 16 };
 
 struct hd_access {
     struct hd_buffer *buffer; /* NULL: none */
     int part;                 /* or HD_ALL_PARTS */
+    int64_t leaf;             /* or HD_ALL_LEAVES */
     enum hd_mode mode;
 };
 
@@ -30,21 +33,29 @@ struct hd_group {
     atomic_int pending;
 };
 
-enum hd_priority { HD_PRIORITY_SIDE = -1, HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1 };
+/* Marks on the scale of priorities: higher is sooner, for schedulers that know priorities. */
+enum { HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
 
 struct hd_task {
     const char *verb; /* for totals, compared by address; both outlive the session */
     const char *name; /* for people: "adam", "snapshot policy" */
+    /* May return HD_AGAIN: it is called again until it returns something else. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* `finish` is called after a body that succeeded, with the one work memory; or NULL. */
     const void *args;          /* outlives the task */
     void *owned;               /* freed (hd_free) when the task has ended, run or not; or NULL */
-    struct hd_context context; /* scratch, message, logbook and timing are filled in */
-    bool logs;                 /* gets logbook and timings; such tasks run in submission order */
+    struct hd_context context; /* scratch, message, logbook and timing are filled in; work, if NULL,
+                                  points into scratch, at work_at */
+    int64_t work_at;
+    bool logs; /* gets logbook and timings; such tasks run in submission order */
+    bool side; /* lets all others pass: its body is called in slices of some milliseconds, with
+                  nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];
     int n;                            /* of views */
     const struct hd_access *accesses; /* read at submission only */
     int n_accesses;
-    enum hd_priority priority;
+    int priority;
     struct hd_group *group; /* or NULL */
 };
 
@@ -70,7 +81,7 @@ struct hd_collective {
     struct hd_buffer *out_buffer;
     int part; /* of flat values; else 0 */
     int64_t iteration;
-    enum hd_priority priority;
+    int priority;
     struct hd_group *group;
 };
 

@@ -30,7 +30,7 @@ static int run_tasks(struct hd_session *session, struct hd_buffer **buffers, int
         struct hd_group *group = &groups[i / WINDOW % 2];
         if (i % WINDOW == 0)
             HD_TRY(hd_session_wait(session, group_empty, group));
-        const struct hd_access access = {buffers[i % n_buffers], 0, HD_UPDATE};
+        const struct hd_access access = {buffers[i % n_buffers], 0, 0, HD_UPDATE};
         const struct hd_task task = {.verb = "empty",
                                      .name = "empty",
                                      .body = empty_body,
@@ -47,7 +47,7 @@ static int measure_in(struct hd_session *session, int n_buffers, int workers)
     struct hd_buffer *buffers[BUFFERS];
     int64_t busy_before, busy, tasks;
     for (int i = 0; i < n_buffers; i++)
-        HD_TRY(hd_buffer_create(session, 1, &buffers[i]));
+        HD_TRY(hd_buffer_create(session, 1, 1, &buffers[i]));
     HD_TRY(run_tasks(session, buffers, n_buffers, TASKS / 10));
     hd_trace_totals(hd_session_trace(session), &busy_before, &tasks);
     int64_t begin = hd_clock_ns();

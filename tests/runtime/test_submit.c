@@ -102,10 +102,10 @@ START_TEST(accesses_happen_in_program_order)
     torn = wrong = 0;
     start(_i);
     for (int b = 0; b < 2; b++)
-        ck_assert_int_eq(hd_buffer_create(session, 2, &buffers[b]), HD_OK);
+        ck_assert_int_eq(hd_buffer_create(session, 2, 1, &buffers[b]), HD_OK);
     for (int64_t round = 0; round < ROUNDS; round++)
         for (int c = 0; c < 4; c++) {
-            struct hd_access access = {buffers[c / 2], c % 2, HD_UPDATE};
+            struct hd_access access = {buffers[c / 2], c % 2, 0, HD_UPDATE};
             steps[n] = (struct step){c, round};
             ck_assert_int_eq(submit(write_cell, &steps[n++], &access, 1, NULL), HD_OK);
             access.mode = HD_READ;
@@ -147,14 +147,14 @@ START_TEST(a_whole_access_waits_for_all_parts)
     memset(cells, 0, sizeof cells);
     torn = wrong = whole_seen = 0;
     start(_i);
-    ck_assert_int_eq(hd_buffer_create(session, 2, &buffer), HD_OK);
+    ck_assert_int_eq(hd_buffer_create(session, 2, 1, &buffer), HD_OK);
     for (int64_t round = 0; round < ROUNDS; round++) {
         for (int c = 0; c < 2; c++) {
-            const struct hd_access part = {buffer, c, HD_UPDATE};
+            const struct hd_access part = {buffer, c, 0, HD_UPDATE};
             steps[2 * round + c] = (struct step){c, round};
             submit(write_cell, &steps[2 * round + c], &part, 1, NULL);
         }
-        const struct hd_access whole = {buffer, HD_ALL_PARTS, HD_READ};
+        const struct hd_access whole = {buffer, HD_ALL_PARTS, HD_ALL_LEAVES, HD_READ};
         expected[round] = round + 1;
         submit(read_all_cells, &expected[round], &whole, 1, NULL);
     }
@@ -176,8 +176,8 @@ START_TEST(a_task_may_touch_many_buffers)
     torn = wrong = 0;
     start(_i);
     for (int i = 0; i < MANY; i++) {
-        ck_assert_int_eq(hd_buffer_create(session, 1 + i % 3, &buffers[i]), HD_OK);
-        accesses[i] = (struct hd_access){buffers[i], HD_ALL_PARTS, HD_UPDATE};
+        ck_assert_int_eq(hd_buffer_create(session, 1 + i % 3, 1, &buffers[i]), HD_OK);
+        accesses[i] = (struct hd_access){buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_UPDATE};
     }
     for (int i = 0; i < MANY; i++) {
         steps[i] = (struct step){0, i};
@@ -219,8 +219,8 @@ START_TEST(the_first_error_ends_the_run)
 {
     struct hd_buffer *buffer;
     start(_i);
-    ck_assert_int_eq(hd_buffer_create(session, 1, &buffer), HD_OK);
-    const struct hd_access access = {buffer, 0, HD_UPDATE};
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
+    const struct hd_access access = {buffer, 0, 0, HD_UPDATE};
     ran = 0;
     for (int i = 0; i < 10; i++)
         submit(count_run, NULL, &access, 1, NULL);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one place where bodies are called: it gives them scratch, stamps times, latches errors, and
+ * calls again those that are not through. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/session_internal.h"
+
+/* -- Calling a body -------------------------------------------------------------------------------
+ */
+
+static void complete(struct hd_session *session, int worker, struct hd_task *task, char *message)
+{
+    struct hd_context *context = &task->context;
+    context->scratch = session->scratch[worker];
+    context->message = message;
+    context->n_views = task->n;
+    if (task->logs) {
+        context->logbook = session->options.logbook;
+        context->timing = hd_trace_timings(session->trace);
+    }
+}
+
+/* A body in the middle of its calls is given up when the run has ended, so that Ctrl-C and other
+ * ranks' failures are felt; then the session has failed, and nobody reads what it left. */
+static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
+{
+    struct hd_context *context = &task->context;
+    void *own_work = context->work;
+    if (!own_work)
+        context->work = (char *)context->scratch + task->work_at;
+    int status = task->body(context, task->views, task->args);
+    while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
+        context->again = true;
+        if (until_ns > 0 && hd_clock_ns() >= until_ns)
+            break;
+        status = task->body(context, task->views, task->args);
+    }
+    if (status == HD_OK && task->finish) {
+        void *const *works = context->works;
+        if (!works)
+            context->works = &context->work;
+        status = task->finish(context, task->views, task->args);
+        context->works = works;
+    }
+    context->work = own_work;
+    return status;
+}
+
+bool hd_session_execute(struct hd_session *session, int worker, struct hd_task *task,
+                        int64_t slice_ns)
+{
+    if (hd_session_status(session) != HD_OK)
+        return false;
+    char message[HD_MESSAGE_BYTES] = "";
+    complete(session, worker, task, message);
+    const struct hd_context *context = &task->context;
+    struct hd_event event = {.name = task->name,
+                             .begin_ns = hd_clock_ns(),
+                             .iteration = (int32_t)context->iteration,
+                             .shard = (int16_t)context->shard,
+                             .part = task->n ? (int16_t)task->views[0].part : 0};
+    int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
+    event.end_ns = hd_clock_ns();
+    hd_trace_record(session->trace, worker, task->verb, &event);
+    if (status == HD_AGAIN)
+        return hd_session_status(session) == HD_OK;
+    if (status != HD_OK)
+        hd_session_fail(session, status, "task %s of iteration %lld failed on rank %d: %s",
+                        task->name, (long long)context->iteration, session->options.rank,
+                        message[0] ? message : hd_status_text(status));
+    return false;
+}
+
+/* -- Side tasks in slices -------------------------------------------------------------------------
+ * Workers do not pre-empt, so a side task of seconds is worked off in slices: tasks without
+ * accesses at the lowest priority, one after another, of which one at most is queued. An open task
+ * holds the accesses meanwhile. A scheduler without priorities has the slice wait behind what is
+ * ready, which delays others by one slice at most. */
+
+enum { SLICE_NS = 5000000, PRIORITY_SLICE = -1000000 };
+
+static void run_slice(void *buffers[], void *arg)
+{
+    (void)buffers;
+    struct hd_job *job = arg;
+    job->again = hd_session_execute(job->session, starpu_worker_get_id(), &job->task, SLICE_NS);
+}
+
+static void slice_ended(void *arg)
+{
+    struct hd_job *job = arg;
+    atomic_fetch_add(&job->session->finished, 1); /* the watchdog sees that something happens */
+    if (job->again)
+        hd_session_start_slices(job);
+    else
+        starpu_task_end_dep_release(job->open);
+}
+
+static struct starpu_codelet slice_codelet = {
+    .cpu_funcs = {run_slice}, .nbuffers = 0, .name = "heddle slice"};
+
+void hd_session_start_slices(void *arg)
+{
+    struct hd_job *job = arg;
+    struct starpu_task *slice = starpu_task_create();
+    slice->cl = &slice_codelet;
+    slice->cl_arg = job;
+    slice->callback_func = slice_ended;
+    slice->callback_arg = job;
+    slice->name = job->task.name;
+    slice->priority = hd_session_priority(job->session, PRIORITY_SLICE);
+    int error = starpu_task_submit(slice);
+    if (error) {
+        hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a slice of task %s (%d)",
+                        job->task.name, error);
+        starpu_task_end_dep_release(job->open);
+    }
+}
