@@ -38,7 +38,7 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
                   void **group_p, char message[HD_ENV_MESSAGE])
 {
     if (settings->n_options > 0 || settings->env_id[0]) {
-        snprintf(message, HD_ENV_MESSAGE, "cartpole takes no env_id and no options, found '%.60s'",
+        snprintf(message, HD_ENV_MESSAGE, "it takes no env_id and no options, found '%.60s'",
                  settings->env_id[0] ? settings->env_id : settings->options[0].name);
         return -1;
     }
@@ -74,8 +74,7 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
     struct state saved;
     memcpy(&saved, state, sizeof saved);
     if (saved.steps < 0 || saved.steps > HD_CARTPOLE_MAX_STEPS) {
-        snprintf(message, HD_ENV_MESSAGE, "cartpole: a state of %lld steps",
-                 (long long)saved.steps);
+        snprintf(message, HD_ENV_MESSAGE, "a state of %lld steps", (long long)saved.steps);
         return -1;
     }
     for (int i = 0; i < HD_CARTPOLE_STATES; i++)

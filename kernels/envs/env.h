@@ -18,8 +18,9 @@
  *   of padding, and always the same bytes for the same state: runs are compared by their hashes.
  *
  * Functions return 0, or -1 with one sentence in `message` (ended by 0, no newline) that says what
- * went wrong. They may be called from any thread, but not at the same time for one group; groups
- * share nothing that changes. No C++ exception, signal handler or exit may leave them. */
+ * went wrong; the env's name is put before it. They may be called from any thread, but not at the
+ * same time for one group; groups share nothing that changes. No C++ exception, signal handler or
+ * exit may leave them. */
 #ifndef HD_KERNELS_ENVS_ENV_H
 #define HD_KERNELS_ENVS_ENV_H
 
@@ -78,7 +79,8 @@ struct hd_env {
                   void **group_p, char message[HD_ENV_MESSAGE]);
     void (*destroy)(void *group);
 
-    /* Starts an episode of env `env` from `seed`; obs[frame] is its start. */
+    /* Starts an episode of env `env`; obs[frame] is its start. A function of `seed`, and of the
+     * env's state where a lost life is an episode's end but not the game's. */
     int (*reset)(void *group, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE]);
 
     /* Steps every env by action[envs]. All arrays of the outcome are written. */
