@@ -21,8 +21,13 @@ struct hd_options {
     const char *master_addr;
     bool standalone;
 
-    int rank, ranks; /* graph */
+    int rank, ranks; /* graph, bench */
     bool dot;
+
+    const char *strategies, *json; /* bench */
+    int updates, warmup, repeats;
+    bool evaluate;
+    int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
 
     const char *weights, *obs; /* eval */
     int64_t episodes;
@@ -33,6 +38,9 @@ struct hd_options {
  * hd_options_release. */
 int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p);
 void hd_options_release(struct hd_options *options);
+
+/* As --strategy NAME does. Errors: HD_ERR_INPUT, HD_ERR_NOMEM (logged). */
+int hd_options_use_strategy(struct hd_options *options, const char *name);
 
 /* A run file with everything it names, checked. */
 struct hd_job {
@@ -60,5 +68,6 @@ int hd_command_run(int argc, char **argv);
 int hd_command_launch(int argc, char **argv);
 int hd_command_graph(int argc, char **argv);
 int hd_command_eval(int argc, char **argv);
+int hd_command_bench(int argc, char **argv);
 
 #endif

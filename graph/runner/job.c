@@ -6,6 +6,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GRAPH_DOCUMENT, STRATEGY_DOCUMENT, OVERRIDE_DOCUMENT };
@@ -73,6 +76,39 @@ static char *beside(const char *config, const char *path)
     return hd_format("%.*s/%s", (int)(slash - config), config, path);
 }
 
+/* The file of the same folder that was probably meant, or NULL; freed with hd_free. */
+static char *nearest_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? hd_format("%.*s", (int)(slash - path), path) : hd_strdup(".");
+    struct dirent **entries;
+    int n = folder ? scandir(folder, &entries, NULL, alphasort) : -1;
+    hd_free(folder);
+    const char **names = n > 0 ? hd_alloc(n, sizeof *names) : NULL;
+    for (int i = 0; names && i < n; i++)
+        names[i] = entries[i]->d_name;
+    const char *nearest = names ? hd_nearest_name(name, names, n) : NULL;
+    char *found = nearest ? hd_strdup(nearest) : NULL;
+    hd_free(names);
+    for (int i = 0; i < n; i++)
+        free(entries[i]);
+    if (n >= 0)
+        free(entries);
+    return found;
+}
+
+static int cannot_read(struct hd_job *job, const char *key, const struct hd_mark mark,
+                       const char *path)
+{
+    int reason = errno;
+    char *nearest = nearest_file(path);
+    int status = hd_diag_error(job->diag, mark, "%s: file %s cannot be read: %s%s%s%s", key, path,
+                               strerror(reason), nearest ? " (did you mean '" : "",
+                               nearest ? nearest : "", nearest ? "'?)" : "");
+    hd_free(nearest);
+    return status;
+}
+
 /* The tree that a key holds: written in place, or in the file it names. */
 static int open_tree(struct hd_job *job, const char *config_path, const char *key, int document,
                      const struct hd_node **tree_p)
@@ -87,7 +123,7 @@ static int open_tree(struct hd_job *job, const char *config_path, const char *ke
     FILE *file = fopen(path, "r");
     int status = HD_OK;
     if (!file)
-        status = hd_diag_error(job->diag, node->mark, "%s: file %s cannot be read: %m", key, path);
+        status = cannot_read(job, key, node->mark, path);
     else
         fclose(file);
     if (status == HD_OK)

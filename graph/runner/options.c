@@ -11,7 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum commands { RUN = 1, LAUNCH = 2, GRAPH = 4, EVAL = 8, TRAIN = RUN | LAUNCH, ALL = 15 };
+enum commands {
+    RUN = 1,
+    LAUNCH = 2,
+    GRAPH = 4,
+    EVAL = 8,
+    BENCH = 16,
+    TRAIN = RUN | LAUNCH,
+    ONE = TRAIN | GRAPH | EVAL,
+    ALL = ONE | BENCH
+};
 
 enum kind { FLAG, INTEGER, TEXT, SET, AS_SET };
 
@@ -21,20 +30,24 @@ static const struct option {
     enum kind kind;
     size_t offset;
     long long min, max;
-    const char *help;
-    const char *set; /* AS_SET: printf form of the --set it stands for */
+    const char *help; /* NULL: for the runs of `runner bench` only */
+    const char *set;  /* AS_SET: printf form of the --set it stands for */
 } table[] = {
 #define FIELD(name) offsetof(struct hd_options, name)
     {"set", "KEY=VALUE", ALL, SET, 0, 0, 0, "override any key of the config; may be repeated",
      NULL},
     {"seed", "N", ALL, AS_SET, 0, 0, 0, "seed of everything random (seed=N)", "seed=%s"},
-    {"strategy", "NAME", ALL, AS_SET, 0, 0, 0,
+    {"strategy", "NAME", ONE, AS_SET, 0, 0, 0,
      "strategies/NAME.yaml beside the config (or a path ending in .yaml)",
      "strategy=strategies/%s.yaml"},
     {"dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
      "the run directory itself (default ./<exp_name>, with _1, _2, … when that exists)", NULL},
+    {"strategies", "A,B,...", BENCH, TEXT, FIELD(strategies), 0, 0,
+     "what to measure: names as --strategy of `runner run` takes them", NULL},
     {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
      NULL},
+    {"trace", NULL, BENCH, FLAG, FIELD(trace), 0, 0,
+     "write rank 0's trace of each strategy's last run into ./trace_<strategy>.json", NULL},
     {"quiet", NULL, ALL, FLAG, FIELD(quiet), 0, 0, "errors and warnings only", NULL},
     {"nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
      "ranks to start on this node (default 1)", NULL},
@@ -47,7 +60,20 @@ static const struct option {
     {"standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
     {"max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
      "start all ranks again, from the beginning, after a failure", NULL},
-    {"ranks", "W", GRAPH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)", NULL},
+    {"updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
+     "updates to measure in each run (default 200)", NULL},
+    {"warmup", "N", BENCH, INTEGER, FIELD(warmup), 1, 1000000000, "updates before (default 50)",
+     NULL},
+    {"repeats", "N", BENCH, INTEGER, FIELD(repeats), 1, 1000,
+     "runs of each strategy, every other time in reverse order (default 4)", NULL},
+    {"json", "FILE", BENCH, TEXT, FIELD(json), 0, 0, "append a line of JSON for each strategy",
+     NULL},
+    {"evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
+     "keep the evaluations, which are left out otherwise", NULL},
+    {"measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},
+    {"keep-evaluations", NULL, TRAIN, FLAG, FIELD(evaluate), 0, 0, NULL, NULL},
+    {"ranks", "W", GRAPH | BENCH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)",
+     NULL},
     {"rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
     {"dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
     {"weights", "FILE", EVAL, TEXT, FIELD(weights), 0, 0, "policy.safetensors to evaluate", NULL},
@@ -62,8 +88,8 @@ enum { N_OPTIONS = sizeof table / sizeof *table };
 
 static int command_bit(const char *command)
 {
-    static const char *const names[] = {"run", "launch", "graph", "eval"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"run", "launch", "graph", "eval", "bench"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(command, names[i]) == 0)
             return 1 << i;
     return 0;
@@ -73,7 +99,7 @@ static void print_help(const char *command)
 {
     printf("usage: runner %s CONFIG [OPTION ...]\n\noptions:\n", command);
     for (int i = 0; i < N_OPTIONS; i++) {
-        if (!(table[i].commands & command_bit(command)))
+        if (!(table[i].commands & command_bit(command)) || !table[i].help)
             continue;
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", table[i].name, table[i].argument ? " " : "",
@@ -106,7 +132,7 @@ static int unknown_option(const char *command, const char *given)
 {
     const char *names[N_OPTIONS];
     for (int i = 0; i < N_OPTIONS; i++)
-        names[i] = table[i].commands & command_bit(command) ? table[i].name : NULL;
+        names[i] = table[i].commands & command_bit(command) && table[i].help ? table[i].name : NULL;
     const char *nearest = hd_nearest_name(given, names, N_OPTIONS);
     return hd_fail(HD_ERR_INPUT, "unknown option '--%s'%s%s%s; see 'runner %s --help'", given,
                    nearest ? " (did you mean '--" : "", nearest ? nearest : "",
@@ -219,7 +245,13 @@ static int read_arguments(const char *command, int argc, char **argv, struct hd_
 
 int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p)
 {
-    *options_p = (struct hd_options){.nproc_per_node = 1, .nnodes = 1, .ranks = 1};
+    *options_p = (struct hd_options){.nproc_per_node = 1,
+                                     .nnodes = 1,
+                                     .ranks = 1,
+                                     .updates = 200,
+                                     .warmup = 50,
+                                     .repeats = 4,
+                                     .measure_after = -1};
     int status = read_arguments(command, argc, argv, options_p);
     if (status != HD_OK)
         hd_options_release(options_p);
@@ -233,4 +265,9 @@ void hd_options_release(struct hd_options *options)
     for (int i = 0; i < options->n_owned; i++)
         hd_free(options->owned[i]);
     options->n_owned = 0;
+}
+
+int hd_options_use_strategy(struct hd_options *options, const char *name)
+{
+    return add_as_set(options, find("run", "strategy", strlen("strategy")), name);
 }

@@ -194,6 +194,28 @@ static int write_trace(const struct hd_train *train)
     return status;
 }
 
+static int write_rates(const struct hd_train *train, uint64_t param_hash)
+{
+    struct hd_rates rates = {
+        .workers = hd_session_workers(train->session),
+        .ranks = train->world.world,
+        .shards = train->job.shards,
+        .param_hash = param_hash,
+        .fingerprint = train->fingerprint.hash,
+    };
+    if (train->watch.after < 0)
+        return HD_OK;
+    HD_TRY(hd_stopwatch_read(&train->watch, hd_session_trace(train->session),
+                             field_of(train, "totals", "env_step"),
+                             hd_executor_counter(train->executor, "iteration"), &rates));
+    char *path = hd_format("%s/rates.json", train->dir);
+    if (!path)
+        return HD_ERR_NOMEM;
+    int status = hd_rates_write(path, &rates);
+    hd_free(path);
+    return status;
+}
+
 static void print_summary(const struct hd_train *train, const char *reason, int64_t updates,
                           uint64_t hash, double train_s)
 {
@@ -224,6 +246,7 @@ int hd_train_write_results(struct hd_train *train, const char *reason)
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
     HD_TRY(write_trace(train));
+    HD_TRY(write_rates(train, hash));
     HD_TRY(write_result(train, reason, updates, hash, (double)(now_ns - train->begin_ns) * 1e-9));
     print_summary(train, reason, updates, hash, (double)(now_ns - train->train_ns) * 1e-9);
     return HD_OK;

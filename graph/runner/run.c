@@ -115,12 +115,32 @@ static int start_session(struct hd_train *train)
     return hd_session_create(&options, &train->session);
 }
 
+/* Evaluations of the run file would hide what the rest costs. */
+static int leave_out_evaluation(struct hd_step *step, void *arg)
+{
+    (void)arg;
+    if (step->verb && strcmp(step->verb->name, "evaluate") == 0 && step->every > 0)
+        step->first = INT64_MAX;
+    return HD_OK;
+}
+
+static void tick(void *arg)
+{
+    struct hd_train *train = arg;
+    hd_stopwatch_tick(&train->watch, hd_session_trace(train->session),
+                      hd_executor_counter(train->executor, "update"),
+                      hd_executor_counter(train->executor, "iteration"));
+    hd_train_progress(train);
+}
+
 static int prepare(struct hd_train *train)
 {
     HD_TRY(hd_world_read(&train->world));
     hd_log_set_rank(train->world.rank, train->world.world);
     HD_TRY(bind_to_cores(train));
     HD_TRY(hd_job_load(train->options, train->world.world, &train->job));
+    if (train->options->measure_after >= 0 && !train->options->evaluate)
+        HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
     HD_TRY(hd_fingerprint_create("", hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
@@ -131,7 +151,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
         .window = (int)hd_config_int(train->job.config, "runtime.window"),
-        .tick = train->world.rank == 0 ? hd_train_progress : NULL,
+        .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
     };
     return hd_executor_create(train->plan, train->session, &options, &train->executor);
@@ -179,7 +199,8 @@ static int exit_code(const struct hd_train *train, int status)
 
 static int train_rank(const struct hd_options *options)
 {
-    struct hd_train train = {.options = options, .begin_ns = hd_clock_ns()};
+    struct hd_train train = {
+        .options = options, .begin_ns = hd_clock_ns(), .watch = {.after = options->measure_after}};
     const char *reason = NULL;
     catch_signals();
     int status = prepare(&train);

@@ -5,6 +5,7 @@
 
 #include "graph/execute.h"
 #include "graph/runner/app.h"
+#include "graph/runner/stopwatch.h"
 #include "runtime/comm.h"
 #include "runtime/fingerprint.h"
 #include "runtime/store.h"
@@ -26,6 +27,7 @@ struct hd_train {
     int64_t begin_ns;           /* start of the process, hd_clock_ns() */
     int64_t train_ns;           /* start of the first iteration */
     int64_t shown_ns;           /* when the progress line was last shown */
+    struct hd_stopwatch watch;  /* rank 0 */
 };
 
 /* Rank 0: makes the run directory with the effective config and the logbook (outputs.c). */

@@ -51,7 +51,7 @@ def regenerate():
 
 
 def check_help():
-    for command in ([], ["run"], ["launch"], ["graph"], ["eval"]):
+    for command in ([], ["run"], ["launch"], ["graph"], ["eval"], ["bench"]):
         text = call(*command, "--help").stdout
         check("usage: runner" in text, f"help of {command}")
     check(call("--version").stdout.startswith("heddle "), "--version")
