@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/subnormal.h"
 #include "runtime/topology.h"
 
 #include <errno.h>
@@ -47,9 +48,9 @@ int hd_fingerprint_create(const char *libraries, const char *precision,
     struct hd_fingerprint made;
     int length = snprintf(made.text, sizeof made.text,
                           "exe=%016llx; libraries=%s, libc %s; isa=%s; precision=%s; omp=1; "
-                          "alignment=%d",
+                          "alignment=%d; subnormals=%s",
                           (unsigned long long)program, libraries, gnu_get_libc_version(), isa,
-                          precision, HD_ALIGNMENT);
+                          precision, HD_ALIGNMENT, hd_subnormals_flushed() ? "zero" : "kept");
     if (length >= (int)sizeof made.text)
         return hd_fail(HD_ERR_INPUT, "the arithmetic fingerprint is longer than %d bytes",
                        HD_FINGERPRINT_BYTES - 1);

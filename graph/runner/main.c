@@ -2,6 +2,7 @@
 #include "graph/runner/app.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/subnormal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ static int unknown_command(const char *name)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
+    hd_flush_subnormals();
     if (argc < 2) {
         print_help(stderr);
         return hd_status_exit_code(HD_ERR_INPUT);
