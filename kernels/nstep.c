@@ -4,30 +4,22 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t least(int64_t a, int64_t b)
+void hd_nstep(const struct hd_chunk *chunk, double gamma, enum hd_nstep_tail tail, int64_t nstep,
+              int64_t count, void *transitions)
 {
-    return a < b ? a : b;
-}
-
-void hd_nstep(const struct hd_chunk *chunk, double gamma, enum hd_nstep_tail tail,
-              const struct hd_transition_shape *shape, struct hd_transitions rows, int64_t first,
-              int64_t count)
-{
-    const int64_t n = shape->nstep, obs_size = shape->obs_size;
-    const size_t obs_bytes = (size_t)obs_size * sizeof(float);
     for (int64_t i = 0; i < count; i++) {
-        int64_t row = first + i, left = chunk->length - i;
-        int64_t rewards = least(n, left);
-        bool at_end = left <= n;
-        memcpy(rows.obs + row * obs_size, chunk->obs + i * obs_size, obs_bytes);
-        memcpy(rows.next_obs + row * obs_size, chunk->obs + (i + rewards) * obs_size, obs_bytes);
-        for (int64_t j = 0; j < n; j++)
-            rows.reward[j * shape->rows + row] = j < rewards ? chunk->reward[i + j] : 0;
-        rows.done[row] = at_end && chunk->done;
-        rows.action[row] = chunk->action[i];
-        if (shape->has_value_gamma) {
-            int64_t power = at_end && tail == HD_NSTEP_PARITY ? rewards - 1 : rewards;
-            rows.value_gamma[row] = (float)pow(gamma, (double)power);
-        }
+        struct hd_transition *transition = hd_transition_at(transitions, nstep, i);
+        int64_t left = chunk->length - i, rewards = nstep < left ? nstep : left;
+        bool at_end = left <= nstep;
+        int64_t power = at_end && tail == HD_NSTEP_PARITY ? rewards - 1 : rewards;
+        memset(transition, 0, (size_t)hd_transition_bytes(nstep)); /* padding is hashed, too */
+        transition->frame = chunk->frame + i;
+        transition->env = chunk->env;
+        transition->age = (int32_t)(chunk->age + i);
+        transition->ahead = (int32_t)rewards;
+        transition->action = chunk->action[i];
+        transition->done = at_end && chunk->done;
+        transition->value_gamma = nstep > 1 ? (float)pow(gamma, (double)power) : 0;
+        memcpy(transition->reward, chunk->reward + i, (size_t)rewards * sizeof(float));
     }
 }

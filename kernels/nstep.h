@@ -5,10 +5,12 @@
 
 #include "kernels/transitions.h"
 
-/* L steps of one env; only the last may end an episode. */
+/* L steps of one env, of one episode; only the last may end it. */
 struct hd_chunk {
-    int64_t length;        /* L */
-    const float *obs;      /* [L + 1][obs_size]: before each step, and after the last */
+    int64_t length; /* L */
+    int64_t frame;  /* number of the frame before the first step; each step shows the next one */
+    int64_t age;    /* frames of the episode before that one */
+    int32_t env;
     const int32_t *action; /* [L] */
     const float *reward;   /* [L] */
     bool done;             /* the last step ended the episode */
@@ -19,11 +21,10 @@ struct hd_chunk {
  * before its episode does. */
 enum hd_nstep_tail { HD_NSTEP_PARITY, HD_NSTEP_CORRECTED };
 
-/* Writes the chunk's first `count` <= L transitions to rows [first, first + count); n is
- * shape->nstep. Each has up to n rewards, the observation n steps later or at the chunk's end, and
- * (n > 1) its bootstrap factor. */
-void hd_nstep(const struct hd_chunk *chunk, double gamma, enum hd_nstep_tail tail,
-              const struct hd_transition_shape *shape, struct hd_transitions rows, int64_t first,
-              int64_t count);
+/* Writes the chunk's first `count` <= L transitions to a block of them. Each has up to nstep
+ * rewards, the observation nstep steps later or at the chunk's end, and (nstep > 1) its bootstrap
+ * factor. */
+void hd_nstep(const struct hd_chunk *chunk, double gamma, enum hd_nstep_tail tail, int64_t nstep,
+              int64_t count, void *transitions);
 
 #endif

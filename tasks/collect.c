@@ -14,6 +14,7 @@
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
 #include "tasks/types/params.h"
+#include "tasks/types/rollout.h"
 #include "tasks/types/scalars.h"
 
 #include <string.h>
@@ -86,7 +87,7 @@ static int64_t scratch(const void *args)
 
 /* One collect under way. */
 struct collect {
-    const struct hd_context *context;
+    struct hd_context *context;
     const struct hd_view *views;
     const struct args *args;
     const struct hd_envs_shape *shape;
@@ -94,10 +95,38 @@ struct collect {
     double epsilon;
     struct hd_envs envs;
     struct hd_play play;
-    struct hd_transitions rows;
+    struct hd_rollout rollout;
+    int64_t nstep;
     int64_t forwards, made, ended;
-    char message[HD_ENV_MESSAGE];
 };
+
+/* Room for the next frame of the rollout, which env `env` shows. */
+static void *next_frame(struct collect *c, int64_t env)
+{
+    int64_t i = (*c->rollout.n_frames)++;
+    c->rollout.env[i] = (int32_t)env;
+    return c->rollout.frames + i * c->shape->obs.frame_bytes;
+}
+
+static int start(struct collect *c, int64_t env)
+{
+    const struct hd_context *context = c->context;
+    uint64_t seed = hd_envs_seed(context->seed, context->shard, env, c->envs.episode[env]);
+    return hd_play_start(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
+}
+
+/* Empties the rollout and starts the envs that never were. */
+static int begin(struct collect *c)
+{
+    const struct hd_rollout_shape *shape = hd_rollout_shape(c->views[ROLLOUT].spec);
+    hd_rollout_clear(shape, c->views[ROLLOUT].data);
+    for (int64_t env = 0; env < shape->envs; env++) {
+        c->rollout.first[env] = c->envs.shown[env];
+        if (c->envs.shown[env] == 0)
+            HD_TRY(start(c, env));
+    }
+    return HD_OK;
+}
 
 static void choose_actions(const struct collect *c)
 {
@@ -115,33 +144,30 @@ static void choose_actions(const struct collect *c)
 /* The env's step joins its chunk; returns the chunk as it stands. */
 static struct hd_chunk append_step(struct collect *c, int64_t env)
 {
-    const int64_t length = c->shape->chunk, obs_size = c->shape->obs_size;
-    float *obs = c->envs.obs + env * (length + 1) * obs_size;
-    int64_t step = c->envs.pending[env]++;
-    c->envs.action[env * length + step] = c->play.action[env];
-    c->envs.reward[env * length + step] = c->play.outcome.reward[env];
-    memcpy(obs + (step + 1) * obs_size, (const float *)c->play.outcome.obs + env * obs_size,
-           (size_t)obs_size * sizeof(float));
+    const int64_t first = env * c->shape->chunk, step = c->envs.pending[env]++;
+    c->envs.action[first + step] = c->play.action[env];
+    c->envs.reward[first + step] = c->play.outcome.reward[env];
     return (struct hd_chunk){
         .length = step + 1,
-        .obs = obs,
-        .action = c->envs.action + env * length,
-        .reward = c->envs.reward + env * length,
+        .frame = c->envs.shown[env] - 1 - (step + 1),
+        .age = c->envs.episode_steps[env] - (step + 1),
+        .env = (int32_t)env,
+        .action = c->envs.action + first,
+        .reward = c->envs.reward + first,
         .done = c->play.outcome.done[env],
     };
 }
 
-/* Turns a finished chunk into samples, as far as there is room, and starts the next one. */
-static void hand_on(struct collect *c, int64_t env, const struct hd_chunk *chunk)
+/* Turns a finished chunk into samples, as far as there is room. */
+static void hand_on(struct collect *c, const struct hd_chunk *chunk)
 {
-    const int64_t obs_size = c->shape->obs_size, room = c->args->n_sample - c->made;
+    const int64_t room = c->args->n_sample - c->made;
     if (room > 0)
-        hd_nstep(chunk, c->args->gamma, c->args->tail, c->views[ROLLOUT].spec->shape, c->rows,
-                 c->made, chunk->length < room ? chunk->length : room);
+        hd_nstep(chunk, c->args->gamma, c->args->tail, c->nstep,
+                 chunk->length < room ? chunk->length : room,
+                 hd_transition_at(c->rollout.transitions, c->nstep, c->made));
     c->made += chunk->length;
-    float *obs = c->envs.obs + env * (c->shape->chunk + 1) * obs_size;
-    memmove(obs, obs + chunk->length * obs_size, (size_t)obs_size * sizeof(float));
-    c->envs.pending[env] = 0;
+    c->envs.pending[chunk->env] = 0;
 }
 
 static int end_episode(struct collect *c, int64_t env)
@@ -157,25 +183,25 @@ static int end_episode(struct collect *c, int64_t env)
     };
     for (int i = 0; i < N_FIELDS; i++)
         hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
-    int64_t episode = ++c->envs.episode[env];
-    return hd_envs_start(c->shape, &c->envs, env,
-                         hd_envs_seed(c->context->seed, c->context->shard, env, episode),
-                         c->message);
+    c->envs.episode[env]++;
+    c->ended++;
+    return start(c, env);
 }
 
-/* One step of all envs. */
+/* One step of all envs, which show their frames where the rollout keeps them. */
 static int step(struct collect *c)
 {
     choose_actions(c);
-    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->message));
+    c->play.outcome.obs = next_frame(c, 0);
+    for (int64_t env = 1; env < c->shape->envs; env++)
+        next_frame(c, env);
+    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         struct hd_chunk chunk = append_step(c, env);
         if (chunk.done || chunk.length == c->shape->chunk)
-            hand_on(c, env, &chunk);
-        if (chunk.done) {
+            hand_on(c, &chunk);
+        if (chunk.done)
             HD_TRY(end_episode(c, env));
-            c->ended++;
-        }
     }
     c->forwards++;
     return HD_OK;
@@ -185,6 +211,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     const struct hd_counts *totals = views[TOTALS].data;
+    const struct hd_rollout_shape *rollout = hd_rollout_shape(views[ROLLOUT].spec);
     struct collect c = {
         .context = context,
         .views = views,
@@ -193,12 +220,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .net = hd_params_net(views[POLICY].spec),
         .epsilon = hd_epsilon_at(&args->epsilon, (double)totals->env_step),
         .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data),
-        .rows = hd_transitions_at(views[ROLLOUT].spec->shape, views[ROLLOUT].data),
+        .rollout = hd_rollout_at(rollout, views[ROLLOUT].data),
+        .nstep = rollout->nstep,
     };
     c.play = hd_play_at(c.shape, c.net, context->scratch);
+    HD_TRY(begin(&c));
     while (c.made < args->n_sample)
-        if (step(&c) != HD_OK)
-            return hd_body_fail(context, "%s: %s", c.shape->env->name, c.message);
+        HD_TRY(step(&c));
     struct hd_counts *counts = views[COUNTS].data;
     counts->env_step += c.forwards * c.shape->envs;
     counts->episode += c.ended;

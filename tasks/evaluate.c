@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `evaluate`: greedy episodes from fixed starts, on rank 0. Env i plays n / E episodes, the
- * first n mod E envs one more, and its first episodes count; DI-engine keeps an env's last ones,
- * which favours short episodes (spec 5.3). Every reset of env i is seeded with seed + i. */
+/* Verb `evaluate`: greedy episodes from fixed starts, on rank 0 or spread over the shards. Env i of
+ * all E plays n / E episodes, the first n mod E envs one more, and its first episodes count;
+ * DI-engine keeps an env's last ones, which favours short episodes (spec 5.3). Every reset of env i
+ * is seeded with seed + i. A shard's verdict holds the returns of its own envs; `sum` makes one
+ * verdict of all of them. One call plays one step of all envs, so that an evaluation beside the
+ * training can be cut in slices. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -10,7 +13,6 @@
 #include "tasks/types/params.h"
 #include "tasks/types/verdict.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { POLICY, TOTALS, ENVS, BEST, RESULT };
@@ -19,7 +21,7 @@ static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ, .optional = true},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
-    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE},
+    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE, .optional = true},
     [RESULT] = {.name = "result", .type = "verdict", .mode = HD_WRITE},
     {0},
 };
@@ -53,74 +55,100 @@ static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
     return env * (episodes / envs) + (env < more ? env : more);
 }
 
-/* Plays until every env has its episodes. */
-static int play_episodes(const struct hd_context *context, const struct hd_view *views,
-                         const struct hd_envs_shape *shape, struct hd_envs *envs,
-                         struct hd_verdict *verdict, char message[HD_ENV_MESSAGE])
+/* One evaluation under way. What is known from one step to the next is in envs and verdict. */
+struct evaluation {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct hd_envs_shape *shape;
+    int64_t first; /* number of this instance's first env among all */
+    struct hd_envs envs;
+    struct hd_play play;
+    struct hd_verdict *verdict;
+};
+
+/* The number that follows the last episode of the instance's env i. */
+static int64_t episodes_end(const struct evaluation *e, int64_t i)
 {
-    const struct hd_net *net = hd_params_net(views[POLICY].spec);
-    const struct hd_play play = hd_play_at(shape, net, context->scratch);
-    const int64_t n = shape->envs, obs_size = shape->obs_size;
-    for (int64_t i = 0; i < n; i++) {
-        envs->episode[i] = first_episode(i, n, verdict->episodes);
-        HD_TRY(hd_envs_start(shape, envs, i, context->seed + (uint64_t)i, message));
-    }
-    for (int64_t left = verdict->episodes; left > 0;) {
-        hd_play_greedy(&play, shape, envs, net, views[POLICY].data);
-        HD_TRY(hd_play_step(&play, shape, envs, message));
-        memcpy(envs->obs, play.outcome.obs, (size_t)(n * obs_size) * sizeof(float));
-        for (int64_t i = 0; i < n; i++) {
-            if (!play.outcome.done[i])
-                continue;
-            if (envs->episode[i] < first_episode(i + 1, n, verdict->episodes)) {
-                verdict->returns[envs->episode[i]++] = envs->episode_return[i];
-                verdict->steps += envs->episode_steps[i];
-                left--;
-            }
-            HD_TRY(hd_envs_start(shape, envs, i, context->seed + (uint64_t)i, message));
-        }
+    return first_episode(e->first + i + 1, e->shape->all, e->verdict->episodes);
+}
+
+static int start(struct evaluation *e, int64_t i)
+{
+    uint64_t seed = e->context->seed + (uint64_t)(e->first + i);
+    void *frame = (char *)e->play.outcome.obs + i * e->shape->obs.frame_bytes;
+    return hd_play_start(e->shape, &e->envs, i, seed, frame, e->context);
+}
+
+static int begin(struct evaluation *e, const struct args *args)
+{
+    const struct hd_counts *totals = e->views[TOTALS].data;
+    memset(e->verdict, 0, (size_t)e->views[RESULT].spec->bytes);
+    e->verdict->episodes = args->episodes;
+    e->verdict->env_step = totals ? totals->env_step : 0;
+    e->verdict->train_iter = e->context->update;
+    for (int64_t i = 0; i < *e->envs.count; i++) {
+        e->envs.shown[i] = 0;
+        e->envs.episode[i] = first_episode(e->first + i, e->shape->all, args->episodes);
+        HD_TRY(start(e, i));
     }
     return HD_OK;
 }
 
-static void summarise(struct hd_verdict *verdict)
+static bool all_played(const struct evaluation *e)
 {
-    const int64_t n = verdict->episodes;
-    double sum = 0, squares = 0;
-    verdict->max = -INFINITY;
-    verdict->min = INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        sum += verdict->returns[i];
-        verdict->max = fmax(verdict->max, verdict->returns[i]);
-        verdict->min = fmin(verdict->min, verdict->returns[i]);
+    for (int64_t i = 0; i < *e->envs.count; i++)
+        if (e->envs.episode[i] < episodes_end(e, i))
+            return false;
+    return true;
+}
+
+/* One step of all envs, also of those that have played their episodes. */
+static int step(struct evaluation *e)
+{
+    const struct hd_net *net = hd_params_net(e->views[POLICY].spec);
+    hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data);
+    HD_TRY(hd_play_step(&e->play, e->shape, &e->envs, e->context));
+    for (int64_t i = 0; i < *e->envs.count; i++) {
+        if (!e->play.outcome.done[i])
+            continue;
+        if (e->envs.episode[i] < episodes_end(e, i)) {
+            e->verdict->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
+            e->verdict->steps += e->envs.episode_steps[i];
+        }
+        HD_TRY(start(e, i));
     }
-    verdict->mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++)
-        squares += (verdict->returns[i] - verdict->mean) * (verdict->returns[i] - verdict->mean);
-    verdict->std = sqrt(squares / (double)n);
+    return HD_OK;
+}
+
+/* The verdict of all envs; the best policy follows it. */
+static int judge(struct evaluation *e)
+{
+    const struct hd_view *best = &e->views[BEST];
+    hd_verdict_summarise(e->verdict);
+    if (!best->data || e->verdict->mean <= *e->envs.best_mean)
+        return HD_OK;
+    *e->envs.best_mean = e->verdict->mean;
+    return hd_value_snapshot(best->spec, best->data, e->views[POLICY].data);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
-    const struct args *args = memory;
-    const struct hd_counts *totals = views[TOTALS].data;
-    const struct hd_envs_shape *shape = hd_envs_shape(views[ENVS].spec);
-    struct hd_envs envs = hd_envs_at(views[ENVS].spec, views[ENVS].data);
-    struct hd_verdict *verdict = views[RESULT].data;
-    *verdict = (struct hd_verdict){
-        .episodes = args->episodes,
-        .env_step = totals ? totals->env_step : 0,
-        .train_iter = context->update,
+    struct evaluation e = {
+        .context = context,
+        .views = views,
+        .shape = hd_envs_shape(views[ENVS].spec),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data),
+        .verdict = views[RESULT].data,
     };
-    char message[HD_ENV_MESSAGE] = "";
-    if (play_episodes(context, views, shape, &envs, verdict, message) != HD_OK)
-        return hd_body_fail(context, "%s: %s", shape->env->name, message);
-    summarise(verdict);
-    if (verdict->mean > *envs.best_mean) {
-        *envs.best_mean = verdict->mean;
-        return hd_value_snapshot(views[BEST].spec, views[BEST].data, views[POLICY].data);
+    e.first = hd_envs_first(e.shape, context->shard);
+    e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    if (!context->again)
+        HD_TRY(begin(&e, memory));
+    if (!all_played(&e)) {
+        HD_TRY(step(&e));
+        return HD_AGAIN;
     }
-    return HD_OK;
+    return e.shape->instances == 1 ? judge(&e) : HD_OK;
 }
 
 const struct hd_verb hd_verb_evaluate = {

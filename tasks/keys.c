@@ -14,7 +14,7 @@ const struct hd_key hd_task_keys[] = {
     {"env.collector_env_num", HD_KEY_INT, 1, 4096, "8", NULL, PER_SHARD,
      "environments that collect"},
     {"env.evaluator_env_num", HD_KEY_INT, 1, 4096, "5", NULL, "global",
-     "environments that evaluate, on rank 0"},
+     "environments that evaluate, over all ranks"},
     {"env.n_evaluator_episode", HD_KEY_INT, 1, 4096, "5", NULL, "global",
      "episodes of one evaluation"},
     {"env.stop_value", HD_KEY_REAL, -1e300, 1e300, "1e10", NULL, "global",
@@ -55,5 +55,7 @@ const struct hd_key hd_task_keys[] = {
      "environment steps, over all shards, of the decay"},
     {"policy.other.replay_buffer.replay_buffer_size", HD_KEY_INT, 1, 1e9, "20000", NULL, PER_SHARD,
      "transitions kept"},
+    {"policy.other.replay_buffer.frame_slack", HD_KEY_REAL, 0, 10, "0.05", NULL, PER_SHARD,
+     "frames kept beyond one a transition, as a share: for large rings, where episodes are short"},
     {0},
 };

@@ -123,8 +123,8 @@ static void forward(struct work *work, int64_t first)
     const struct hd_net *net = hd_params_net(work->views[POLICY].spec);
     size_t row = (size_t)args->obs * sizeof(float), bytes = (size_t)args->micro * row;
     float *next = work->obs + args->micro * args->obs;
-    memcpy(work->obs, work->rows.obs + first * args->obs, bytes);
-    memcpy(next, work->rows.next_obs + first * args->obs, bytes);
+    memcpy(work->obs, (const float *)work->rows.obs + first * args->obs, bytes);
+    memcpy(next, (const float *)work->rows.next_obs + first * args->obs, bytes);
     hd_net_forward(net, work->views[POLICY].data, work->obs, 2 * args->micro, work->forward,
                    work->q);
     hd_net_forward(net, work->views[TARGET].data, next, args->micro, work->target_forward,

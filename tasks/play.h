@@ -8,7 +8,6 @@
 #include "tasks/types/envs.h"
 
 struct hd_play {
-    float *obs;      /* [E][obs_size]: before the step */
     int32_t *action; /* [E] */
     struct hd_env_outcome outcome;
     void *greedy; /* scratch of the net's forward pass */
@@ -17,17 +16,21 @@ struct hd_play {
 /* Bytes of scratch. */
 int64_t hd_play_bytes(const struct hd_envs_shape *shape, const struct hd_net *net);
 
-/* The arrays in such scratch; contents are undefined. */
+/* The arrays in such scratch; contents are undefined. outcome.obs may be set to room elsewhere. */
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
                           void *scratch);
 
 /* Chooses the net's greedy action for each env's present observation. */
 void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
-                    const struct hd_envs *envs, const struct hd_net *net, const float *params);
+                    const struct hd_envs *envs, const struct hd_net *net, const void *params);
 
-/* Steps all envs by the chosen actions and adds to their episodes' returns and steps. The caller
- * moves their observations on. A failure is a sentence in message. */
+/* Steps all envs by the chosen actions, adds to their episodes' returns and steps and moves their
+ * observations on. A failure is a task's (hd_body_fail), naming the envs' seeds and steps. */
 int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
-                 struct hd_envs *envs, char message[HD_ENV_MESSAGE]);
+                 struct hd_envs *envs, struct hd_context *context);
+
+/* hd_envs_start with a failure that is a task's, naming env and seed. */
+int hd_play_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                  uint64_t env_seed, void *frame, struct hd_context *context);
 
 #endif

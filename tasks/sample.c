@@ -17,7 +17,7 @@ static const struct hd_port ports[] = {
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const struct hd_transition_shape *ring_shape = views[REPLAY].spec->shape;
+    const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
     const struct hd_transition_shape *batch_shape = hd_batch_shape(views[BATCH].spec);
     struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
     int64_t size = hd_replay_size(ring_shape, views[REPLAY].data);

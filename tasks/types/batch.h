@@ -11,8 +11,9 @@ extern const struct hd_type hd_type_batch;
 /* Its shape: `rows` is the batch size B, has_value_gamma as policy.nstep > 1. Borrowed. */
 const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec);
 
-/* Its arrays: obs[B][obs], next_obs[B][obs], action[B], reward[nstep][B], done[B], value_gamma[B]
- * (or NULL). `data` is the instance, a view's data. */
+/* Its arrays: obs[B][obs_bytes], next_obs[B][obs_bytes], action[B], reward[nstep][B], done[B],
+ * value_gamma[B] (or NULL). Observations are bytes or floats as in tasks/types/obs.h. `data` is the
+ * instance, a view's data. */
 struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data);
 
 #endif

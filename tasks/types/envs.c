@@ -6,7 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
-#include "tasks/types/transitions.h"
+#include "tasks/types/rollout.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,14 +17,17 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs, steps = n * shape->chunk;
     envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
+    envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
     envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
+    envs->seed = hd_arena_take(&arena, n, sizeof *envs->seed);
     envs->episode = hd_arena_take(&arena, n, sizeof *envs->episode);
     envs->episode_return = hd_arena_take(&arena, n, sizeof *envs->episode_return);
     envs->episode_steps = hd_arena_take(&arena, n, sizeof *envs->episode_steps);
+    envs->shown = hd_arena_take(&arena, n, sizeof *envs->shown);
     envs->pending = hd_arena_take(&arena, n, sizeof *envs->pending);
-    envs->obs = hd_arena_take(&arena, (steps + n) * shape->obs_size, sizeof *envs->obs);
     envs->action = hd_arena_take(&arena, steps, sizeof *envs->action);
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
+    envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
     return arena.used;
 }
 
@@ -57,44 +60,99 @@ static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
         return hd_diag_error(setup->diag, mark, "env.type %s: %s", type, message);
     shape->state_bytes = shape->env->state_bytes(group);
     shape->env->destroy(group);
-    shape->obs_size = hd_env_frame_bytes(&shape->frame) / (int64_t)sizeof(float);
-    if (shape->frame.element != HD_ENV_F32 || hd_config_int(setup->config, "env.frame_stack") != 1)
-        return hd_diag_error(setup->diag, mark, "env.type %s: only single frames of floats", type);
     return HD_OK;
+}
+
+/* "[4, 84, 84]"; a first dimension of 0 is left out. */
+static const char *shape_text(int64_t first, const int64_t *rest, int64_t n, char text[128])
+{
+    int at = snprintf(text, 128, first ? "[%lld" : "[", (long long)first);
+    for (int64_t i = 0; i < n && at < 128; i++)
+        at += snprintf(text + at, (size_t)(128 - at), first || i ? ", %lld" : "%lld",
+                       (long long)rest[i]);
+    if (at < 127)
+        strcpy(text + at, "]");
+    return text;
+}
+
+/* An observation is [frame_stack, frame…], or a single frame. */
+static bool obs_fits(const struct hd_envs_shape *shape, const int64_t *obs, int64_t dims)
+{
+    const int64_t stacked = dims - shape->frame.dims;
+    if (stacked < 0 || stacked > 1 || (stacked ? obs[0] : 1) != shape->obs.stack)
+        return false;
+    for (int i = 0; i < shape->frame.dims; i++)
+        if (obs[stacked + i] != shape->frame.shape[i])
+            return false;
+    return true;
+}
+
+static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
+                     const struct hd_envs_shape *shape)
+{
+    int64_t dims;
+    const int64_t *obs = hd_config_ints(setup->config, "policy.model.obs_shape", &dims);
+    const struct hd_node *node = hd_config_node(setup->config, "policy.model.obs_shape");
+    const struct hd_mark mark = node ? node->mark : spec->mark;
+    const bool u8 = shape->frame.element == HD_ENV_U8;
+    char expected[128], found[128];
+    if (!obs_fits(shape, obs, dims))
+        return hd_diag_error(
+            setup->diag, mark,
+            "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
+            shape->env->name, (long long)shape->obs.stack,
+            shape_text(shape->obs.stack > 1 || u8 ? shape->obs.stack : 0, shape->frame.shape,
+                       shape->frame.dims, expected),
+            shape_text(0, obs, dims, found));
+    if (shape->obs.u8 != u8)
+        return hd_diag_error(setup->diag, mark,
+                             "policy.model.obs_shape: env.type %s shows %s, but observations of "
+                             "%lld dimensions are %s",
+                             shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
+                             shape->obs.u8 ? "bytes" : "floats");
+    return HD_OK;
+}
+
+static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
+                         const struct hd_envs_shape *shape)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.model.action_shape");
+    int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
+    if (actions == shape->frame.actions)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+                         "policy.model.action_shape: env.type %s has %lld actions, found %lld",
+                         shape->env->name, (long long)shape->frame.actions, (long long)actions);
 }
 
 /* The model must fit the env. */
 static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
                        const struct hd_envs_shape *shape)
 {
-    int status = HD_OK;
-    int64_t obs_size = hd_transition_shape_of(setup->config, 0).obs_size;
-    int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
-    if (obs_size != shape->obs_size)
-        status = hd_diag_error(setup->diag, spec->mark,
-                               "env.type %s shows %lld numbers, but policy.model.obs_shape is %lld",
-                               shape->env->name, (long long)shape->obs_size, (long long)obs_size);
-    if (actions != shape->frame.actions)
-        status =
-            hd_diag_error(setup->diag, spec->mark,
-                          "env.type %s has %lld actions, but policy.model.action_shape is %lld",
-                          shape->env->name, (long long)shape->frame.actions, (long long)actions);
-    return status;
+    int obs = check_obs(spec, setup, shape), actions = check_actions(spec, setup, shape);
+    return obs != HD_OK ? obs : actions;
+}
+
+/* An evaluator's envs are counted over all shards, a collector's in each. */
+static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
+                       const struct hd_setup *setup)
+{
+    shape->evaluator = strcmp(spec->role, "evaluator") == 0;
+    shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
+                                                               : "env.collector_env_num");
+    shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
+    shape->envs = (shape->all + shape->instances - 1) / shape->instances;
+    shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
                       const struct hd_setup *setup)
 {
     const struct hd_node *options = hd_config_node(setup->config, "env.options");
-    const bool evaluator = strcmp(spec->role, "evaluator") == 0;
-    shape->evaluator = evaluator;
-    shape->envs =
-        hd_config_int(setup->config, evaluator ? "env.evaluator_env_num" : "env.collector_env_num");
-    int64_t n_sample = hd_config_int(setup->config, "policy.collect.n_sample");
-    shape->chunk = evaluator ? 0 : (n_sample + shape->envs - 1) / shape->envs;
+    count_envs(shape, spec, setup);
+    shape->obs = hd_obs_shape_of(setup->config);
     shape->settings = (struct hd_env_settings){
-        .envs = shape->envs,
-        .evaluator = evaluator,
+        .evaluator = shape->evaluator,
         .env_id = hd_config_text(setup->config, "env.env_id"),
         .options = read_options(options),
         .n_options = options ? (int)options->count : 0,
@@ -147,24 +205,34 @@ struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data)
     return envs;
 }
 
-void hd_envs_present(const struct hd_envs_shape *shape, const struct hd_envs *envs, float *obs)
+int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard)
 {
-    const int64_t obs_size = shape->obs_size;
-    for (int64_t i = 0; i < shape->envs; i++)
-        memcpy(obs + i * obs_size,
-               envs->obs + (i * (shape->chunk + 1) + envs->pending[i]) * obs_size,
-               (size_t)obs_size * sizeof(float));
+    return shape->instances == 1 ? 0 : shard * shape->all / shape->instances;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                  uint64_t env_seed, char message[HD_ENV_MESSAGE])
+                  uint64_t env_seed, void *frame, char message[HD_ENV_MESSAGE])
 {
-    if (shape->env->reset(*envs->group, env, env_seed,
-                          envs->obs + env * (shape->chunk + 1) * shape->obs_size, message) != 0)
-        return HD_ERR_TASK;
+    envs->seed[env] = env_seed;
     envs->episode_return[env] = 0;
     envs->episode_steps[env] = 0;
+    if (shape->env->reset(*envs->group, env, env_seed, frame, message) != 0)
+        return HD_ERR_TASK;
+    envs->shown[env]++;
+    for (int64_t i = 0; i < shape->obs.stack; i++)
+        memcpy(envs->obs + env * shape->obs.obs_bytes + i * shape->obs.frame_bytes, frame,
+               (size_t)shape->obs.frame_bytes);
     return HD_OK;
+}
+
+void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                  const void *frame)
+{
+    const int64_t one = shape->obs.frame_bytes, older = shape->obs.obs_bytes - one;
+    char *obs = envs->obs + env * shape->obs.obs_bytes;
+    memmove(obs, obs + one, (size_t)older);
+    memcpy(obs + older, frame, (size_t)one);
+    envs->shown[env]++;
 }
 
 uint64_t hd_envs_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode)
@@ -181,14 +249,17 @@ static int refuse(const struct hd_spec *spec, const char *what, const char *mess
     return hd_fail(HD_ERR_TASK, "envs '%s': %s: %s", spec->name, what, message);
 }
 
+/* Makes the group of an instance whose count is known. */
 static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    char message[HD_ENV_MESSAGE] = "";
+    struct hd_env_settings settings = shape->settings;
     struct hd_env_spec unused;
-    if (*envs->group)
+    char message[HD_ENV_MESSAGE] = "";
+    settings.envs = *envs->count;
+    if (*envs->group || settings.envs == 0)
         return HD_OK;
-    if (shape->env->create(&shape->settings, &unused, envs->group, message) == 0)
+    if (shape->env->create(&settings, &unused, envs->group, message) == 0)
         return HD_OK;
     *envs->group = NULL;
     return refuse(spec, "create", message);
@@ -198,13 +269,12 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
 {
     const struct hd_envs_shape *shape = spec->shape;
     struct hd_envs envs = hd_envs_at(spec, data);
-    char message[HD_ENV_MESSAGE] = "";
-    HD_TRY(make_group(spec, &envs));
+    (void)setup;
+    *envs.count = shape->all;
+    if (shape->instances > 1)
+        *envs.count = hd_envs_first(shape, shard + 1) - hd_envs_first(shape, shard);
     *envs.best_mean = -INFINITY;
-    for (int64_t i = 0; i < shape->envs && !shape->evaluator; i++)
-        if (hd_envs_start(shape, &envs, i, hd_envs_seed(setup->seed, shard, i, 0), message))
-            return refuse(spec, "reset", message);
-    return HD_OK;
+    return make_group(spec, &envs);
 }
 
 static void fini(const struct hd_spec *spec, void *data)
@@ -219,23 +289,24 @@ static void fini(const struct hd_spec *spec, void *data)
 static char *plain_bytes(const struct hd_spec *spec, const void *data, size_t *bytes_p)
 {
     struct hd_envs envs = hd_envs_at(spec, (void *)data);
-    *bytes_p = (size_t)((const char *)data + spec->bytes - (char *)envs.best_mean);
-    return (char *)envs.best_mean;
+    *bytes_p = (size_t)((const char *)data + spec->bytes - (char *)envs.count);
+    return (char *)envs.count;
 }
 
 /* The states of all envs, one after the other; NULL when that fails. */
-static char *save_group(const struct hd_spec *spec, const void *data)
+static char *save_group(const struct hd_spec *spec, const void *data, size_t *bytes_p)
 {
     const struct hd_envs_shape *shape = spec->shape;
     struct hd_envs envs = hd_envs_at(spec, (void *)data);
     char message[HD_ENV_MESSAGE] = "";
-    char *states = hd_alloc(shape->envs, (size_t)shape->state_bytes);
-    for (int64_t i = 0; states && i < shape->envs; i++)
+    char *states = hd_alloc(*envs.count, (size_t)shape->state_bytes);
+    for (int64_t i = 0; states && i < *envs.count; i++)
         if (shape->env->save(*envs.group, i, states + i * shape->state_bytes, message) != 0) {
             refuse(spec, "save", message);
             hd_free(states);
             return NULL;
         }
+    *bytes_p = (size_t)(*envs.count * shape->state_bytes);
     return states;
 }
 
@@ -245,7 +316,7 @@ static int load_group(const struct hd_spec *spec, void *data, const char *states
     struct hd_envs envs = hd_envs_at(spec, data);
     char message[HD_ENV_MESSAGE] = "";
     HD_TRY(make_group(spec, &envs));
-    for (int64_t i = 0; i < shape->envs; i++)
+    for (int64_t i = 0; i < *envs.count; i++)
         if (shape->env->load(*envs.group, i, states + i * shape->state_bytes, message) != 0)
             return refuse(spec, "load", message);
     return HD_OK;
@@ -254,60 +325,71 @@ static int load_group(const struct hd_spec *spec, void *data, const char *states
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 {
     size_t bytes;
-    char *states = save_group(spec, src);
+    char *states = save_group(spec, src, &bytes);
     if (!states)
         return HD_ERR_TASK;
-    int status = load_group(spec, dst, states);
-    hd_free(states);
     const char *from = plain_bytes(spec, src, &bytes);
     memcpy(plain_bytes(spec, dst, &bytes), from, bytes);
+    int status = load_group(spec, dst, states);
+    hd_free(states);
     return status;
 }
 
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     size_t bytes, states_bytes;
-    const struct hd_envs_shape *shape = spec->shape;
     const char *plain = plain_bytes(spec, data, &bytes);
-    char *states = save_group(spec, data);
+    char *states = save_group(spec, data, &states_bytes);
     if (!states)
         return HD_ERR_TASK;
-    states_bytes = (size_t)(shape->envs * shape->state_bytes);
     bool written = fwrite(plain, 1, bytes, file) == bytes &&
                    fwrite(states, 1, states_bytes, file) == states_bytes;
     hd_free(states);
     return written ? HD_OK : hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
 }
 
-static int load(const struct hd_spec *spec, void *data, FILE *file)
+static int load_states(const struct hd_spec *spec, void *data, FILE *file)
 {
-    size_t bytes, states_bytes;
-    const struct hd_envs_shape *shape = spec->shape;
-    char *plain = plain_bytes(spec, data, &bytes);
-    char *states = hd_alloc(shape->envs, (size_t)shape->state_bytes);
+    const int64_t state_bytes = hd_envs_shape(spec)->state_bytes;
+    const int64_t count = *hd_envs_at(spec, data).count;
+    const size_t bytes = (size_t)(count * state_bytes);
+    char *states = hd_alloc(count, (size_t)state_bytes);
     if (!states)
         return HD_ERR_NOMEM;
-    states_bytes = (size_t)(shape->envs * shape->state_bytes);
-    int status = HD_ERR_FORMAT;
-    if (fread(plain, 1, bytes, file) == bytes &&
-        fread(states, 1, states_bytes, file) == states_bytes)
-        status = load_group(spec, data, states);
-    else
-        hd_log(HD_LOG_ERROR, "value '%s' cannot be loaded: the file is too short", spec->name);
+    int status = fread(states, 1, bytes, file) == bytes
+                     ? load_group(spec, data, states)
+                     : hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
+                               spec->name);
     hd_free(states);
     return status;
 }
 
-static uint64_t hash(const struct hd_spec *spec, const void *data)
+/* Into an instance of the same shard, or into one that was never initialised. */
+static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     size_t bytes;
-    const struct hd_envs_shape *shape = spec->shape;
+    struct hd_envs envs = hd_envs_at(spec, data);
+    const int64_t count = *envs.count;
+    char *plain = plain_bytes(spec, data, &bytes);
+    if (fread(plain, 1, bytes, file) != bytes)
+        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
+                       spec->name);
+    const int64_t found = *envs.count;
+    if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs.group))
+        return load_states(spec, data, file);
+    *envs.count = count;
+    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has %lld envs", spec->name,
+                   (long long)found);
+}
+
+static uint64_t hash(const struct hd_spec *spec, const void *data)
+{
+    size_t bytes, states_bytes;
     const char *plain = plain_bytes(spec, data, &bytes);
-    char *states = save_group(spec, data);
+    char *states = save_group(spec, data, &states_bytes);
     uint64_t result = hd_hash_bytes(plain, bytes);
     if (states)
-        result =
-            hd_hash_mix(result, hd_hash_bytes(states, (size_t)(shape->envs * shape->state_bytes)));
+        result = hd_hash_mix(result, hd_hash_bytes(states, states_bytes));
     hd_free(states);
     return result;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `verdict`: the outcome of one evaluation; none before the first. */
+/* Type `verdict`: the outcome of one evaluation; none before the first. Those of shards that each
+ * played their share of it are combined by `sum`. */
 #ifndef HD_TASKS_TYPES_VERDICT_H
 #define HD_TASKS_TYPES_VERDICT_H
 
@@ -16,5 +17,8 @@ struct hd_verdict {
     int64_t train_iter;         /* updates made by then */
     double returns[];           /* [episodes], by env, then in order of play */
 };
+
+/* Fills mean, std, max and min from the returns. */
+void hd_verdict_summarise(struct hd_verdict *verdict);
 
 #endif

@@ -7,66 +7,64 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { OBS = 2, MAX_LENGTH = 9, FIRST = 2 };
+enum { MAX_LENGTH = 9, FRAME = 1000, AGE = 20, ENV = 3 };
 
 struct steps {
-    float obs[MAX_LENGTH + 1][OBS], reward[MAX_LENGTH];
+    float reward[MAX_LENGTH];
     int32_t action[MAX_LENGTH];
 };
 
-/* Observation i is (i, -i), reward i is i + 1 and action i is 10 + i. */
+/* Reward i is i + 1 and action i is 10 + i. */
 static struct steps make_steps(void)
 {
     struct steps steps;
-    for (int i = 0; i <= MAX_LENGTH; i++) {
-        steps.obs[i][0] = (float)i;
-        steps.obs[i][1] = (float)-i;
-        if (i < MAX_LENGTH) {
-            steps.reward[i] = (float)(i + 1);
-            steps.action[i] = 10 + i;
-        }
+    for (int i = 0; i < MAX_LENGTH; i++) {
+        steps.reward[i] = (float)(i + 1);
+        steps.action[i] = 10 + i;
     }
     return steps;
 }
 
 static struct hd_chunk chunk_of(const struct steps *steps, int64_t length, bool done)
 {
-    return (struct hd_chunk){length, steps->obs[0], steps->action, steps->reward, done};
+    return (struct hd_chunk){.length = length,
+                             .frame = FRAME,
+                             .age = AGE,
+                             .env = ENV,
+                             .action = steps->action,
+                             .reward = steps->reward,
+                             .done = done};
 }
 
-struct block {
-    struct hd_transition_shape shape;
-    void *memory;
-    struct hd_transitions rows;
-};
-
-static struct block make_block(int64_t rows, int64_t nstep)
+/* A block for `n` transitions whose content may be anything. */
+static void *make_block(int64_t n, int64_t nstep)
 {
-    struct block block = {.shape = {rows, OBS, nstep, nstep > 1}};
-    block.memory = hd_alloc(1, (size_t)hd_transitions_bytes(&block.shape));
-    block.rows = hd_transitions_at(&block.shape, block.memory);
-    return block;
+    size_t bytes = (size_t)(n * hd_transition_bytes(nstep));
+    return memset(hd_alloc(1, bytes), 0xFF, bytes);
 }
 
 START_TEST(test_spec_numbers)
 {
     static const float reward[6][3] = {{1, 2, 3}, {2, 3, 4}, {3, 4, 5},
                                        {4, 5, 6}, {5, 6, 0}, {6, 0, 0}};
-    static const float next[6] = {3, 4, 5, 6, 6, 6};
+    static const int next[6] = {3, 4, 5, 6, 6, 6};
     static const float gammas[6] = {.970299f, .970299f, .970299f, .9801f, .99f, 1};
     struct steps steps = make_steps();
     struct hd_chunk chunk = chunk_of(&steps, 6, true);
-    struct block block = make_block(6, 3);
-    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, &block.shape, block.rows, 0, 6);
+    void *block = make_block(6, 3);
+    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, 3, 6, block);
     for (int i = 0; i < 6; i++) {
+        const struct hd_transition *transition = hd_transition_at(block, 3, i);
         for (int j = 0; j < 3; j++)
-            ck_assert_float_eq(block.rows.reward[j * 6 + i], reward[i][j]);
-        ck_assert_float_eq(block.rows.next_obs[i * OBS], next[i]);
-        ck_assert_float_eq(block.rows.value_gamma[i], gammas[i]);
-        ck_assert_float_eq(block.rows.done[i], i >= 3);
+            ck_assert_float_eq(transition->reward[j], reward[i][j]);
+        ck_assert_int_eq(transition->frame, FRAME + i);
+        ck_assert_int_eq(transition->frame + transition->ahead, FRAME + next[i]);
+        ck_assert_float_eq(transition->value_gamma, gammas[i]);
+        ck_assert_float_eq(transition->done, i >= 3);
     }
-    hd_free(block.memory);
+    hd_free(block);
 }
 END_TEST
 
@@ -74,14 +72,16 @@ START_TEST(test_shorter_than_n)
 {
     struct steps steps = make_steps();
     struct hd_chunk chunk = chunk_of(&steps, 2, false);
-    struct block block = make_block(2, 3);
-    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, &block.shape, block.rows, 0, 2);
-    ck_assert_float_eq(block.rows.value_gamma[0], .99f);
-    ck_assert_float_eq(block.rows.value_gamma[1], 1);
-    hd_nstep(&chunk, .99, HD_NSTEP_CORRECTED, &block.shape, block.rows, 0, 2);
-    ck_assert_float_eq(block.rows.value_gamma[0], .9801f);
-    ck_assert_float_eq(block.rows.value_gamma[1], .99f);
-    hd_free(block.memory);
+    void *block = make_block(2, 3);
+    const struct hd_transition *first = hd_transition_at(block, 3, 0);
+    const struct hd_transition *second = hd_transition_at(block, 3, 1);
+    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, 3, 2, block);
+    ck_assert_float_eq(first->value_gamma, .99f);
+    ck_assert_float_eq(second->value_gamma, 1);
+    hd_nstep(&chunk, .99, HD_NSTEP_CORRECTED, 3, 2, block);
+    ck_assert_float_eq(first->value_gamma, .9801f);
+    ck_assert_float_eq(second->value_gamma, .99f);
+    hd_free(block);
 }
 END_TEST
 
@@ -90,22 +90,24 @@ START_TEST(test_one_step)
 {
     struct steps steps = make_steps();
     struct hd_chunk chunk = chunk_of(&steps, 4, true);
-    struct block block = make_block(4, 1);
-    ck_assert_ptr_null(block.rows.value_gamma);
-    hd_nstep(&chunk, .97, HD_NSTEP_PARITY, &block.shape, block.rows, 0, 4);
+    void *block = make_block(4, 1);
+    hd_nstep(&chunk, .97, HD_NSTEP_PARITY, 1, 4, block);
     for (int i = 0; i < 4; i++) {
-        ck_assert_float_eq(block.rows.obs[i * OBS + 1], (float)-i);
-        ck_assert_float_eq(block.rows.next_obs[i * OBS + 1], (float)(-i - 1));
-        ck_assert_float_eq(block.rows.reward[i], (float)(i + 1));
-        ck_assert_int_eq(block.rows.action[i], 10 + i);
-        ck_assert_float_eq(block.rows.done[i], i == 3);
+        const struct hd_transition *transition = hd_transition_at(block, 1, i);
+        ck_assert_int_eq(transition->frame, FRAME + i);
+        ck_assert_int_eq(transition->ahead, 1);
+        ck_assert_float_eq(transition->reward[0], (float)(i + 1));
+        ck_assert_int_eq(transition->action, 10 + i);
+        ck_assert_float_eq(transition->done, i == 3);
+        ck_assert_float_eq(transition->value_gamma, 0);
     }
-    hd_free(block.memory);
+    hd_free(block);
 }
 END_TEST
 
 struct sample {
-    double reward[MAX_LENGTH + 2], next, done, gamma;
+    double reward[MAX_LENGTH + 2], done, gamma;
+    int64_t next;
 };
 
 /* Walks on from step i until n rewards are taken or the chunk ends. */
@@ -118,7 +120,7 @@ static struct sample naive(const struct hd_chunk *chunk, int64_t i, int64_t n, d
         sample.reward[at - i] = (double)chunk->reward[at];
         sample.gamma *= gamma;
     }
-    sample.next = (double)chunk->obs[at * OBS];
+    sample.next = at;
     if (at == chunk->length) {
         sample.done = chunk->done;
         if (tail == HD_NSTEP_PARITY)
@@ -132,28 +134,31 @@ static void check_chunk(int64_t length, int64_t n, int64_t count, bool done,
 {
     struct steps steps = make_steps();
     struct hd_chunk chunk = chunk_of(&steps, length, done);
-    struct block block = make_block(FIRST + MAX_LENGTH + 1, n);
-    const int64_t rows = block.shape.rows;
-    hd_nstep(&chunk, .9, tail, &block.shape, block.rows, FIRST, count);
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t step = i - FIRST;
-        if (step < 0 || step >= count) { /* rows beside the chunk's stay as they were */
-            ck_assert_float_eq(block.rows.reward[i], 0);
-            ck_assert_int_eq(block.rows.action[i], 0);
-            continue;
-        }
-        struct sample sample = naive(&chunk, step, n, .9, tail);
+    void *block = make_block(MAX_LENGTH + 1, n), *again = make_block(MAX_LENGTH + 1, n);
+    memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_bytes(n)));
+    hd_nstep(&chunk, .9, tail, n, count, block);
+    hd_nstep(&chunk, .9, tail, n, count, again);
+    /* No byte depends on what was there, and those behind stay as they were. */
+    size_t written = (size_t)(count * hd_transition_bytes(n));
+    ck_assert_mem_eq(block, again, written);
+    for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_bytes(n)); i++)
+        ck_assert_uint_eq(((unsigned char *)block)[i], 0xFF);
+    for (int64_t i = 0; i < count; i++) {
+        const struct hd_transition *transition = hd_transition_at(block, n, i);
+        struct sample sample = naive(&chunk, i, n, .9, tail);
         for (int64_t j = 0; j < n; j++)
-            ck_assert_double_eq((double)block.rows.reward[j * rows + i], sample.reward[j]);
-        ck_assert_float_eq(block.rows.obs[i * OBS], (float)step);
-        ck_assert_double_eq((double)block.rows.next_obs[i * OBS], sample.next);
-        ck_assert_double_eq((double)block.rows.next_obs[i * OBS + 1], -sample.next);
-        ck_assert_double_eq((double)block.rows.done[i], sample.done);
-        ck_assert_int_eq(block.rows.action[i], 10 + step);
+            ck_assert_double_eq((double)transition->reward[j], sample.reward[j]);
+        ck_assert_int_eq(transition->env, ENV);
+        ck_assert_int_eq(transition->frame, FRAME + i);
+        ck_assert_int_eq(transition->age, AGE + i);
+        ck_assert_int_eq(transition->frame + transition->ahead, FRAME + sample.next);
+        ck_assert_double_eq((double)transition->done, sample.done);
+        ck_assert_int_eq(transition->action, 10 + i);
         if (n > 1)
-            ck_assert_double_eq_tol((double)block.rows.value_gamma[i], sample.gamma, 1e-7);
+            ck_assert_double_eq_tol((double)transition->value_gamma, sample.gamma, 1e-7);
     }
-    hd_free(block.memory);
+    hd_free(block);
+    hd_free(again);
 }
 
 START_TEST(test_naive)

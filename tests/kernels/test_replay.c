@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replay ring: what it keeps, and stratified sampling against a walk over prefix sums. */
+/* The replay ring against a naive one that keeps every transition with its full observations for
+ * ever, and stratified sampling against a walk over prefix sums. */
 #include "kernels/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
@@ -7,89 +8,292 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { OBS = 3, NSTEP = 2 };
+enum {
+    MAX_ENVS = 5,
+    MAX_STACK = 5,
+    MAX_NSTEP = 4,
+    MAX_FRAME = 24,
+    MAX_OBS = MAX_STACK * MAX_FRAME
+};
+enum { MAX_FRAMES = 4000, MAX_TRANSITIONS = 16000 };
 
-struct block {
-    struct hd_transition_shape shape;
-    void *memory;
-    struct hd_transitions rows;
+/* -- The naive ring ------------------------------------------------------------------------------
+ */
+
+struct naive_frame {
+    unsigned char bytes[MAX_FRAME];
+    int64_t episode;
 };
 
-static struct block make_block(int64_t rows)
+struct naive_transition {
+    unsigned char obs[MAX_OBS], next_obs[MAX_OBS];
+    int64_t env, oldest; /* the oldest frame that it needs */
+    struct hd_transition is;
+    float reward[MAX_NSTEP];
+};
+
+struct naive {
+    struct hd_replay_shape shape;
+    struct naive_frame frames[MAX_ENVS][MAX_FRAMES];
+    int64_t shown[MAX_ENVS], episode[MAX_ENVS];
+    struct naive_transition transitions[MAX_TRANSITIONS];
+    int64_t added;
+};
+
+/* The observation that ends with frame `frame`: walks back to the start of its episode. Returns its
+ * oldest frame. */
+static int64_t naive_stack(const struct naive *naive, int64_t env, int64_t frame,
+                           unsigned char *obs)
 {
-    struct block block = {.shape = {rows, OBS, NSTEP, true}};
-    block.memory = hd_alloc(1, (size_t)hd_transitions_bytes(&block.shape));
-    block.rows = hd_transitions_at(&block.shape, block.memory);
-    return block;
+    const struct naive_frame *frames = naive->frames[env];
+    int64_t at = frame;
+    for (int64_t i = naive->shape.stack - 1; i >= 0; i--) {
+        memcpy(obs + i * naive->shape.frame_bytes, frames[at].bytes,
+               (size_t)naive->shape.frame_bytes);
+        if (i > 0 && at > 0 && frames[at - 1].episode == frames[at].episode)
+            at--;
+    }
+    return at;
 }
 
-/* Every field of a transition tells its number. */
-static void number(struct block *block, int64_t row, int64_t k)
+/* Those of the last `capacity` that stand after the last one with an overwritten frame. */
+static int64_t naive_first(const struct naive *naive)
 {
-    for (int64_t i = 0; i < OBS; i++) {
-        block->rows.obs[row * OBS + i] = (float)(10 * k + i);
-        block->rows.next_obs[row * OBS + i] = (float)(10 * k + i + 5);
+    int64_t first = naive->added - naive->shape.capacity;
+    for (int64_t t = first < 0 ? 0 : first; t < naive->added; t++) {
+        const struct naive_transition *transition = &naive->transitions[t];
+        if (transition->oldest < naive->shown[transition->env] - naive->shape.frames)
+            first = t + 1;
     }
-    for (int64_t j = 0; j < NSTEP; j++)
-        block->rows.reward[j * block->shape.rows + row] = (float)(100 * j + k);
-    block->rows.done[row] = k % 3 == 0;
-    block->rows.value_gamma[row] = 1 / (float)(k + 1);
-    block->rows.action[row] = (int32_t)k;
+    return first < 0 ? 0 : first;
 }
 
-static void check_number(const struct block *block, int64_t row, int64_t k)
+/* -- Playing at random ---------------------------------------------------------------------------
+ */
+
+struct game {
+    struct naive *naive;
+    void *ring;
+    struct hd_rng rng;
+    uint32_t draws;
+};
+
+static int64_t draw(struct game *game, int64_t below)
 {
-    struct block expected = make_block(1);
-    number(&expected, 0, k);
-    for (int64_t i = 0; i < OBS; i++) {
-        ck_assert_float_eq(block->rows.obs[row * OBS + i], expected.rows.obs[i]);
-        ck_assert_float_eq(block->rows.next_obs[row * OBS + i], expected.rows.next_obs[i]);
-    }
-    for (int64_t j = 0; j < NSTEP; j++)
-        ck_assert_float_eq(block->rows.reward[j * block->shape.rows + row],
-                           expected.rows.reward[j]);
-    ck_assert_float_eq(block->rows.done[row], expected.rows.done[0]);
-    ck_assert_float_eq(block->rows.value_gamma[row], expected.rows.value_gamma[0]);
-    ck_assert_int_eq(block->rows.action[row], expected.rows.action[0]);
-    hd_free(expected.memory);
+    return (int64_t)hd_rng_below(&game->rng, game->draws++, below);
 }
 
-/* Pushes `pushes` blocks of `rows`, then compares every position with an array that is written
- * round and round. */
-static void check_ring(int64_t capacity, int64_t rows, int64_t pushes)
+static void show(struct game *game, int64_t env)
 {
-    struct block kept = make_block(capacity), from = make_block(rows), got = make_block(2);
-    void *ring = hd_alloc(1, (size_t)hd_replay_bytes(&kept.shape));
-    int64_t *naive = calloc((size_t)capacity, sizeof *naive), k = 0;
-    for (int64_t push = 0; push < pushes; push++) {
-        ck_assert_int_eq(hd_replay_size(&kept.shape, ring), k < capacity ? k : capacity);
-        for (int64_t row = 0; row < rows; row++, k++) {
-            number(&from, row, k);
-            naive[k % capacity] = k;
-        }
-        hd_replay_push(&kept.shape, ring, &from.shape, from.rows);
-    }
-    int64_t size = hd_replay_size(&kept.shape, ring);
-    ck_assert_int_eq(size, k < capacity ? k : capacity);
-    for (int64_t position = 0; position < size; position++) {
-        hd_replay_get(&kept.shape, ring, position, &got.shape, got.rows, 1);
-        check_number(&got, 1, naive[position]);
-    }
-    free(naive);
-    hd_free(ring);
-    hd_free(kept.memory);
-    hd_free(from.memory);
-    hd_free(got.memory);
+    struct naive *naive = game->naive;
+    struct naive_frame *frame = &naive->frames[env][naive->shown[env]++];
+    ck_assert_int_lt(naive->shown[env], MAX_FRAMES);
+    frame->episode = naive->episode[env];
+    for (int i = 0; i < MAX_FRAME; i++)
+        frame->bytes[i] = (unsigned char)draw(game, 256);
 }
 
-START_TEST(test_ring)
+static void begin_episode(struct game *game, int64_t env)
 {
-    check_ring(10, 3, 2);  /* not full */
-    check_ring(10, 5, 2);  /* just full */
-    check_ring(10, 3, 11); /* wrapped in the middle of a push */
-    check_ring(4, 11, 3);  /* one push goes round more than once */
-    check_ring(1, 1, 5);
+    game->naive->episode[env]++;
+    show(game, env);
+}
+
+/* How many frames of its episode were shown before a frame. */
+static int64_t age_of(const struct naive *naive, int64_t env, int64_t frame)
+{
+    const struct naive_frame *frames = naive->frames[env];
+    int64_t age = 0;
+    while (age < frame && frames[frame - age - 1].episode == frames[frame].episode)
+        age++;
+    return age;
+}
+
+/* The transition from frame `frame` in a chunk that ends with frame `last`. */
+static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t last)
+{
+    struct naive *naive = game->naive;
+    struct naive_transition *to = &naive->transitions[naive->added++];
+    ck_assert_int_lt(naive->added, MAX_TRANSITIONS);
+    memset(to, 0, sizeof *to);
+    to->env = env;
+    to->is.env = (int32_t)env;
+    to->is.frame = frame;
+    to->is.age = (int32_t)age_of(naive, env, frame);
+    to->is.ahead = (int32_t)(last - frame < naive->shape.nstep ? last - frame : naive->shape.nstep);
+    to->is.action = (int32_t)draw(game, 1000);
+    to->is.done = (float)draw(game, 2);
+    to->is.value_gamma = naive->shape.nstep > 1 ? (float)draw(game, 100) : 0;
+    for (int64_t j = 0; j < naive->shape.nstep; j++)
+        to->reward[j] = (float)draw(game, 1000);
+    to->oldest = naive_stack(naive, env, frame, to->obs);
+    naive_stack(naive, env, frame + to->is.ahead, to->next_obs);
+}
+
+/* A chunk of up to `most` steps; some are dropped, some end an episode. */
+static void play_chunk(struct game *game, int64_t env, int64_t most)
+{
+    const int64_t steps = 1 + draw(game, most);
+    const bool done = draw(game, 3) == 0, dropped = draw(game, 4) == 0;
+    if (game->naive->shown[env] == 0)
+        begin_episode(game, env);
+    const int64_t first = game->naive->shown[env] - 1;
+    for (int64_t i = 0; i < steps; i++)
+        show(game, env);
+    for (int64_t i = 0; i < steps && !dropped; i++)
+        add_naive(game, env, first + i, first + steps);
+    if (done)
+        begin_episode(game, env);
+}
+
+/* A rollout: every env plays some chunks; their frames are added first, then the transitions that
+ * were not dropped. */
+static void roll(struct game *game, int64_t most)
+{
+    struct naive *naive = game->naive;
+    const struct hd_replay_shape *shape = &naive->shape;
+    int64_t first = naive->added;
+    for (int64_t env = 0; env < shape->envs; env++)
+        for (int64_t n = draw(game, 3); n >= 0; n--)
+            play_chunk(game, env, most);
+    for (int64_t env = 0; env < shape->envs; env++)
+        for (int64_t k = hd_replay_shown(shape, game->ring, env); k < naive->shown[env]; k++)
+            hd_replay_add_frame(shape, game->ring, env, naive->frames[env][k].bytes);
+    char memory[sizeof(struct hd_transition) + MAX_NSTEP * sizeof(float)]
+        __attribute__((aligned(8))) = {0};
+    for (int64_t t = first; t < naive->added; t++) {
+        const struct naive_transition *from = &naive->transitions[t];
+        memcpy(memory, &from->is, sizeof from->is);
+        memcpy(((struct hd_transition *)memory)->reward, from->reward,
+               (size_t)shape->nstep * sizeof(float));
+        hd_replay_add(shape, game->ring, (struct hd_transition *)memory);
+    }
+}
+
+/* -- What the ring holds -------------------------------------------------------------------------
+ */
+
+static void check_row(const struct hd_replay_shape *shape, const struct naive_transition *expected,
+                      const struct hd_transition_shape *rows_shape, struct hd_transitions rows,
+                      int64_t row)
+{
+    size_t obs_bytes = (size_t)(shape->stack * shape->frame_bytes);
+    ck_assert_mem_eq((char *)rows.obs + row * rows_shape->obs_bytes, expected->obs, obs_bytes);
+    ck_assert_mem_eq((char *)rows.next_obs + row * rows_shape->obs_bytes, expected->next_obs,
+                     obs_bytes);
+    for (int64_t j = 0; j < shape->nstep; j++)
+        ck_assert_float_eq(rows.reward[j * rows_shape->rows + row], expected->reward[j]);
+    ck_assert_float_eq(rows.done[row], expected->is.done);
+    ck_assert_int_eq(rows.action[row], expected->is.action);
+    if (rows_shape->has_value_gamma)
+        ck_assert_float_eq(rows.value_gamma[row], expected->is.value_gamma);
+}
+
+/* Position by position: the naive transitions that are left, in the order of t mod capacity. */
+static void check_ring(const struct game *game)
+{
+    const struct naive *naive = game->naive;
+    const struct hd_replay_shape *shape = &naive->shape;
+    const int64_t first = naive_first(naive), size = naive->added - first;
+    const struct hd_transition_shape rows_shape = {3, shape->stack * shape->frame_bytes,
+                                                   shape->nstep, shape->nstep > 1};
+    void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&rows_shape));
+    struct hd_transitions rows = hd_transitions_at(&rows_shape, block);
+    ck_assert_int_eq(hd_replay_size(shape, game->ring), size);
+    int64_t position = 0;
+    for (int64_t place = 0; place < shape->capacity; place++) {
+        int64_t t = first + ((place - first) % shape->capacity + shape->capacity) % shape->capacity;
+        if (t >= naive->added)
+            continue;
+        ck_assert_int_eq(t % shape->capacity, place);
+        hd_replay_get(shape, game->ring, position++, &rows_shape, rows, 1);
+        check_row(shape, &naive->transitions[t], &rows_shape, rows, 1);
+    }
+    ck_assert_int_eq(position, size);
+    hd_free(block);
+}
+
+struct ring_case {
+    struct hd_replay_shape shape; /* capacity, envs, frames, frame_bytes, stack, nstep */
+    int64_t chunk;
+    bool enough; /* frames never run out */
+};
+
+static const struct ring_case cases[] = {
+    {{50, 1, 400, 16, 1, 1}, 1, true},  {{300, 3, 1000, 16, 1, 3}, 5, true},
+    {{300, 3, 1000, 6, 4, 3}, 6, true}, {{97, 5, 500, 24, 5, 4}, 9, true},
+    {{1, 1, 100, 6, 4, 1}, 1, true},    {{300, 2, 60, 6, 4, 3}, 6, false},
+    {{300, 3, 25, 6, 4, 2}, 2, false},  {{100, 1, 9, 16, 4, 3}, 3, false},
+    {{200, 4, 37, 24, 1, 1}, 4, false}, {{1000, 2, 17, 6, 5, 4}, 4, false},
+    {{5, 3, 12, 6, 2, 2}, 3, false},
+};
+
+START_TEST(test_against_naive)
+{
+    const struct ring_case *c = &cases[_i];
+    struct naive *naive = hd_alloc(1, sizeof *naive);
+    naive->shape = c->shape;
+    struct game game = {.naive = naive, .rng = hd_rng_make(_i, 3, 0, 0, 0)};
+    const int64_t bytes = hd_replay_bytes(&c->shape);
+    game.ring = hd_alloc(1, (size_t)bytes + 64);
+    memset((char *)game.ring + bytes, 0xA5, 64);
+    int64_t full = 0, lost = 0;
+    for (int rollout = 0; rollout < 60; rollout++) {
+        roll(&game, c->chunk);
+        check_ring(&game);
+        int64_t size = hd_replay_size(&c->shape, game.ring);
+        full += size == c->shape.capacity;
+        lost += size < c->shape.capacity && size < naive->added;
+    }
+    if (c->enough)
+        ck_assert(full > 0 && lost == 0);
+    else
+        ck_assert_int_gt(lost, 0);
+    for (int i = 0; i < 64; i++)
+        ck_assert_uint_eq(((unsigned char *)game.ring)[bytes + i], 0xA5);
+    hd_free(game.ring);
+    hd_free(naive);
+}
+END_TEST
+
+/* One env, single frames, everything in sight: capacity 4, 6 frames, n = 1. */
+START_TEST(test_by_hand)
+{
+    const struct hd_replay_shape shape = {
+        .capacity = 4, .envs = 1, .frames = 6, .frame_bytes = 1, .stack = 3, .nstep = 1};
+    const struct hd_transition_shape rows_shape = {1, 3, 1, false};
+    char ring[4096] __attribute__((aligned(64))) = {0}, block[4096] __attribute__((aligned(64)));
+    char memory[sizeof(struct hd_transition) + 8] __attribute__((aligned(8))) = {0};
+    struct hd_transition *transition = (struct hd_transition *)memory;
+    struct hd_transitions rows = hd_transitions_at(&rows_shape, block);
+    ck_assert_int_le(hd_replay_bytes(&shape), (int64_t)sizeof ring);
+    /* An episode a b c d, of which the transitions a>b, b>c, c>d are added. */
+    for (const char *frame = "abcd"; *frame; frame++)
+        hd_replay_add_frame(&shape, ring, 0, frame);
+    for (int i = 0; i < 3; i++) {
+        *transition = (struct hd_transition){.frame = i, .age = i, .ahead = 1, .action = i};
+        hd_replay_add(&shape, ring, transition);
+    }
+    ck_assert_int_eq(hd_replay_size(&shape, ring), 3);
+    hd_replay_get(&shape, ring, 0, &rows_shape, rows, 0);
+    ck_assert_mem_eq(rows.obs, "aaaaab", 6);
+    hd_replay_get(&shape, ring, 2, &rows_shape, rows, 0);
+    ck_assert_mem_eq(rows.obs, "abcbcd", 6);
+    /* The next one: e f, and its g overwrites a, which all three need (a stands in for what was
+     * before it). */
+    hd_replay_add_frame(&shape, ring, 0, "e");
+    hd_replay_add_frame(&shape, ring, 0, "f");
+    ck_assert_int_eq(hd_replay_size(&shape, ring), 3);
+    hd_replay_add_frame(&shape, ring, 0, "g");
+    ck_assert_int_eq(hd_replay_size(&shape, ring), 0);
+    *transition = (struct hd_transition){.frame = 4, .age = 0, .ahead = 1, .action = 9};
+    hd_replay_add(&shape, ring, transition);
+    ck_assert_int_eq(hd_replay_size(&shape, ring), 1);
+    hd_replay_get(&shape, ring, 0, &rows_shape, rows, 0);
+    ck_assert_mem_eq(rows.obs, "eeeeef", 6);
+    ck_assert_int_eq(rows.action[0], 9);
 }
 END_TEST
 
@@ -154,7 +358,9 @@ int main(void)
     Suite *suite = suite_create("replay");
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
-    tcase_add_test(tests, test_ring);
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, test_against_naive, 0, (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(tests, test_by_hand);
     tcase_add_test(tests, test_closed_form);
     tcase_add_test(tests, test_every_item_once);
     tcase_add_test(tests, test_strata);

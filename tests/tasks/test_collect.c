@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting, against a naive collector with one list of steps per env that shares with it only the
- * env, the net's outputs and the stream of random numbers. */
+/* Collecting and storing, against a naive collector (tests/tasks/naive.h). */
 #include "kernels/dqn_loss.h"
-#include "kernels/envs/cartpole.h"
-#include "tasks/types/counts.h"
-#include "tasks/types/envs.h"
+#include "kernels/replay.h"
 #include "tasks/types/params.h"
+#include "tasks/types/rollout.h"
 #include "tasks/types/scalars.h"
-#include "tasks/types/transitions.h"
+#include "tests/tasks/naive.h"
 #include "tests/tasks/values.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT, N_VALUES };
-enum { MAX_ENVS = 8, OBS = 4, WINDOW = 20 };
+enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT, REPLAY, N_VALUES };
+enum { OBS = 4, WINDOW = 20 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES];
+    struct value values[N_VALUES], *ports[N_VALUES], *store[2];
 };
 
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard)
 {
-    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_counts,
-                                                  &hd_type_envs,    &hd_type_counts,
-                                                  &hd_type_scalars, &hd_type_rollout};
-    static const char *const names[] = {"policy", "totals",   "envs",
-                                        "counts", "episodes", "rollout"};
+    static const struct hd_type *const types[] = {
+        &hd_type_params,  &hd_type_counts,  &hd_type_envs,  &hd_type_counts,
+        &hd_type_scalars, &hd_type_rollout, &hd_type_replay};
+    static const char *const names[] = {"policy",   "totals",  "envs",  "counts",
+                                        "episodes", "rollout", "replay"};
     w->setup = setup_open(sets, n);
     for (int i = 0; i < N_VALUES; i++) {
         value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
         w->ports[i] = &w->values[i];
     }
+    w->store[0] = &w->values[ROLLOUT];
+    w->store[1] = &w->values[REPLAY];
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_collect, &w->setup, w->ports, specs);
     ck_assert_int_eq(hd_verb_collect.declare(&step), HD_OK);
@@ -50,7 +50,10 @@ static void world_close(struct world *w)
 static void collect(struct world *w, int64_t shard, int64_t iteration)
 {
     struct hd_context where = at(&w->setup, shard, iteration);
+    /* Old content of a written value may be anything. */
+    memset(w->values[ROLLOUT].data, 0xFF, (size_t)w->values[ROLLOUT].spec.bytes);
     run(&hd_verb_collect, &w->setup, w->ports, &where);
+    run(&hd_verb_store, &w->setup, w->store, &where);
 }
 
 static uint64_t world_hash(const struct world *w)
@@ -61,144 +64,33 @@ static uint64_t world_hash(const struct world *w)
     return hash;
 }
 
-/* -- The naive collector -------------------------------------------------------------------------
+/* -- Against the naive collector, seen through the replay ring -----------------------------------
  */
 
-struct naive_step {
-    float obs[OBS], next_obs[OBS], reward;
-    int32_t action;
-    bool done;
-};
-
-struct naive_sample {
-    float obs[OBS], next_obs[OBS];
-    double reward[8], gamma;
-    int32_t action;
-    bool done;
-};
-
-struct naive {
-    int64_t n_sample, envs, nstep, shard;
-    double gamma, epsilon;
-    void *group[MAX_ENVS]; /* one env each */
-    float obs[MAX_ENVS][OBS];
-    struct naive_step list[MAX_ENVS][64];
-    int64_t listed[MAX_ENVS], episode[MAX_ENVS], steps[MAX_ENVS];
-    double reward[MAX_ENVS];
-    struct hd_counts counts;
-    double returns[4096];
-    struct naive_sample samples[512];
-};
-
-static void naive_reset(struct naive *naive, uint64_t seed, int64_t env)
+/* While frames suffice, position p holds the last sample whose number is p modulo the capacity. */
+static void check_replay(const struct naive *naive, const struct world *w)
 {
-    char message[HD_ENV_MESSAGE];
-    hd_env_cartpole.reset(naive->group[env], 0,
-                          hd_envs_seed(seed, naive->shard, env, naive->episode[env]),
-                          naive->obs[env], message);
-    naive->reward[env] = 0;
-}
-
-static void naive_open(struct naive *naive, uint64_t seed)
-{
-    const struct hd_env_settings settings = {.envs = 1, .env_id = ""};
-    struct hd_env_spec spec;
-    char message[HD_ENV_MESSAGE];
-    for (int64_t i = 0; i < naive->envs; i++) {
-        ck_assert_int_eq(hd_env_cartpole.create(&settings, &spec, &naive->group[i], message), 0);
-        naive_reset(naive, seed, i);
-    }
-}
-
-static void naive_close(struct naive *naive)
-{
-    for (int64_t i = 0; i < naive->envs; i++)
-        hd_env_cartpole.destroy(naive->group[i]);
-}
-
-/* Sample i of a list of `length` steps, DI-engine's rule (spec 2.4). */
-static struct naive_sample naive_nstep(const struct naive *naive, const struct naive_step *list,
-                                       int64_t length, int64_t i)
-{
-    struct naive_sample sample = {.action = list[i].action};
-    int64_t n = naive->nstep, last = i + n - 1 < length ? i + n - 1 : length - 1;
-    memcpy(sample.obs, list[i].obs, sizeof sample.obs);
-    memcpy(sample.next_obs, list[last].next_obs, sizeof sample.next_obs);
-    for (int64_t j = i; j <= last; j++)
-        sample.reward[j - i] = (double)list[j].reward;
-    sample.done = list[last].done;
-    sample.gamma = pow(naive->gamma, (double)(i < length - n ? n : length - i - 1));
-    return sample;
-}
-
-static void naive_step_env(struct naive *naive, const struct world *w, int64_t env, int32_t action,
-                           int64_t *collected)
-{
-    int64_t cut = (naive->n_sample + naive->envs - 1) / naive->envs;
-    struct naive_step *step = &naive->list[env][naive->listed[env]++];
-    bool truncated;
-    memcpy(step->obs, naive->obs[env], sizeof step->obs);
-    step->action = action;
-    char message[HD_ENV_MESSAGE];
-    hd_env_cartpole.step(
-        naive->group[env], &action,
-        &(struct hd_env_outcome){step->next_obs, &step->reward, &step->done, &truncated}, message);
-    memcpy(naive->obs[env], step->next_obs, sizeof step->next_obs);
-    naive->reward[env] += (double)step->reward;
-    naive->counts.env_step++;
-    bool done = step->done;
-    if (done || naive->listed[env] == cut) {
-        for (int64_t i = 0; i < naive->listed[env]; i++)
-            naive->samples[(*collected)++] =
-                naive_nstep(naive, naive->list[env], naive->listed[env], i);
-        naive->listed[env] = 0;
-    }
-    if (done) {
-        naive->returns[naive->counts.episode++] = naive->reward[env];
-        naive->episode[env]++;
-        naive_reset(naive, w->setup.seed, env);
-    }
-}
-
-static void naive_collect(struct naive *naive, const struct world *w, int64_t iteration)
-{
-    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
-    struct hd_rng rng = at(&w->setup, naive->shard, iteration).rng;
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
-    int64_t collected = 0;
-    for (uint32_t item = 0; collected < naive->n_sample; item += (uint32_t)naive->envs + 1) {
-        bool greedy = hd_rng_uniform(&rng, item) > naive->epsilon;
-        for (int64_t env = 0; env < naive->envs; env++) {
-            float q[2];
-            hd_net_forward(net, w->values[POLICY].data, naive->obs[env], 1, work, q);
-            int32_t action = q[1] > q[0];
-            if (!greedy)
-                action = (int32_t)hd_rng_below(&rng, item + 1 + (uint32_t)env, 2);
-            naive_step_env(naive, w, env, action, &collected);
-        }
-    }
-    naive->counts.sample += collected;
-    hd_free(work);
-}
-
-static void check_rollout(const struct naive *naive, const struct world *w)
-{
-    const struct hd_transition_shape *shape = w->values[ROLLOUT].spec.shape;
-    struct hd_transitions rows = hd_transitions_at(shape, w->values[ROLLOUT].data);
-    ck_assert_int_eq(shape->rows, naive->n_sample);
-    ck_assert_int_eq(shape->obs_size, OBS);
-    ck_assert(shape->has_value_gamma == (naive->nstep > 1));
-    for (int64_t i = 0; i < shape->rows; i++) {
-        const struct naive_sample *sample = &naive->samples[i];
-        ck_assert_mem_eq(rows.obs + i * OBS, sample->obs, sizeof sample->obs);
-        ck_assert_mem_eq(rows.next_obs + i * OBS, sample->next_obs, sizeof sample->next_obs);
-        ck_assert_int_eq(rows.action[i], sample->action);
-        ck_assert(rows.done[i] == (float)sample->done);
+    const struct hd_replay_shape *ring = w->values[REPLAY].spec.shape;
+    const struct hd_obs_shape *obs = &naive->shape->obs;
+    const struct hd_transition_shape shape = {1, obs->obs_bytes, naive->nstep, naive->nstep > 1};
+    const int64_t size = hd_replay_size(ring, w->values[REPLAY].data);
+    void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&shape));
+    struct hd_transitions row = hd_transitions_at(&shape, block);
+    ck_assert_int_eq(size, naive->kept < ring->capacity ? naive->kept : ring->capacity);
+    for (int64_t p = 0; p < size; p++) {
+        int64_t rounds = (naive->kept - 1 - p) / ring->capacity;
+        const struct naive_sample *sample = &naive->samples[p + rounds * ring->capacity];
+        hd_replay_get(ring, w->values[REPLAY].data, p, &shape, row, 0);
+        ck_assert_mem_eq(row.obs, sample->obs, (size_t)obs->obs_bytes);
+        ck_assert_mem_eq(row.next_obs, sample->next_obs, (size_t)obs->obs_bytes);
+        ck_assert_int_eq(row.action[0], sample->action);
+        ck_assert(row.done[0] == (float)sample->done);
         for (int64_t j = 0; j < naive->nstep; j++)
-            ck_assert_double_eq((double)rows.reward[j * shape->rows + i], sample->reward[j]);
+            ck_assert_double_eq((double)row.reward[j], sample->reward[j]);
         if (naive->nstep > 1)
-            ck_assert_float_eq(rows.value_gamma[i], (float)sample->gamma);
+            ck_assert_float_eq(row.value_gamma[0], (float)sample->gamma);
     }
+    hd_free(block);
 }
 
 static double episode_field(const struct world *w, const char *name)
@@ -209,68 +101,110 @@ static double episode_field(const struct world *w, const char *name)
     return episodes->spec.type->field(&episodes->spec, episodes->data, field);
 }
 
-/* Statistics of the last episodes; CartPole's return is its length. */
+/* Statistics of the last episodes. */
 static void check_episodes(const struct naive *naive, const struct world *w)
 {
     int64_t n = naive->counts.episode, from = n > WINDOW ? n - WINDOW : 0;
-    double sum = 0, squares = 0, most = 0, least = 1e9;
+    double sum = 0, squares = 0, length = 0, most = -1e9, least = 1e9;
     for (int64_t i = from; i < n; i++) {
         sum += naive->returns[i];
         squares += naive->returns[i] * naive->returns[i];
+        length += naive->lengths[i];
         most = fmax(most, naive->returns[i]);
         least = fmin(least, naive->returns[i]);
     }
     double count = (double)(n - from);
     ck_assert_double_eq_tol(episode_field(w, "reward_mean"), sum / count, 1e-12);
-    ck_assert_double_eq_tol(episode_field(w, "avg_envstep_per_episode"), sum / count, 1e-12);
+    ck_assert_double_eq_tol(episode_field(w, "avg_envstep_per_episode"), length / count, 1e-12);
     ck_assert_double_eq_tol(episode_field(w, "reward_square"), squares / count, 1e-9);
     ck_assert_double_eq(episode_field(w, "reward_max"), most);
     ck_assert_double_eq(episode_field(w, "reward_min"), least);
 }
 
 struct shape_case {
-    int64_t n_sample, envs, nstep, collects;
+    int64_t n_sample, envs, nstep, collects, capacity;
+    const char *set[4]; /* the env, the shape of observations */
+    double epsilon;     /* 1: the net, for observations of floats only, is never asked */
 };
 
+#define CARTPOLE                                                                                   \
+    {                                                                                              \
+        "env.type=cartpole"                                                                        \
+    }
+#define STACKED                                                                                    \
+    {                                                                                              \
+        "env.frame_stack=3", "policy.model.obs_shape=[3,4]"                                        \
+    }
+#define PIXELS                                                                                     \
+    {                                                                                              \
+        "env.type=blink", "env.frame_stack=4", "policy.model.obs_shape=[4,2,3]",                   \
+            "policy.model.action_shape=3"                                                          \
+    }
+#define MOMENTS                                                                                    \
+    {                                                                                              \
+        "env={type: blink, options: {longest: 1}}", "env.frame_stack=2",                           \
+            "policy.model.obs_shape=[2,2,3]", "policy.model.action_shape=3"                        \
+    }
+
 /* Chunks of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
- * shorter and longer than a chunk. */
+ * shorter and longer than a chunk; rings smaller than a rollout; one frame or several; episodes
+ * longer and shorter than a chunk or than an observation, or of a single step. */
 static const struct shape_case cases[] = {
-    {8, 8, 1, 60}, {8, 8, 3, 60},  {7, 3, 1, 60}, {13, 4, 2, 40},
-    {3, 8, 1, 60}, {96, 4, 3, 12}, {1, 1, 1, 60}, {40, 3, 8, 20},
+    {8, 8, 1, 60, 100, CARTPOLE, .5}, {8, 8, 3, 60, 20000, CARTPOLE, .5},
+    {7, 3, 1, 60, 50, CARTPOLE, .5},  {13, 4, 2, 40, 100, CARTPOLE, .5},
+    {3, 8, 1, 60, 20, CARTPOLE, .5},  {96, 4, 3, 12, 300, CARTPOLE, .5},
+    {1, 1, 1, 60, 10, CARTPOLE, .5},  {40, 3, 8, 20, 30, CARTPOLE, .5},
+    {96, 4, 3, 12, 300, STACKED, .5}, {13, 4, 2, 40, 100, STACKED, .5},
+    {96, 4, 3, 20, 500, PIXELS, 1},   {8, 8, 1, 60, 100, PIXELS, 1},
+    {13, 4, 2, 60, 100, PIXELS, 1},   {40, 3, 8, 40, 30, PIXELS, 1},
+    {1, 5, 3, 60, 10, PIXELS, 1},     {96, 4, 3, 12, 150, MOMENTS, 1},
+    {7, 3, 1, 60, 50, MOMENTS, 1},    {1, 5, 3, 60, 10, MOMENTS, 1},
 };
+
+static void open_case(struct world *w, const struct shape_case *c, int64_t shard)
+{
+    char text[5][64];
+    const char *sets[10] = {text[0], text[1], text[2], text[3], text[4]};
+    snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", (int)c->n_sample);
+    snprintf(text[1], sizeof text[1], "policy.nstep=%d", (int)c->nstep);
+    snprintf(text[2], sizeof text[2], "policy.other.replay_buffer.replay_buffer_size=%d",
+             (int)c->capacity);
+    snprintf(text[3], sizeof text[3], "policy.other.eps={start: %g, end: %g}", c->epsilon,
+             c->epsilon);
+    snprintf(text[4], sizeof text[4], "env.collector_env_num=%d", (int)c->envs);
+    int n = 5;
+    sets[n++] = "policy.discount_factor=0.99";
+    for (int i = 0; i < 4 && c->set[i]; i++)
+        sets[n++] = c->set[i];
+    world_open(w, sets, n, shard);
+}
 
 START_TEST(test_against_naive)
 {
     const struct shape_case *c = &cases[_i];
-    char n_sample[64], envs[64], nstep[64];
-    snprintf(n_sample, sizeof n_sample, "policy.collect.n_sample=%d", (int)c->n_sample);
-    snprintf(envs, sizeof envs, "env.collector_env_num=%d", (int)c->envs);
-    snprintf(nstep, sizeof nstep, "policy.nstep=%d", (int)c->nstep);
-    const char *const sets[] = {n_sample,
-                                envs,
-                                nstep,
-                                "policy.other.eps.start=0.5",
-                                "policy.other.eps.end=0.5",
-                                "policy.discount_factor=0.99"};
     struct world w;
-    world_open(&w, sets, 6, 1);
+    open_case(&w, c, 1);
     struct naive *naive = hd_alloc(1, sizeof *naive);
     *naive = (struct naive){.n_sample = c->n_sample,
                             .envs = c->envs,
                             .nstep = c->nstep,
                             .shard = 1,
                             .gamma = .99,
-                            .epsilon = .5};
-    naive_open(naive, w.setup.seed);
+                            .epsilon = c->epsilon,
+                            .shape = hd_envs_shape(&w.values[ENVS].spec),
+                            .net = hd_params_net(&w.values[POLICY].spec),
+                            .params = w.values[POLICY].data,
+                            .seed = w.setup.seed};
+    naive_open(naive, c->collects * c->n_sample);
     for (int64_t iteration = 0; iteration < c->collects; iteration++) {
-        /* Old content of a written value may be anything. */
-        memset(w.values[ROLLOUT].data, 0xFF, (size_t)w.values[ROLLOUT].spec.bytes);
         collect(&w, 1, iteration);
-        naive_collect(naive, &w, iteration);
-        check_rollout(naive, &w);
+        naive_collect(naive, at(&w.setup, 1, iteration).rng);
+        check_replay(naive, &w);
         ck_assert_mem_eq(w.values[COUNTS].data, &naive->counts, sizeof naive->counts);
         if (iteration % 7 == 3)
-            value_save_load(&w.values[ENVS]);
+            for (int i = 0; i < N_VALUES; i++)
+                if (i != POLICY)
+                    value_save_load(&w.values[i]);
     }
     ck_assert_int_gt(naive->counts.episode, 0);
     check_episodes(naive, &w);
@@ -294,16 +228,20 @@ START_TEST(test_epsilon_of_totals)
         world_open(&w, sets, 4, 0);
         ((struct hd_counts *)w.values[TOTALS].data)->env_step = greedy ? 1000 : 0;
         const struct hd_net *net = hd_params_net(&w.values[POLICY].spec);
-        const struct hd_transition_shape *shape = w.values[ROLLOUT].spec.shape;
+        const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
+        const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;
+        struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, false};
+        void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&row_shape));
+        struct hd_transitions row = hd_transitions_at(&row_shape, block);
         void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
         int64_t same = 0, all = 0;
         for (int64_t iteration = 0; iteration < 40; iteration++) {
             collect(&w, 0, iteration);
-            struct hd_transitions rows = hd_transitions_at(shape, w.values[ROLLOUT].data);
-            for (int64_t i = 0; i < shape->rows; i++, all++) {
+            for (int64_t i = 0; i < shape->n_sample; i++, all++) {
                 float q[2];
-                hd_net_forward(net, w.values[POLICY].data, rows.obs + i * OBS, 1, work, q);
-                same += rows.action[i] == hd_argmax(q, 2);
+                hd_replay_get(ring, w.values[REPLAY].data, all, &row_shape, row, 0);
+                hd_net_forward(net, w.values[POLICY].data, row.obs, 1, work, q);
+                same += row.action[0] == hd_argmax(q, 2);
             }
         }
         if (greedy)
@@ -311,6 +249,7 @@ START_TEST(test_epsilon_of_totals)
         else
             ck_assert(same > all / 3 && same < 2 * all / 3);
         hd_free(work);
+        hd_free(block);
         world_close(&w);
     }
 }
@@ -331,6 +270,7 @@ START_TEST(test_rebuilt_task)
     for (int64_t iteration = 0; iteration < 20; iteration++) {
         struct hd_context where = at(&kept.setup, 0, iteration);
         ck_assert_int_eq(run_body(&hd_verb_collect, kept.ports, &where, args, message), HD_OK);
+        run(&hd_verb_store, &kept.setup, kept.store, &where);
         collect(&rebuilt, 0, iteration);
         ck_assert_uint_eq(world_hash(&kept), world_hash(&rebuilt));
     }
@@ -372,6 +312,8 @@ START_TEST(test_seeds)
     struct world first, second;
     world_open(&first, NULL, 0, 0);
     world_open(&second, NULL, 0, 1);
+    collect(&first, 0, 0);
+    collect(&second, 1, 0);
     ck_assert_uint_ne(value_hash(&first.values[ENVS]), value_hash(&second.values[ENVS]));
     ck_assert_uint_eq(value_hash(&first.values[POLICY]), value_hash(&second.values[POLICY]));
     world_close(&first);
@@ -416,15 +358,141 @@ START_TEST(test_envs_without_role)
 }
 END_TEST
 
-START_TEST(test_model_does_not_fit)
+struct mistake_case {
+    const char *set[4];
+    int mistakes;
+    const char *says;
+};
+
+static const struct mistake_case mistakes[] = {
+    {{"policy.model.obs_shape=[4,84,84]", "policy.model.action_shape=6"}, 2, "shows [4], found"},
+    {{"env.frame_stack=2"}, 1, "env.frame_stack 2 shows [2, 4], found [4]"},
+    {{"env.type=blink", "policy.model.obs_shape=[2,3]", "policy.model.action_shape=3"},
+     1,
+     "blink shows bytes"},
+    {{"env={type: blink, options: {floats: true}}", "policy.model.obs_shape=[1,1,4]",
+      "policy.model.action_shape=3"},
+     1,
+     "shows [4], found [1, 1, 4]"},
+    {{"env={type: blink, options: {colour: red}}"},
+     1,
+     "env.type blink: blink has no option colour"},
+    {{"env.type=blnk"}, 1, "no environment 'blnk'"},
+};
+
+/* Once for all values of type envs, at the place of the config. */
+START_TEST(test_mistakes)
 {
-    const char *const sets[] = {"policy.model.obs_shape=[4,84,84]", "policy.model.action_shape=6"};
-    struct hd_setup setup = setup_open(sets, 2);
-    struct hd_spec spec = {
-        .name = "envs", .type = &hd_type_envs, .role = "collector", .mark = setup.mark};
-    ck_assert_int_eq(hd_type_envs.resolve(&spec, &setup), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_diag_count(setup.diag), 2);
+    const struct mistake_case *c = &mistakes[_i];
+    int n = 0;
+    while (n < 4 && c->set[n])
+        n++;
+    struct hd_setup setup = setup_open(c->set, n);
+    static const char *const roles[] = {"collector", "evaluator"};
+    for (int i = 0; i < 2; i++) {
+        struct hd_spec spec = {
+            .name = roles[i], .type = &hd_type_envs, .role = roles[i], .mark = setup.mark};
+        ck_assert_int_eq(hd_type_envs.resolve(&spec, &setup), HD_ERR_INPUT);
+        ck_assert_ptr_null(spec.shape);
+    }
+    ck_assert_int_eq(hd_diag_count(setup.diag), c->mistakes);
+    const char *line = hd_diag_line(setup.diag, 0);
+    ck_assert_msg(strncmp(line, "--set:", 6) == 0 && strstr(line, c->says), "%s", line);
     setup_close(&setup);
+}
+END_TEST
+
+/* -- Envs that fail ------------------------------------------------------------------------------
+ */
+
+static void check_failure(const char *option, int64_t collects, const char *says, bool names_seed)
+{
+    const char *const sets[] = {option, "policy.model.obs_shape=[1,2,3]",
+                                "policy.model.action_shape=3", "env.collector_env_num=2",
+                                "policy.other.eps={start: 1, end: 1}"};
+    struct world w;
+    world_open(&w, sets, 5, 1);
+    void *args = prepare(&hd_verb_collect, &w.setup, w.ports);
+    char message[HD_MESSAGE_BYTES] = "", seed[64];
+    int status = HD_OK;
+    int64_t iteration = 0;
+    for (; status == HD_OK && iteration < 100; iteration++) {
+        struct hd_context where = at(&w.setup, 1, iteration);
+        status = run_body(&hd_verb_collect, w.ports, &where, args, message);
+    }
+    ck_assert_int_eq(status, HD_ERR_TASK);
+    ck_assert_int_ge(iteration, collects);
+    ck_assert_msg(strstr(message, says), "%s", message);
+    snprintf(seed, sizeof seed, "seed %llu",
+             (unsigned long long)hd_envs_seed(w.setup.seed, 1, 0, 0));
+    ck_assert_msg(!names_seed || strstr(message, seed), "%s lacks %s", message, seed);
+    unprepare(&hd_verb_collect, args);
+    world_close(&w);
+}
+
+START_TEST(test_failing_envs)
+{
+    check_failure("env={type: blink, options: {fail_reset: 1}}", 1,
+                  "blink (shard 1): env 0 cannot start from seed", true);
+    check_failure("env={type: blink, options: {fail_reset: 3}}", 2, "the lamp is out", false);
+    check_failure("env={type: blink, options: {fail_step: 1}}", 1,
+                  "blink (shard 1): the lamp of env 0 broke; env 0 is at step 0 from seed", true);
+}
+END_TEST
+
+/* -- Rollouts are stored once each, in order -----------------------------------------------------
+ */
+
+START_TEST(test_missing_rollout)
+{
+    struct world w;
+    world_open(&w, NULL, 0, 0);
+    collect(&w, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        char message[HD_MESSAGE_BYTES] = "";
+        struct hd_context where = at(&w.setup, 0, i);
+        ck_assert_int_eq(run_body(&hd_verb_store, w.store, &where, NULL, message), HD_ERR_TASK);
+        ck_assert_msg(strstr(message, "every collect must be stored, once"), "%s", message);
+        /* Stored twice the first time; the second time one was left out before. */
+        void *args = prepare(&hd_verb_collect, &w.setup, w.ports);
+        for (int j = 0; j < 2; j++) {
+            where = at(&w.setup, 0, 1 + j);
+            ck_assert_int_eq(run_body(&hd_verb_collect, w.ports, &where, args, message), HD_OK);
+        }
+        unprepare(&hd_verb_collect, args);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* A rollout has room for whatever its collect may show: with episodes of one step every step is two
+ * frames, and a long episode leaves every step pending. Guard zones tell. */
+START_TEST(test_room)
+{
+    static const char *const longest[] = {"env={type: blink, options: {longest: 1}}",
+                                          "env={type: blink, options: {longest: 2}}",
+                                          "env={type: blink, options: {longest: 30}}"};
+    static const char *const n_sample[] = {
+        "policy.collect.n_sample=1", "policy.collect.n_sample=33", "policy.collect.n_sample=64"};
+    for (int i = 0; i < 9; i++) {
+        const char *const sets[] = {longest[i / 3], n_sample[i % 3],
+                                    "policy.model.obs_shape=[1,2,3]", "policy.model.action_shape=3",
+                                    "policy.other.eps={start: 1, end: 1}"};
+        struct world w;
+        world_open(&w, sets, 5, 0);
+        const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
+        for (int64_t iteration = 0; iteration < 50; iteration++) {
+            collect(&w, 0, iteration);
+            struct hd_rollout rollout = hd_rollout_at(shape, w.values[ROLLOUT].data);
+            ck_assert_int_le(*rollout.n_frames, shape->frames);
+            int64_t of_env[8] = {0};
+            for (int64_t f = 0; f < *rollout.n_frames; f++)
+                of_env[rollout.env[f]]++;
+            for (int e = 0; e < 8; e++)
+                ck_assert_int_le(of_env[e], shape->frames_of_env);
+        }
+        world_close(&w);
+    }
 }
 END_TEST
 
@@ -441,7 +509,10 @@ int main(void)
     tcase_add_test(tests, test_seeds);
     tcase_add_test(tests, test_wrong_role);
     tcase_add_test(tests, test_envs_without_role);
-    tcase_add_test(tests, test_model_does_not_fit);
+    tcase_add_loop_test(tests, test_mistakes, 0, (int)(sizeof mistakes / sizeof mistakes[0]));
+    tcase_add_test(tests, test_failing_envs);
+    tcase_add_test(tests, test_missing_rollout);
+    tcase_add_test(tests, test_room);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
-enum { OBS = 4, MAX_EPISODES = 16 };
+enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
 struct world {
     struct hd_setup setup;
@@ -24,7 +24,8 @@ static void world_open(struct world *w, const char *const *sets, int n)
     static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
     w->setup = setup_open(sets, n);
     for (int i = 0; i < N_VALUES; i++) {
-        value_open(&w->values[i], &w->setup, types[i], names[i], "evaluator");
+        value_resolve_at(&w->values[i], &w->setup, types[i], names[i], "evaluator", HD_RANK0);
+        value_init(&w->values[i], &w->setup, 0);
         w->ports[i] = &w->values[i];
     }
 }
@@ -63,41 +64,53 @@ static void set_policy(struct world *w, int action)
     }
 }
 
-/* The return of one greedy episode from a seed, played alone. */
-static double play(const struct world *w, uint64_t seed)
+/* A greedy episode from a seed, played alone: its return, and its steps. */
+static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
 {
-    const struct hd_env_settings settings = {.envs = 1, .env_id = ""};
-    const struct hd_env *env;
+    const struct hd_envs_shape *shape = hd_envs_shape(&w->values[ENVS].spec);
     const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1)), *group;
+    const int64_t stack = shape->obs.stack;
+    struct hd_env_settings settings = shape->settings;
     struct hd_env_spec spec;
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1)), *group;
     char message[HD_ENV_MESSAGE];
-    float obs[OBS], reward, q[2];
+    float frames[201][OBS], obs[MAX_STACK][OBS], reward, q[2];
     bool done = false, truncated;
     double sum = 0;
-    ck_assert_int_eq(hd_env_find("cartpole", &env, message), HD_OK);
-    ck_assert_int_eq(env->create(&settings, &spec, &group, message), 0);
-    env->reset(group, 0, seed, obs, message);
+    int64_t step = 0;
+    settings.envs = 1;
+    ck_assert_int_eq(shape->env->create(&settings, &spec, &group, message), 0);
+    ck_assert_int_eq(shape->env->reset(group, 0, seed, frames[0], message), 0);
     while (!done) {
-        hd_net_forward(net, w->values[POLICY].data, obs, 1, work, q);
+        for (int64_t i = 0; i < stack; i++) {
+            int64_t k = step - stack + 1 + i;
+            memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
+        }
+        hd_net_forward(net, w->values[POLICY].data, obs[0], 1, work, q);
         int32_t action = q[1] > q[0];
-        env->step(group, &action, &(struct hd_env_outcome){obs, &reward, &done, &truncated},
-                  message);
+        struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
+        ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
         sum += (double)reward;
     }
-    env->destroy(group);
+    shape->env->destroy(group);
     hd_free(work);
+    *steps_p += step;
     return sum;
 }
 
 struct quota_case {
     int episodes, envs;
     int env_of[MAX_EPISODES];
+    const char *set[2];
 };
 
 static const struct quota_case cases[] = {
-    {5, 5, {0, 1, 2, 3, 4}}, {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}}, {3, 5, {0, 1, 2}},
-    {4, 1, {0, 0, 0, 0}},    {7, 3, {0, 0, 0, 1, 1, 2, 2}},
+    {5, 5, {0, 1, 2, 3, 4}, {0}},
+    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, {0}},
+    {3, 5, {0, 1, 2}, {0}},
+    {4, 1, {0, 0, 0, 0}, {0}},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {0}},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=[3,4]"}},
 };
 
 START_TEST(test_against_single_episodes)
@@ -106,17 +119,18 @@ START_TEST(test_against_single_episodes)
     char episodes[64], envs[64];
     snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
     snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
-    const char *const sets[] = {episodes, envs};
+    const char *const sets[] = {episodes, envs, c->set[0], c->set[1]};
     struct world w;
-    world_open(&w, sets, 2);
+    world_open(&w, sets, c->set[0] ? 4 : 2);
     ((struct hd_counts *)w.values[TOTALS].data)->env_step = 12345;
     for (int action = -1; action < 2; action++) {
         set_policy(&w, action);
         memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
         const struct hd_verdict *verdict = evaluate(&w, 77);
         double sum = 0, squares = 0, most = 0, least = 1e9;
+        int64_t steps = 0;
         for (int i = 0; i < c->episodes; i++) {
-            double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i]);
+            double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i], &steps);
             ck_assert_double_eq(verdict->returns[i], expected);
             sum += expected;
             squares += expected * expected;
@@ -130,7 +144,7 @@ START_TEST(test_against_single_episodes)
         ck_assert_double_eq(verdict->max, most);
         ck_assert_double_eq(verdict->min, least);
         ck_assert_int_eq(verdict->episodes, c->episodes);
-        ck_assert_double_eq((double)verdict->steps, sum); /* CartPole: a reward a step */
+        ck_assert_int_eq(verdict->steps, steps);
         ck_assert_int_eq(verdict->env_step, 12345);
         ck_assert_int_eq(verdict->train_iter, 77);
     }
@@ -138,7 +152,6 @@ START_TEST(test_against_single_episodes)
 }
 END_TEST
 
-/* Gym's numbers (spec 9.6): always left from seed 0 falls after 11 steps. */
 START_TEST(test_known_episode)
 {
     const char *const sets[] = {"env.n_evaluator_episode=1", "env.evaluator_env_num=1"};
@@ -205,6 +218,49 @@ START_TEST(test_without_totals)
 }
 END_TEST
 
+START_TEST(test_without_best)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    uint64_t before = value_hash(&w.values[BEST]);
+    w.ports[BEST] = NULL;
+    set_policy(&w, 1);
+    evaluate(&w, 0);
+    ck_assert_uint_eq(value_hash(&w.values[BEST]), before);
+    world_close(&w);
+}
+END_TEST
+
+/* The snapshot of a group in the middle of its episodes goes on as the group does. */
+START_TEST(test_snapshot)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    evaluate(&w, 0);
+    struct value copy = {.spec = w.values[ENVS].spec};
+    value_init(&copy, &w.setup, 0);
+    ck_assert_uint_ne(value_hash(&copy), value_hash(&w.values[ENVS]));
+    ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, w.values[ENVS].data), HD_OK);
+    ck_assert_uint_eq(value_hash(&copy), value_hash(&w.values[ENVS]));
+    const struct hd_envs_shape *shape = hd_envs_shape(&copy.spec);
+    struct hd_envs groups[] = {hd_envs_at(&copy.spec, copy.data),
+                               hd_envs_at(&copy.spec, w.values[ENVS].data)};
+    ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
+    float obs[2][5 * OBS], reward[5];
+    bool done[5], truncated[5];
+    char message[HD_ENV_MESSAGE];
+    const int32_t action[5] = {1, 0, 1, 0, 1};
+    for (int i = 0; i < 2; i++) {
+        struct hd_env_outcome outcome = {obs[i], reward, done, truncated};
+        ck_assert_int_eq(shape->env->step(*groups[i].group, action, &outcome, message), 0);
+    }
+    ck_assert_mem_eq(obs[0], obs[1], sizeof obs[0]);
+    hd_value_fini(&copy.spec, copy.data);
+    hd_free(copy.data);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(test_fields)
 {
     static const char *const names[] = {"mean",     "std",   "max",      "min",
@@ -252,6 +308,8 @@ int main(void)
     tcase_add_test(tests, test_repeats);
     tcase_add_test(tests, test_best);
     tcase_add_test(tests, test_without_totals);
+    tcase_add_test(tests, test_without_best);
+    tcase_add_test(tests, test_snapshot);
     tcase_add_test(tests, test_fields);
     tcase_add_test(tests, test_wrong_role);
     SRunner *runner = srunner_create(suite);

@@ -72,9 +72,11 @@ static void fill_batch(struct learner *l, int first)
     struct hd_transitions rows = hd_batch_rows(&l->batch.spec, l->batch.data);
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
-        for (int64_t i = 0; i < shape->obs_size; i++) {
-            rows.obs[b * shape->obs_size + i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
-            rows.next_obs[b * shape->obs_size + i] = (float)hd_rng_uniform(&rng, (uint32_t)i + 50);
+        float *obs = (float *)((char *)rows.obs + b * shape->obs_bytes);
+        float *next_obs = (float *)((char *)rows.next_obs + b * shape->obs_bytes);
+        for (int64_t i = 0; i < shape->obs_bytes / (int64_t)sizeof *obs; i++) {
+            obs[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+            next_obs[i] = (float)hd_rng_uniform(&rng, (uint32_t)i + 50);
         }
         rows.action[b] = (int32_t)hd_rng_below(&rng, 90, 2);
         rows.reward[b] = (float)hd_rng_uniform(&rng, 91);

@@ -3,7 +3,7 @@
 #include "kernels/replay.h"
 #include "tasks/types/batch.h"
 #include "tasks/types/counts.h"
-#include "tasks/types/transitions.h"
+#include "tasks/types/rollout.h"
 #include "tests/tasks/values.h"
 
 #include <math.h>
@@ -20,13 +20,13 @@ struct world {
 
 static void world_open(struct world *w)
 {
-    static const char *const sets[] = {"policy.collect.n_sample=6",
-                                       "policy.other.replay_buffer.replay_buffer_size=20",
-                                       "policy.learn.batch_size=8", "policy.nstep=2"};
+    static const char *const sets[] = {
+        "policy.collect.n_sample=6", "policy.other.replay_buffer.replay_buffer_size=20",
+        "policy.learn.batch_size=8", "policy.nstep=2", "env.collector_env_num=1"};
     static const struct hd_type *const types[] = {&hd_type_rollout, &hd_type_replay,
                                                   &hd_type_batch};
     static const char *const names[] = {"rollout", "replay", "batch"};
-    w->setup = setup_open(sets, 4);
+    w->setup = setup_open(sets, 5);
     for (int i = 0; i < N_VALUES; i++)
         value_open(&w->values[i], &w->setup, types[i], names[i], NULL);
     w->store[0] = &w->values[ROLLOUT];
@@ -42,18 +42,23 @@ static void world_close(struct world *w)
     setup_close(&w->setup);
 }
 
-/* A rollout whose transitions are numbered from `first`, stored. */
+/* A rollout whose transitions are numbered from `first`, stored. Transition k leads from frame k of
+ * env 0 to the next one; frame k starts with the number k. */
 static void store(struct world *w, int32_t first)
 {
-    const struct hd_transition_shape *shape = w->values[ROLLOUT].spec.shape;
-    struct hd_transitions rows = hd_transitions_at(shape, w->values[ROLLOUT].data);
+    const struct hd_rollout_shape *shape = hd_rollout_shape(&w->values[ROLLOUT].spec);
+    struct hd_rollout rollout = hd_rollout_at(shape, w->values[ROLLOUT].data);
+    hd_rollout_clear(shape, w->values[ROLLOUT].data);
+    rollout.first[0] = first == 0 ? 0 : first + 1;
+    for (int64_t k = rollout.first[0]; k <= first + N_SAMPLE; k++)
+        ((float *)rollout.frames)[(*rollout.n_frames)++ * OBS] = (float)k;
     for (int32_t i = 0; i < N_SAMPLE; i++) {
-        rows.action[i] = first + i;
-        rows.obs[i * OBS] = (float)(first + i);
-        rows.next_obs[i * OBS] = (float)(first + i + 1);
-        rows.reward[i] = (float)(2 * (first + i));
-        rows.reward[N_SAMPLE + i] = (float)(3 * (first + i));
-        rows.value_gamma[i] = .5f;
+        struct hd_transition *transition = hd_transition_at(rollout.transitions, NSTEP, i);
+        transition->frame = transition->age = transition->action = first + i;
+        transition->ahead = 1;
+        transition->reward[0] = (float)(2 * (first + i));
+        transition->reward[1] = (float)(3 * (first + i));
+        transition->value_gamma = .5f;
     }
     struct hd_context where = at(&w->setup, 0, first);
     run(&hd_verb_store, &w->setup, w->store, &where);
@@ -106,8 +111,8 @@ START_TEST(test_sample)
         int32_t position = (int32_t)floor((i + u) * CAPACITY / B);
         int32_t number = position < 4 ? 20 + position : position;
         ck_assert_int_eq(rows.action[i], number);
-        ck_assert_float_eq(rows.obs[i * OBS], (float)number);
-        ck_assert_float_eq(rows.next_obs[i * OBS], (float)(number + 1));
+        ck_assert_float_eq(((float *)rows.obs)[i * OBS], (float)number);
+        ck_assert_float_eq(((float *)rows.next_obs)[i * OBS], (float)(number + 1));
         ck_assert_float_eq(rows.reward[i], (float)(2 * number));
         ck_assert_float_eq(rows.reward[B + i], (float)(3 * number));
         ck_assert_float_eq(rows.done[i], 0);
@@ -137,17 +142,77 @@ START_TEST(test_empty)
 }
 END_TEST
 
-/* A ring that loses its end must not load. */
-START_TEST(test_short_file)
+/* What loses its end must not load, nor a rollout of more frames than there is room for. */
+START_TEST(test_wrong_files)
 {
     struct world w;
     world_open(&w);
+    store(&w, 0);
+    for (int i = 0; i < N_VALUES; i++) {
+        char bytes[1 << 16];
+        FILE *file = tmpfile(), *shorter = tmpfile();
+        ck_assert_int_eq(hd_value_save(&w.values[i].spec, w.values[i].data, file), HD_OK);
+        rewind(file);
+        size_t n = fread(bytes, 1, sizeof bytes, file);
+        ck_assert(n > 0 && n < sizeof bytes);
+        ck_assert_uint_eq(fwrite(bytes, 1, n - 1, shorter), n - 1);
+        rewind(shorter);
+        ck_assert_int_lt(hd_value_load(&w.values[i].spec, w.values[i].data, shorter), 0);
+        fclose(file);
+        fclose(shorter);
+    }
+    const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
     FILE *file = tmpfile();
     ck_assert_int_eq(hd_value_save(&w.values[ROLLOUT].spec, w.values[ROLLOUT].data, file), HD_OK);
     rewind(file);
-    ck_assert_int_lt(hd_value_load(&w.values[REPLAY].spec, w.values[REPLAY].data, file), 0);
+    int64_t frames = shape->frames + 1;
+    ck_assert_uint_eq(fwrite(&frames, sizeof frames, 1, file), 1);
+    rewind(file);
+    ck_assert_int_eq(hd_value_load(&w.values[ROLLOUT].spec, w.values[ROLLOUT].data, file),
+                     HD_ERR_FORMAT);
     fclose(file);
     world_close(&w);
+}
+END_TEST
+
+/* DI-engine's Pong: 100,000 transitions in 0.75 GB, with frames to spare. */
+START_TEST(test_memory_of_pong)
+{
+    static const char *const sets[] = {"policy.model.obs_shape=[4,84,84]",
+                                       "env.frame_stack=4",
+                                       "policy.nstep=3",
+                                       "env.collector_env_num=4",
+                                       "policy.collect.n_sample=96",
+                                       "policy.other.replay_buffer.replay_buffer_size=100000"};
+    struct hd_setup setup = setup_open(sets, 6);
+    struct value replay;
+    value_resolve(&replay, &setup, &hd_type_replay, "replay", NULL);
+    const struct hd_replay_shape *shape = replay.spec.shape;
+    ck_assert_int_eq(shape->frame_bytes, 84 * 84);
+    ck_assert_int_eq(shape->capacity, 100000);
+    ck_assert_int_le(replay.spec.bytes, 750000000);
+    ck_assert_double_ge((double)(shape->frames * shape->envs), 1.05 * (double)shape->capacity);
+    value_close(&replay);
+    setup_close(&setup);
+}
+END_TEST
+
+/* However few frames a large ring of images has, a rollout fits in. */
+START_TEST(test_short_of_frames)
+{
+    static const char *const sets[] = {"policy.model.obs_shape=[1,3000,3000]",
+                                       "policy.collect.n_sample=4", "env.collector_env_num=1",
+                                       "policy.other.replay_buffer.replay_buffer_size=10",
+                                       "policy.other.replay_buffer.frame_slack=0"};
+    struct hd_setup setup = setup_open(sets, 5);
+    struct value replay;
+    value_resolve(&replay, &setup, &hd_type_replay, "replay", NULL);
+    const struct hd_replay_shape *shape = replay.spec.shape;
+    const struct hd_rollout_shape rollout = hd_rollout_shape_of(setup.config);
+    ck_assert_int_ge(shape->frames, 2 * rollout.frames_of_env);
+    ck_assert_int_lt(shape->frames, 4 * rollout.frames_of_env);
+    value_close(&replay);
+    setup_close(&setup);
 }
 END_TEST
 
@@ -194,7 +259,9 @@ int main(void)
     tcase_add_test(tests, test_counted_size);
     tcase_add_test(tests, test_sample);
     tcase_add_test(tests, test_empty);
-    tcase_add_test(tests, test_short_file);
+    tcase_add_test(tests, test_wrong_files);
+    tcase_add_test(tests, test_memory_of_pong);
+    tcase_add_test(tests, test_short_of_frames);
     tcase_add_test(tests, test_counts);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

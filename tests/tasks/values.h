@@ -47,18 +47,25 @@ static inline void setup_close(struct hd_setup *setup)
 }
 
 /* Resolves and allocates without a first version. Memory has a guard zone behind it. */
-static inline void value_resolve(struct value *value, const struct hd_setup *setup,
-                                 const struct hd_type *type, const char *name, const char *role)
+static inline void value_resolve_at(struct value *value, const struct hd_setup *setup,
+                                    const struct hd_type *type, const char *name, const char *role,
+                                    enum hd_placement placement)
 {
     *value = (struct value){.spec = {.name = name,
                                      .type = type,
-                                     .placement = HD_SHARD,
+                                     .placement = placement,
                                      .role = role,
                                      .mark = setup->mark,
                                      .parts = 1,
                                      .leaves = 1}};
     if (type->resolve)
         ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
+}
+
+static inline void value_resolve(struct value *value, const struct hd_setup *setup,
+                                 const struct hd_type *type, const char *name, const char *role)
+{
+    value_resolve_at(value, setup, type, name, role, HD_SHARD);
 }
 
 static inline void value_init(struct value *value, const struct hd_setup *setup, int64_t shard)
@@ -134,7 +141,8 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
     return step;
 }
 
-/* Runs a prepared body once; `context` says where in program order. Returns the body's status. */
+/* Runs a prepared body until it is through; `context` says where in program order. Returns the
+ * body's status. */
 static inline int run_body(const struct hd_verb *verb, struct value *const *values,
                            const struct hd_context *where, const void *args, char *message)
 {
@@ -143,14 +151,18 @@ static inline int run_body(const struct hd_verb *verb, struct value *const *valu
     int64_t scratch = verb->scratch ? verb->scratch(args) : 0;
     context.n_views = count_ports(verb);
     context.scratch = hd_alloc(1, (size_t)scratch + GUARD_BYTES);
-    memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
     context.message = message;
     for (int i = 0; i < context.n_views; i++)
         if (values[i])
             views[i] = (struct hd_view){.data = values[i]->data, .spec = &values[i]->spec};
-    int status = verb->body(&context, views, args);
-    for (int i = 0; i < GUARD_BYTES; i++)
-        ck_assert_uint_eq(((unsigned char *)context.scratch)[scratch + i], 0xA5);
+    int status;
+    do {
+        memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
+        status = verb->body(&context, views, args);
+        context.again = true;
+        for (int i = 0; i < GUARD_BYTES; i++)
+            ck_assert_uint_eq(((unsigned char *)context.scratch)[scratch + i], 0xA5);
+    } while (status == HD_AGAIN);
     hd_free(context.scratch);
     return status;
 }

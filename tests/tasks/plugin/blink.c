@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plug-in for tests: an env whose every frame differs from every other, with short episodes of
+ * many lengths. Options: `longest` episode (7), `floats: true` for frames of 4 floats instead of 2
+ * x 3 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail at the
+ * n-th reset of an env. */
+#include "kernels/envs/env.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACTIONS = 3, BYTES = 6, FLOATS = 4 };
+
+struct blink {
+    uint64_t seed;
+    int64_t step, resets;
+};
+
+struct group {
+    int64_t envs, longest, fail_step, fail_reset;
+    bool floats;
+    struct blink blinks[];
+};
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t z = a * 0x9E3779B97F4A7C15u + b + 1;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static void show(const struct group *group, int64_t env, void *obs)
+{
+    const struct blink *blink = &group->blinks[env];
+    for (int i = 0; i < (group->floats ? FLOATS : BYTES); i++) {
+        uint64_t draw = mix(mix(blink->seed, (uint64_t)blink->step), (uint64_t)i);
+        if (group->floats)
+            ((float *)obs)[i] = (float)(draw >> 40) / 16777216;
+        else
+            ((unsigned char *)obs)[i] = (unsigned char)draw;
+    }
+}
+
+static int read_option(struct group *group, const struct hd_env_option *option)
+{
+    const char *const names[] = {"longest", "fail_step", "fail_reset"};
+    int64_t *const numbers[] = {&group->longest, &group->fail_step, &group->fail_reset};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(option->name, names[i]) == 0) {
+            *numbers[i] = atoll(option->value);
+            return 0;
+        }
+    group->floats = strcmp(option->value, "true") == 0;
+    return strcmp(option->name, "floats") == 0 ? 0 : -1;
+}
+
+static int create(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
+                  void **group_p, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = calloc(1, sizeof *group + (size_t)settings->envs * sizeof(struct blink));
+    if (!group) {
+        snprintf(message, HD_ENV_MESSAGE, "no memory");
+        return -1;
+    }
+    group->envs = settings->envs;
+    group->longest = 7;
+    for (int i = 0; i < settings->n_options; i++)
+        if (read_option(group, &settings->options[i]) != 0) {
+            snprintf(message, HD_ENV_MESSAGE, "blink has no option %s", settings->options[i].name);
+            free(group);
+            return -1;
+        }
+    *spec_p = group->floats ? (struct hd_env_spec){HD_ENV_F32, 1, {FLOATS}, ACTIONS}
+                            : (struct hd_env_spec){HD_ENV_U8, 2, {2, 3}, ACTIONS};
+    *group_p = group;
+    return 0;
+}
+
+static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    struct blink *blink = &group->blinks[env];
+    blink->seed = seed;
+    blink->step = 0;
+    if (++blink->resets == group->fail_reset) {
+        snprintf(message, HD_ENV_MESSAGE, "the lamp is out");
+        return -1;
+    }
+    show(group, env, obs);
+    return 0;
+}
+
+static int step(void *memory, const int32_t *action, const struct hd_env_outcome *outcome,
+                char message[HD_ENV_MESSAGE])
+{
+    struct group *group = memory;
+    for (int64_t i = 0; i < group->envs; i++) {
+        struct blink *blink = &group->blinks[i];
+        int64_t length = 1 + (int64_t)(mix(blink->seed, 77) % (uint64_t)group->longest);
+        if (++blink->step == group->fail_step) {
+            snprintf(message, HD_ENV_MESSAGE, "the lamp of env %lld broke", (long long)i);
+            return -1;
+        }
+        show(group, i, (char *)outcome->obs + i * (group->floats ? FLOATS * 4 : BYTES));
+        outcome->reward[i] = (float)((int64_t)(mix(blink->seed, (uint64_t)blink->step) % 5) - 2) +
+                             (float)action[i] / 4;
+        outcome->done[i] = blink->step == length;
+        outcome->truncated[i] = false;
+    }
+    return 0;
+}
+
+static int64_t state_bytes(const void *group)
+{
+    (void)group;
+    return sizeof(struct blink);
+}
+
+static int save(const void *memory, int64_t env, void *state, char message[HD_ENV_MESSAGE])
+{
+    (void)message;
+    memcpy(state, &((const struct group *)memory)->blinks[env], sizeof(struct blink));
+    return 0;
+}
+
+static int load(void *memory, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
+{
+    (void)message;
+    memcpy(&((struct group *)memory)->blinks[env], state, sizeof(struct blink));
+    return 0;
+}
+
+static const struct hd_env blink = {
+    .abi = HD_ENV_ABI,
+    .name = "blink",
+    .create = create,
+    .destroy = free,
+    .reset = reset,
+    .step = step,
+    .state_bytes = state_bytes,
+    .save = save,
+    .load = load,
+};
+
+const struct hd_env *hd_env_plugin(void)
+{
+    return &blink;
+}
