@@ -56,11 +56,11 @@ static bool any_fresh(const struct hd_executor *executor, const struct hd_op *op
     return false;
 }
 
-/* Collectives and logs without `every` run when something they read is new. */
+/* Without `every` these run when something they read is new. */
 static bool follows_reads(const struct hd_step *step)
 {
     return step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST ||
-           step->verb->logs;
+           step->verb->logs || step->verb->follows;
 }
 
 static bool is_due(const struct hd_executor *executor, const struct hd_op *op)

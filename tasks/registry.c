@@ -18,10 +18,23 @@ static const struct hd_type *const types[] = {
 };
 
 static const struct hd_verb *const verbs[] = {
-    &hd_verb_adam, &hd_verb_barrier,  &hd_verb_broadcast, &hd_verb_collect,
-    &hd_verb_copy, &hd_verb_evaluate, &hd_verb_log,       &hd_verb_loss_grad,
-    &hd_verb_max,  &hd_verb_mean,     &hd_verb_sample,    &hd_verb_save,
-    &hd_verb_stop, &hd_verb_store,    &hd_verb_sum,       NULL,
+    &hd_verb_adam,
+    &hd_verb_barrier,
+    &hd_verb_broadcast,
+    &hd_verb_collect,
+    &hd_verb_copy,
+    &hd_verb_evaluate,
+    &hd_verb_keep,
+    &hd_verb_log,
+    &hd_verb_loss_grad,
+    &hd_verb_max,
+    &hd_verb_mean,
+    &hd_verb_sample,
+    &hd_verb_save,
+    &hd_verb_stop,
+    &hd_verb_store,
+    &hd_verb_sum,
+    NULL,
 };
 
 static const struct hd_registry registry = {types, verbs, hd_task_keys};

@@ -62,6 +62,8 @@ struct hd_verb {
     const struct hd_count *counts;   /* ended by attribute == NULL; or NULL */
     bool by_part; /* one task per part of the first written or updated flat value; every flat port
                      then has the same parts */
+    bool follows; /* a step without `every` runs whenever something that it reads is new, as those
+                     of collectives and of verbs with `logs` do */
     bool logs;    /* sees the logbook and timings; all such tasks run one after another, in program
                      order, on rank 0 only */
     /* Completes specs that the config alone does not determine (fields of scalars): called for all

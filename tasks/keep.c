@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `keep`: of the policies that evaluations judged, keeps the one with the best mean return and
+ * its verdict. The policy read must be the one that the verdict is about: a copy made for the
+ * evaluation, read with the same lag. */
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/verdict.h"
+
+#include <string.h>
+
+enum { VERDICT, POLICY, BEST, BEST_VERDICT };
+
+static const struct hd_port ports[] = {
+    [VERDICT] = {.name = "verdict", .type = "verdict", .mode = HD_READ},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE},
+    [BEST_VERDICT] = {.name = "best_verdict", .type = "verdict", .mode = HD_UPDATE, .none = true},
+    {0},
+};
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    const struct hd_verdict *verdict = views[VERDICT].data;
+    struct hd_verdict *best = views[BEST_VERDICT].data; /* no episodes: none yet */
+    if (best->episodes > 0 && verdict->mean <= best->mean)
+        return HD_OK;
+    memcpy(best, verdict, (size_t)views[VERDICT].spec->bytes);
+    return hd_value_snapshot(views[BEST].spec, views[BEST].data, views[POLICY].data);
+}
+
+const struct hd_verb hd_verb_keep = {
+    .name = "keep",
+    .ports = ports,
+    .follows = true,
+    .body = body,
+    .help = "keeps the policy that was judged best, and its verdict",
+};
