@@ -11,7 +11,7 @@ int64_t hd_greedy_bytes(const struct hd_net *net, int64_t batch)
            (q_bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 }
 
-void hd_greedy(const struct hd_net *net, const float *params, const float *obs, int64_t batch,
+void hd_greedy(const struct hd_net *net, const void *params, const void *obs, int64_t batch,
                void *scratch, int32_t *action)
 {
     int64_t actions = hd_net_actions(net);

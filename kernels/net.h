@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets: lists of dense layers built from DI-engine's fields, with its parameter names, shapes and
- * order (spec 2.1), over one flat array of parameters. Compute calls allocate nothing: the caller
- * gives work memory. A net is read-only once made, hence thread safe. */
+/* Nets built from DI-engine's fields, with its parameter names and shapes (spec 2.1): FCEncoder
+ * (dense layers in plain C) for observations of one dimension, ConvEncoder (convolutions through
+ * oneDNN) for those of three; then a dueling or a single head. All parameters are one flat array of
+ * floats, laid out as the passes like them; hd_net_import and export lead to and from PyTorch's
+ * layout. A params instance is that array and then images of it in bf16, if the net computes in
+ * bf16. Compute calls get their memory from the caller; they run on the calling thread alone and
+ * are thread safe on different memory: a net is read-only once made, but for the passes that it
+ * prepares under a lock. */
 #ifndef HD_KERNELS_NET_H
 #define HD_KERNELS_NET_H
 
@@ -11,58 +16,109 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HD_TENSOR_NAME = 64 };
+enum { HD_TENSOR_NAME = 64, HD_NET_DIMS = 4, HD_NET_MESSAGE = 256 };
 
-/* One parameter tensor: elements [offset, offset + count) of the flat array, row-major. */
+enum hd_precision { HD_F32, HD_BF16 };
+
+/* One parameter tensor as PyTorch has it, row-major. */
 struct hd_tensor {
     char name[HD_TENSOR_NAME];
-    int64_t shape[2];
+    int64_t shape[HD_NET_DIMS];
     int dims;
-    int64_t offset, count;
-    int64_t fan_in; /* of its layer */
+    int64_t offset, count; /* in the list of all tensors one after another; in dense nets that list
+                              is the flat array */
+    int64_t fan_in;        /* of its layer */
 };
 
 struct hd_net_fields {
-    int64_t obs; /* floats of an observation */
+    int obs_dims;             /* 1: dense; 3: convolutional, [C, H, W] */
+    const int64_t *obs_shape; /* [obs_dims] */
+    bool obs_u8;              /* observations are bytes, which the net divides by 255 */
     int64_t actions;
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
     bool dueling; /* A and V streams (q = A - mean A + V); else one head */
+    enum hd_precision precision;
 };
 
 struct hd_net;
 
-/* Released by hd_net_destroy (accepts NULL). Errors: HD_ERR_NOMEM. */
+/* Why no net can be made of the fields: a sentence in `message`, and the field that is to blame by
+ * its name above; NULL: it can. */
+const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+
+/* Released by hd_net_destroy (accepts NULL). Errors: HD_ERR_NOMEM, HD_ERR_INPUT (a mistake, not
+ * logged), HD_ERR_UNSUPPORTED (this machine or library, logged). */
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
 void hd_net_destroy(struct hd_net *net);
 
-int64_t hd_net_elements(const struct hd_net *net); /* floats of all parameters */
-int64_t hd_net_obs(const struct hd_net *net);
+int64_t hd_net_elements(const struct hd_net *net);     /* floats of the flat array */
+int64_t hd_net_params_bytes(const struct hd_net *net); /* of an instance, a multiple of 64 */
+int64_t hd_net_obs(const struct hd_net *net);          /* numbers of an observation */
+int64_t hd_net_obs_bytes(const struct hd_net *net);    /* and its bytes, u8 or float */
+bool hd_net_obs_u8(const struct hd_net *net);
 int64_t hd_net_actions(const struct hd_net *net);
+
+/* -- Parameters ---------------------------------------------------------------------------------
+ */
+
+/* The tensors in DI-engine's order. */
 int hd_net_tensors(const struct hd_net *net);
 const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i);
 
-/* PyTorch's default: weights and biases uniform in +-1 / sqrt(fan_in); element j is item j of rng.
+/* plain[tensor's count] from or to an instance; import leaves images as they are (hd_net_refresh).
+ * HD_ERR_NOMEM. */
+int hd_net_export(const struct hd_net *net, const float *params, int i, float *plain);
+int hd_net_import(const struct hd_net *net, const float *plain, int i, float *params);
+
+/* Renews the images after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
+ * at once. */
+void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
+
+/* PyTorch's default: weights and biases uniform in +-1 / sqrt(fan_in); element j of a tensor is
+ * item offset + j of rng, whatever the layout. `params` is a zeroed instance. HD_ERR_NOMEM. */
+int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params);
+
+/* -- Passes --------------------------------------------------------------------------------------
  */
-void hd_net_init(const struct hd_net *net, const struct hd_rng *rng, float *params);
+
+/* Builds and keeps what forward passes of `batch` rows and backward passes of `backward_batch` rows
+ * need (0: none); at once when it is there. Passes that nobody prepared do so themselves. Thread
+ * safe. Errors as for create. */
+int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 
 /* Bytes of work memory, a multiple of 64, for a forward pass of `batch` observations; it holds the
  * activations afterwards. */
 int64_t hd_net_forward_bytes(const struct hd_net *net, int64_t batch);
 
-/* q[batch][actions] of obs[batch][obs]. A row's result depends on that row alone, by bits. `work`
- * is 64-byte aligned. */
-void hd_net_forward(const struct hd_net *net, const float *params, const float *obs, int64_t batch,
+/* q[batch][actions] of obs[batch][hd_net_obs_bytes]. In dense nets a row's result depends on that
+ * row alone, by bits; in convolutional ones on `batch` too. `work` is 64-byte aligned. When the
+ * library fails, which is logged, q is NaN. */
+void hd_net_forward(const struct hd_net *net, const void *params, const void *obs, int64_t batch,
                     void *work, float *q);
 
-/* Bytes of scratch, a multiple of 64, for a backward pass of `batch` observations. */
+/* The same of floats as DI-engine's nets take them, already divided by 255. */
+void hd_net_forward_floats(const struct hd_net *net, const void *params, const float *obs,
+                           int64_t batch, void *work, float *q);
+
+/* One pass over 2 rows: q[rows][actions] of obs, then of next_obs[rows]. */
+void hd_net_forward_pair(const struct hd_net *net, const void *params, const void *obs,
+                         const void *next_obs, int64_t rows, void *work, float *q);
+
+/* Backward goes in stages 0 … hd_net_stages - 1, in this order. Stage s reads the parameters and
+ * writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
+int hd_net_stages(const struct hd_net *net);
+void hd_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+
+/* Bytes of scratch, a multiple of 64, kept from stage to stage, for a backward pass of `batch`
+ * observations. */
 int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch);
 
-/* grad, laid out like the parameters, = sum over rows b < batch of dq[b][actions] times the
- * derivative of row b's output. `work` is that of a forward pass of `forward_batch` rows, of which
- * the first `batch` are meant. */
-void hd_net_backward(const struct hd_net *net, const float *params, int64_t batch,
+/* One stage of: grad, laid out like the floats of the parameters, = sum over rows b < batch of
+ * dq[b][actions] times the derivative of row b's output. `work` is that of a forward pass of
+ * `forward_batch` rows, of which the first `batch` are meant. */
+void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
-                     float *grad);
+                     int stage, float *grad);
 
 #endif

@@ -3,6 +3,7 @@
 #include "kernels/adam.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/params.h"
@@ -26,15 +27,36 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
+/* Whole blocks one after another, each with its images while it is in cache. */
+static void update(const struct hd_view *views, const struct hd_adam *adam, bool first, int64_t lo,
+                   int64_t hi, const float *sum, float count)
+{
+    const struct hd_net *net = hd_params_net(views[POLICY].spec);
+    struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    int64_t *updates = &moments.updates[views[POLICY].part];
+    float *params = views[POLICY].data;
+    *updates += first;
+    for (int64_t at = lo; at < hi; at += HD_BLOCK) {
+        int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
+        hd_adam_step(adam, *updates, end - at, sum + (at - lo), count, moments.first + at,
+                     moments.second + at, params + at);
+        hd_net_refresh(net, params, at, end);
+    }
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context;
     int64_t lo, hi;
-    int part = views[POLICY].part;
-    struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
-    hd_spec_part(views[POLICY].spec, part, &lo, &hi);
-    hd_adam_step(args, ++moments.updates[part], hi - lo, (const float *)views[MEAN_GRAD].data + lo,
-                 moments.first + lo, moments.second + lo, (float *)views[POLICY].data + lo);
+    hd_spec_part(views[POLICY].spec, views[POLICY].part, &lo, &hi);
+    update(views, args, true, lo, hi, (const float *)views[MEAN_GRAD].data + lo, 1);
+    return HD_OK;
+}
+
+static int slice(struct hd_context *context, const struct hd_view *views, const void *args,
+                 int64_t lo, int64_t hi, const float *sum, float count)
+{
+    update(views, args, !context->again, lo, hi, sum, count > 0 ? count : 1);
     return HD_OK;
 }
 
@@ -44,5 +66,6 @@ const struct hd_verb hd_verb_adam = {
     .by_part = true,
     .prepare = prepare,
     .body = body,
+    .slice = slice,
     .help = "one step of Adam with the mean gradient",
 };

@@ -3,8 +3,6 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 
-#include <string.h>
-
 static const struct hd_port ports[] = {
     {.name = "from", .type = "params", .mode = HD_READ},
     {.name = "to", .type = "params", .mode = HD_WRITE},
@@ -26,9 +24,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     (void)context, (void)args;
     int64_t lo, hi;
     hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
-    memcpy((float *)views[1].data + lo, (const float *)views[0].data + lo,
-           (size_t)(hi - lo) * sizeof(float));
-    return HD_OK;
+    return hd_value_copy_range(views[1].spec, lo, hi, views[1].data, views[0].data);
 }
 
 const struct hd_verb hd_verb_copy = {

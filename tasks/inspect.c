@@ -26,42 +26,63 @@ static bool holds(const char *path, const char *hash)
     return same;
 }
 
+/* The tensors in PyTorch's layout, one after another in memory[count of all]. */
+static int export_tensors(const struct hd_net *net, const float *params,
+                          struct hd_tensor_data *tensors, float *memory)
+{
+    for (int i = 0; i < hd_net_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+        float *plain = memory + tensor->offset;
+        tensors[i] =
+            (struct hd_tensor_data){.name = tensor->name, .data = plain, .dims = tensor->dims};
+        memcpy(tensors[i].shape, tensor->shape, (size_t)tensor->dims * sizeof *tensor->shape);
+        HD_TRY(hd_net_export(net, params, i, plain));
+    }
+    return HD_OK;
+}
+
 int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
                     int64_t train_iter)
 {
     const struct hd_net *net = hd_params_net(params);
     int n = hd_net_tensors(net);
+    const struct hd_tensor *last = hd_net_tensor(net, n - 1);
     char updates[32], hash[32];
     snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
     snprintf(hash, sizeof hash, "%016" PRIx64, hd_value_hash(params, data));
     if (holds(path, hash))
         return HD_OK;
     struct hd_tensor_data *tensors = hd_alloc(n, sizeof *tensors);
-    if (!tensors)
-        return HD_ERR_NOMEM;
-    for (int i = 0; i < n; i++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, i);
-        tensors[i] = (struct hd_tensor_data){
-            .name = tensor->name,
-            .data = (const float *)data + tensor->offset,
-            .dims = tensor->dims,
-            .shape = {tensor->shape[0], tensor->shape[1]},
-        };
-    }
+    float *memory = hd_alloc(last->offset + last->count, sizeof *memory);
+    int status = tensors && memory ? export_tensors(net, data, tensors, memory) : HD_ERR_NOMEM;
     const char *const keys[] = {"format", "train_iter", "param_hash"};
     const char *const values[] = {"pt", updates, hash};
-    int status = hd_safetensors_write(path, tensors, n, keys, values, 3);
+    if (status == HD_OK)
+        status = hd_safetensors_write(path, tensors, n, keys, values, 3);
+    hd_free(memory);
     hd_free(tensors);
     return status;
 }
 
-static int copy_tensors(const struct hd_safetensors *file, const struct hd_net *net, float *data)
+static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
+                         float *params)
 {
-    for (int i = 0; i < hd_net_tensors(net); i++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, i);
-        HD_TRY(hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape,
-                                   data + tensor->offset));
-    }
+    const struct hd_tensor *tensor = hd_net_tensor(net, i);
+    float *plain = hd_alloc(tensor->count, sizeof *plain);
+    if (!plain)
+        return HD_ERR_NOMEM;
+    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, plain);
+    if (status == HD_OK)
+        status = hd_net_import(net, plain, i, params);
+    hd_free(plain);
+    return status;
+}
+
+static int import_tensors(const struct hd_safetensors *file, const struct hd_net *net, void *params)
+{
+    for (int i = 0; i < hd_net_tensors(net); i++)
+        HD_TRY(import_tensor(file, net, i, params));
+    hd_net_refresh(net, params, 0, hd_net_elements(net));
     return HD_OK;
 }
 
@@ -69,22 +90,26 @@ int hd_weights_load(const struct hd_spec *params, void *data, const char *path)
 {
     struct hd_safetensors *file;
     HD_TRY(hd_safetensors_open(path, &file));
-    int status = copy_tensors(file, hd_params_net(params), data);
+    int status = import_tensors(file, hd_params_net(params), data);
     hd_safetensors_close(file);
     return status;
 }
 
-static int print_outputs(const struct hd_net *net, const float *params, const float *obs,
+static int print_outputs(const struct hd_net *net, const void *params, const float *obs,
                          int64_t rows, FILE *file)
 {
-    enum { ROWS_AT_ONCE = 256 };
-    int64_t actions = hd_net_actions(net);
-    void *work = hd_alloc(hd_net_forward_bytes(net, ROWS_AT_ONCE), 1);
-    float *q = hd_alloc(ROWS_AT_ONCE * actions, sizeof *q);
+    enum { ROWS_AT_ONCE = 64 };
+    const int64_t actions = hd_net_actions(net), most = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+    const int64_t rest = most > 0 ? rows % most : 0;
+    HD_TRY(hd_net_prepare(net, most, 0));
+    HD_TRY(hd_net_prepare(net, rest, 0));
+    int64_t bytes = hd_net_forward_bytes(net, most), rest_bytes = hd_net_forward_bytes(net, rest);
+    void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
+    float *q = hd_alloc(most * actions, sizeof *q);
     int status = work && q ? HD_OK : HD_ERR_NOMEM;
-    for (int64_t first = 0; status == HD_OK && first < rows; first += ROWS_AT_ONCE) {
-        int64_t n = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
-        hd_net_forward(net, params, obs + first * hd_net_obs(net), n, work, q);
+    for (int64_t first = 0; status == HD_OK && first < rows; first += most) {
+        int64_t n = rows - first < most ? rows - first : most;
+        hd_net_forward_floats(net, params, obs + first * hd_net_obs(net), n, work, q);
         for (int64_t i = 0; i < n * actions; i++)
             fprintf(file, "%.9e%c", q[i], (i + 1) % actions ? ' ' : '\n');
     }

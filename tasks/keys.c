@@ -20,6 +20,8 @@ const struct hd_key hd_task_keys[] = {
     {"env.stop_value", HD_KEY_REAL, -1e300, 1e300, "1e10", NULL, "global",
      "mean return of an evaluation at which the run stops"},
 
+    {"runtime.precision", HD_KEY_CHOICE, 0, 0, "f32", "f32|bf16", "global",
+     "of the arithmetic; bf16: convolutional nets multiply in bf16, parameters stay f32"},
     {"policy.multi_gpu", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "data-parallel training; must be true with several ranks"},
     {"policy.cuda", HD_KEY_CHOICE, 0, 0, "auto", "true|false|auto", "global",

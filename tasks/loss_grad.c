@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_grad: the gradient of a loss over a shard's batch, as a sum over samples. The batch is
- * worked off in microbatches, the leaves of the tree that all shards' samples are summed in. */
+/* loss_grad: the gradient of a loss over a shard's batch, as a sum over samples. An item is a
+ * microbatch, a leaf of the tree that all shards' samples are summed in. Its first stage goes
+ * forward as far as dL/dq, the others back through the net; nets of one backward stage do all in
+ * one. */
 #include "kernels/dqn_loss.h"
 #include "kernels/net.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/base/tree.h"
 #include "tasks/builtin.h"
 #include "tasks/types/batch.h"
 #include "tasks/types/params.h"
 #include "tasks/types/scalars.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { POLICY, TARGET, BATCH, STATS, GRAD };
 enum { CUR_LR, TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
 
 static const struct hd_port ports[] = {
-    {.name = "policy", .type = "params", .mode = HD_READ},
+    {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_RANGE},
     {.name = "target", .type = "params", .mode = HD_READ},
     {.name = "batch", .type = "batch", .mode = HD_READ},
-    {.name = "stats", .type = "scalars", .mode = HD_UPDATE, .optional = true},
-    {.name = "grad", .type = "grad", .mode = HD_WRITE},
+    {.name = "stats", .type = "scalars", .mode = HD_UPDATE, .optional = true, .span = HD_SPAN_LAST},
+    {.name = "grad", .type = "grad", .mode = HD_WRITE, .span = HD_SPAN_RANGE},
     {0},
 };
 
@@ -43,13 +43,13 @@ static int declare(const struct hd_setup *setup)
 }
 
 struct args {
-    int64_t batch, micro, obs, actions, nstep;
+    const struct hd_net *net;
+    int64_t batch, micro, items, actions, nstep;
     double learning_rate;
     float gamma;
-    int64_t elements;
-    /* Scratch, in bytes from its start; sizes are multiples of 64. */
-    int64_t obs_bytes, q_bytes, forward_bytes, backward_bytes, grad_bytes;
-    int levels;
+    int backward_stages;
+    /* Work memory of an item, in bytes from its start; sizes are multiples of 64. */
+    int64_t sums_bytes, q_bytes, forward_bytes, backward_bytes;
 };
 
 static int64_t padded(int64_t bytes)
@@ -63,6 +63,7 @@ static int check_microbatch(const struct hd_setup *setup, struct args *args)
     args->micro = hd_config_int(setup->config, "policy.learn.microbatch");
     if (args->micro == 0)
         args->micro = args->batch;
+    args->items = args->batch / args->micro;
     if (args->batch % args->micro == 0)
         return HD_OK;
     const struct hd_node *node = hd_config_node(setup->config, "policy.learn.microbatch");
@@ -77,66 +78,73 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    const struct hd_net *net = args->net = hd_params_net(setup->specs[POLICY]);
     HD_TRY(check_microbatch(setup, args));
-    args->obs = hd_net_obs(net);
+    HD_TRY(hd_net_prepare(net, 2 * args->micro, args->micro));
+    HD_TRY(hd_net_prepare(net, args->micro, 0));
     args->actions = hd_net_actions(net);
     args->nstep = hd_batch_shape(setup->specs[BATCH])->nstep;
     args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
     args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
-    args->elements = hd_net_elements(net);
-    args->levels = hd_tree_levels(args->batch / args->micro);
-    args->obs_bytes = padded(2 * args->micro * args->obs * (int64_t)sizeof(float));
+    args->backward_stages = hd_net_stages(net);
+    args->sums_bytes = padded(sizeof(struct hd_dqn_sums));
     args->q_bytes = padded(4 * args->micro * args->actions * (int64_t)sizeof(float));
     args->forward_bytes = hd_net_forward_bytes(net, 2 * args->micro);
     args->backward_bytes = hd_net_backward_bytes(net, args->micro);
-    args->grad_bytes = padded(args->elements * (int64_t)sizeof(float));
     return HD_OK;
 }
 
-static int64_t scratch_bytes(const void *arg)
+static void pieces(const void *arg, struct hd_pieces *pieces_p)
 {
     const struct args *args = arg;
-    return args->obs_bytes + args->q_bytes + 2 * args->forward_bytes + args->backward_bytes +
-           args->levels * args->grad_bytes;
+    *pieces_p = (struct hd_pieces){
+        .items = args->items,
+        .stages = args->backward_stages == 1 ? 1 : 1 + args->backward_stages,
+        .work_bytes = args->sums_bytes + args->q_bytes + args->forward_bytes + args->backward_bytes,
+    };
 }
 
-/* A batch under way. */
+static void stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p)
+{
+    const struct args *args = arg;
+    *lo_p = *hi_p = 0;
+    if (args->backward_stages == 1)
+        *hi_p = hd_net_elements(args->net);
+    else if (stage > 0)
+        hd_net_stage_range(args->net, stage - 1, lo_p, hi_p);
+}
+
+/* A microbatch under way: its work memory. */
 struct work {
-    const struct args *args;
-    const struct hd_view *views;
-    struct hd_transitions rows;
-    float *obs, *q, *online_next, *target_next, *dq;
-    char *forward, *target_forward, *backward, *grads;
-    struct hd_dqn_sums sums;
+    struct hd_dqn_sums *sums;
+    float *q, *online_next, *target_next, *dq;
+    char *forward, *backward;
 };
 
-static float *grad_at(const struct work *work, int level)
+static struct work lay_out(const struct args *args, char *memory)
 {
-    return level == 0 ? work->views[GRAD].data
-                      : (float *)(work->grads + level * work->args->grad_bytes);
+    int64_t matrix = args->micro * args->actions;
+    float *q = (float *)(memory + args->sums_bytes);
+    char *forward = memory + args->sums_bytes + args->q_bytes;
+    return (struct work){
+        .sums = (struct hd_dqn_sums *)memory,
+        .q = q,
+        .online_next = q + matrix, /* rows of next_obs follow those of obs */
+        .target_next = q + 2 * matrix,
+        .dq = q + 3 * matrix,
+        .forward = forward,
+        .backward = forward + args->forward_bytes,
+    };
 }
 
-static void forward(struct work *work, int64_t first)
+/* As far as dL/dq. The target's activations are not needed again: the policy's take their place. */
+static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,
+                       const struct work *work)
 {
-    const struct args *args = work->args;
-    const struct hd_net *net = hd_params_net(work->views[POLICY].spec);
-    size_t row = (size_t)args->obs * sizeof(float), bytes = (size_t)args->micro * row;
-    float *next = work->obs + args->micro * args->obs;
-    memcpy(work->obs, (const float *)work->rows.obs + first * args->obs, bytes);
-    memcpy(next, (const float *)work->rows.next_obs + first * args->obs, bytes);
-    hd_net_forward(net, work->views[POLICY].data, work->obs, 2 * args->micro, work->forward,
-                   work->q);
-    hd_net_forward(net, work->views[TARGET].data, next, args->micro, work->target_forward,
-                   work->target_next);
-}
-
-/* Leaf i: the sum of the gradients of microbatch i. */
-static void *leaf(void *arg, int64_t i, int level)
-{
-    struct work *work = arg;
-    const struct args *args = work->args;
-    int64_t first = i * args->micro;
+    const struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
+    const int64_t first = item * args->micro, bytes = hd_net_obs_bytes(args->net);
+    const char *obs = (const char *)rows.obs + first * bytes;
+    const char *next_obs = (const char *)rows.next_obs + first * bytes;
     const struct hd_dqn_loss loss = {
         .batch = args->micro,
         .actions = args->actions,
@@ -145,79 +153,107 @@ static void *leaf(void *arg, int64_t i, int level)
         .q = work->q,
         .online_next = work->online_next,
         .target_next = work->target_next,
-        .action = work->rows.action + first,
-        .reward = work->rows.reward + first,
+        .action = rows.action + first,
+        .reward = rows.reward + first,
         .ld_reward = args->batch,
-        .done = work->rows.done + first,
-        .value_gamma = work->rows.value_gamma ? work->rows.value_gamma + first : NULL,
+        .done = rows.done + first,
+        .value_gamma = rows.value_gamma ? rows.value_gamma + first : NULL,
     };
-    struct hd_dqn_sums sums;
-    forward(work, first);
-    hd_dqn_loss(&loss, work->dq, NULL, &sums);
-    work->sums.loss += sums.loss;
-    work->sums.q += sums.q;
-    work->sums.target_q += sums.target_q;
-    float *grad = grad_at(work, level);
-    hd_net_backward(hd_params_net(work->views[POLICY].spec), work->views[POLICY].data, args->micro,
-                    2 * args->micro, work->forward, work->dq, work->backward, grad);
-    return grad;
+    hd_net_forward(args->net, views[TARGET].data, next_obs, args->micro, work->forward,
+                   work->target_next);
+    hd_net_forward_pair(args->net, views[POLICY].data, obs, next_obs, args->micro, work->forward,
+                        work->q);
+    hd_dqn_loss(&loss, work->dq, NULL, work->sums);
 }
 
-static void *add(void *arg, int level, void *left, void *right)
+/* The counts of all parts that a range touches. */
+static void count_samples(const struct args *args, const struct hd_view *grad, int64_t leaf,
+                          int64_t lo, int64_t hi)
 {
-    const struct work *work = arg;
-    float *restrict sum = left;
-    const float *restrict term = right;
-    for (int64_t i = 0; i < work->args->elements; i++)
-        sum[i] += term[i];
-    (void)level;
-    return sum;
+    float *counts = hd_grad_counts(grad->spec, grad->data, leaf);
+    for (int part = 0; part < grad->spec->parts; part++) {
+        int64_t part_lo, part_hi;
+        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
+        if (part_lo < hi && part_hi > lo)
+            counts[part] = (float)args->micro;
+    }
 }
 
-static struct work lay_out(const struct args *args, const struct hd_view *views, char *scratch)
+static void go_backward(const struct args *args, const struct hd_view *views, int64_t item,
+                        int stage, const struct work *work)
 {
-    struct work work = {.args = args, .views = views};
-    int64_t matrix = args->micro * args->actions;
-    work.rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
-    work.obs = (float *)scratch;
-    scratch += args->obs_bytes;
-    work.q = (float *)scratch;
-    work.online_next = work.q + matrix; /* rows of next_obs follow those of obs */
-    work.target_next = work.online_next + matrix;
-    work.dq = work.target_next + matrix;
-    scratch += args->q_bytes;
-    work.forward = scratch;
-    work.target_forward = scratch + args->forward_bytes;
-    work.backward = scratch + 2 * args->forward_bytes;
-    work.grads = work.backward + args->backward_bytes;
-    return work;
+    int64_t lo, hi;
+    hd_net_stage_range(args->net, stage, &lo, &hi);
+    hd_net_backward(args->net, views[POLICY].data, args->micro, 2 * args->micro, work->forward,
+                    work->dq, work->backward, stage,
+                    hd_grad_leaf(views[GRAD].spec, views[GRAD].data, item));
+    count_samples(args, &views[GRAD], item, lo, hi);
 }
 
-static void push_stats(const struct work *work, const struct hd_view *stats)
+static int piece(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
-    const struct args *args = work->args;
+    const struct args *args = arg;
+    const struct work work = lay_out(args, context->work);
+    if (context->stage == 0)
+        go_forward(args, views, context->item, &work);
+    if (args->backward_stages == 1 || context->stage > 0)
+        go_backward(args, views, context->item, args->backward_stages == 1 ? 0 : context->stage - 1,
+                    &work);
+    return HD_OK;
+}
+
+static void push_stats(const struct args *args, const struct hd_dqn_sums *sums,
+                       const struct hd_view *stats)
+{
     double matrix = (double)(args->batch * args->actions);
     if (!stats->data)
         return;
     hd_scalars_push(stats->spec, stats->data, CUR_LR, args->learning_rate, 1);
-    hd_scalars_push(stats->spec, stats->data, TOTAL_LOSS, work->sums.loss / (double)args->batch, 1);
-    hd_scalars_push(stats->spec, stats->data, Q_VALUE, work->sums.q / matrix, 1);
-    hd_scalars_push(stats->spec, stats->data, TARGET_Q_VALUE, work->sums.target_q / matrix, 1);
+    hd_scalars_push(stats->spec, stats->data, TOTAL_LOSS, sums->loss / (double)args->batch, 1);
+    hd_scalars_push(stats->spec, stats->data, Q_VALUE, sums->q / matrix, 1);
+    hd_scalars_push(stats->spec, stats->data, TARGET_Q_VALUE, sums->target_q / matrix, 1);
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *arg)
+{
+    const struct args *args = arg;
+    struct hd_dqn_sums sums = {0};
+    for (int64_t item = 0; item < args->items; item++) {
+        const struct work work = lay_out(args, context->works[item]);
+        sums.loss += work.sums->loss;
+        sums.q += work.sums->q;
+        sums.target_q += work.sums->target_q;
+    }
+    push_stats(args, &sums, &views[STATS]);
+    if (!isfinite(sums.loss))
+        return hd_body_fail(context, "the loss of update %lld is not a number (shard %lld)",
+                            (long long)context->update + 1, (long long)context->shard);
+    return HD_OK;
+}
+
+/* In executors that know no pieces: all of them in scratch. */
+static int64_t scratch_bytes(const void *arg)
+{
+    struct hd_pieces all;
+    pieces(arg, &all);
+    return all.items * all.work_bytes;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
-    const struct args *args = arg;
-    struct work work = lay_out(args, views, context->scratch);
-    hd_tree_fold(0, args->batch / args->micro, leaf, add, &work);
-    float *counts = hd_grad_counts(views[GRAD].spec, views[GRAD].data, 0);
-    for (int part = 0; part < views[GRAD].spec->parts; part++)
-        counts[part] = (float)args->batch;
-    push_stats(&work, &views[STATS]);
-    if (!isfinite(work.sums.loss))
-        return hd_body_fail(context, "the loss of update %lld is not a number (shard %lld)",
-                            (long long)context->update + 1, (long long)context->shard);
-    return HD_OK;
+    struct hd_pieces all;
+    void *works[64];
+    pieces(arg, &all);
+    if (context->work)
+        return piece(context, views, arg);
+    for (int64_t i = 0; i < all.items; i++) {
+        context->item = i;
+        works[i] = context->work = (char *)context->scratch + i * all.work_bytes;
+        for (context->stage = 0; context->stage < all.stages; context->stage++)
+            HD_TRY(piece(context, views, arg));
+    }
+    context->works = works;
+    return finish(context, views, arg);
 }
 
 const struct hd_verb hd_verb_loss_grad = {
@@ -228,5 +264,8 @@ const struct hd_verb hd_verb_loss_grad = {
     .prepare = prepare,
     .scratch = scratch_bytes,
     .body = body,
+    .pieces = pieces,
+    .stage_range = stage_range,
+    .finish = finish,
     .help = "the gradient of the loss over a batch, summed over its samples",
 };

@@ -29,8 +29,9 @@ static void update(void *arg)
     hd_net_forward(u->net, u->params, u->obs, 2 * u->batch, u->work, u->q);
     hd_net_forward(u->net, u->target, next_obs, u->batch, u->target_work, u->next);
     hd_dqn_loss(&u->loss, u->dq, NULL, &sums);
-    hd_net_backward(u->net, u->params, u->batch, 2 * u->batch, u->work, u->dq, u->scratch, u->grad);
-    hd_adam_step(&u->adam, ++u->t, hd_net_elements(u->net), u->grad, u->m, u->v, u->params);
+    hd_net_backward(u->net, u->params, u->batch, 2 * u->batch, u->work, u->dq, u->scratch, 0,
+                    u->grad);
+    hd_adam_step(&u->adam, ++u->t, hd_net_elements(u->net), u->grad, 1, u->m, u->v, u->params);
 }
 
 static int allocate(struct update *u)
@@ -77,7 +78,13 @@ static void fill(struct update *u)
 static int measure(int argc, char **argv)
 {
     static const int64_t cartpole[] = {128, 128, 64};
-    const struct hd_net_fields fields = {4, 2, cartpole, 3, true};
+    static const int64_t four = 4;
+    const struct hd_net_fields fields = {.obs_dims = 1,
+                                         .obs_shape = &four,
+                                         .actions = 2,
+                                         .hidden = cartpole,
+                                         .n_hidden = 3,
+                                         .dueling = true};
     struct update u = {.batch = hd_part_number(argc, argv, 2, 64)};
     if (argc < 2 || strcmp(argv[0], "cartpole") != 0 || strcmp(argv[1], "f32") != 0 || u.batch == 0)
         return HD_ERR_INPUT;

@@ -41,7 +41,6 @@ static const struct hd_key run_keys[] = {
      "updates between comparisons of the ranks' parameters; 0: only at the end"},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never"},
-    {"runtime.precision", HD_KEY_CHOICE, 0, 0, "f32", "f32", "global", "of the arithmetic"},
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree", "global",
      "how shards are added: in the fixed tree"},
     {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop", "global",

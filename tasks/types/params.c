@@ -38,26 +38,42 @@ static int count_parts(const struct hd_spec *spec)
     return (int)((blocks + per_part - 1) / per_part);
 }
 
+/* Reports what is wrong with a field of the net where the config has it. */
+static int report(const struct hd_spec *spec, const struct hd_setup *setup, const char *field,
+                  const char *message)
+{
+    char key[64] = "runtime.precision";
+    if (strcmp(field, "precision") != 0)
+        snprintf(key, sizeof key, "policy.model.%s", field);
+    const struct hd_node *node = hd_config_node(setup->config, key);
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark, "%s: %s",
+                         strrchr(key, '.') + 1, message);
+}
+
 static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    int64_t n_shape, n_hidden, obs = 1;
-    const int64_t *shape = hd_config_ints(setup->config, "policy.model.obs_shape", &n_shape);
-    const int64_t *hidden =
-        hd_config_ints(setup->config, "policy.model.encoder_hidden_size_list", &n_hidden);
-    for (int64_t i = 0; i < n_shape; i++)
-        obs *= shape[i];
-    const struct hd_net_fields fields = {
-        .obs = obs,
-        .actions = hd_config_int(setup->config, "policy.model.action_shape"),
-        .hidden = hidden,
-        .n_hidden = n_hidden,
-        .dueling = hd_config_bool(setup->config, "policy.model.dueling"),
+    const struct hd_config *config = setup->config;
+    char message[HD_NET_MESSAGE];
+    int64_t n_shape;
+    struct hd_net_fields fields = {
+        .obs_shape = hd_config_ints(config, "policy.model.obs_shape", &n_shape),
+        .actions = hd_config_int(config, "policy.model.action_shape"),
+        .dueling = hd_config_bool(config, "policy.model.dueling"),
+        .precision =
+            strcmp(hd_config_text(config, "runtime.precision"), "bf16") == 0 ? HD_BF16 : HD_F32,
     };
+    fields.hidden =
+        hd_config_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
+    fields.obs_dims = (int)n_shape;
+    fields.obs_u8 = n_shape == 3; /* frames of pixels */
+    const char *mistake = hd_net_mistake(&fields, message);
+    if (mistake)
+        return report(spec, setup, mistake, message);
     struct hd_net *net;
     HD_TRY(hd_net_create(&fields, &net));
     spec->shape = net;
     spec->elements = hd_net_elements(net);
-    spec->bytes = floats_bytes(spec);
+    spec->bytes = hd_net_params_bytes(net);
     spec->parts = count_parts(spec);
     return HD_OK;
 }
@@ -73,7 +89,34 @@ static int init_params(const struct hd_spec *spec, const struct hd_setup *setup,
 {
     (void)shard;
     struct hd_rng rng = hd_rng_make(setup->seed, hd_hash_text("params"), 0, 0, 0);
-    hd_net_init(spec->shape, &rng, data);
+    return hd_net_init(spec->shape, &rng, data);
+}
+
+static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                      const void *src)
+{
+    const struct hd_net *net = spec->shape;
+    for (int64_t at = lo; at < hi; at += HD_BLOCK) {
+        int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
+        memcpy((float *)dst + at, (const float *)src + at, (size_t)(end - at) * sizeof(float));
+        hd_net_refresh(net, dst, at, end);
+    }
+    return HD_OK;
+}
+
+/* Files hold the floats; images follow from them. */
+static int save_params(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    size_t n = (size_t)spec->elements;
+    return fwrite(data, sizeof(float), n, file) == n ? HD_OK : HD_ERR_SYSTEM;
+}
+
+static int load_params(const struct hd_spec *spec, void *data, FILE *file)
+{
+    size_t n = (size_t)spec->elements;
+    if (fread(data, sizeof(float), n, file) != n)
+        return HD_ERR_FORMAT;
+    hd_net_refresh(spec->shape, data, 0, spec->elements);
     return HD_OK;
 }
 
@@ -83,6 +126,9 @@ const struct hd_type hd_type_params = {
     .resolve = resolve_params,
     .release = release_params,
     .init = init_params,
+    .copy_range = copy_range,
+    .save = save_params,
+    .load = load_params,
 };
 
 /* -- What is made `of` params --------------------------------------------------------------------
@@ -112,9 +158,19 @@ static int64_t leaf_bytes(const struct hd_spec *spec)
     return floats_bytes(spec) + padded(spec->parts * (int64_t)sizeof(float));
 }
 
+/* A shard's gradient has a leaf for every microbatch. */
+static int64_t count_leaves(const struct hd_config *config)
+{
+    int64_t batch = hd_config_int(config, "policy.learn.batch_size");
+    int64_t micro = hd_config_int(config, "policy.learn.microbatch");
+    return micro > 0 && micro < batch ? batch / micro : 1;
+}
+
 static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
+    if (spec->placement == HD_SHARD)
+        spec->leaves = count_leaves(setup->config);
     spec->bytes = spec->leaves * leaf_bytes(spec);
     return HD_OK;
 }

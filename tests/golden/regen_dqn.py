@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: regen_dqn.py LEARN_JSON > dqn_cartpole.h
+"""usage: regen_dqn.py LEARN_JSON cartpole|pong | clang-format > dqn_<…>.h
 
-Writes the numbers that DI-engine's own classes gave for three DQN updates on CartPole (CFG-C, batch 4,
-deterministic fill of parameters and observations) as a C header."""
+Writes the numbers that DI-engine's own classes gave for three DQN updates on CartPole (CFG-C) or Pong (CFG-A),
+batch 4, deterministic fill of parameters and observations, as a C header."""
 
 import json
 import sys
@@ -28,14 +28,18 @@ def tensors(name, entries):
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
-        golden = json.load(file)["dqn_cartpole"]
+        golden = json.load(file)[f"dqn_{sys.argv[2]}"]
     steps = golden["steps"]
+    title = {"cartpole": "CartPole", "pong": "Pong"}[sys.argv[2]]
+    guard = f"HD_TESTS_GOLDEN_DQN_{sys.argv[2].upper()}_H"
+    actions = len(steps[0]["q"][0])
+    matrix = golden["B"] * actions
     print(f"""/* SPDX-License-Identifier: Apache-2.0 */
-/* DI-engine's numbers for three DQN updates on CartPole; made by tests/golden/regen_dqn.py. */
-#ifndef HD_TESTS_GOLDEN_DQN_CARTPOLE_H
-#define HD_TESTS_GOLDEN_DQN_CARTPOLE_H
+/* DI-engine's numbers for three DQN updates on {title}; made by tests/golden/regen_dqn.py. */
+#ifndef {guard}
+#define {guard}
 
-enum {{ GOLDEN_BATCH = {golden['B']}, GOLDEN_ACTIONS = 2, GOLDEN_STEPS = {len(steps)},
+enum {{ GOLDEN_BATCH = {golden['B']}, GOLDEN_ACTIONS = {actions}, GOLDEN_STEPS = {len(steps)},
        GOLDEN_TENSORS = {len(steps[0]['grad'])} }};
 
 struct golden_tensor {{
@@ -45,7 +49,7 @@ struct golden_tensor {{
 }};
 
 struct golden_step {{
-    double q[8], online_next_q[8], target_next_q[8];
+    double q[{matrix}], online_next_q[{matrix}], target_next_q[{matrix}];
     double total_loss, q_value, target_q_value, squared_td[4];
     struct golden_tensor grad[GOLDEN_TENSORS], params_after[GOLDEN_TENSORS];
 }};
@@ -65,7 +69,7 @@ static const char *const golden_names[GOLDEN_TENSORS] = {{""")
         print(tensors("params_after", step["params_after"]))
         print("    },")
     print("};\n")
-    print(f"static const double golden_q_after[8] = {numbers(flat(golden['q_after']))};\n")
+    print(f"static const double golden_q_after[{matrix}] = {numbers(flat(golden['q_after']))};\n")
     print("#endif")
 
 

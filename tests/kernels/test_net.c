@@ -6,34 +6,19 @@
 #include "kernels/net.h"
 #include "runtime/base/status.h"
 #include "tests/golden/dqn_cartpole.h"
-#include "tests/kernels/check_close.h"
+#include "tests/kernels/golden_net.h"
 
 #include <string.h>
-
-/* Spec 9.1: the fill of the golden numbers. */
-static double fill(uint64_t k, uint64_t j)
-{
-    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return (double)(z >> 40) / 16777216.0;
-}
-
-static void fill_params(const struct hd_net *net, uint64_t first, float *params)
-{
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
-        for (int64_t j = 0; j < tensor->count; j++)
-            params[tensor->offset + j] = (float)((2 * fill(first + (uint64_t)t, (uint64_t)j) - 1) /
-                                                 sqrt((double)tensor->fan_in));
-    }
-}
 
 static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidden,
                                int64_t n_hidden, bool dueling)
 {
-    const struct hd_net_fields fields = {obs, actions, hidden, n_hidden, dueling};
+    const struct hd_net_fields fields = {.obs_dims = 1,
+                                         .obs_shape = &obs,
+                                         .actions = actions,
+                                         .hidden = hidden,
+                                         .n_hidden = n_hidden,
+                                         .dueling = dueling};
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
@@ -81,19 +66,11 @@ static void check_matrix(const float *found, const double *wanted, const char *w
         CHECK_CLOSE(found[i], wanted[i], 1.0, 5e-7, what);
 }
 
-/* Norm and sum of a tensor against DI-engine's, relative to the norm. */
-static void check_tensor(const float *data, int64_t n, double scale,
-                         const struct golden_tensor *golden, double tolerance, const char *what)
+static void check_golden(const float *data, const struct hd_tensor *tensor,
+                         const struct golden_tensor *golden, double tolerance)
 {
-    double squares = 0, sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        squares += (double)data[i] * scale * data[i] * scale;
-        sum += data[i] * scale;
-    }
-    CHECK_CLOSE(sqrt(squares), golden->l2, golden->l2, tolerance, what);
-    CHECK_CLOSE(sum, golden->sum, golden->l2 * sqrt((double)n), tolerance, what);
-    for (int i = 0; i < golden->n_first; i++)
-        CHECK_CLOSE(data[i] * scale, golden->first[i], golden->l2, tolerance, what);
+    check_tensor(data, tensor->count, 1, golden->l2, golden->sum, golden->first, golden->n_first,
+                 tolerance, tensor->name);
 }
 
 struct update {
@@ -151,7 +128,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     struct hd_dqn_sums sums;
     hd_dqn_loss(&loss, u->dq, u->td2, &sums);
     hd_net_backward(u->net, u->params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->work, u->dq, u->scratch,
-                    u->grad);
+                    0, u->grad);
 
     check_matrix(u->q, golden->q, "q");
     check_matrix(u->q + GOLDEN_BATCH * 2, golden->online_next_q, "online q of next");
@@ -166,13 +143,11 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     for (int64_t i = 0; i < n; i++)
         u->grad[i] /= GOLDEN_BATCH;
     struct hd_adam adam = hd_adam_default(1e-3);
-    hd_adam_step(&adam, t, n, u->grad, u->m, u->v, u->params);
+    hd_adam_step(&adam, t, n, u->grad, 1, u->m, u->v, u->params);
     for (int k = 0; k < GOLDEN_TENSORS; k++) {
         const struct hd_tensor *tensor = hd_net_tensor(u->net, k);
-        check_tensor(u->grad + tensor->offset, tensor->count, 1, &golden->grad[k], 2e-5,
-                     tensor->name);
-        check_tensor(u->params + tensor->offset, tensor->count, 1, &golden->params_after[k], 2e-6,
-                     tensor->name);
+        check_golden(u->grad + tensor->offset, tensor, &golden->grad[k], 2e-5);
+        check_golden(u->params + tensor->offset, tensor, &golden->params_after[k], 2e-6);
     }
 }
 
@@ -221,13 +196,13 @@ START_TEST(gradients_are_differences)
     float *obs = test_alloc(batch * hd_net_obs(net), 4), *c = test_alloc(outputs, 4);
     void *work = test_alloc(hd_net_forward_bytes(net, batch), 1);
     void *scratch = test_alloc(hd_net_backward_bytes(net, batch), 1);
-    hd_net_init(net, &rng, params);
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int64_t i = 0; i < batch * hd_net_obs(net); i++)
         obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(100000 + i)) - 1);
     for (int64_t i = 0; i < outputs; i++)
         c[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(200000 + i)) - 1);
     weighted_sum(net, params, obs, batch, c, work, q);
-    hd_net_backward(net, params, batch, batch, work, c, scratch, grad);
+    hd_net_backward(net, params, batch, batch, work, c, scratch, 0, grad);
     double largest = 0;
     int64_t off = 0;
     for (int64_t j = 0; j < n; j++)
@@ -258,7 +233,7 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     float *params = test_alloc(hd_net_elements(net), 4), *obs = test_alloc(ALL * 4, 4);
     float *q = test_alloc(ALL * 2, 4), *part = test_alloc(ALL * 2, 4);
     void *work = test_alloc(hd_net_forward_bytes(net, ALL), 1);
-    hd_net_init(net, &rng, params);
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int i = 0; i < ALL * 4; i++)
         obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(50000 + i)) - 1);
     hd_net_forward(net, params, obs, ALL, work, q);
@@ -279,10 +254,10 @@ START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         u.dq[i] = (float)(i - 3);
     hd_net_forward(u.net, u.params, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
-    hd_net_backward(u.net, u.params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u.work, u.dq, u.scratch,
+    hd_net_backward(u.net, u.params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u.work, u.dq, u.scratch, 0,
                     u.grad);
     hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
-    hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, other);
+    hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, 0, other);
     ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
     hd_net_destroy(u.net);
 }
@@ -293,7 +268,7 @@ START_TEST(init_is_within_pytorch_s_bounds)
     struct hd_net *net = cartpole_net();
     struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
     float *params = test_alloc(hd_net_elements(net), 4);
-    hd_net_init(net, &rng, params);
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
         double bound = 1 / sqrt((double)tensor->fan_in), most = 0, sum = 0;

@@ -16,14 +16,16 @@ enum { SAMPLES = 32 };
 /* The values of the learner of one shard. */
 struct learner {
     struct hd_setup setup;
-    struct value policy, target, batch, stats, grad;
+    struct value policy, target, batch, stats, grad, mean;
 };
 
 static void open_of(struct value *value, const struct hd_setup *setup, const struct hd_type *type,
                     const char *name, const struct value *of, double part_mb)
 {
+    bool shard = strcmp(name, "grad") == 0;
     *value = (struct value){.spec = {.name = name,
                                      .type = type,
+                                     .placement = shard ? HD_SHARD : HD_GLOBAL,
                                      .of = of ? &of->spec : NULL,
                                      .mark = setup->mark,
                                      .part_mb = part_mb,
@@ -44,6 +46,7 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, part_mb);
     open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, part_mb);
     open_of(&l->grad, &l->setup, &hd_type_grad, "grad", &l->policy, 0);
+    open_of(&l->mean, &l->setup, &hd_type_grad, "mean_grad", &l->policy, 0);
     value_open(&l->batch, &l->setup, &hd_type_batch, "batch", NULL);
     l->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars, .parts = 1}};
     struct value *values[] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
@@ -57,6 +60,7 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
 
 static void learner_close(struct learner *l)
 {
+    value_close(&l->mean);
     value_close(&l->grad);
     value_close(&l->stats);
     value_close(&l->batch);
@@ -120,7 +124,7 @@ static void *add(void *arg, int level, void *left, void *right)
     return left;
 }
 
-/* The mean over the shards, in the gradient of the first. */
+/* The mean over the shards, in that of the first. */
 static void mean_of(struct learner *shards, int n)
 {
     static struct fold fold;
@@ -128,7 +132,8 @@ static void mean_of(struct learner *shards, int n)
     const struct hd_spec *spec = &shards[0].grad.spec;
     for (fold.part = 0; fold.part < spec->parts; fold.part++) {
         const void *sum = hd_tree_fold(0, n, leaf, add, &fold);
-        spec->type->reduction->unpack(spec, fold.part, HD_MEAN, sum, shards[0].grad.data);
+        spec->type->reduction->unpack(&shards[0].mean.spec, fold.part, HD_MEAN, sum,
+                                      shards[0].mean.data);
     }
 }
 
@@ -143,8 +148,8 @@ START_TEST(spreading_samples_over_shards_changes_no_bit)
         compute(&four[s], s * SAMPLES / SHARDS);
     }
     mean_of(four, SHARDS);
-    ck_assert_uint_eq(value_hash(&one.grad), value_hash(&four[0].grad));
-    ck_assert(hd_grad_counts(&one.grad.spec, one.grad.data, 0)[0] == SAMPLES);
+    ck_assert_uint_eq(value_hash(&one.mean), value_hash(&four[0].mean));
+    ck_assert(hd_grad_counts(&one.mean.spec, one.mean.data, 0)[0] == SAMPLES);
     learner_close(&one);
     for (int s = 0; s < SHARDS; s++)
         learner_close(&four[s]);
@@ -158,9 +163,12 @@ START_TEST(microbatches_sum_to_the_batch_within_rounding)
     learner_open(&cut, SAMPLES, 2, 0);
     compute(&whole, 0);
     compute(&cut, 0);
+    ck_assert_int_eq(cut.grad.spec.leaves, SAMPLES / 2);
+    mean_of(&whole, 1);
+    mean_of(&cut, 1);
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < whole.grad.spec.elements; i++) {
-        double a = ((float *)whole.grad.data)[i], b = ((float *)cut.grad.data)[i];
+        double a = ((float *)whole.mean.data)[i], b = ((float *)cut.mean.data)[i];
         difference += (a - b) * (a - b);
         norm += a * a;
     }
@@ -181,7 +189,7 @@ START_TEST(an_empty_shard_contributes_nothing)
     compute(&alone, 0);
     mean_of(both, 2); /* the second shard's gradient is still its zeros, of weight 0 */
     mean_of(&alone, 1);
-    ck_assert_uint_eq(value_hash(&both[0].grad), value_hash(&alone.grad));
+    ck_assert_uint_eq(value_hash(&both[0].mean), value_hash(&alone.mean));
     learner_close(&both[0]);
     learner_close(&both[1]);
     learner_close(&alone);
@@ -198,7 +206,7 @@ static uint64_t train(double part_mb, int *parts_p)
     struct value optimizer;
     learner_open(&l, SAMPLES, 8, part_mb);
     open_of(&optimizer, &l.setup, &hd_type_adam_state, "optimizer", &l.policy, 0);
-    struct value *adam[] = {&l.grad, &l.policy, &optimizer}, *copy[] = {&l.policy, &l.target};
+    struct value *adam[] = {&l.mean, &l.policy, &optimizer}, *copy[] = {&l.policy, &l.target};
     for (int update = 0; update < 3; update++) {
         compute(&l, update * SAMPLES);
         mean_of(&l, 1);

@@ -141,6 +141,39 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
     return step;
 }
 
+/* Every item and stage of a step, then its end. Work memory has a guard zone behind it. */
+static inline int run_pieces(const struct hd_verb *verb, struct hd_context *context,
+                             const struct hd_view *views, const void *args)
+{
+    enum { MOST_ITEMS = 64 };
+    void *works[MOST_ITEMS];
+    struct hd_pieces pieces;
+    int status = HD_OK;
+    verb->pieces(args, &pieces);
+    ck_assert_int_le(pieces.items, MOST_ITEMS);
+    context->items = pieces.items;
+    for (int64_t i = 0; i < pieces.items; i++) {
+        works[i] = hd_alloc(1, (size_t)pieces.work_bytes + GUARD_BYTES);
+        memset(works[i], 0xA5, (size_t)pieces.work_bytes + GUARD_BYTES);
+    }
+    for (context->stage = 0; context->stage < pieces.stages; context->stage++)
+        for (context->item = pieces.items - 1; status == HD_OK && context->item >= 0;
+             context->item--) {
+            context->work = works[context->item];
+            status = verb->body(context, views, args);
+        }
+    context->work = NULL;
+    context->works = works;
+    if (status == HD_OK && verb->finish)
+        status = verb->finish(context, views, args);
+    for (int64_t i = 0; i < pieces.items; i++) {
+        for (int j = 0; j < GUARD_BYTES; j++)
+            ck_assert_uint_eq(((unsigned char *)works[i])[pieces.work_bytes + j], 0xA5);
+        hd_free(works[i]);
+    }
+    return status;
+}
+
 /* Runs a prepared body until it is through; `context` says where in program order. Returns the
  * body's status. */
 static inline int run_body(const struct hd_verb *verb, struct value *const *values,
@@ -158,7 +191,8 @@ static inline int run_body(const struct hd_verb *verb, struct value *const *valu
     int status;
     do {
         memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
-        status = verb->body(&context, views, args);
+        status = verb->pieces ? run_pieces(verb, &context, views, args)
+                              : verb->body(&context, views, args);
         context.again = true;
         for (int i = 0; i < GUARD_BYTES; i++)
             ck_assert_uint_eq(((unsigned char *)context.scratch)[scratch + i], 0xA5);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A two-dimensional convolution without padding, bias and ReLU included, and its gradients, through
+ * oneDNN. Weights, their gradient and everything made element by element from them are kept in the
+ * layout in which oneDNN computes, so that no pass converts 90 % of its bytes; hd_conv_import and
+ * export lead to and from PyTorch's. One call computes on the calling thread alone: bits depend on
+ * the rows of the call, never on the thread. Thread safe once made. */
+#ifndef HD_KERNELS_CONV_H
+#define HD_KERNELS_CONV_H
+
+#include "kernels/bf16.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How the elements of one observation lie; observations follow one another. */
+enum hd_layout {
+    HD_NCHW,  /* [channel][y][x] */
+    HD_NHWC,  /* [y][x][channel] */
+    HD_NCHW16 /* [channel / 16][y][x][channel % 16]; missing channels are zero */
+};
+
+struct hd_conv_fields {
+    int64_t in_channels, in_height, in_width, out_channels, kernel, stride;
+    enum hd_layout input;
+    bool bf16; /* activations, their gradients and the weights of the forward pass are bf16 */
+};
+
+struct hd_conv;
+
+/* Released by hd_conv_destroy (accepts NULL). Errors: HD_ERR_NOMEM, HD_ERR_UNSUPPORTED (logged). */
+int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p);
+void hd_conv_destroy(struct hd_conv *conv);
+
+/* Output's layout and sizes; elements of one observation, padding channels included. */
+enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p);
+int64_t hd_conv_input_elements(const struct hd_conv *conv);
+int64_t hd_conv_output_elements(const struct hd_conv *conv);
+
+/* Floats of the weights, padding included: the layout has zeros where channels are missing. */
+int64_t hd_conv_weights(const struct hd_conv *conv);
+
+/* Elements of the bf16 image of the weights that hd_conv_forward reads; 0: it reads the floats. */
+int64_t hd_conv_image(const struct hd_conv *conv);
+
+/* Renews the image for floats [lo, hi), multiples of 32 or the end. Nothing without an image. */
+void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
+                   hd_bf16 *image);
+
+/* Between the layout here and PyTorch's plain[out][in][y][x]. HD_ERR_NOMEM or HD_ERR_UNSUPPORTED
+ * (logged). */
+int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights);
+int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain);
+
+/* Builds what a pass over `batch` observations needs; at once when that is there already. The pass
+ * itself does so too if it must. Errors as for create. */
+enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASSES };
+int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
+
+/* Bytes of scratch, 64-byte aligned, of such a pass; prepares it. */
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
+
+/* What oneDNN computes it with, "brgconv:avx512_core_amx_bf16"; for people. Borrowed. */
+const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
+
+/* The passes: 0, or an error (logged). x, y and their gradients are bf16 or float as the fields
+ * say; no two pointers of a call overlap.
+ * y = max(0, conv(x, weights) + bias[out]); weights: the floats, or the image if there is one. */
+int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const void *weights,
+                    const float *bias, void *y, void *scratch);
+
+/* dweights and dbias[out], summed over the batch; dy is the gradient before the ReLU. */
+int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
+                             float *dweights, float *dbias, void *scratch);
+
+/* dx, from the float weights. */
+int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
+                          void *dx, void *scratch);
+
+/* Name, version and instruction set of the library, "onednn 2.6.3 isa 0x3e7": part of the
+ * arithmetic fingerprint. */
+void hd_conv_library(char *text, size_t bytes);
+
+#endif

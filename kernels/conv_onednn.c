@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/conv.h"
+#include "kernels/image.h"
+#include "kernels/onednn_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ARGS = 5, NAME_BYTES = 64, USUAL_BATCH = 32 };
+
+/* -- Primitives with their arguments --------------------------------------------------------------
+ */
+
+struct op {
+    dnnl_primitive_t primitive; /* NULL: nothing to do */
+    int n;
+    int arg[MOST_ARGS];
+    hd_dnnl_md md[MOST_ARGS];
+    char name[NAME_BYTES];
+};
+
+static dnnl_engine_t engine;
+static dnnl_status_t engine_status;
+
+static void make_engine(void)
+{
+    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+}
+
+/* Its own team of one on every thread that comes here, whatever OMP_NUM_THREADS says: results
+ * depend on the number of threads. */
+static int enter(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static _Thread_local bool alone;
+    pthread_once(&once, make_engine);
+    if (!alone)
+        omp_set_num_threads(1);
+    alone = true;
+    return engine_status == dnnl_success
+               ? HD_OK
+               : hd_fail(HD_ERR_UNSUPPORTED, "oneDNN finds no CPU engine (status %d)",
+                         engine_status);
+}
+
+static int refused(const char *what)
+{
+    return hd_fail(HD_ERR_UNSUPPORTED, "oneDNN %d.%d refuses a %s", DNNL_VERSION_MAJOR,
+                   DNNL_VERSION_MINOR, what);
+}
+
+static dnnl_primitive_attr_t make_attr(bool relu)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_post_ops_t ops = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
+        return NULL;
+    bool made =
+        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    if (made && relu)
+        made = dnnl_post_ops_create(&ops) == dnnl_success && hd_dnnl_relu(ops) == dnnl_success &&
+               dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+    if (ops)
+        dnnl_post_ops_destroy(ops);
+    if (!made) {
+        dnnl_primitive_attr_destroy(attr);
+        return NULL;
+    }
+    return attr;
+}
+
+static void op_release(struct op *op)
+{
+    if (op->primitive)
+        dnnl_primitive_destroy(op->primitive);
+    for (int i = 0; i < op->n; i++)
+        hd_dnnl_md_free(op->md[i]);
+    *op = (struct op){0};
+}
+
+static const struct {
+    int arg;
+    dnnl_query_t query;
+} known_args[] = {
+    {DNNL_ARG_SRC, dnnl_query_src_md},
+    {DNNL_ARG_DST, dnnl_query_dst_md},
+    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
+    {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md},
+    {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md},
+    {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md},
+    {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md},
+};
+
+static hd_dnnl_const_md query_md(hd_dnnl_pd pd, int arg)
+{
+    int index = arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS;
+    int base = arg == DNNL_ARG_BIAS        ? DNNL_ARG_WEIGHTS
+               : arg == DNNL_ARG_DIFF_BIAS ? DNNL_ARG_DIFF_WEIGHTS
+                                           : arg;
+    for (size_t i = 0; i < sizeof known_args / sizeof *known_args; i++)
+        if (known_args[i].arg == base)
+            return dnnl_primitive_desc_query_md(pd, known_args[i].query, index);
+    return NULL;
+}
+
+static int64_t md_bytes(hd_dnnl_const_md md)
+{
+    return (int64_t)dnnl_memory_desc_get_size(md);
+}
+
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+}
+
+/* Takes pd over. `args` ends with 0; the scratchpad comes after them. */
+static int op_make(dnnl_primitive_desc_t pd, const int *args, struct op *op_p)
+{
+    struct op op = {0};
+    const char *name = "";
+    bool made = dnnl_primitive_create(&op.primitive, pd) == dnnl_success;
+    for (; made && args[op.n]; op.n++)
+        made = (op.md[op.n] = hd_dnnl_md_copy(query_md(pd, op.arg[op.n] = args[op.n]))) != NULL;
+    if (made) {
+        op.arg[op.n] = DNNL_ARG_SCRATCHPAD;
+        made = (op.md[op.n] = hd_dnnl_md_copy(query_md(pd, DNNL_ARG_SCRATCHPAD))) != NULL;
+        op.n++;
+    }
+    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success)
+        snprintf(op.name, sizeof op.name, "%s", name);
+    dnnl_primitive_desc_destroy(pd);
+    if (!made) {
+        op_release(&op);
+        return refused("primitive");
+    }
+    *op_p = op;
+    return HD_OK;
+}
+
+/* Handles in the order of the op's arguments. Memory objects are cheap (a fraction of a
+ * microsecond) and must not be shared between threads. */
+static int op_run(const struct op *op, void *const *handles)
+{
+    dnnl_exec_arg_t args[MOST_ARGS];
+    dnnl_stream_t stream = NULL;
+    int n = 0;
+    bool done = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success;
+    for (; done && n < op->n; n++) {
+        args[n].arg = op->arg[n];
+        done = dnnl_memory_create(&args[n].memory, op->md[n], engine, handles[n]) == dnnl_success;
+    }
+    done = done && dnnl_primitive_execute(op->primitive, stream, n, args) == dnnl_success &&
+           dnnl_stream_wait(stream) == dnnl_success;
+    for (int i = 0; i < n; i++)
+        dnnl_memory_destroy(args[i].memory);
+    if (stream)
+        dnnl_stream_destroy(stream);
+    return done ? HD_OK : hd_fail(HD_ERR_TASK, "oneDNN could not run %s", op->name);
+}
+
+/* -- A convolution -------------------------------------------------------------------------------
+ */
+
+/* What a pass over `batch` observations runs: the convolution, and where it wants the weights in
+ * another layout than ours, their conversion before or after it. */
+struct pass {
+    struct pass *next;
+    enum hd_conv_pass kind;
+    int64_t batch;
+    struct op op, reorder;
+    int64_t scratchpad, reordered, reorder_scratchpad; /* bytes, padded */
+};
+
+struct hd_conv {
+    struct hd_conv_fields fields;
+    int64_t out_height, out_width;
+    enum hd_layout output;
+    hd_dnnl_md plain, weights, image_md, bias; /* image_md NULL: none */
+    struct hd_image *image;
+    pthread_mutex_t lock; /* of building */
+    _Atomic(struct pass *) passes;
+};
+
+static dnnl_data_type_t activation_type(const struct hd_conv *conv)
+{
+    return conv->fields.bf16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static hd_dnnl_md rows_md(const struct hd_conv *conv, bool output, int64_t batch,
+                          dnnl_format_tag_t tag)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    const dnnl_dim_t input_shape[] = {batch, f->in_channels, f->in_height, f->in_width};
+    const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->out_height, conv->out_width};
+    return hd_dnnl_md_tag(4, output ? output_shape : input_shape, activation_type(conv), tag);
+}
+
+static const dnnl_format_tag_t tags[] = {
+    [HD_NCHW] = dnnl_nchw, [HD_NHWC] = dnnl_nhwc, [HD_NCHW16] = dnnl_nChw16c};
+
+static hd_dnnl_md weights_md(const struct hd_conv *conv, dnnl_data_type_t type,
+                             dnnl_format_tag_t tag)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    const dnnl_dim_t shape[] = {f->out_channels, f->in_channels, f->kernel, f->kernel};
+    return hd_dnnl_md_tag(4, shape, type, tag);
+}
+
+/* A description with the given weights (NULL: oneDNN may choose) and tag of the output. */
+static dnnl_primitive_desc_t describe(const struct hd_conv *conv, enum hd_dnnl_kind kind,
+                                      int64_t batch, hd_dnnl_const_md weights,
+                                      dnnl_format_tag_t output, hd_dnnl_pd hint)
+{
+    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.input]);
+    hd_dnnl_md dst = rows_md(conv, true, batch, output);
+    hd_dnnl_md any =
+        weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
+                   dnnl_format_tag_any);
+    dnnl_primitive_attr_t attr = make_attr(kind == HD_DNNL_FORWARD);
+    dnnl_primitive_desc_t pd = NULL;
+    if (src && dst && any && attr) {
+        const struct hd_dnnl_conv described = {.kind = kind,
+                                               .src = src,
+                                               .weights = weights ? weights : any,
+                                               .bias = conv->bias,
+                                               .dst = dst,
+                                               .stride = conv->fields.stride,
+                                               .hint = hint};
+        pd = hd_dnnl_conv_desc(engine, &described, attr);
+    }
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    hd_dnnl_md_free(any);
+    hd_dnnl_md_free(dst);
+    hd_dnnl_md_free(src);
+    return pd;
+}
+
+static bool is_reference(hd_dnnl_pd pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "ref", 3) == 0 || strncmp(name, "gemm:ref", 8) == 0;
+}
+
+/* In our layout of the weights, unless only another one is computed well. */
+static dnnl_primitive_desc_t describe_best(const struct hd_conv *conv, enum hd_dnnl_kind kind,
+                                           int64_t batch, hd_dnnl_const_md ours, hd_dnnl_pd hint)
+{
+    dnnl_format_tag_t output = tags[conv->output];
+    dnnl_primitive_desc_t pd = ours ? describe(conv, kind, batch, ours, output, hint) : NULL;
+    if (pd && !is_reference(pd))
+        return pd;
+    dnnl_primitive_desc_t free_choice = describe(conv, kind, batch, NULL, output, hint);
+    if (!free_choice || (pd && is_reference(free_choice))) {
+        if (free_choice)
+            dnnl_primitive_desc_destroy(free_choice);
+        return pd;
+    }
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return free_choice;
+}
+
+static int make_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct op *op_p)
+{
+    static const int args[] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0};
+    dnnl_primitive_attr_t attr = make_attr(false);
+    dnnl_primitive_desc_t pd = NULL;
+    if (attr)
+        dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return pd ? op_make(pd, args, op_p) : refused("reorder");
+}
+
+/* -- Passes --------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    enum hd_dnnl_kind kind;
+    int weights; /* which of the arguments they are */
+    int args[5];
+} passes[HD_CONV_PASSES] = {
+    [HD_CONV_FORWARD] = {HD_DNNL_FORWARD,
+                         1,
+                         {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, 0}},
+    [HD_CONV_WEIGHTS] = {HD_DNNL_BACKWARD_WEIGHTS,
+                         2,
+                         {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS,
+                          DNNL_ARG_DIFF_BIAS, 0}},
+    [HD_CONV_DATA] = {HD_DNNL_BACKWARD_DATA,
+                      1,
+                      {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0}},
+};
+
+/* Weights as the caller holds them: gradients and what backward data reads are floats. */
+static hd_dnnl_const_md held_weights(const struct hd_conv *conv, enum hd_conv_pass kind)
+{
+    return kind == HD_CONV_FORWARD && conv->image_md ? conv->image_md : conv->weights;
+}
+
+static void pass_release(struct pass *pass)
+{
+    op_release(&pass->op);
+    op_release(&pass->reorder);
+    hd_free(pass);
+}
+
+static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
+                         dnnl_primitive_desc_t *pd_p)
+{
+    hd_dnnl_const_md held = held_weights(conv, kind);
+    dnnl_primitive_desc_t hint = NULL;
+    if (kind != HD_CONV_FORWARD) {
+        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->output], NULL);
+        if (!hint)
+            return refused("convolution");
+    }
+    /* Backward data reads bf16 weights where there are such, made from the floats each time. */
+    if (kind == HD_CONV_DATA)
+        held = NULL;
+    *pd_p = describe_best(conv, passes[kind].kind, batch, held, hint);
+    if (hint)
+        dnnl_primitive_desc_destroy(hint);
+    return *pd_p ? HD_OK : refused("convolution");
+}
+
+static int build_pass(const struct hd_conv *conv, struct pass *pass)
+{
+    dnnl_primitive_desc_t pd;
+    HD_TRY(describe_pass(conv, pass->kind, pass->batch, &pd));
+    HD_TRY(op_make(pd, passes[pass->kind].args, &pass->op));
+    hd_dnnl_const_md held = held_weights(conv, pass->kind);
+    hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
+    pass->scratchpad = padded(md_bytes(pass->op.md[pass->op.n - 1]));
+    if (dnnl_memory_desc_equal(held, wanted))
+        return HD_OK;
+    bool after = pass->kind == HD_CONV_WEIGHTS;
+    HD_TRY(make_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
+    pass->reordered = padded(md_bytes(wanted));
+    pass->reorder_scratchpad = padded(md_bytes(pass->reorder.md[2]));
+    return HD_OK;
+}
+
+static struct pass *find(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    struct pass *pass = atomic_load_explicit(&conv->passes, memory_order_acquire);
+    while (pass && (pass->kind != kind || pass->batch != batch))
+        pass = pass->next;
+    return pass;
+}
+
+/* With the lock held. */
+static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    if (find(conv, kind, batch))
+        return HD_OK;
+    struct pass *pass = hd_alloc(1, sizeof *pass);
+    if (!pass)
+        return HD_ERR_NOMEM;
+    pass->kind = kind;
+    pass->batch = batch;
+    int status = build_pass(conv, pass);
+    if (status != HD_OK) {
+        pass_release(pass);
+        return status;
+    }
+    pass->next = atomic_load_explicit(&conv->passes, memory_order_relaxed);
+    atomic_store_explicit(&conv->passes, pass, memory_order_release);
+    return HD_OK;
+}
+
+int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    HD_TRY(enter());
+    if (find(conv, kind, batch))
+        return HD_OK;
+    pthread_mutex_lock(&conv->lock);
+    int status = add_pass(conv, kind, batch);
+    pthread_mutex_unlock(&conv->lock);
+    return status;
+}
+
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    if (hd_conv_prepare(conv, kind, batch) != HD_OK)
+        return 0;
+    const struct pass *pass = find(conv, kind, batch);
+    return pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
+}
+
+const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    return hd_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name : "none";
+}
+
+/* Runs a pass on handles in the order of its arguments; `weights` is the caller's. */
+static int run_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
+                    void *handles[MOST_ARGS], char *scratch)
+{
+    HD_TRY(hd_conv_prepare(conv, kind, batch));
+    const struct pass *pass = find(conv, kind, batch);
+    int at = passes[kind].weights;
+    void *held = handles[at], *reordered = scratch + pass->scratchpad;
+    char *reorder_scratchpad = scratch + pass->scratchpad + pass->reordered;
+    handles[pass->op.n - 1] = scratch;
+    if (!pass->reorder.primitive)
+        return op_run(&pass->op, handles);
+    handles[at] = reordered;
+    if (kind == HD_CONV_WEIGHTS) {
+        HD_TRY(op_run(&pass->op, handles));
+        return op_run(&pass->reorder, (void *[]){reordered, held, reorder_scratchpad});
+    }
+    HD_TRY(op_run(&pass->reorder, (void *[]){held, reordered, reorder_scratchpad}));
+    return op_run(&pass->op, handles);
+}
+
+int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const void *weights,
+                    const float *bias, void *y, void *scratch)
+{
+    void *handles[MOST_ARGS] = {(void *)x, (void *)weights, (void *)bias, y};
+    return run_pass(conv, HD_CONV_FORWARD, batch, handles, scratch);
+}
+
+int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
+                             float *dweights, float *dbias, void *scratch)
+{
+    void *handles[MOST_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
+    return run_pass(conv, HD_CONV_WEIGHTS, batch, handles, scratch);
+}
+
+int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
+                          void *dx, void *scratch)
+{
+    void *handles[MOST_ARGS] = {(void *)dy, (void *)weights, dx};
+    return run_pass(conv, HD_CONV_DATA, batch, handles, scratch);
+}
+
+/* -- Layouts -------------------------------------------------------------------------------------
+ */
+
+static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md to_md, void *to)
+{
+    struct op op;
+    HD_TRY(enter());
+    HD_TRY(make_reorder(from_md, to_md, &op));
+    void *scratch = hd_alloc(md_bytes(op.md[2]), 1);
+    int status = HD_ERR_NOMEM;
+    if (scratch)
+        status = op_run(&op, (void *[]){(void *)from, to, scratch});
+    hd_free(scratch);
+    op_release(&op);
+    return status;
+}
+
+int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights)
+{
+    return reorder(conv->plain, plain, conv->weights, weights);
+}
+
+int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain)
+{
+    return reorder(conv->weights, weights, conv->plain, plain);
+}
+
+/* Chooses the output's layout: what oneDNN would take, if we know it. */
+static int choose_output(struct hd_conv *conv)
+{
+    static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
+    conv->output = conv->fields.bf16 ? HD_NHWC : HD_NCHW;
+    dnnl_primitive_desc_t pd =
+        describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
+    if (!pd)
+        return refused("convolution");
+    for (int i = 0; i < 3; i++) {
+        hd_dnnl_md md = rows_md(conv, true, USUAL_BATCH, tags[known[i]]);
+        bool same = md && dnnl_memory_desc_equal(md, query_md(pd, DNNL_ARG_DST));
+        hd_dnnl_md_free(md);
+        if (same) {
+            conv->output = known[i];
+            break;
+        }
+    }
+    dnnl_primitive_desc_destroy(pd);
+    return HD_OK;
+}
+
+/* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
+ * are what forward reads too, and a bf16 image is as forward likes it. */
+static int choose_weights(struct hd_conv *conv)
+{
+    dnnl_format_tag_t output = tags[conv->output];
+    dnnl_primitive_desc_t forward =
+        describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, output, NULL);
+    dnnl_primitive_desc_t backward =
+        forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, output, forward)
+                : NULL;
+    if (backward)
+        conv->weights = hd_dnnl_md_copy(query_md(backward, DNNL_ARG_DIFF_WEIGHTS));
+    if (backward && conv->fields.bf16)
+        conv->image_md = hd_dnnl_md_copy(query_md(forward, DNNL_ARG_WEIGHTS));
+    if (backward)
+        dnnl_primitive_desc_destroy(backward);
+    if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    return conv->weights && (!conv->fields.bf16 || conv->image_md) ? HD_OK : refused("convolution");
+}
+
+int64_t hd_conv_weights(const struct hd_conv *conv)
+{
+    return md_bytes(conv->weights) / (int64_t)sizeof(float);
+}
+
+int64_t hd_conv_image(const struct hd_conv *conv)
+{
+    return conv->image_md ? md_bytes(conv->image_md) / (int64_t)sizeof(hd_bf16) : 0;
+}
+
+/* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
+ * where oneDNN puts it. bf16 holds numbers up to 256, so three digits go one by one. */
+enum { DIGITS = 3, BASE = 256 };
+
+static int place_digit(const struct hd_conv *conv, int64_t count, int64_t divisor, float *plain,
+                       hd_bf16 *image, int32_t *number)
+{
+    int64_t n = hd_conv_image(conv);
+    for (int64_t i = 0; i < count; i++)
+        plain[i] = (float)((i + 1) / divisor % BASE);
+    memset(image, 0, (size_t)n * sizeof *image);
+    HD_TRY(reorder(conv->plain, plain, conv->image_md, image));
+    for (int64_t i = 0; i < n; i++)
+        number[i] += (int32_t)((int64_t)hd_bf16_to(image[i]) * divisor);
+    return HD_OK;
+}
+
+/* place[i] of float i: its index in the image, or -1. number[j]: 1 + the plain index of image
+ * element j, or 0. */
+static int find_places(const struct hd_conv *conv, int64_t count, const int32_t *number,
+                       float *plain, float *weights, int32_t *of_plain, int32_t *place)
+{
+    for (int64_t j = 0; j < hd_conv_image(conv); j++)
+        if (number[j] > 0)
+            of_plain[number[j] - 1] = (int32_t)j;
+    for (int64_t i = 0; i < count; i++)
+        plain[i] = (float)(i + 1);
+    HD_TRY(hd_conv_import(conv, plain, weights));
+    for (int64_t i = 0; i < hd_conv_weights(conv); i++)
+        place[i] = weights[i] > 0 ? of_plain[(int64_t)weights[i] - 1] : -1;
+    return HD_OK;
+}
+
+static int make_image(struct hd_conv *conv)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel, n = 0;
+    if (!conv->image_md)
+        return HD_OK;
+    if (count >= 1 << 24)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
+                       (long long)count);
+    n = hd_conv_image(conv);
+    float *plain = hd_alloc(count, sizeof *plain);
+    float *weights = hd_alloc(hd_conv_weights(conv), sizeof *weights);
+    hd_bf16 *image = hd_alloc(n, sizeof *image);
+    int32_t *number = hd_alloc(n, sizeof *number), *of_plain = hd_alloc(count, sizeof *of_plain);
+    int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
+    int status = plain && weights && image && number && of_plain && place ? HD_OK : HD_ERR_NOMEM;
+    for (int64_t digit = 0, divisor = 1; status == HD_OK && digit < DIGITS; digit++) {
+        status = place_digit(conv, count, divisor, plain, image, number);
+        divisor *= BASE;
+    }
+    if (status == HD_OK)
+        status = find_places(conv, count, number, plain, weights, of_plain, place);
+    if (status == HD_OK)
+        status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
+    hd_free(place);
+    hd_free(of_plain);
+    hd_free(number);
+    hd_free(image);
+    hd_free(weights);
+    hd_free(plain);
+    return status;
+}
+
+void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
+                   hd_bf16 *image)
+{
+    if (conv->image)
+        hd_image_renew(conv->image, weights, lo, hi, image);
+}
+
+/* -- Making one ----------------------------------------------------------------------------------
+ */
+
+static int choose_layouts(struct hd_conv *conv)
+{
+    const dnnl_dim_t out = conv->fields.out_channels;
+    HD_TRY(enter());
+    conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
+    conv->plain = weights_md(conv, dnnl_f32, dnnl_oihw);
+    if (!conv->bias || !conv->plain)
+        return refused("convolution");
+    HD_TRY(choose_output(conv));
+    HD_TRY(choose_weights(conv));
+    return make_image(conv);
+}
+
+int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
+{
+    struct hd_conv *conv = hd_alloc(1, sizeof *conv);
+    if (!conv)
+        return HD_ERR_NOMEM;
+    conv->fields = *fields;
+    conv->out_height = (fields->in_height - fields->kernel) / fields->stride + 1;
+    conv->out_width = (fields->in_width - fields->kernel) / fields->stride + 1;
+    pthread_mutex_init(&conv->lock, NULL);
+    int status = choose_layouts(conv);
+    if (status != HD_OK) {
+        hd_conv_destroy(conv);
+        return status;
+    }
+    *conv_p = conv;
+    return HD_OK;
+}
+
+void hd_conv_destroy(struct hd_conv *conv)
+{
+    if (!conv)
+        return;
+    for (struct pass *pass = atomic_load(&conv->passes), *next; pass; pass = next) {
+        next = pass->next;
+        pass_release(pass);
+    }
+    hd_image_destroy(conv->image);
+    hd_dnnl_md_free(conv->image_md);
+    hd_dnnl_md_free(conv->weights);
+    hd_dnnl_md_free(conv->plain);
+    hd_dnnl_md_free(conv->bias);
+    pthread_mutex_destroy(&conv->lock);
+    hd_free(conv);
+}
+
+enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
+{
+    *height_p = conv->out_height;
+    *width_p = conv->out_width;
+    return conv->output;
+}
+
+static int64_t row_elements(enum hd_layout layout, int64_t channels, int64_t height, int64_t width)
+{
+    int64_t stored = layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
+    return stored * height * width;
+}
+
+int64_t hd_conv_input_elements(const struct hd_conv *conv)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    return row_elements(f->input, f->in_channels, f->in_height, f->in_width);
+}
+
+int64_t hd_conv_output_elements(const struct hd_conv *conv)
+{
+    return row_elements(conv->output, conv->fields.out_channels, conv->out_height, conv->out_width);
+}
+
+void hd_conv_library(char *text, size_t bytes)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,
+             (unsigned)dnnl_get_effective_cpu_isa());
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A convolutional net: DI-engine's ConvEncoder (three convolutions with ReLU, then a bare dense
+ * layer, `mid`) and its heads (a hidden layer with ReLU and an output layer per stream). */
+#ifndef HD_KERNELS_NET_CONV_INTERNAL_H
+#define HD_KERNELS_NET_CONV_INTERNAL_H
+
+#include "kernels/conv.h"
+#include "kernels/frames.h"
+#include "kernels/net_internal.h"
+#include "kernels/packed_linear.h"
+#include "runtime/base/alloc.h"
+
+enum { HD_CONVS = 3 };
+
+/* A tensor pair in the flat array: offsets in floats, and of the image in elements of bf16. */
+struct hd_place {
+    int64_t weight, weight_end, bias, bias_end, image;
+};
+
+/* The flat array in the order in which backward finishes: output layer, hidden layer, mid's bias
+ * and weights, the convolutions from the last to the first. Every tensor starts at a multiple of
+ * HD_PACK_BLOCK, so that blocks of an image never lie across a tensor's edge or that of a range;
+ * the gaps are zero. */
+struct hd_conv_net {
+    struct hd_net base;
+    struct hd_frames frames; /* input of the first convolution */
+    int64_t channels[HD_CONVS];
+    struct hd_conv *conv[HD_CONVS];
+    struct hd_place conv_place[HD_CONVS];
+    int32_t *feature; /* [mid.in]: which of PyTorch's features an output element of the last
+                         convolution is; -1: padding */
+    int64_t width;    /* outputs of mid and of each stream's hidden layer */
+    int streams;      /* 1, or 2: A then V */
+    struct hd_packed mid, hidden; /* hidden: the streams' layers side by side */
+    struct hd_place mid_place, hidden_place, output_place;
+    int mid_stages; /* mid is cut by inputs: nearly all parameters of a net may be there */
+    int64_t mid_stage_blocks;
+};
+
+/* Where the images of an instance start. */
+static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *params)
+{
+    int64_t bytes = net->base.elements * (int64_t)sizeof(float);
+    return (hd_bf16 *)((char *)params + (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT);
+}
+
+/* As in struct hd_net_kind. */
+int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch);
+int hd_conv_net_forward(const struct hd_net *net, const void *params, const void *first,
+                        int64_t n_first, const void *second, int64_t n_second, bool floats,
+                        void *work, float *q);
+int hd_conv_net_stages(const struct hd_net *net);
+void hd_conv_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch);
+int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         int stage, float *grad);
+
+/* -- The output layers, plain loops on floats -----------------------------------------------------
+ */
+
+/* Outputs of a row: actions, and one value if dueling. */
+int64_t hd_heads_outputs(const struct hd_conv_net *net);
+
+/* q[rows][actions] of hidden[rows][ld], after its ReLU. */
+void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_t rows,
+                      const float *hidden, int64_t ld, float *q);
+
+/* From dq[rows][actions]: the gradients of the output layer's parameters, and dhidden[rows][ld]
+ * before the ReLU; columns without a neuron become zero. */
+void hd_heads_backward(const struct hd_conv_net *net, const float *params, int64_t rows,
+                       const float *hidden, int64_t ld, const float *dq, float *grad,
+                       float *dhidden);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kinds of nets have in common, and what each kind does in its own way. */
+#ifndef HD_KERNELS_NET_INTERNAL_H
+#define HD_KERNELS_NET_INTERNAL_H
+
+#include "kernels/net.h"
+
+/* As the functions of kernels/net.h say. NULL: nothing to do. */
+struct hd_net_kind {
+    void (*destroy)(struct hd_net *net);
+    int (*export)(const struct hd_net *net, const float *params, int i, float *plain);
+    int (*import)(const struct hd_net *net, const float *plain, int i, float *params);
+    void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
+    int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+    int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
+    /* Rows of `first`, then of `second` (0: none); floats: both are floats whatever the net takes.
+     */
+    int (*forward)(const struct hd_net *net, const void *params, const void *first, int64_t n_first,
+                   const void *second, int64_t n_second, bool floats, void *work, float *q);
+    int (*stages)(const struct hd_net *net);
+    void (*stage_range)(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+    int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
+    int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
+                    int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                    int stage, float *grad);
+};
+
+/* The start of every kind's struct. */
+struct hd_net {
+    const struct hd_net_kind *kind;
+    int64_t obs, actions, elements, params_bytes;
+    int64_t plain_elements; /* of the tensors so far */
+    bool obs_u8, dueling, bf16;
+    int n_tensors;
+    struct hd_tensor *tensors;
+};
+
+/* Makes a net of that kind; hd_net_create does what they share before and after. */
+int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
+int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
+
+/* Names the mistakes of a convolutional net. */
+const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+
+/* Appends a tensor; shape[dims]. There is room for the tensors of every net that can be made. */
+void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,
+                       const int64_t *shape, int64_t fan_in);
+
+#endif

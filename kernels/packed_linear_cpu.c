@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with a block of the result in registers while the summed index runs. This file is
+ * compiled with contraction: every element is one chain of fused multiply-adds. */
+#include "kernels/packed_linear.h"
+#include "kernels/vector_internal.h"
+#include "runtime/base/alloc.h"
+
+enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t whole_vectors(int64_t rows)
+{
+    return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
+}
+
+/* Of dy, outputs by rows, and of one block of inputs. */
+int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
+{
+    int64_t floats = (hd_packed_outputs(p) + IN) * whole_vectors(rows);
+    int64_t bytes = floats * (int64_t)sizeof(float);
+    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+}
+
+/* The first n <= 16 floats, the others zero. */
+HD_INLINE hd_vec load_some(const float *from, int64_t n)
+{
+    if (n == HD_VEC)
+        return hd_vec_load(from);
+    hd_vec some = {0};
+    memcpy(&some, from, (size_t)n * sizeof *from);
+    return some;
+}
+
+HD_INLINE void store_some(float *to, hd_vec value, int64_t n)
+{
+    if (n == HD_VEC)
+        hd_vec_store(to, value);
+    else
+        memcpy(to, &value, (size_t)n * sizeof *to);
+}
+
+/* -- Forward ------------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 6, VECTORS = 4, DEPTH_BLOCKS = 4 /* of inputs, so that a panel stays in cache */ };
+
+/* A panel of the product: `depth` inputs, from a block on, by up to VECTORS blocks of outputs. */
+struct panel {
+    const float *w;
+    int64_t next; /* floats from one block of inputs to the next */
+    int64_t depth;
+    const float *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const float *bias; /* with the last panel; else NULL */
+    bool start;        /* y has nothing yet */
+};
+
+HD_INLINE void forward_block(const struct panel *p, int rows, int vectors)
+{
+    hd_vec sum[ROWS][VECTORS] = {{{0}}};
+    for (int r = 0; r < rows && !p->start; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = hd_vec_load(p->y + r * p->ldy + v * OUT);
+    const float *block = p->w;
+    for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next) {
+        const float *x = p->x + i0;
+        int64_t n = least(p->depth - i0, IN);
+        for (int64_t i = 0; i < n; i++) {
+            hd_vec w[VECTORS];
+            for (int v = 0; v < vectors; v++)
+                w[v] = hd_vec_load(block + v * BLOCK + i * OUT);
+            for (int r = 0; r < rows; r++)
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] += x[r * p->ldx + i] * w[v];
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        hd_vec bias = {0};
+        if (p->bias)
+            bias = hd_vec_load(p->bias + v * OUT);
+        for (int r = 0; r < rows; r++)
+            hd_vec_store(p->y + r * p->ldy + v * OUT, p->bias ? sum[r][v] + bias : sum[r][v]);
+    }
+}
+
+/* The compiler unrolls each of these with its numbers of rows and vectors. */
+#define ONE(rows, vectors)                                                                         \
+    case (rows)*8 + (vectors):                                                                     \
+        forward_block(p, rows, vectors);                                                           \
+        break;
+#define ALL(rows) ONE(rows, 1) ONE(rows, 2) ONE(rows, 3) ONE(rows, 4)
+
+static void run_forward_block(const struct panel *p, int rows, int vectors)
+{
+    switch (rows * 8 + vectors) {
+        ALL(1) ALL(2) ALL(3) ALL(4) ALL(5) ALL(6)
+    }
+}
+
+void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
+                       const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p), step = DEPTH_BLOCKS * IN;
+    for (int64_t i = 0; i < p->in; i += step)
+        for (int64_t b = 0; b < out_blocks; b += VECTORS)
+            for (int64_t r = 0; r < rows; r += ROWS) {
+                const struct panel panel = {
+                    .w = w + (i / IN * out_blocks + b) * BLOCK,
+                    .next = out_blocks * BLOCK,
+                    .depth = least(p->in - i, step),
+                    .x = x + r * ldx + i,
+                    .ldx = ldx,
+                    .y = y + r * ldy + b * OUT,
+                    .ldy = ldy,
+                    .bias = i + step >= p->in ? bias + b * OUT : NULL,
+                    .start = i == 0,
+                };
+                run_forward_block(&panel, (int)least(rows - r, ROWS),
+                                  (int)least(out_blocks - b, VECTORS));
+            }
+}
+
+/* -- Backward -----------------------------------------------------------------------------------
+ */
+
+enum { INPUTS = 8, ROW_VECTORS = 2 };
+
+/* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
+ * not there become zero. */
+static void transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
+                      int64_t ld_to)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
+        for (int64_t c0 = 0; c0 < columns; c0 += HD_VEC) {
+            hd_vec block[HD_VEC] = {{0}};
+            int64_t n = least(columns - c0, HD_VEC);
+            for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++)
+                block[r - r0] = load_some(from + r * ld_from + c0, n);
+            hd_vec_transpose(block);
+            for (int c = 0; c < HD_VEC; c++)
+                hd_vec_store(to + (c0 + c) * ld_to + r0, block[c]);
+        }
+}
+
+/* dx[i][rows] = sum_o w[o][i] dy[o][rows], for INPUTS inputs and up to ROW_VECTORS vectors. */
+HD_INLINE void data_block(int64_t out, const float *w, const float *dy, int64_t ld, float *dx,
+                          int vectors)
+{
+    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK) {
+        int64_t n = least(out - o0, OUT);
+        for (int64_t o = 0; o < n; o++) {
+            hd_vec row[ROW_VECTORS];
+            for (int v = 0; v < vectors; v++)
+                row[v] = hd_vec_load(dy + (o0 + o) * ld + v * HD_VEC);
+            for (int i = 0; i < INPUTS; i++)
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] += w[i * OUT + o] * row[v];
+        }
+    }
+    for (int i = 0; i < INPUTS; i++)
+        for (int v = 0; v < vectors; v++)
+            hd_vec_store(dx + i * ld + v * HD_VEC, sum[i][v]);
+}
+
+/* Rows of dx for the inputs of one block, from columns of rows. */
+static void store_rows(int64_t rows, int64_t inputs, const float *columns, int64_t ld,
+                       const float *mask, float *dx, int64_t lddx)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
+        for (int64_t i0 = 0; i0 < inputs; i0 += HD_VEC) {
+            hd_vec block[HD_VEC];
+            for (int i = 0; i < HD_VEC; i++)
+                block[i] = hd_vec_load(columns + (i0 + i) * ld + r0);
+            hd_vec_transpose(block);
+            int64_t n = least(inputs - i0, HD_VEC);
+            for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
+                const int64_t at = r * lddx + i0;
+                hd_vec value = block[r - r0];
+                if (mask)
+                    value = hd_vec_rectify(value, load_some(mask + at, n));
+                store_some(dx + at, value, n);
+            }
+        }
+}
+
+void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
+                             const float *dy, int64_t lddy, int64_t first, int64_t last,
+                             const float *mask, float *dx, int64_t lddx, void *scratch)
+{
+    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
+    float *dy_columns = scratch, *dx_columns = dy_columns + hd_packed_outputs(p) * ld;
+    transpose(rows, p->out, dy, lddy, dy_columns, ld);
+    for (int64_t b = first; b < last; b++) {
+        for (int64_t r = 0; r < ld; r += ROW_VECTORS * HD_VEC)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                const float *block = w + b * out_blocks * BLOCK + i * OUT;
+                float *to = dx_columns + i * ld + r;
+                if (ld - r > HD_VEC)
+                    data_block(p->out, block, dy_columns + r, ld, to, 2);
+                else
+                    data_block(p->out, block, dy_columns + r, ld, to, 1);
+            }
+        store_rows(rows, least(p->in - b * IN, IN), dx_columns, ld, mask ? mask + b * IN : NULL,
+                   dx + b * IN, lddx);
+    }
+}
+
+/* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
+HD_INLINE void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
+                             int64_t lddy, float *dw, int vectors)
+{
+    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    for (int64_t r = 0; r < rows; r++) {
+        hd_vec row[ROW_VECTORS];
+        for (int v = 0; v < vectors; v++)
+            row[v] = hd_vec_load(dy + r * lddy + v * OUT);
+        for (int i = 0; i < INPUTS; i++)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] += x[i * ldx + r] * row[v];
+    }
+    for (int v = 0; v < vectors; v++)
+        for (int i = 0; i < INPUTS; i++)
+            hd_vec_store(dw + v * BLOCK + i * OUT, sum[i][v]);
+}
+
+void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
+                                int64_t lddy, const float *x, int64_t ldx, int64_t first,
+                                int64_t last, float *dw, void *scratch)
+{
+    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
+    float *columns = scratch;
+    for (int64_t b = first; b < last; b++) {
+        int64_t inputs = least(p->in - b * IN, IN);
+        if (inputs <= HD_VEC) /* the other half is padding */
+            memset(columns, 0, (size_t)(IN * ld) * sizeof *columns);
+        transpose(rows, inputs, x + b * IN, ldx, columns, ld);
+        for (int64_t o = 0; o < out_blocks; o += ROW_VECTORS)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                float *to = dw + (b * out_blocks + o) * BLOCK + i * OUT;
+                if (out_blocks - o > 1)
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2);
+                else
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1);
+            }
+    }
+}

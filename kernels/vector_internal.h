@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of 16 floats as the compiler spells them on any machine, and what kernels share on them.
+ */
+#ifndef HD_KERNELS_VECTOR_INTERNAL_H
+#define HD_KERNELS_VECTOR_INTERNAL_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { HD_VEC = 16 };
+
+typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
+typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
+
+#define HD_INLINE static inline __attribute__((always_inline))
+
+HD_INLINE hd_vec hd_vec_load(const float *from)
+{
+    return *(const hd_vec *)from;
+}
+
+HD_INLINE void hd_vec_store(float *to, hd_vec value)
+{
+    *(hd_vec *)to = value;
+}
+
+/* value where `positive` is > 0 or no number, else 0. */
+HD_INLINE hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
+{
+    const hd_vec zero = {0};
+    return (hd_vec)((hd_vec_mask)value & ~(hd_vec_mask)(positive <= zero));
+}
+
+/* One step of a transposition: pairs of rows `step` apart exchange halves of every 2 step floats.
+ */
+#define HD_EXCHANGE(step, low, high)                                                               \
+    for (int i = 0; i < HD_VEC; i++)                                                               \
+        if (!(i & (step))) {                                                                       \
+            const hd_vec a = row[i], b = row[i + (step)];                                          \
+            row[i] = __builtin_shuffle(a, b, low);                                                 \
+            row[i + (step)] = __builtin_shuffle(a, b, high);                                       \
+        }
+
+/* row[i][j] becomes row[j][i]. */
+HD_INLINE void hd_vec_transpose(hd_vec row[HD_VEC])
+{
+    const hd_vec_mask low1 = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30};
+    const hd_vec_mask high1 = {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31};
+    const hd_vec_mask low2 = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
+    const hd_vec_mask high2 = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
+    const hd_vec_mask low4 = {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27};
+    const hd_vec_mask high4 = {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31};
+    const hd_vec_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
+    const hd_vec_mask high8 = {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31};
+    HD_EXCHANGE(8, low8, high8)
+    HD_EXCHANGE(4, low4, high4)
+    HD_EXCHANGE(2, low2, high2)
+    HD_EXCHANGE(1, low1, high1)
+}
+
+#endif

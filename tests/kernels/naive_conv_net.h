@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DI-engine's convolutional net as its definition reads, one row at a time, in double: forward and
+ * the gradient of sum dq q, from parameters in PyTorch's layout. */
+#ifndef HD_TESTS_KERNELS_NAIVE_CONV_NET_H
+#define HD_TESTS_KERNELS_NAIVE_CONV_NET_H
+
+#include "kernels/net.h"
+#include "tests/kernels/check_close.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { NAIVE_LAYERS = 8 };
+
+/* A layer is a convolution, a dense one being a 1 x 1 convolution of 1 x 1 pixels. */
+struct naive_layer {
+    int64_t in, height, width, out, kernel, stride, out_height, out_width;
+    bool relu;
+    int input; /* layer, or -1: the observation */
+};
+
+struct naive_net {
+    int layers;
+    bool dueling;
+    int64_t actions, obs;
+    struct naive_layer layer[NAIVE_LAYERS];
+    double *weight[NAIVE_LAYERS], *bias[NAIVE_LAYERS];
+    double *out[NAIVE_LAYERS], *gradient[NAIVE_LAYERS]; /* of the row at hand */
+    double *grad[2 * NAIVE_LAYERS];                     /* by tensors, summed over rows */
+    double *input;
+};
+
+static inline double *naive_alloc(int64_t n)
+{
+    return hd_alloc(n, sizeof(double));
+}
+
+static inline int naive_add(struct naive_net *naive, struct naive_layer layer)
+{
+    layer.out_height = (layer.height - layer.kernel) / layer.stride + 1;
+    layer.out_width = (layer.width - layer.kernel) / layer.stride + 1;
+    naive->layer[naive->layers] = layer;
+    return naive->layers++;
+}
+
+static inline int naive_dense(struct naive_net *naive, int64_t in, int64_t out, bool relu,
+                              int input)
+{
+    return naive_add(naive, (struct naive_layer){in, 1, 1, out, 1, 1, 1, 1, relu, input});
+}
+
+static inline void naive_layers(struct naive_net *naive, const int64_t *shape,
+                                const int64_t *hidden, int64_t n_hidden)
+{
+    static const int64_t kernel[] = {8, 4, 3}, stride[] = {4, 2, 1};
+    int64_t in = shape[0], height = shape[1], width = shape[2];
+    int64_t wide = hidden[n_hidden - 1];
+    for (int i = 0; i < 3; i++) {
+        naive_add(naive, (struct naive_layer){in, height, width, hidden[i], kernel[i], stride[i], 0,
+                                              0, true, i - 1});
+        in = hidden[i];
+        height = naive->layer[i].out_height;
+        width = naive->layer[i].out_width;
+    }
+    int mid = naive_dense(naive, in * height * width, wide, false, 2);
+    int a = naive_dense(naive, wide, wide, true, mid);
+    naive_dense(naive, wide, naive->actions, false, a);
+    if (!naive->dueling)
+        return;
+    int v = naive_dense(naive, wide, wide, true, mid);
+    naive_dense(naive, wide, 1, false, v);
+}
+
+static inline int64_t naive_outputs(const struct naive_layer *l)
+{
+    return l->out * l->out_height * l->out_width;
+}
+
+static inline void naive_create(struct naive_net *naive, const struct hd_net *net,
+                                const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
+                                bool dueling, const float *params)
+{
+    *naive = (struct naive_net){
+        .dueling = dueling, .actions = hd_net_actions(net), .obs = hd_net_obs(net)};
+    naive->input = naive_alloc(naive->obs);
+    naive_layers(naive, shape, hidden, n_hidden);
+    ck_assert_int_eq(hd_net_tensors(net), 2 * naive->layers);
+    for (int t = 0; t < 2 * naive->layers; t++) {
+        int64_t n = hd_net_tensor(net, t)->count;
+        float *plain = hd_alloc(n, sizeof *plain);
+        double *wide = naive_alloc(n);
+        ck_assert_int_eq(hd_net_export(net, params, t, plain), 0);
+        for (int64_t i = 0; i < n; i++)
+            wide[i] = plain[i];
+        hd_free(plain);
+        *(t % 2 ? &naive->bias[t / 2] : &naive->weight[t / 2]) = wide;
+        naive->grad[t] = naive_alloc(n);
+    }
+    for (int i = 0; i < naive->layers; i++) {
+        naive->out[i] = naive_alloc(naive_outputs(&naive->layer[i]));
+        naive->gradient[i] = naive_alloc(naive_outputs(&naive->layer[i]));
+    }
+}
+
+static inline void naive_destroy(struct naive_net *naive)
+{
+    for (int i = 0; i < naive->layers; i++) {
+        hd_free(naive->weight[i]);
+        hd_free(naive->bias[i]);
+        hd_free(naive->out[i]);
+        hd_free(naive->gradient[i]);
+        hd_free(naive->grad[2 * i]);
+        hd_free(naive->grad[2 * i + 1]);
+    }
+    hd_free(naive->input);
+}
+
+/* Calls for every product of a layer: output o, input i, weight w (flat indices). */
+#define NAIVE_PRODUCTS(l, body)                                                                    \
+    for (int64_t oc = 0; oc < (l)->out; oc++)                                                      \
+        for (int64_t y = 0; y < (l)->out_height; y++)                                              \
+            for (int64_t x = 0; x < (l)->out_width; x++)                                           \
+                for (int64_t ic = 0; ic < (l)->in; ic++)                                           \
+                    for (int64_t ky = 0; ky < (l)->kernel; ky++)                                   \
+                        for (int64_t kx = 0; kx < (l)->kernel; kx++) {                             \
+                            int64_t o = (oc * (l)->out_height + y) * (l)->out_width + x;           \
+                            int64_t i = (ic * (l)->height + y * (l)->stride + ky) * (l)->width +   \
+                                        x * (l)->stride + kx;                                      \
+                            int64_t w =                                                            \
+                                ((oc * (l)->in + ic) * (l)->kernel + ky) * (l)->kernel + kx;       \
+                            body;                                                                  \
+                        }
+
+static inline const double *naive_input(const struct naive_net *naive, const struct naive_layer *l)
+{
+    return l->input < 0 ? naive->input : naive->out[l->input];
+}
+
+static inline void naive_forward(struct naive_net *naive, int k)
+{
+    const struct naive_layer *l = &naive->layer[k];
+    const double *in = naive_input(naive, l), *weight = naive->weight[k];
+    double *out = naive->out[k];
+    int64_t plane = l->out_height * l->out_width;
+    for (int64_t j = 0; j < naive_outputs(l); j++)
+        out[j] = naive->bias[k][j / plane];
+    NAIVE_PRODUCTS(l, out[o] += weight[w] * in[i])
+    for (int64_t j = 0; j < naive_outputs(l) && l->relu; j++)
+        out[j] = out[j] > 0 ? out[j] : 0;
+}
+
+static inline void naive_backward(struct naive_net *naive, int k)
+{
+    const struct naive_layer *l = &naive->layer[k];
+    const double *in = naive_input(naive, l), *weight = naive->weight[k];
+    double *dout = naive->gradient[k], *dweight = naive->grad[2 * k];
+    double *din = l->input < 0 ? NULL : naive->gradient[l->input];
+    int64_t plane = l->out_height * l->out_width;
+    for (int64_t j = 0; j < naive_outputs(l); j++) {
+        if (l->relu && naive->out[k][j] <= 0)
+            dout[j] = 0;
+        naive->grad[2 * k + 1][j / plane] += dout[j];
+    }
+    NAIVE_PRODUCTS(l, {
+        dweight[w] += dout[o] * in[i];
+        if (din)
+            din[i] += dout[o] * weight[w];
+    })
+}
+
+/* q[actions] of a row of bytes, and the row's part of the gradient. */
+static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const float *dq,
+                             double *q)
+{
+    int a = naive->dueling ? naive->layers - 3 : naive->layers - 1, v = naive->layers - 1;
+    double mean = 0, sum = 0;
+    for (int64_t i = 0; i < naive->obs; i++)
+        naive->input[i] = obs[i] / 255.0;
+    for (int k = 0; k < naive->layers; k++) {
+        naive_forward(naive, k);
+        memset(naive->gradient[k], 0, (size_t)naive_outputs(&naive->layer[k]) * sizeof(double));
+    }
+    for (int64_t i = 0; i < naive->actions; i++) {
+        mean += naive->out[a][i] / (double)naive->actions;
+        sum += dq[i];
+    }
+    for (int64_t i = 0; i < naive->actions; i++) {
+        q[i] = naive->out[a][i] + (naive->dueling ? naive->out[v][0] - mean : 0);
+        naive->gradient[a][i] = dq[i] - (naive->dueling ? sum / (double)naive->actions : 0);
+    }
+    if (naive->dueling)
+        naive->gradient[v][0] = sum;
+    for (int k = naive->layers - 1; k >= 0; k--)
+        naive_backward(naive, k);
+}
+
+#endif
