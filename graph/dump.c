@@ -15,7 +15,9 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     const struct hd_spec *spec = &plan->graph->values[i].spec;
     const struct hd_plan_value *value = &plan->values[i];
     fprintf(file, "  %-14s %-10s %-6s", spec->name, spec->type->name, placements[spec->placement]);
-    if (value->instances == 0)
+    if (value->not_stored)
+        fprintf(file, " not stored");
+    else if (value->instances == 0)
         fprintf(file, " none here");
     else if (spec->placement == HD_SHARD)
         fprintf(file, " shards %" PRId64 "-%" PRId64, value->first,
@@ -27,6 +29,12 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
         fprintf(file, " lag_copies %d", value->lag_copies);
     if (value->side_copies)
         fprintf(file, " side_copies %d", value->side_copies);
+    if (spec->leaves > 1)
+        fprintf(file, " leaves %" PRId64, spec->leaves);
+    if (value->shared != HD_NOT_SHARED)
+        fprintf(file, " shared");
+    if (value->parted)
+        fprintf(file, " parted");
     if (spec->type->none)
         fprintf(file, " starts as none");
     if (spec->init)
@@ -93,6 +101,12 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
     if (op->parts > 1)
         fprintf(file, ", %d parts", op->parts);
+    if (!hd_op_whole(op))
+        fprintf(file, ", %" PRId64 " items x %d stages", op->pieces.items, op->pieces.stages);
+    if (op->mean)
+        fprintf(file, ", in slices with %s", op->mean->step->label);
+    if (op->exchanged)
+        fprintf(file, ", in slices");
     fprintf(file, "%s]", op->side ? ", side" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);
     dump_refs(plan, op, HD_UPDATE, " updates ", file);

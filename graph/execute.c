@@ -191,9 +191,11 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     rotate_writes(executor, step);
     if (step->verb->kind == HD_VERB_STOP)
         HD_TRY(run_stop(executor, op, stopped_p));
+    else if (op->mean)
+        HD_TRY(hd_executor_submit_exchange(executor, op));
     else if (step->verb->kind == HD_VERB_TASK)
         HD_TRY(hd_executor_submit_task(executor, op));
-    else
+    else if (!op->exchanged)
         HD_TRY(hd_executor_submit_collective(executor, op));
     remember_reads(executor, op);
     count_versions(executor, step);
@@ -358,13 +360,20 @@ static int fill(struct hd_executor *executor)
     executor->attributes = hd_alloc(graph->n_values, sizeof *executor->attributes);
     executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
     executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
+    executor->works = hd_alloc(graph->total_steps, sizeof *executor->works);
+    executor->exchange_labels = hd_alloc(graph->total_steps, sizeof *executor->exchange_labels);
     executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
-        !executor->memories || !executor->snapshot_labels || !executor->compare_labels)
+        !executor->memories || !executor->works || !executor->exchange_labels ||
+        !executor->snapshot_labels || !executor->compare_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->check_every;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
+    for (int i = 0; i < executor->plan->n_ops; i++) {
+        HD_TRY(hd_works_create(executor, &executor->plan->ops[i]));
+        HD_TRY(hd_exchange_labels(executor, &executor->plan->ops[i]));
+    }
     return make_instances(executor);
 }
 
@@ -398,10 +407,15 @@ void hd_executor_destroy(struct hd_executor *executor)
         hd_instances_destroy(&executor->instances[i]);
     for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)
         hd_free(executor->memories[i].fields);
+    for (int i = 0; executor->works && i < executor->plan->graph->total_steps; i++)
+        hd_works_destroy(&executor->works[i]);
     hd_free(executor->instances);
     hd_free(executor->attributes);
     hd_free(executor->counters);
     hd_free(executor->memories);
+    hd_free(executor->works);
+    hd_free(executor->exchange_labels);
+    hd_free(executor->accesses);
     hd_free(executor->snapshot_labels);
     hd_free(executor->compare_labels);
     hd_free(executor);

@@ -5,6 +5,7 @@
 
 #include "graph/execute.h"
 #include "graph/instances.h"
+#include "runtime/exchange.h"
 
 enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4, HD_LABEL_BYTES = 64 };
 
@@ -15,6 +16,16 @@ struct hd_step_memory {
     double *fields;                  /* stop: by slot, what it last saw; NaN: none */
 };
 
+/* What steps in pieces keep between their tasks, for every instance and item. */
+struct hd_works {
+    void **memory;              /* [instances][items] */
+    struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
+    int64_t n;
+};
+/* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
+ * stage 0 writes, so that later stages need not wait for it. */
+enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
+
 struct hd_executor {
     struct hd_plan *plan;
     struct hd_session *session;
@@ -24,6 +35,10 @@ struct hd_executor {
     int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* by value */
     int64_t *counters;
     struct hd_step_memory *memories; /* by step index */
+    struct hd_works *works;          /* by step index */
+    const char ***exchange_labels;   /* by step index of the mean, by part; or NULL */
+    struct hd_access *accesses;      /* of the task being made */
+    int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
     int64_t trip;
     struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
@@ -58,6 +73,17 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
 /* View and access i of a step on local instance `instance`. */
 void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
                       int instance, int part, struct hd_task *task, struct hd_access *access);
+
+/* Steps in pieces (execute_pieces.c): their memory, and the tasks of one instance. `task` is what
+ * all of them have in common. */
+int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_works_destroy(struct hd_works *works);
+int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instance,
+                              const struct hd_task *task);
+
+/* Exchanges (execute_exchange.c): names of their sync points; the step `op` with its mean. */
+int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op);
 
 /* Submits a step that is due, for all instances and parts of this rank. */
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);

@@ -83,6 +83,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         .verb = step->verb->name,
         .name = step->label,
         .body = step->verb->body,
+        .finish = step->verb->finish,
         .args = step->args,
         .context = hd_executor_context(executor, step, shard),
         .logs = step->verb->logs,
@@ -92,6 +93,10 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         .side = op->side,
         .group = hd_executor_group(executor, op->side),
     };
+    if (!hd_op_whole(op))
+        return hd_executor_submit_pieces(executor, op, instance, &task);
+    task.context.items = 1;
+    task.work_at = op->scratch;
     for (int part = 0; part < op->parts; part++) {
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
@@ -216,7 +221,7 @@ static struct hd_collective sized_collective(const struct hd_plan *plan, const s
 static bool is_collective(const struct hd_op *op)
 {
     return op->kind == HD_OP_COMPARE ||
-           (op->kind == HD_OP_STEP && op->step->verb->kind != HD_VERB_TASK &&
+           (op->kind == HD_OP_STEP && !op->exchanged && op->step->verb->kind != HD_VERB_TASK &&
             op->step->verb->kind != HD_VERB_STOP);
 }
 
@@ -229,8 +234,10 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
         if (is_collective(op)) {
             struct hd_collective c = sized_collective(plan, op);
             bytes = hd_collective_scratch(&c, plan->ranks);
-        } else if (op->kind == HD_OP_STEP && op->step->verb->scratch) {
-            bytes = op->step->verb->scratch(op->step->args);
+        } else if (op->kind == HD_OP_STEP) {
+            bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
+            if (hd_op_whole(op))
+                bytes += op->pieces.work_bytes;
         }
         most = bytes > most ? bytes : most;
     }

@@ -4,9 +4,31 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-static int create_row(struct hd_session *session, const struct hd_setup *setup,
-                      struct hd_instances *instances, struct hd_row *row)
+#include <string.h>
+
+/* Zeroed memory of instance i in row `row`: in the area that all ranks see, or of its own. */
+static void *make_memory(struct hd_session *session, const struct hd_instances *instances, int row,
+                         int i)
 {
+    const struct hd_plan_value *plan = instances->plan;
+    const int64_t bytes = instances->value->spec.bytes;
+    if (plan->shared == HD_NOT_SHARED || row >= plan->buffers)
+        return hd_alloc(bytes, 1);
+    const int64_t at = row * (int64_t)plan->instances + i;
+    return memset(hd_session_area(session) + plan->shared + at * hd_plan_shared_bytes(bytes), 0,
+                  (size_t)bytes);
+}
+
+static void free_memory(const struct hd_instances *instances, int row, void *memory)
+{
+    if (instances->plan->shared == HD_NOT_SHARED || row >= instances->plan->buffers)
+        hd_free(memory);
+}
+
+static int create_row(struct hd_session *session, const struct hd_setup *setup,
+                      struct hd_instances *instances, int number)
+{
+    struct hd_row *row = &instances->rows[number];
     const struct hd_spec *spec = &instances->value->spec;
     int n = instances->plan->instances;
     row->data = hd_alloc(n, sizeof *row->data);
@@ -14,7 +36,7 @@ static int create_row(struct hd_session *session, const struct hd_setup *setup,
     if (!row->data || !row->buffers)
         return HD_ERR_NOMEM;
     for (int i = 0; i < n; i++) {
-        row->data[i] = hd_alloc(spec->bytes, 1);
+        row->data[i] = make_memory(session, instances, number, i);
         if (!row->data[i])
             return HD_ERR_NOMEM;
         HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, row->data[i]));
@@ -44,7 +66,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
         return HD_ERR_NOMEM;
     instances->n_rows = n_rows;
     for (int i = 0; i < n_rows; i++)
-        HD_TRY(create_row(session, setup, instances, &instances->rows[i]));
+        HD_TRY(create_row(session, setup, instances, i));
     /* Copies hold nothing yet. */
     for (int i = plan->buffers; i < n_rows; i++)
         instances->rows[i].version = -1;
@@ -61,7 +83,7 @@ void hd_instances_destroy(struct hd_instances *instances)
             if (row->data && row->data[i])
                 hd_value_fini(&instances->value->spec, row->data[i]);
             if (row->data)
-                hd_free(row->data[i]);
+                free_memory(instances, r, row->data[i]);
         }
         hd_free(row->buffers);
         hd_free(row->data);

@@ -116,7 +116,8 @@ static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct h
                             int value)
 {
     struct hd_op *op = &plan->ops[plan->n_ops++];
-    *op = (struct hd_op){.kind = kind, .step = step, .value = value, .parts = 1};
+    *op = (struct hd_op){
+        .kind = kind, .step = step, .value = value, .parts = 1, .pieces = {1, 1, 0}, .flat = -1};
     return op;
 }
 
@@ -127,6 +128,29 @@ static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
             graph->values[step->refs[i].value].spec.type->flat)
             return graph->values[step->refs[i].value].spec.parts;
     return 1;
+}
+
+/* Item i of a step in pieces writes leaf i. */
+static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    if (!step->verb->pieces)
+        return HD_OK;
+    step->verb->pieces(step->args, &op->pieces);
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
+            graph->values[step->refs[i].value].spec.type->flat)
+            op->flat = i;
+    const struct hd_spec *flat =
+        op->flat < 0 ? NULL : &graph->values[step->refs[op->flat].value].spec;
+    if (flat && flat->leaves != op->pieces.items)
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
+                       step->label, (long long)op->pieces.items, flat->name,
+                       (long long)flat->leaves);
+    if (op->pieces.stages > 1 && (!flat || !step->verb->stage_range))
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
+                       step->label);
+    return HD_OK;
 }
 
 /* A side step reads what others update in place from a snapshot; what others only write rotates
@@ -150,7 +174,7 @@ static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
     return HD_FROM_CURRENT;
 }
 
-static void add_step(struct hd_plan *plan, struct hd_step *step, const bool *side)
+static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side)
 {
     enum hd_source sources[HD_PORTS_MAX] = {0};
     for (int i = 0; i < step->n_refs; i++) {
@@ -165,21 +189,26 @@ static void add_step(struct hd_plan *plan, struct hd_step *step, const bool *sid
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->parts = parts_of(plan->graph, step);
     op->side = side[step->index];
+    if (step->verb->scratch)
+        op->scratch =
+            (step->verb->scratch(step->args) + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
     memcpy(op->sources, sources, sizeof sources);
+    return cut_in_pieces(plan->graph, op);
 }
 
-static void add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *side)
+static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *side)
 {
     for (int i = 0; i < n; i++) {
         if (steps[i].verb) {
-            add_step(plan, &steps[i], side);
+            HD_TRY(add_step(plan, &steps[i], side));
             continue;
         }
         int at = plan->n_ops;
         add_op(plan, HD_OP_REPEAT, &steps[i], HD_NO_VALUE);
-        add_steps(plan, steps[i].steps, steps[i].n_steps, side);
+        HD_TRY(add_steps(plan, steps[i].steps, steps[i].n_steps, side));
         plan->ops[at].end = plan->n_ops;
     }
+    return HD_OK;
 }
 
 static void add_compares(struct hd_plan *plan)
@@ -193,7 +222,7 @@ static void add_compares(struct hd_plan *plan)
         return;
     for (int i = 0; i < graph->n_values; i++)
         if (graph->values[i].spec.placement == HD_GLOBAL && graph->values[i].spec.type->flat &&
-            graph->values[i].updated)
+            graph->values[i].updated && !plan->values[i].parted)
             add_op(plan, HD_OP_COMPARE, NULL, i);
 }
 
@@ -212,7 +241,8 @@ static int build(struct hd_plan *plan, bool *side_steps)
         if (plan->values[i].lag_copies)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
-    add_steps(plan, graph->steps, graph->n_steps, side_steps);
+    HD_TRY(add_steps(plan, graph->steps, graph->n_steps, side_steps));
+    hd_plan_exchanges(plan);
     add_compares(plan);
     return HD_OK;
 }

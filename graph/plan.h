@@ -15,7 +15,14 @@ struct hd_plan_value {
     int lag_copies;  /* buffers for snapshots that lagged readers read; 0: the rotation serves them
                       */
     int side_copies; /* buffers for snapshots that side tasks read; 0: none needed */
+    /* Among several ranks: */
+    int64_t shared;  /* where its rotation lies in the area that all ranks see, in bytes, an
+                        instance after another, buffer by buffer; HD_NOT_SHARED: memory of its own */
+    bool parted;     /* every rank has its slices of the parts only */
+    bool not_stored; /* exists between two tasks only */
 };
+
+enum { HD_NOT_SHARED = -1 };
 
 enum hd_source { HD_FROM_CURRENT, HD_FROM_LAG, HD_FROM_SIDE };
 
@@ -32,7 +39,13 @@ struct hd_op {
     struct hd_step *step;
     int value;
     int end;
-    int parts; /* tasks per instance */
+    int parts;       /* tasks per instance */
+    int64_t scratch; /* bytes that its bodies need, a multiple of 64 */
+    struct hd_pieces pieces;
+    int flat; /* ref of the flat value that a step in pieces writes by leaves, or -1 */
+    /* An exchange: the step that uses a mean is done in slices, together with the mean. */
+    const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
+    bool exchanged;           /* of the mean: that step does it */
     bool side;
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
 };
@@ -45,6 +58,7 @@ struct hd_plan {
     struct hd_plan_value *values; /* by index in the graph */
     struct hd_op *ops;
     int n_ops;
+    int64_t shared_bytes; /* of each rank's area */
 };
 
 /* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows). The graph
@@ -60,6 +74,26 @@ int hd_plan_allows(int64_t shards, int ranks);
 /* Writes the plan as stable text (the format of the golden tests), or as a Graphviz graph. */
 void hd_plan_dump(const struct hd_plan *plan, FILE *file);
 void hd_plan_dot(const struct hd_plan *plan, FILE *file);
+
+/* Bytes between instances in the area that all ranks see: whole pages. */
+static inline int64_t hd_plan_shared_bytes(int64_t bytes)
+{
+    enum { PAGE = 4096 };
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Whether a step's work is one task per instance and part. */
+static inline bool hd_op_whole(const struct hd_op *op)
+{
+    return op->pieces.items == 1 && op->pieces.stages == 1;
+}
+
+/* -- Between the files of graph/ ----------------------------------------------------------------
+ */
+
+/* Finds the means that are done in slices with the steps that use them, and which values then are
+ * parted, not stored, or shared among the ranks (plan_exchange.c). */
+void hd_plan_exchanges(struct hd_plan *plan);
 
 /* Whether step reads or changes ref's value in a way that makes a new version. */
 static inline bool hd_ref_changes(const struct hd_ref *ref)

@@ -16,44 +16,15 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be l
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-static int64_t round_up(int64_t bytes, int64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
-int hd_comm_size(struct hd_comm *comm, int64_t max_bytes)
-{
-    int64_t head = round_up(
-        (int64_t)(sizeof(struct hd_comm_head) + (size_t)comm->world * sizeof(struct hd_comm_line)),
-        HD_COMM_PAGE);
-    int64_t buffers;
-    if (max_bytes <= 0 || max_bytes > INT64_MAX - HD_COMM_PAGE)
-        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes for collectives", (long long)max_bytes);
-    comm->buffer_bytes = round_up(max_bytes, HD_COMM_PAGE);
-    if (__builtin_mul_overflow(comm->buffer_bytes, 2 * (int64_t)comm->world, &buffers) ||
-        __builtin_add_overflow(head, buffers, &comm->segment_bytes))
-        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes for %d ranks overflow",
-                       (long long)max_bytes, comm->world);
-    return HD_OK;
-}
-
-void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))
-{
-    comm->head = segment;
-    comm->buffers =
-        (char *)segment + comm->segment_bytes - 2 * (int64_t)comm->world * comm->buffer_bytes;
-    comm->release = release;
-}
-
 int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
-                   struct hd_comm **comm_p)
+                   int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm = hd_alloc(1, sizeof *comm);
     if (!comm)
         return HD_ERR_NOMEM;
     comm->rank = world->rank;
     comm->world = world->world;
-    int status = hd_comm_size(comm, max_bytes);
+    int status = hd_comm_size(comm, max_bytes, area_bytes);
     if (status == HD_OK)
         status = world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store);
     if (status != HD_OK) {
@@ -85,6 +56,11 @@ int hd_comm_world(const struct hd_comm *comm)
 void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq)
 {
     return comm->buffers + (2 * (int64_t)rank + (seq & 1)) * comm->buffer_bytes;
+}
+
+char *hd_comm_area(struct hd_comm *comm, int rank)
+{
+    return comm->areas + rank * comm->area_bytes;
 }
 
 /* -- Sync points ------------------------------------------------------------------------------- */

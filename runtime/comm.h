@@ -23,13 +23,13 @@ enum { HD_COMM_NAME = 64 }; /* bytes of a name in reports, with its zero */
 
 struct hd_comm;
 
-/* A communicator of all ranks with buffers of max_bytes each (> 0, the same on all ranks). Shared
- * memory of one host; a world of one rank uses private memory and initialises nothing. Called
- * between hd_store_create and hd_store_watch, on all ranks in one order (it broadcasts). The memory
- * has no name in any file system, so nothing can be left behind.
- * Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM, those of hd_store_broadcast (logged). */
+/* A communicator of all ranks with buffers of max_bytes each (> 0) and an area of area_bytes for
+ * every rank (>= 0; both the same on all ranks). Shared memory of one host; a world of one rank
+ * uses private memory and initialises nothing. Called between hd_store_create and hd_store_watch,
+ * on all ranks in one order (it broadcasts). The memory has no name in any file system, so nothing
+ * can be left behind. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM, those of hd_store_broadcast (logged). */
 int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
-                   struct hd_comm **comm_p);
+                   int64_t area_bytes, struct hd_comm **comm_p);
 void hd_comm_destroy(struct hd_comm *comm);
 
 /* This rank, and how many there are. */
@@ -39,6 +39,10 @@ int hd_comm_world(const struct hd_comm *comm);
 /* The buffer of `rank` for number seq: max_bytes, 64-byte aligned, on cache lines of its own. See
  * above for who may touch it when. */
 void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq);
+
+/* The area of `rank`: zeroed at first, on pages of its own. Who may touch what when is for sync
+ * points to say. */
+char *hd_comm_area(struct hd_comm *comm, int rank);
 
 /* Publishes what was written for seq and that this rank waits in `name`. Never blocks, makes no
  * system call that could (a few stores). */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory behind a communicator, the same whether private (comm_self.c) or shared (comm_shm.c).
  *
- * Segment: head; one hd_comm_line per rank; then rank 0's two buffers, rank 1's two, … Everything
- * that different ranks write lies at least two cache lines apart (adjacent-line prefetch), buffers
- * start on pages, so that a page's first writer, its rank, decides its NUMA node. */
+ * Segment: head; one hd_comm_line per rank; then rank 0's two buffers, rank 1's two, …; then rank
+ * 0's area, rank 1's, … Everything that different ranks write lies at least two cache lines apart
+ * (adjacent-line prefetch), buffers start on pages and areas on huge pages, so that a page's first
+ * writer, its rank, decides its NUMA node. */
 #ifndef HD_RUNTIME_COMM_SEGMENT_H
 #define HD_RUNTIME_COMM_SEGMENT_H
 
@@ -12,7 +13,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-enum { HD_COMM_APART = 128, HD_COMM_PAGE = 4096 };
+enum { HD_COMM_APART = 128, HD_COMM_PAGE = 4096, HD_COMM_HUGE_PAGE = 1 << 21 };
 
 /* Written by its rank alone. */
 struct hd_comm_line {
@@ -38,15 +39,21 @@ struct hd_comm {
     int rank, world;
     struct hd_comm_head *head;
     char *buffers;        /* [world][2][buffer_bytes] */
+    char *areas;          /* [world][area_bytes] */
     int64_t buffer_bytes; /* max_bytes rounded up to pages */
+    int64_t area_bytes;   /* rounded up to huge pages */
     int64_t segment_bytes;
     void (*release)(struct hd_comm *comm); /* of the segment */
 };
 
-/* Fills in sizes for max_bytes; HD_ERR_INPUT (logged) when they overflow. */
-int hd_comm_size(struct hd_comm *comm, int64_t max_bytes);
+/* Fills in sizes; HD_ERR_INPUT (logged) when they overflow. */
+int hd_comm_size(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
 
-/* Takes a zeroed segment of comm->segment_bytes, page aligned, into use. */
+/* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages and
+ * with them where the kernel gives them. Errors: HD_ERR_SYSTEM, silently, with errno set. */
+int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p);
+
+/* Takes it into use. */
 void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm));
 
 /* The two kinds of memory. comm->rank, world and the sizes are set before. */

@@ -16,9 +16,8 @@ static void release(struct hd_comm *comm)
 /* Pages that are never touched cost nothing: one rank writes one of its two buffers at a time. */
 int hd_comm_self_open(struct hd_comm *comm)
 {
-    void *segment = mmap(NULL, (size_t)comm->segment_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (segment == MAP_FAILED)
+    void *segment;
+    if (hd_comm_map(comm, -1, &segment) != HD_OK)
         return hd_fail(HD_ERR_NOMEM, "no memory for buffers of %lld bytes: %s",
                        (long long)comm->segment_bytes, strerror(errno));
     hd_comm_attach(comm, segment, release);

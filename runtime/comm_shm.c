@@ -30,10 +30,8 @@ static void release(struct hd_comm *comm)
 
 static int map(struct hd_comm *comm, int fd)
 {
-    void *segment =
-        mmap(NULL, (size_t)comm->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (segment == MAP_FAILED)
-        return HD_ERR_SYSTEM;
+    void *segment;
+    HD_TRY(hd_comm_map(comm, fd, &segment));
     hd_comm_attach(comm, segment, release);
     return HD_OK;
 }

@@ -362,6 +362,12 @@ void hd_session_destroy(struct hd_session *session)
     hd_free(session);
 }
 
+char *hd_session_area(const struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    return options->comm ? hd_comm_area(options->comm, options->rank) : NULL;
+}
+
 int hd_session_rank(const struct hd_session *session)
 {
     return session->options.rank;

@@ -60,6 +60,10 @@ const char *hd_session_message(const struct hd_session *session);
 /* Forgets the first error, for tests that go on. Nothing may be running. */
 void hd_session_reset(struct hd_session *session);
 
+/* This rank's part of the memory that all ranks see (hd_comm_create), as large as it was asked for;
+ * NULL without other ranks. */
+char *hd_session_area(const struct hd_session *session);
+
 /* What the session was created with, and its trace. */
 int hd_session_rank(const struct hd_session *session);
 int hd_session_ranks(const struct hd_session *session);

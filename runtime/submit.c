@@ -189,7 +189,8 @@ static int submit_starpu(struct starpu_task *starpu, const char *name)
     return HD_OK;
 }
 
-/* The task is not done when it has run, but when it is released. */
+/* The task is not done when it has run, but when it is released. Its handles stand already: StarPU
+ * makes room for them when it is first told something about the task's dependences. */
 static void leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg)
 {
     starpu->cl = &open_codelet;
@@ -293,12 +294,12 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .iteration = point->iteration,
                              .name = point->name,
                              .group = point->group};
-    leave_open(starpu, post_sync, sync);
     starpu->name = point->name;
     starpu->priority = hd_session_priority(session, point->priority);
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
     HD_TRY(set_handles(starpu, point->name, point->accesses, point->n_accesses, session->token));
+    leave_open(starpu, post_sync, sync);
     begin(session, point->group);
     return submit_starpu(starpu, point->name);
 }

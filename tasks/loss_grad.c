@@ -190,7 +190,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     count_samples(args, &views[GRAD], item, lo, hi);
 }
 
-static int piece(struct hd_context *context, const struct hd_view *views, const void *arg)
+static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
     const struct args *args = arg;
     const struct work work = lay_out(args, context->work);
@@ -231,38 +231,12 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-/* In executors that know no pieces: all of them in scratch. */
-static int64_t scratch_bytes(const void *arg)
-{
-    struct hd_pieces all;
-    pieces(arg, &all);
-    return all.items * all.work_bytes;
-}
-
-static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
-{
-    struct hd_pieces all;
-    void *works[64];
-    pieces(arg, &all);
-    if (context->work)
-        return piece(context, views, arg);
-    for (int64_t i = 0; i < all.items; i++) {
-        context->item = i;
-        works[i] = context->work = (char *)context->scratch + i * all.work_bytes;
-        for (context->stage = 0; context->stage < all.stages; context->stage++)
-            HD_TRY(piece(context, views, arg));
-    }
-    context->works = works;
-    return finish(context, views, arg);
-}
-
 const struct hd_verb hd_verb_loss_grad = {
     .name = "loss_grad",
     .ports = ports,
     .options = options,
     .declare = declare,
     .prepare = prepare,
-    .scratch = scratch_bytes,
     .body = body,
     .pieces = pieces,
     .stage_range = stage_range,

@@ -73,7 +73,8 @@ static int meet(struct hd_train *train)
     HD_TRY(hd_store_create(&options, &train->store));
     int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
     HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
-    HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan), &train->comm));
+    HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
+                          train->plan->shared_bytes, &train->comm));
     return hd_store_watch(train->store, on_lost, train);
 }
 

@@ -13,16 +13,21 @@
 
 enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };
+/* The values of an exchange, after the others: leaves, their mean, what it changes. */
+enum { LEAVES, MEAN, CHANGED, STATE, EXCHANGED };
 
 struct generator {
     uint64_t state;
     char steps[TEXT_BYTES];
     int n_values;
     struct {
-        bool floats, news, used, updated;
+        bool floats, news, sums, used, updated;
+        bool exchanged; /* other steps seldom change it */
         int place, parts;
-    } values[VALUES_MAX];
+    } values[VALUES_MAX + EXCHANGED];
     bool ticks; /* some step counts `tick` */
+    bool exchange;
+    int exchanges, first_exchanged;
 };
 
 static uint64_t draw(struct generator *g, uint64_t n)
@@ -46,7 +51,9 @@ static int pick(struct generator *g, unsigned places, int type)
 {
     for (int tries = 0; tries < 40; tries++) {
         int v = (int)draw(g, (uint64_t)g->n_values);
-        bool plain_ints = !g->values[v].floats && !g->values[v].news;
+        if (g->exchange && v == g->first_exchanged + MEAN && draw(g, 8))
+            continue; /* who reads it has it stored */
+        bool plain_ints = !g->values[v].floats && !g->values[v].news && !g->values[v].sums;
         if ((places >> g->values[v].place & 1) && (type < 0 || (type == 0 && plain_ints)))
             return v;
     }
@@ -90,6 +97,12 @@ static unsigned readable_by(int place)
                              : 1u << RANK0 | 1u << GLOBAL;
 }
 
+/* Whether a step had better not change v: most exchanges should stay ones. */
+static bool spared(struct generator *g, int v)
+{
+    return g->values[v].exchanged && draw(g, 8) != 0;
+}
+
 static bool add_collective(struct generator *g, const char *pad, bool lag)
 {
     static const char *const verbs[] = {"sum", "max", "mean", "broadcast"};
@@ -97,7 +110,8 @@ static bool add_collective(struct generator *g, const char *pad, bool lag)
     int from = pick(g, kind == 3 ? 1u << SHARD | 1u << RANK0 : 1u << SHARD, -1);
     int to = pick(g, 1u << GLOBAL, -1);
     if (from < 0 || to < 0 || g->values[from].floats != g->values[to].floats ||
-        g->values[from].news != g->values[to].news)
+        g->values[from].news != g->values[to].news || g->values[from].sums != g->values[to].sums ||
+        (g->values[from].sums && (kind == 1 || kind == 3)) || spared(g, to))
         return false;
     g->values[to].parts = g->values[from].parts;
     char a[16], b[16];
@@ -117,9 +131,9 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
     unsigned places = readable_by(g->values[to].place);
     int a = pick(g, places, -1), b = pick(g, places, -1);
     char ta[16], tb[16], tt[16];
-    if (a < 0 || b < 0 || a == to || b == to)
+    if (a < 0 || b < 0 || a == to || b == to || g->values[to].sums || spared(g, to))
         return false;
-    switch (draw(g, 4)) {
+    switch (draw(g, 5)) {
     case 0:
         name(g, a, lag, ta);
         name(g, to, false, tt);
@@ -139,6 +153,14 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
         name(g, to, false, tt);
         append(g->steps, "%s- note: {reads: [a: %s, again: %s], updates: [%s]", pad, ta, tb, tt);
         break;
+    case 3:
+        if (g->values[to].floats || g->values[to].news)
+            return false;
+        g->values[to].updated = true;
+        name(g, a, lag, ta);
+        name(g, to, false, tt);
+        append(g->steps, "%s- creep: {reads: [%s], updates: [%s]", pad, ta, tt);
+        break;
     default:
         g->values[to].updated = true;
         name(g, a, lag, ta);
@@ -148,6 +170,47 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
         break;
     }
     guard(g, false);
+    append(g->steps, "}\n");
+    return true;
+}
+
+/* A gradient in pieces, its mean, and what uses it: one exchange unless something forbids it. */
+static bool add_exchange(struct generator *g, const char *pad, bool lag)
+{
+    const int first = g->first_exchanged;
+    int a = pick(g, 1u << SHARD | 1u << GLOBAL, -1), tally = pick(g, 1u << SHARD, 0);
+    int b = draw(g, 2) ? first + CHANGED : pick(g, 1u << SHARD | 1u << GLOBAL, -1);
+    int hint = pick(g, 1u << GLOBAL, 0);
+    char ta[16], tb[16], th[16];
+    if (!g->exchange || a < 0 || b < 0 || a == first + LEAVES || b == first + LEAVES ||
+        (g->exchanges > 0 && draw(g, 4)))
+        return false;
+    g->exchanges++;
+    for (int i = 0; i < EXCHANGED; i++)
+        g->values[first + i].used = true;
+    g->values[first + CHANGED].updated = g->values[first + STATE].updated = true;
+    name(g, a, lag, ta);
+    name(g, b, lag, tb);
+    append(g->steps, "%s- spread: {reads: [a: %s, b: %s], writes: [v%d]", pad, ta, tb,
+           first + LEAVES);
+    if (tally >= 0 && tally != a && tally != b && draw(g, 2)) {
+        g->values[tally].updated = g->values[tally].used = true;
+        append(g->steps, ", updates: [v%d]", tally);
+    }
+    if (draw(g, 12) == 0)
+        guard(g, false);
+    append(g->steps, "}\n%s- mean: {reads: [v%d], writes: [v%d]}\n", pad, first + LEAVES,
+           first + MEAN);
+    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, first + MEAN);
+    if (hint >= 0 && draw(g, 2)) {
+        name(g, hint, lag, th);
+        append(g->steps, ", hint: %s", th);
+    }
+    append(g->steps, "], updates: [to: v%d, state: v%d]", first + CHANGED, first + STATE);
+    if (draw(g, 12) == 0)
+        guard(g, false);
+    else if (draw(g, 2))
+        append(g->steps, ", counts: update");
     append(g->steps, "}\n");
     return true;
 }
@@ -185,13 +248,15 @@ static void add_steps(struct generator *g, int n, int depth)
     snprintf(pad, sizeof pad, "%*s", 2 + 4 * depth, "");
     bool lag = depth == 0;
     for (int i = 0; i < n; i++) {
-        uint64_t what = draw(g, 12);
+        uint64_t what = draw(g, 14);
         if (what < 3)
             add_collective(g, pad, lag);
         else if (what == 3 && depth < 2)
             add_repeat(g, pad, depth);
         else if (what == 4)
             add_stop(g, pad, lag);
+        else if (what >= 12)
+            add_exchange(g, pad, lag);
         else
             add_task(g, pad, lag);
     }
@@ -205,6 +270,15 @@ static void make_values(struct generator *g)
         g->values[i].news = !g->values[i].floats && draw(g, 6) == 0;
         g->values[i].place = (int)draw(g, 8) < 4 ? SHARD : draw(g, 3) ? GLOBAL : RANK0;
         g->values[i].parts = 3;
+    }
+    g->exchange = draw(g, 2);
+    g->first_exchanged = g->n_values;
+    for (int i = 0; i < EXCHANGED && g->exchange; i++) {
+        g->values[g->n_values].sums = i <= MEAN;
+        g->values[g->n_values].floats = i > MEAN;
+        g->values[g->n_values].exchanged = true;
+        g->values[g->n_values].place = i == LEAVES ? SHARD : GLOBAL;
+        g->values[g->n_values++].parts = 3;
     }
 }
 
@@ -220,22 +294,23 @@ char *hd_random_graph(uint64_t seed)
     bool cut = draw(g, 2);
     add_steps(g, 5 + (int)draw(g, 8), 0);
     append(g->steps, "  - stop: {if: iteration >= %d, reason: limit}\n", 2 + (int)draw(g, 7));
-    append(text, "values:\n");
+    append(text, "strategy: {slices_from_mb: %d}\nvalues:\n", draw(g, 5) == 0);
     for (int i = 0; i < g->n_values; i++) {
         if (!g->values[i].used)
             continue;
         append(text, "  v%d: {type: %s, %s", i,
                g->values[i].floats ? "floats"
+               : g->values[i].sums ? "sums"
                : g->values[i].news ? "news"
                                    : "ints",
                places[g->values[i].place]);
-        if (g->values[i].floats && cut)
+        if ((g->values[i].floats || g->values[i].sums) && cut)
             append(text, ", parts: 3");
         if (!g->values[i].updated && draw(g, 2))
             append(text, ", slots: %d", 1 + (int)draw(g, 3));
         append(text, "}\n");
     }
-    bool none = strcmp(text, "values:\n") == 0;
+    bool none = strstr(text, "  v") == NULL;
     if (none)
         append(text, "  v0: {type: ints}\n");
     append(text, "iteration:\n%s", g->steps);

@@ -113,6 +113,53 @@ static void note_reads(struct hd_reference *r, const struct hd_step *step)
             look(r, &step->refs[i], 0, &r->last_read[step->index][i]);
 }
 
+static void call(int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                 struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    int status;
+    context->again = false;
+    while ((status = body(context, views, args)) == HD_AGAIN)
+        context->again = true;
+    ck_assert_msg(status == HD_OK, "%s", context->message);
+}
+
+/* An item's stages after the first all at once: items and `finish` must not see one another. */
+static void run_pieces(const struct hd_step *step, struct hd_context *context,
+                       const struct hd_view *views)
+{
+    struct hd_pieces pieces = {1, 1, 0};
+    if (step->verb->pieces)
+        step->verb->pieces(step->args, &pieces);
+    void **works = hd_alloc(pieces.items, sizeof *works);
+    context->items = pieces.items;
+    for (int64_t i = 0; i < pieces.items; i++) {
+        context->item = i;
+        context->work = works[i] = hd_alloc(pieces.work_bytes, 1);
+        call(step->verb->body, context, views, step->args);
+    }
+    if (step->verb->finish) {
+        context->works = works;
+        call(step->verb->finish, context, views, step->args);
+    }
+    for (int64_t i = 0; i < pieces.items; i++) {
+        context->item = i;
+        context->work = works[i];
+        for (context->stage = 1; context->stage < pieces.stages; context->stage++)
+            call(step->verb->body, context, views, step->args);
+        context->stage = 0;
+        hd_free(works[i]);
+    }
+    hd_free(works);
+}
+
+static int parts_of(const struct hd_reference *r, const struct hd_step *step)
+{
+    for (int i = 0; step->verb->by_part && i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_READ)
+            return spec_of(r, step->refs[i].value)->parts;
+    return 1;
+}
+
 static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t shard)
 {
     static char scratch[1 << 20];
@@ -131,13 +178,16 @@ static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t
         .scratch = scratch,
         .message = message,
     };
-    for (int i = 0; i < step->n_refs; i++) {
-        if (step->refs[i].value == HD_NO_VALUE)
-            continue;
-        views[i].spec = spec_of(r, step->refs[i].value);
-        views[i].data = look(r, &step->refs[i], shard, &views[i].version);
+    for (int part = 0; part < parts_of(r, step); part++) {
+        for (int i = 0; i < step->n_refs; i++) {
+            if (step->refs[i].value == HD_NO_VALUE)
+                continue;
+            views[i].spec = spec_of(r, step->refs[i].value);
+            views[i].data = look(r, &step->refs[i], shard, &views[i].version);
+            views[i].part = part;
+        }
+        run_pieces(step, &context, views);
     }
-    ck_assert_int_eq(step->verb->body(&context, views, step->args), HD_OK);
 }
 
 /* The instances [lo, hi) combined in the midpoint tree, as a new vector. */

@@ -9,7 +9,7 @@
 #include <check.h>
 #include <string.h>
 
-enum { INTS = 8, FLOATS = 3 * HD_BLOCK + 17 };
+enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
 
 /* -- Types --------------------------------------------------------------------------------------
  */
@@ -154,13 +154,13 @@ static const struct hd_type type_floats = {.name = "floats",
                                            .init = init_floats,
                                            .reduction = &floats_reduction};
 
-static const struct hd_type *const types[] = {&type_ints, &type_floats, &type_news, NULL};
+static const struct hd_type *const types[] = {&type_ints, &type_floats, &type_news, &hd_toy_sums,
+                                              NULL};
 
 /* -- Verbs --------------------------------------------------------------------------------------
  */
 
-/* Element i of a view as an integer, whatever its type; a value that is none counts as 7. */
-static int64_t element(const struct hd_view *view, int i)
+int64_t hd_toy_element(const struct hd_view *view, int i)
 {
     if (!view->data || (view->spec->type->none && view->version == 0))
         return 7;
@@ -190,7 +190,7 @@ static void stir(struct hd_context *context, const struct hd_view *to, const int
     }
     int64_t *data = to->data;
     for (int i = 0; i < INTS; i++) {
-        uint64_t old = keep ? (uint64_t)element(to, i) : 0;
+        uint64_t old = keep ? (uint64_t)hd_toy_element(to, i) : 0;
         uint64_t mixed = hd_hash_mix(old + hd_rng_u64(&context->rng, (uint32_t)i),
                                      (uint64_t)inputs[i] + (uint64_t)context->trip);
         data[i] = (int64_t)(mixed % 1000);
@@ -202,7 +202,7 @@ static int mix(struct hd_context *context, const struct hd_view *views, const vo
     (void)args;
     int64_t inputs[INTS];
     for (int i = 0; i < INTS; i++)
-        inputs[i] = element(&views[0], i);
+        inputs[i] = hd_toy_element(&views[0], i);
     stir(context, &views[1], inputs, false);
     return HD_OK;
 }
@@ -212,7 +212,8 @@ static int blend(struct hd_context *context, const struct hd_view *views, const 
     const int64_t *salt = args;
     int64_t inputs[INTS];
     for (int i = 0; i < INTS; i++)
-        inputs[i] = 3 * element(&views[0], i) + 5 * element(&views[1], INTS - 1 - i) + *salt;
+        inputs[i] =
+            3 * hd_toy_element(&views[0], i) + 5 * hd_toy_element(&views[1], INTS - 1 - i) + *salt;
     stir(context, &views[2], inputs, true);
     return HD_OK;
 }
@@ -272,8 +273,9 @@ static const struct hd_verb verb_note = {
     .name = "note", .ports = note_ports, .prepare = prepare_blend, .body = blend};
 
 static const struct hd_verb *const verbs[] = {
-    &verb_mix,    &verb_blend,   &verb_bump,         &verb_note,       &verb_fail,    &hd_verb_sum,
-    &hd_verb_max, &hd_verb_mean, &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop, NULL};
+    &verb_mix,     &verb_blend,        &verb_bump,       &verb_note,    &verb_fail,
+    &hd_verb_sum,  &hd_toy_spread,     &hd_toy_apply,    &hd_toy_creep, &hd_verb_max,
+    &hd_verb_mean, &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop, NULL};
 
 static const struct hd_key keys[] = {
     {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions"},

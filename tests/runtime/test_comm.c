@@ -38,7 +38,7 @@ static struct rank start(const struct hd_world *world, int64_t max_bytes)
     struct hd_store_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
     if (hd_store_create(&options, &rank.store) != HD_OK ||
-        hd_comm_create(world, rank.store, max_bytes, &rank.comm) != HD_OK)
+        hd_comm_create(world, rank.store, max_bytes, 0, &rank.comm) != HD_OK)
         _exit(90);
     return rank;
 }
@@ -128,11 +128,11 @@ START_TEST(sizes_are_checked)
 {
     struct hd_world world = ranks_world(1);
     struct hd_comm *comm;
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 0, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, -5, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 2, &comm), HD_ERR_INPUT);
-    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 8, &comm), HD_ERR_NOMEM);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 0, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, -5, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 2, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 8, 0, &comm), HD_ERR_NOMEM);
     hd_comm_destroy(NULL);
 }
 END_TEST
@@ -147,7 +147,7 @@ static int body_too_much(const struct hd_world *world, void *arg)
         .world = world, .fingerprint = "f", .timeout_ns = 5000000000};
     if (hd_store_create(&options, &store) != HD_OK)
         return 1;
-    int status = hd_comm_create(world, store, INT64_MAX / 64, &comm);
+    int status = hd_comm_create(world, store, INT64_MAX / 64, 0, &comm);
     hd_store_destroy(store);
     return status != HD_ERR_SYSTEM || comm != NULL;
 }
@@ -247,7 +247,7 @@ START_TEST(one_rank_alone)
     int64_t seq, since_ns;
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
-    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, &comm), HD_OK);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
     ck_assert_int_eq(hd_comm_world(comm), 1);
     ck_assert_int_eq(hd_comm_rank(comm), 0);
     ck_assert(!hd_comm_test(comm, 1));

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps in pieces: a task per item and stage, and one that finishes. */
+#include "graph/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+/* -- Work memory ----------------------------------------------------------------------------------
+ */
+
+int hd_works_create(struct hd_executor *executor, const struct hd_op *op)
+{
+    if (op->kind != HD_OP_STEP || hd_op_whole(op))
+        return HD_OK;
+    const struct hd_plan *plan = executor->plan;
+    struct hd_works *works = &executor->works[op->step->index];
+    int64_t instances = op->step->placement == HD_SHARD   ? plan->graph->shards / plan->ranks
+                        : op->step->placement == HD_RANK0 ? plan->rank == 0
+                                                          : 1;
+    works->n = instances * op->pieces.items;
+    works->memory = hd_alloc(works->n, sizeof *works->memory);
+    works->buffers = hd_alloc(works->n, sizeof *works->buffers);
+    if (!works->memory || !works->buffers)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < works->n; i++) {
+        HD_TRY(hd_buffer_create(executor->session, HD_WORK_PARTS, 1, &works->buffers[i]));
+        works->memory[i] = hd_alloc(op->pieces.work_bytes, 1);
+        if (!works->memory[i])
+            return HD_ERR_NOMEM;
+    }
+    return HD_OK;
+}
+
+void hd_works_destroy(struct hd_works *works)
+{
+    for (int64_t i = 0; works->memory && works->buffers && i < works->n; i++) {
+        hd_buffer_destroy(works->buffers[i]);
+        hd_free(works->memory[i]);
+    }
+    hd_free(works->memory);
+    hd_free(works->buffers);
+}
+
+/* -- Accesses -------------------------------------------------------------------------------------
+ */
+
+/* One task of a step on one instance. */
+struct piece {
+    struct hd_executor *executor;
+    const struct hd_op *op;
+    int instance;
+    int64_t item;
+    int stage;
+    bool body, finish; /* what it calls */
+};
+
+static int add_access(struct hd_executor *executor, struct hd_buffer *buffer, int part,
+                      int64_t leaf, enum hd_mode mode)
+{
+    HD_TRY(hd_grow((void **)&executor->accesses, &executor->accesses_capacity,
+                   executor->n_accesses + 1, sizeof *executor->accesses));
+    executor->accesses[executor->n_accesses++] = (struct hd_access){buffer, part, leaf, mode};
+    return HD_OK;
+}
+
+static void range_of(const struct hd_op *op, const struct hd_spec *spec, int stage, int64_t *lo_p,
+                     int64_t *hi_p)
+{
+    *lo_p = 0;
+    *hi_p = spec->elements;
+    if (op->pieces.stages > 1)
+        op->step->verb->stage_range(op->step->args, stage, lo_p, hi_p);
+}
+
+/* Whether an earlier stage has touched a part. */
+static bool touched_before(const struct piece *piece, const struct hd_spec *spec, int part)
+{
+    int64_t part_lo, part_hi, lo, hi;
+    hd_spec_part(spec, part, &part_lo, &part_hi);
+    for (int stage = 0; stage < piece->stage; stage++) {
+        range_of(piece->op, spec, stage, &lo, &hi);
+        if (lo < part_hi && hi > part_lo && lo < hi)
+            return true;
+    }
+    return false;
+}
+
+/* The parts that the piece's range overlaps, of one leaf if it is written, else of all. */
+static int add_range(const struct piece *piece, const struct hd_spec *spec,
+                     struct hd_buffer *buffer, bool written)
+{
+    int64_t lo, hi, part_lo, part_hi;
+    range_of(piece->op, spec, piece->stage, &lo, &hi);
+    for (int part = 0; part < spec->parts && lo < hi; part++) {
+        hd_spec_part(spec, part, &part_lo, &part_hi);
+        if (part_lo >= hi || part_hi <= lo)
+            continue;
+        enum hd_mode mode = !written                            ? HD_READ
+                            : touched_before(piece, spec, part) ? HD_UPDATE
+                                                                : HD_WRITE;
+        HD_TRY(
+            add_access(piece->executor, buffer, part, written ? piece->item : HD_ALL_LEAVES, mode));
+    }
+    return HD_OK;
+}
+
+/* Views keep their spec where the task does not touch the value, but show no data. */
+static int add_port(const struct piece *piece, int i, struct hd_task *task)
+{
+    const struct hd_step *step = piece->op->step;
+    const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
+    struct hd_access whole;
+    const int64_t before = piece->executor->n_accesses;
+    hd_executor_view(piece->executor, piece->op, i, piece->instance, 0, task, &whole);
+    const struct hd_spec *spec = task->views[i].spec;
+    whole.part = HD_ALL_PARTS;
+    if (!whole.buffer)
+        return HD_OK;
+    if (i == piece->op->flat) {
+        if (piece->body)
+            HD_TRY(add_range(piece, spec, whole.buffer, true));
+    } else if (port->span == HD_SPAN_LAST ? piece->finish : piece->body && piece->stage == 0) {
+        if (whole.mode == HD_WRITE && piece->item > 0)
+            whole.mode = HD_UPDATE; /* of what the items before it wrote */
+        HD_TRY(add_access(piece->executor, whole.buffer, whole.part, whole.leaf, whole.mode));
+    } else if (port->span == HD_SPAN_RANGE && piece->body && spec->type->flat) {
+        HD_TRY(add_range(piece, spec, whole.buffer, false));
+    }
+    if (piece->executor->n_accesses == before)
+        task->views[i].data = NULL;
+    return HD_OK;
+}
+
+/* -- Tasks ----------------------------------------------------------------------------------------
+ */
+
+static int add_works(const struct piece *piece, const struct hd_works *works)
+{
+    const int64_t first = piece->instance * piece->op->pieces.items;
+    if (piece->body) {
+        struct hd_buffer *buffer = works->buffers[first + piece->item];
+        HD_TRY(add_access(piece->executor, buffer, HD_WORK_CHAIN, 0,
+                          piece->stage == 0 ? HD_WRITE : HD_UPDATE));
+        if (piece->stage == 0)
+            HD_TRY(add_access(piece->executor, buffer, HD_WORK_HEAD, 0, HD_WRITE));
+        return HD_OK;
+    }
+    for (int64_t item = 0; item < piece->op->pieces.items; item++)
+        HD_TRY(add_access(piece->executor, works->buffers[first + item], HD_WORK_HEAD, 0, HD_READ));
+    return HD_OK;
+}
+
+static int submit_piece(const struct piece *piece, const struct hd_task *common)
+{
+    struct hd_executor *executor = piece->executor;
+    const struct hd_op *op = piece->op;
+    const struct hd_works *works = &executor->works[op->step->index];
+    const int64_t first = piece->instance * op->pieces.items;
+    struct hd_task task = *common;
+    executor->n_accesses = 0;
+    for (int i = 0; i < op->step->n_refs; i++)
+        HD_TRY(add_port(piece, i, &task));
+    HD_TRY(add_works(piece, works));
+    task.accesses = executor->accesses;
+    task.n_accesses = (int)executor->n_accesses;
+    task.body = piece->body ? op->step->verb->body : op->step->verb->finish;
+    task.finish = piece->body && piece->finish ? op->step->verb->finish : NULL;
+    task.context.item = piece->item;
+    task.context.stage = piece->stage;
+    task.context.items = op->pieces.items;
+    task.context.work = piece->body ? works->memory[first + piece->item] : NULL;
+    task.context.works = piece->finish ? works->memory + first : NULL;
+    return hd_submit(executor->session, &task);
+}
+
+/* All items of a stage before the next stage, so that parts are finished as early as can be;
+ * earlier stages have the higher priority for the same reason. */
+int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instance,
+                              const struct hd_task *task)
+{
+    const struct hd_pieces *pieces = &op->pieces;
+    struct hd_task common = *task;
+    struct piece piece = {.executor = executor, .op = op, .instance = instance};
+    for (piece.stage = 0; piece.stage < pieces->stages; piece.stage++) {
+        common.priority = task->priority + pieces->stages - piece.stage;
+        piece.body = true;
+        piece.finish = piece.stage == 0 && pieces->items == 1;
+        for (piece.item = 0; piece.item < pieces->items; piece.item++)
+            HD_TRY(submit_piece(&piece, &common));
+        if (piece.stage > 0 || pieces->items == 1 || !op->step->verb->finish)
+            continue;
+        piece.body = false;
+        piece.finish = true;
+        piece.item = 0;
+        HD_TRY(submit_piece(&piece, &common));
+    }
+    return HD_OK;
+}
