@@ -6,163 +6,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ARGS = 5, NAME_BYTES = 64, USUAL_BATCH = 32 };
-
-/* -- Primitives with their arguments --------------------------------------------------------------
- */
-
-struct op {
-    dnnl_primitive_t primitive; /* NULL: nothing to do */
-    int n;
-    int arg[MOST_ARGS];
-    hd_dnnl_md md[MOST_ARGS];
-    char name[NAME_BYTES];
-};
-
-static dnnl_engine_t engine;
-static dnnl_status_t engine_status;
-
-static void make_engine(void)
-{
-    engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
-}
-
-/* Its own team of one on every thread that comes here, whatever OMP_NUM_THREADS says: results
- * depend on the number of threads. */
-static int enter(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static _Thread_local bool alone;
-    pthread_once(&once, make_engine);
-    if (!alone)
-        omp_set_num_threads(1);
-    alone = true;
-    return engine_status == dnnl_success
-               ? HD_OK
-               : hd_fail(HD_ERR_UNSUPPORTED, "oneDNN finds no CPU engine (status %d)",
-                         engine_status);
-}
-
-static int refused(const char *what)
-{
-    return hd_fail(HD_ERR_UNSUPPORTED, "oneDNN %d.%d refuses a %s", DNNL_VERSION_MAJOR,
-                   DNNL_VERSION_MINOR, what);
-}
-
-static dnnl_primitive_attr_t make_attr(bool relu)
-{
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_post_ops_t ops = NULL;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
-        return NULL;
-    bool made =
-        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
-    if (made && relu)
-        made = dnnl_post_ops_create(&ops) == dnnl_success && hd_dnnl_relu(ops) == dnnl_success &&
-               dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
-    if (ops)
-        dnnl_post_ops_destroy(ops);
-    if (!made) {
-        dnnl_primitive_attr_destroy(attr);
-        return NULL;
-    }
-    return attr;
-}
-
-static void op_release(struct op *op)
-{
-    if (op->primitive)
-        dnnl_primitive_destroy(op->primitive);
-    for (int i = 0; i < op->n; i++)
-        hd_dnnl_md_free(op->md[i]);
-    *op = (struct op){0};
-}
-
-static const struct {
-    int arg;
-    dnnl_query_t query;
-} known_args[] = {
-    {DNNL_ARG_SRC, dnnl_query_src_md},
-    {DNNL_ARG_DST, dnnl_query_dst_md},
-    {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
-    {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md},
-    {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md},
-    {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md},
-    {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md},
-};
-
-static hd_dnnl_const_md query_md(hd_dnnl_pd pd, int arg)
-{
-    int index = arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS;
-    int base = arg == DNNL_ARG_BIAS        ? DNNL_ARG_WEIGHTS
-               : arg == DNNL_ARG_DIFF_BIAS ? DNNL_ARG_DIFF_WEIGHTS
-                                           : arg;
-    for (size_t i = 0; i < sizeof known_args / sizeof *known_args; i++)
-        if (known_args[i].arg == base)
-            return dnnl_primitive_desc_query_md(pd, known_args[i].query, index);
-    return NULL;
-}
-
-static int64_t md_bytes(hd_dnnl_const_md md)
-{
-    return (int64_t)dnnl_memory_desc_get_size(md);
-}
-
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
-/* Takes pd over. `args` ends with 0; the scratchpad comes after them. */
-static int op_make(dnnl_primitive_desc_t pd, const int *args, struct op *op_p)
-{
-    struct op op = {0};
-    const char *name = "";
-    bool made = dnnl_primitive_create(&op.primitive, pd) == dnnl_success;
-    for (; made && args[op.n]; op.n++)
-        made = (op.md[op.n] = hd_dnnl_md_copy(query_md(pd, op.arg[op.n] = args[op.n]))) != NULL;
-    if (made) {
-        op.arg[op.n] = DNNL_ARG_SCRATCHPAD;
-        made = (op.md[op.n] = hd_dnnl_md_copy(query_md(pd, DNNL_ARG_SCRATCHPAD))) != NULL;
-        op.n++;
-    }
-    if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success)
-        snprintf(op.name, sizeof op.name, "%s", name);
-    dnnl_primitive_desc_destroy(pd);
-    if (!made) {
-        op_release(&op);
-        return refused("primitive");
-    }
-    *op_p = op;
-    return HD_OK;
-}
-
-/* Handles in the order of the op's arguments. Memory objects are cheap (a fraction of a
- * microsecond) and must not be shared between threads. */
-static int op_run(const struct op *op, void *const *handles)
-{
-    dnnl_exec_arg_t args[MOST_ARGS];
-    dnnl_stream_t stream = NULL;
-    int n = 0;
-    bool done = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) == dnnl_success;
-    for (; done && n < op->n; n++) {
-        args[n].arg = op->arg[n];
-        done = dnnl_memory_create(&args[n].memory, op->md[n], engine, handles[n]) == dnnl_success;
-    }
-    done = done && dnnl_primitive_execute(op->primitive, stream, n, args) == dnnl_success &&
-           dnnl_stream_wait(stream) == dnnl_success;
-    for (int i = 0; i < n; i++)
-        dnnl_memory_destroy(args[i].memory);
-    if (stream)
-        dnnl_stream_destroy(stream);
-    return done ? HD_OK : hd_fail(HD_ERR_TASK, "oneDNN could not run %s", op->name);
-}
+enum { USUAL_BATCH = 32 };
 
 /* -- A convolution -------------------------------------------------------------------------------
  */
@@ -173,7 +22,7 @@ struct pass {
     struct pass *next;
     enum hd_conv_pass kind;
     int64_t batch;
-    struct op op, reorder;
+    struct hd_dnnl_op op, reorder;
     int64_t scratchpad, reordered, reorder_scratchpad; /* bytes, padded */
 };
 
@@ -222,7 +71,7 @@ static dnnl_primitive_desc_t describe(const struct hd_conv *conv, enum hd_dnnl_k
     hd_dnnl_md any =
         weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
                    dnnl_format_tag_any);
-    dnnl_primitive_attr_t attr = make_attr(kind == HD_DNNL_FORWARD);
+    dnnl_primitive_attr_t attr = hd_dnnl_attr(kind == HD_DNNL_FORWARD);
     dnnl_primitive_desc_t pd = NULL;
     if (src && dst && any && attr) {
         const struct hd_dnnl_conv described = {.kind = kind,
@@ -232,7 +81,7 @@ static dnnl_primitive_desc_t describe(const struct hd_conv *conv, enum hd_dnnl_k
                                                .dst = dst,
                                                .stride = conv->fields.stride,
                                                .hint = hint};
-        pd = hd_dnnl_conv_desc(engine, &described, attr);
+        pd = hd_dnnl_conv_desc(hd_dnnl_engine(), &described, attr);
     }
     if (attr)
         dnnl_primitive_attr_destroy(attr);
@@ -268,18 +117,6 @@ static dnnl_primitive_desc_t describe_best(const struct hd_conv *conv, enum hd_d
     return free_choice;
 }
 
-static int make_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct op *op_p)
-{
-    static const int args[] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0};
-    dnnl_primitive_attr_t attr = make_attr(false);
-    dnnl_primitive_desc_t pd = NULL;
-    if (attr)
-        dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
-    return pd ? op_make(pd, args, op_p) : refused("reorder");
-}
-
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
@@ -308,8 +145,8 @@ static hd_dnnl_const_md held_weights(const struct hd_conv *conv, enum hd_conv_pa
 
 static void pass_release(struct pass *pass)
 {
-    op_release(&pass->op);
-    op_release(&pass->reorder);
+    hd_dnnl_op_release(&pass->op);
+    hd_dnnl_op_release(&pass->reorder);
     hd_free(pass);
 }
 
@@ -321,7 +158,7 @@ static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int
     if (kind != HD_CONV_FORWARD) {
         hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->output], NULL);
         if (!hint)
-            return refused("convolution");
+            return hd_dnnl_refused("convolution");
     }
     /* Backward data reads bf16 weights where there are such, made from the floats each time. */
     if (kind == HD_CONV_DATA)
@@ -329,23 +166,28 @@ static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int
     *pd_p = describe_best(conv, passes[kind].kind, batch, held, hint);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
-    return *pd_p ? HD_OK : refused("convolution");
+    return *pd_p ? HD_OK : hd_dnnl_refused("convolution");
+}
+
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 }
 
 static int build_pass(const struct hd_conv *conv, struct pass *pass)
 {
     dnnl_primitive_desc_t pd;
     HD_TRY(describe_pass(conv, pass->kind, pass->batch, &pd));
-    HD_TRY(op_make(pd, passes[pass->kind].args, &pass->op));
+    HD_TRY(hd_dnnl_op_create(pd, passes[pass->kind].args, &pass->op));
     hd_dnnl_const_md held = held_weights(conv, pass->kind);
     hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
-    pass->scratchpad = padded(md_bytes(pass->op.md[pass->op.n - 1]));
+    pass->scratchpad = padded(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
     if (dnnl_memory_desc_equal(held, wanted))
         return HD_OK;
     bool after = pass->kind == HD_CONV_WEIGHTS;
-    HD_TRY(make_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
-    pass->reordered = padded(md_bytes(wanted));
-    pass->reorder_scratchpad = padded(md_bytes(pass->reorder.md[2]));
+    HD_TRY(hd_dnnl_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
+    pass->reordered = padded(hd_dnnl_md_bytes(wanted));
+    pass->reorder_scratchpad = padded(hd_dnnl_md_bytes(pass->reorder.md[2]));
     return HD_OK;
 }
 
@@ -379,7 +221,7 @@ static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
-    HD_TRY(enter());
+    HD_TRY(hd_dnnl_enter());
     if (find(conv, kind, batch))
         return HD_OK;
     pthread_mutex_lock(&conv->lock);
@@ -403,7 +245,7 @@ const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t b
 
 /* Runs a pass on handles in the order of its arguments; `weights` is the caller's. */
 static int run_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
-                    void *handles[MOST_ARGS], char *scratch)
+                    void *handles[HD_DNNL_ARGS], char *scratch)
 {
     HD_TRY(hd_conv_prepare(conv, kind, batch));
     const struct pass *pass = find(conv, kind, batch);
@@ -412,34 +254,34 @@ static int run_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
     char *reorder_scratchpad = scratch + pass->scratchpad + pass->reordered;
     handles[pass->op.n - 1] = scratch;
     if (!pass->reorder.primitive)
-        return op_run(&pass->op, handles);
+        return hd_dnnl_op_run(&pass->op, handles);
     handles[at] = reordered;
     if (kind == HD_CONV_WEIGHTS) {
-        HD_TRY(op_run(&pass->op, handles));
-        return op_run(&pass->reorder, (void *[]){reordered, held, reorder_scratchpad});
+        HD_TRY(hd_dnnl_op_run(&pass->op, handles));
+        return hd_dnnl_op_run(&pass->reorder, (void *[]){reordered, held, reorder_scratchpad});
     }
-    HD_TRY(op_run(&pass->reorder, (void *[]){held, reordered, reorder_scratchpad}));
-    return op_run(&pass->op, handles);
+    HD_TRY(hd_dnnl_op_run(&pass->reorder, (void *[]){held, reordered, reorder_scratchpad}));
+    return hd_dnnl_op_run(&pass->op, handles);
 }
 
 int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const void *weights,
                     const float *bias, void *y, void *scratch)
 {
-    void *handles[MOST_ARGS] = {(void *)x, (void *)weights, (void *)bias, y};
+    void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)weights, (void *)bias, y};
     return run_pass(conv, HD_CONV_FORWARD, batch, handles, scratch);
 }
 
 int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
                              float *dweights, float *dbias, void *scratch)
 {
-    void *handles[MOST_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
+    void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
     return run_pass(conv, HD_CONV_WEIGHTS, batch, handles, scratch);
 }
 
 int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
                           void *dx, void *scratch)
 {
-    void *handles[MOST_ARGS] = {(void *)dy, (void *)weights, dx};
+    void *handles[HD_DNNL_ARGS] = {(void *)dy, (void *)weights, dx};
     return run_pass(conv, HD_CONV_DATA, batch, handles, scratch);
 }
 
@@ -448,15 +290,15 @@ int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weig
 
 static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md to_md, void *to)
 {
-    struct op op;
-    HD_TRY(enter());
-    HD_TRY(make_reorder(from_md, to_md, &op));
-    void *scratch = hd_alloc(md_bytes(op.md[2]), 1);
+    struct hd_dnnl_op op;
+    HD_TRY(hd_dnnl_enter());
+    HD_TRY(hd_dnnl_reorder(from_md, to_md, &op));
+    void *scratch = hd_alloc(hd_dnnl_md_bytes(op.md[2]), 1);
     int status = HD_ERR_NOMEM;
     if (scratch)
-        status = op_run(&op, (void *[]){(void *)from, to, scratch});
+        status = hd_dnnl_op_run(&op, (void *[]){(void *)from, to, scratch});
     hd_free(scratch);
-    op_release(&op);
+    hd_dnnl_op_release(&op);
     return status;
 }
 
@@ -478,10 +320,10 @@ static int choose_output(struct hd_conv *conv)
     dnnl_primitive_desc_t pd =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
     if (!pd)
-        return refused("convolution");
+        return hd_dnnl_refused("convolution");
     for (int i = 0; i < 3; i++) {
         hd_dnnl_md md = rows_md(conv, true, USUAL_BATCH, tags[known[i]]);
-        bool same = md && dnnl_memory_desc_equal(md, query_md(pd, DNNL_ARG_DST));
+        bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_md(pd, DNNL_ARG_DST));
         hd_dnnl_md_free(md);
         if (same) {
             conv->output = known[i];
@@ -503,24 +345,25 @@ static int choose_weights(struct hd_conv *conv)
         forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, output, forward)
                 : NULL;
     if (backward)
-        conv->weights = hd_dnnl_md_copy(query_md(backward, DNNL_ARG_DIFF_WEIGHTS));
+        conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_md(backward, DNNL_ARG_DIFF_WEIGHTS));
     if (backward && conv->fields.bf16)
-        conv->image_md = hd_dnnl_md_copy(query_md(forward, DNNL_ARG_WEIGHTS));
+        conv->image_md = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
     if (backward)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
-    return conv->weights && (!conv->fields.bf16 || conv->image_md) ? HD_OK : refused("convolution");
+    return conv->weights && (!conv->fields.bf16 || conv->image_md) ? HD_OK
+                                                                   : hd_dnnl_refused("convolution");
 }
 
 int64_t hd_conv_weights(const struct hd_conv *conv)
 {
-    return md_bytes(conv->weights) / (int64_t)sizeof(float);
+    return hd_dnnl_md_bytes(conv->weights) / (int64_t)sizeof(float);
 }
 
 int64_t hd_conv_image(const struct hd_conv *conv)
 {
-    return conv->image_md ? md_bytes(conv->image_md) / (int64_t)sizeof(hd_bf16) : 0;
+    return conv->image_md ? hd_dnnl_md_bytes(conv->image_md) / (int64_t)sizeof(hd_bf16) : 0;
 }
 
 /* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
@@ -602,11 +445,11 @@ void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo,
 static int choose_layouts(struct hd_conv *conv)
 {
     const dnnl_dim_t out = conv->fields.out_channels;
-    HD_TRY(enter());
+    HD_TRY(hd_dnnl_enter());
     conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
     conv->plain = weights_md(conv, dnnl_f32, dnnl_oihw);
     if (!conv->bias || !conv->plain)
-        return refused("convolution");
+        return hd_dnnl_refused("convolution");
     HD_TRY(choose_output(conv));
     HD_TRY(choose_weights(conv));
     return make_image(conv);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oneDNN's C interface, versions 2 and 3, as far as convolutions need it: one spelling for what the
- * versions spell apart. Functions return NULL or false when oneDNN refuses. */
+ * versions spell apart (functions return NULL when oneDNN refuses), and primitives that carry their
+ * arguments. */
 #ifndef HD_KERNELS_ONEDNN_INTERNAL_H
 #define HD_KERNELS_ONEDNN_INTERNAL_H
 
@@ -140,5 +141,46 @@ static inline dnnl_primitive_desc_t hd_dnnl_conv_desc(dnnl_engine_t engine,
 #endif
     return status == dnnl_success ? pd : NULL;
 }
+
+/* -- Primitives with their arguments --------------------------------------------------------------
+ */
+
+enum { HD_DNNL_ARGS = 5, HD_DNNL_NAME = 64 };
+
+struct hd_dnnl_op {
+    dnnl_primitive_t primitive; /* NULL: nothing to do */
+    int n;
+    int arg[HD_DNNL_ARGS]; /* the last one is the scratchpad */
+    hd_dnnl_md md[HD_DNNL_ARGS];
+    char name[HD_DNNL_NAME]; /* of the implementation */
+};
+
+/* Every thread comes by here before anything else: it is to compute alone, as results depend on the
+ * number of threads. HD_ERR_UNSUPPORTED (logged). */
+int hd_dnnl_enter(void);
+
+/* The CPU; after hd_dnnl_enter. */
+dnnl_engine_t hd_dnnl_engine(void);
+
+/* Logs that oneDNN cannot make something and returns HD_ERR_UNSUPPORTED. */
+int hd_dnnl_refused(const char *what);
+
+/* Attributes: scratchpad from the caller, ReLU on the result or not. NULL on failure. */
+dnnl_primitive_attr_t hd_dnnl_attr(bool relu);
+
+/* What a description wants for an argument (borrowed), and bytes of it. */
+hd_dnnl_const_md hd_dnnl_pd_md(hd_dnnl_pd pd, int arg);
+int64_t hd_dnnl_md_bytes(hd_dnnl_const_md md);
+
+/* A primitive and its arguments `args`, which end with 0. Takes pd over. HD_ERR_UNSUPPORTED
+ * (logged). */
+int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_op *op_p);
+void hd_dnnl_op_release(struct hd_dnnl_op *op);
+
+/* From one layout to another: arguments from, to, scratchpad. */
+int hd_dnnl_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct hd_dnnl_op *op_p);
+
+/* Runs it on memory in the order of the arguments. HD_ERR_TASK (logged). */
+int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles);
 
 #endif

@@ -9,16 +9,21 @@
 
 enum { HD_VEC = 16 };
 
+/* A vector is an argument of inlined functions only, so no call depends on how it is passed. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
 typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 
 #define HD_INLINE static inline __attribute__((always_inline))
 
+/* 16 floats from or to memory of any alignment. */
 HD_INLINE hd_vec hd_vec_load(const float *from)
 {
     return *(const hd_vec *)from;
 }
 
+/* Likewise. */
 HD_INLINE void hd_vec_store(float *to, hd_vec value)
 {
     *(hd_vec *)to = value;
