@@ -31,6 +31,7 @@ int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t
         hd_free(comm);
         return status;
     }
+    hd_comm_claim(comm);
     *comm_p = comm;
     return HD_OK;
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static int64_t round_up(int64_t bytes, int64_t unit)
@@ -65,6 +66,19 @@ int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
                 (size_t)(comm->world * comm->area_bytes), MADV_HUGEPAGE);
     *segment_p = segment;
     return HD_OK;
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+void hd_comm_claim(struct hd_comm *comm)
+{
+    char *area = comm->areas + comm->rank * comm->area_bytes;
+    if (comm->area_bytes == 0)
+        return;
+    memset(area, 0, (size_t)comm->area_bytes);
+    madvise(area, (size_t)comm->area_bytes, MADV_COLLAPSE);
 }
 
 void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))

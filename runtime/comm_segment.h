@@ -49,12 +49,16 @@ struct hd_comm {
 /* Fills in sizes; HD_ERR_INPUT (logged) when they overflow. */
 int hd_comm_size(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
 
-/* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages and
- * with them where the kernel gives them. Errors: HD_ERR_SYSTEM, silently, with errno set. */
+/* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages.
+ * Errors: HD_ERR_SYSTEM, silently, with errno set. */
 int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p);
 
 /* Takes it into use. */
 void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm));
+
+/* Touches this rank's area first, and asks for huge pages under it: kernels seldom give them to
+ * shared memory by themselves. */
+void hd_comm_claim(struct hd_comm *comm);
 
 /* The two kinds of memory. comm->rank, world and the sizes are set before. */
 int hd_comm_self_open(struct hd_comm *comm);

@@ -124,6 +124,44 @@ START_TEST(buffers_are_apart)
 }
 END_TEST
 
+/* Every rank sees every area: zeroed at first, as large as asked for, aligned to huge pages. */
+static int body_areas(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    enum { BYTES = 3000000 };
+    struct rank rank = {0};
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
+    if (hd_store_create(&options, &rank.store) != HD_OK ||
+        hd_comm_create(world, rank.store, 100, BYTES, &rank.comm) != HD_OK)
+        return 90;
+    char *own = hd_comm_area(rank.comm, world->rank);
+    int code = (uintptr_t)own % (1 << 21) == 0 ? 0 : 1;
+    for (int i = 0; i < BYTES; i++)
+        if (own[i] != 0)
+            code = 2;
+    memset(own, 10 + world->rank, BYTES);
+    for (int64_t seq = 1; seq <= 2; seq++) {
+        hd_comm_arrive(rank.comm, seq, "barrier");
+        if (hd_comm_wait(rank.comm, seq, 5000000000, NULL, NULL) != HD_OK)
+            code = 3;
+        for (int r = 0; r < world->world && seq == 1; r++) {
+            const char *area = hd_comm_area(rank.comm, r);
+            if (area[0] != 10 + r || area[BYTES - 1] != 10 + r)
+                code = 4;
+        }
+    }
+    stop(&rank);
+    return code;
+}
+
+START_TEST(areas_are_seen_by_all)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_areas, NULL);
+}
+END_TEST
+
 START_TEST(sizes_are_checked)
 {
     struct hd_world world = ranks_world(1);
@@ -133,6 +171,9 @@ START_TEST(sizes_are_checked)
     ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX, 0, &comm), HD_ERR_INPUT);
     ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 2, 0, &comm), HD_ERR_INPUT);
     ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 8, 0, &comm), HD_ERR_NOMEM);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, -1, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX / 8, &comm), HD_ERR_NOMEM);
     hd_comm_destroy(NULL);
 }
 END_TEST
@@ -313,6 +354,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, NULL);
     tcase_add_test(cases, every_payload_arrives);
     tcase_add_test(cases, buffers_are_apart);
+    tcase_add_test(cases, areas_are_seen_by_all);
     tcase_add_test(cases, sizes_are_checked);
     tcase_add_test(cases, no_memory_is_an_error_on_all_ranks);
     tcase_add_test(cases, abort_releases_all);
