@@ -161,29 +161,49 @@ static int copy_body(struct hd_context *context, const struct hd_view *views, co
     return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
 }
 
-int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
-                                bool side)
+static int copy_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    int64_t lo, hi;
+    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    return hd_value_copy_range(views[0].spec, lo, hi, views[1].data, views[0].data);
+}
+
+/* Types that know how to copy a range are copied part by part: a part is copied as soon as it is
+ * done, and nobody who changes another part waits. */
+static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to, int i,
+                       bool side)
 {
     const struct hd_instances *instances = &executor->instances[value];
     const struct hd_row *from = &instances->rows[instances->current];
     const struct hd_spec *spec = &instances->value->spec;
-    for (int i = 0; i < instances->plan->instances; i++) {
-        const struct hd_access accesses[] = {
-            {from->buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_READ},
-            {to->buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_WRITE}};
-        struct hd_task task = {
-            .verb = "snapshot",
-            .name = executor->snapshot_labels[value],
-            .body = copy_body,
-            .context = hd_executor_context(executor, NULL, instances->plan->first + i),
-            .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
-            .n = 2,
-            .accesses = accesses,
-            .n_accesses = 2,
-            .group = hd_executor_group(executor, side),
-        };
+    const bool by_part = spec->parts > 1 && spec->type->copy_range;
+    struct hd_task task = {
+        .verb = "snapshot",
+        .name = executor->snapshot_labels[value],
+        .body = by_part ? copy_part_body : copy_body,
+        .context = hd_executor_context(executor, NULL, instances->plan->first + i),
+        .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
+        .n = 2,
+        .n_accesses = 2,
+        .group = hd_executor_group(executor, side),
+    };
+    for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
+        const int which = by_part ? part : HD_ALL_PARTS;
+        const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_LEAVES, HD_READ},
+                                             {to->buffers[i], which, HD_ALL_LEAVES, HD_WRITE}};
+        task.accesses = accesses;
+        task.views[0].part = task.views[1].part = part;
         HD_TRY(hd_submit(executor->session, &task));
     }
+    return HD_OK;
+}
+
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+                                bool side)
+{
+    for (int i = 0; i < executor->instances[value].plan->instances; i++)
+        HD_TRY(submit_copy(executor, value, to, i, side));
     return HD_OK;
 }
 

@@ -153,8 +153,32 @@ static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
     return HD_OK;
 }
 
+struct lag {
+    const struct hd_step *writer;
+    int most;
+};
+
+static int find_lag(struct hd_step *step, void *arg)
+{
+    struct lag *lag = arg;
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->most &&
+            changes(lag->writer, step->refs[i].value))
+            lag->most = step->refs[i].lag;
+    return 0;
+}
+
+/* How many executions of a side step may be under way without anybody waiting for the first: as
+ * many as its readers' lag allows, and two at least. */
+static int count_under_way(const struct hd_plan *plan, const struct hd_step *step)
+{
+    struct lag lag = {step, 1};
+    hd_graph_walk(plan->graph, find_lag, &lag);
+    return lag.most + 1;
+}
+
 /* A side step reads what others update in place from a snapshot; what others only write rotates
- * through one more buffer, so that the writer need not wait. */
+ * through more buffers; so the writer need not wait. */
 static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
                                   const struct hd_ref *ref)
 {
@@ -162,13 +186,14 @@ static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
     struct hd_plan_value *value = &plan->values[ref->value];
     if (ref->mode != HD_READ || changes(step, ref->value))
         return HD_FROM_CURRENT;
+    const int under_way = count_under_way(plan, step);
     if (is->updated) {
-        if (value->side_copies == 0)
-            value->side_copies = 2;
+        if (value->side_copies < under_way)
+            value->side_copies = under_way;
         add_op(plan, HD_OP_SIDE_SNAPSHOT, step, ref->value);
         return HD_FROM_SIDE;
     }
-    int needed = 2 + (value->lag > 0 ? value->lag + 1 : 0);
+    int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);
     if (is->written && value->buffers < needed)
         value->buffers = needed;
     return HD_FROM_CURRENT;

@@ -127,6 +127,14 @@ static void floats_unpack(const struct hd_spec *spec, int part, enum hd_combine 
         ((float *)data)[i] = ((const float *)vector)[i - lo] * (how == HD_MEAN ? 0.25f : 1.0f);
 }
 
+static int copy_floats(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                       const void *src)
+{
+    (void)spec;
+    memcpy((float *)dst + lo, (const float *)src + lo, (size_t)(hi - lo) * sizeof(float));
+    return HD_OK;
+}
+
 static const char *const counted[] = {"size", NULL};
 static const struct hd_reduction ints_reduction = {ints_bytes, ints_pack, ints_combine,
                                                    ints_unpack};
@@ -152,6 +160,7 @@ static const struct hd_type type_floats = {.name = "floats",
                                            .flat = true,
                                            .resolve = resolve_floats,
                                            .init = init_floats,
+                                           .copy_range = copy_floats,
                                            .reduction = &floats_reduction};
 
 static const struct hd_type *const types[] = {&type_ints, &type_floats, &type_news, &hd_toy_sums,
@@ -289,6 +298,13 @@ struct hd_graph *hd_toy_load(const char *text, int64_t shards, uint64_t seed,
                              struct hd_document **document_p, struct hd_config **config_p,
                              struct hd_diag **diag_p)
 {
+    return hd_toy_load_with(&hd_toy_registry, text, shards, seed, document_p, config_p, diag_p);
+}
+
+struct hd_graph *hd_toy_load_with(const struct hd_registry *registry, const char *text,
+                                  int64_t shards, uint64_t seed, struct hd_document **document_p,
+                                  struct hd_config **config_p, struct hd_diag **diag_p)
+{
     const struct hd_key *const tables[] = {keys};
     struct hd_graph *graph = NULL;
     ck_assert_int_eq(hd_diag_create(diag_p), HD_OK);
@@ -296,7 +312,7 @@ struct hd_graph *hd_toy_load(const char *text, int64_t shards, uint64_t seed,
     ck_assert_int_eq(status, HD_OK);
     status = hd_document_parse("toy.yaml", text, (int64_t)strlen(text), *diag_p, document_p);
     if (status == HD_OK) {
-        const struct hd_graph_source source = {.registry = &hd_toy_registry,
+        const struct hd_graph_source source = {.registry = registry,
                                                .config = *config_p,
                                                .graph = hd_document_root(*document_p),
                                                .shards = shards,
