@@ -64,8 +64,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
+    *args_p = args;
+    HD_TRY(
+        hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
     args->n_sample = hd_config_int(config, "policy.collect.n_sample");
-    args->scratch = hd_play_bytes(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]));
     args->gamma = hd_config_real(config, "policy.discount_factor");
     args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0
                      ? HD_NSTEP_CORRECTED
@@ -76,7 +78,6 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         .end = hd_config_real(config, "policy.other.eps.end"),
         .decay = hd_config_real(config, "policy.other.eps.decay"),
     };
-    *args_p = args;
     return HD_OK;
 }
 

@@ -36,11 +36,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
-    args->episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
-    args->scratch =
-        hd_play_bytes(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]));
     *args_p = args;
-    return HD_OK;
+    args->episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
+                           &args->scratch);
 }
 
 static int64_t scratch(const void *args)

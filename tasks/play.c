@@ -22,10 +22,12 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     return arena.used;
 }
 
-int64_t hd_play_bytes(const struct hd_envs_shape *shape, const struct hd_net *net)
+int hd_play_prepare(const struct hd_envs_shape *shape, const struct hd_net *net, int64_t *scratch_p)
 {
     struct hd_play unused;
-    return lay_out(shape, net, NULL, &unused);
+    HD_TRY(hd_net_prepare(net, shape->envs, 0));
+    *scratch_p = lay_out(shape, net, NULL, &unused);
+    return HD_OK;
 }
 
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
@@ -39,7 +41,7 @@ struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net
 void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
                     const struct hd_envs *envs, const struct hd_net *net, const void *params)
 {
-    hd_greedy(net, params, (const float *)envs->obs, shape->envs, play->greedy, play->action);
+    hd_greedy(net, params, envs->obs, shape->envs, play->greedy, play->action);
 }
 
 /* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */

@@ -13,8 +13,10 @@ struct hd_play {
     void *greedy; /* scratch of the net's forward pass */
 };
 
-/* Bytes of scratch. */
-int64_t hd_play_bytes(const struct hd_envs_shape *shape, const struct hd_net *net);
+/* For a verb's `prepare`: prepares the net for such steps; bytes of scratch stored in *scratch_p.
+ * Errors: the net's. */
+int hd_play_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
+                    int64_t *scratch_p);
 
 /* The arrays in such scratch; contents are undefined. outcome.obs may be set to room elsewhere. */
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,

@@ -63,47 +63,44 @@ static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
     return HD_OK;
 }
 
-/* "[4, 84, 84]"; a first dimension of 0 is left out. */
-static const char *shape_text(int64_t first, const int64_t *rest, int64_t n, char text[128])
+static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
 {
-    int at = snprintf(text, 128, first ? "[%lld" : "[", (long long)first);
+    int at = snprintf(text, 128, "[");
     for (int64_t i = 0; i < n && at < 128; i++)
-        at += snprintf(text + at, (size_t)(128 - at), first || i ? ", %lld" : "%lld",
-                       (long long)rest[i]);
-    if (at < 127)
-        strcpy(text + at, "]");
+        at += snprintf(text + at, (size_t)(128 - at), "%lld%s", (long long)shape[i],
+                       i + 1 < n ? ", " : "]");
     return text;
 }
 
-/* An observation is [frame_stack, frame…], or a single frame. */
-static bool obs_fits(const struct hd_envs_shape *shape, const int64_t *obs, int64_t dims)
+/* The shape of an observation: [frame_stack, H, W] of frames of two dimensions; others are joined
+ * along their first. Returns the dimensions. */
+static int stacked_shape(const struct hd_envs_shape *shape, int64_t obs[HD_ENV_DIMS])
 {
-    const int64_t stacked = dims - shape->frame.dims;
-    if (stacked < 0 || stacked > 1 || (stacked ? obs[0] : 1) != shape->obs.stack)
-        return false;
-    for (int i = 0; i < shape->frame.dims; i++)
-        if (obs[stacked + i] != shape->frame.shape[i])
-            return false;
-    return true;
+    const struct hd_env_spec *frame = &shape->frame;
+    int more = frame->dims == 2;
+    obs[0] = shape->obs.stack;
+    memcpy(obs + more, frame->shape, (size_t)frame->dims * sizeof *obs);
+    if (!more)
+        obs[0] *= shape->obs.stack;
+    return more + frame->dims;
 }
 
 static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
                      const struct hd_envs_shape *shape)
 {
-    int64_t dims;
+    int64_t dims, stacked[HD_ENV_DIMS];
     const int64_t *obs = hd_config_ints(setup->config, "policy.model.obs_shape", &dims);
     const struct hd_node *node = hd_config_node(setup->config, "policy.model.obs_shape");
     const struct hd_mark mark = node ? node->mark : spec->mark;
     const bool u8 = shape->frame.element == HD_ENV_U8;
+    const int n = stacked_shape(shape, stacked);
     char expected[128], found[128];
-    if (!obs_fits(shape, obs, dims))
+    if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
         return hd_diag_error(
             setup->diag, mark,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
-            shape->env->name, (long long)shape->obs.stack,
-            shape_text(shape->obs.stack > 1 || u8 ? shape->obs.stack : 0, shape->frame.shape,
-                       shape->frame.dims, expected),
-            shape_text(0, obs, dims, found));
+            shape->env->name, (long long)shape->obs.stack, shape_text(stacked, n, expected),
+            shape_text(obs, dims, found));
     if (shape->obs.u8 != u8)
         return hd_diag_error(setup->diag, mark,
                              "policy.model.obs_shape: env.type %s shows %s, but observations of "

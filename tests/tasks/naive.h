@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { MAX_ENVS = 8, MAX_FRAME_BYTES = 16, MAX_STACK = 4, MAX_ACTIONS = 4 };
+enum { MAX_ENVS = 8, MAX_FRAME_BYTES = 36 * 40, MAX_STACK = 4, MAX_ACTIONS = 4 };
 enum { MAX_OBS_BYTES = MAX_FRAME_BYTES * MAX_STACK, MAX_STEPS = 256, MAX_LIST = 128 };
 
 struct naive_step {
@@ -42,7 +42,7 @@ struct naive {
     double gamma, epsilon;
     const struct hd_envs_shape *shape;
     const struct hd_net *net;
-    const float *params;
+    const void *params;
     uint64_t seed;
     struct naive_env env[MAX_ENVS];
     struct hd_counts counts;
@@ -142,33 +142,40 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
     }
 }
 
-static inline int32_t naive_greedy(const struct naive *naive, const struct naive_env *env)
+/* The net's choices for all envs: convolutional nets round by the number of rows. */
+static inline void naive_greedy(const struct naive *naive, int32_t *action)
 {
-    float q[MAX_ACTIONS] = {0};
-    unsigned char obs[MAX_OBS_BYTES] __attribute__((aligned(64)));
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(naive->net, 1));
-    naive_obs(naive, env, env->steps, obs);
-    hd_net_forward(naive->net, naive->params, (const float *)obs, 1, work, q);
+    const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions;
+    float q[MAX_ENVS * MAX_ACTIONS];
+    unsigned char *obs = hd_alloc(naive->envs, (size_t)bytes);
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(naive->net, naive->envs));
+    for (int64_t i = 0; i < naive->envs; i++)
+        naive_obs(naive, &naive->env[i], naive->env[i].steps, obs + i * bytes);
+    hd_net_forward(naive->net, naive->params, obs, naive->envs, work, q);
     hd_free(work);
-    int32_t best = 0;
-    for (int32_t a = 1; a < naive->shape->frame.actions; a++)
-        if (q[a] > q[best])
-            best = a;
-    return best;
+    hd_free(obs);
+    for (int64_t i = 0; i < naive->envs; i++) {
+        action[i] = 0;
+        for (int32_t a = 1; a < actions; a++)
+            if (q[i * actions + a] > q[i * actions + action[i]])
+                action[i] = a;
+    }
 }
 
 /* One collect whose step's stream is `rng`. */
 static inline void naive_collect(struct naive *naive, struct hd_rng rng)
 {
+    int32_t action[MAX_ENVS];
     int64_t collected = 0;
     for (uint32_t item = 0; collected < naive->n_sample; item += (uint32_t)naive->envs + 1) {
-        bool greedy = hd_rng_uniform(&rng, item) > naive->epsilon;
-        for (int64_t i = 0; i < naive->envs; i++) {
-            int32_t action = greedy ? naive_greedy(naive, &naive->env[i])
-                                    : (int32_t)hd_rng_below(&rng, item + 1 + (uint32_t)i,
-                                                            naive->shape->frame.actions);
-            naive_step_env(naive, i, action, &collected);
-        }
+        if (hd_rng_uniform(&rng, item) > naive->epsilon)
+            naive_greedy(naive, action);
+        else
+            for (int64_t i = 0; i < naive->envs; i++)
+                action[i] = (int32_t)hd_rng_below(&rng, item + 1 + (uint32_t)i,
+                                                  naive->shape->frame.actions);
+        for (int64_t i = 0; i < naive->envs; i++)
+            naive_step_env(naive, i, action[i], &collected);
     }
     naive->counts.sample += collected;
 }

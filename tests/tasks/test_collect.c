@@ -123,8 +123,7 @@ static void check_episodes(const struct naive *naive, const struct world *w)
 
 struct shape_case {
     int64_t n_sample, envs, nstep, collects, capacity;
-    const char *set[4]; /* the env, the shape of observations */
-    double epsilon;     /* 1: the net, for observations of floats only, is never asked */
+    const char *set[5]; /* the env, the shape of observations */
 };
 
 #define CARTPOLE                                                                                   \
@@ -133,48 +132,44 @@ struct shape_case {
     }
 #define STACKED                                                                                    \
     {                                                                                              \
-        "env.frame_stack=3", "policy.model.obs_shape=[3,4]"                                        \
+        "env.frame_stack=3", "policy.model.obs_shape=12"                                           \
     }
+#define NET "policy.model.action_shape=3", "policy.model.encoder_hidden_size_list=[4,4,8]"
 #define PIXELS                                                                                     \
     {                                                                                              \
-        "env.type=blink", "env.frame_stack=4", "policy.model.obs_shape=[4,2,3]",                   \
-            "policy.model.action_shape=3"                                                          \
+        "env.type=blink", "env.frame_stack=4", "policy.model.obs_shape=[4,36,40]", NET             \
     }
 #define MOMENTS                                                                                    \
     {                                                                                              \
         "env={type: blink, options: {longest: 1}}", "env.frame_stack=2",                           \
-            "policy.model.obs_shape=[2,2,3]", "policy.model.action_shape=3"                        \
+            "policy.model.obs_shape=[2,36,40]", NET                                                \
     }
 
 /* Chunks of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
  * shorter and longer than a chunk; rings smaller than a rollout; one frame or several; episodes
  * longer and shorter than a chunk or than an observation, or of a single step. */
 static const struct shape_case cases[] = {
-    {8, 8, 1, 60, 100, CARTPOLE, .5}, {8, 8, 3, 60, 20000, CARTPOLE, .5},
-    {7, 3, 1, 60, 50, CARTPOLE, .5},  {13, 4, 2, 40, 100, CARTPOLE, .5},
-    {3, 8, 1, 60, 20, CARTPOLE, .5},  {96, 4, 3, 12, 300, CARTPOLE, .5},
-    {1, 1, 1, 60, 10, CARTPOLE, .5},  {40, 3, 8, 20, 30, CARTPOLE, .5},
-    {96, 4, 3, 12, 300, STACKED, .5}, {13, 4, 2, 40, 100, STACKED, .5},
-    {96, 4, 3, 20, 500, PIXELS, 1},   {8, 8, 1, 60, 100, PIXELS, 1},
-    {13, 4, 2, 60, 100, PIXELS, 1},   {40, 3, 8, 40, 30, PIXELS, 1},
-    {1, 5, 3, 60, 10, PIXELS, 1},     {96, 4, 3, 12, 150, MOMENTS, 1},
-    {7, 3, 1, 60, 50, MOMENTS, 1},    {1, 5, 3, 60, 10, MOMENTS, 1},
+    {8, 8, 1, 60, 100, CARTPOLE},  {8, 8, 3, 60, 20000, CARTPOLE}, {7, 3, 1, 60, 50, CARTPOLE},
+    {13, 4, 2, 40, 100, CARTPOLE}, {3, 8, 1, 60, 20, CARTPOLE},    {96, 4, 3, 12, 300, CARTPOLE},
+    {1, 1, 1, 60, 10, CARTPOLE},   {40, 3, 8, 20, 30, CARTPOLE},   {96, 4, 3, 12, 300, STACKED},
+    {13, 4, 2, 40, 100, STACKED},  {96, 4, 3, 8, 500, PIXELS},     {8, 8, 1, 30, 100, PIXELS},
+    {13, 4, 2, 30, 100, PIXELS},   {40, 3, 8, 15, 30, PIXELS},     {1, 5, 3, 60, 10, PIXELS},
+    {96, 4, 3, 5, 150, MOMENTS},   {7, 3, 1, 30, 50, MOMENTS},     {1, 5, 3, 60, 10, MOMENTS},
 };
 
 static void open_case(struct world *w, const struct shape_case *c, int64_t shard)
 {
-    char text[5][64];
-    const char *sets[10] = {text[0], text[1], text[2], text[3], text[4]};
+    char text[4][64];
+    const char *sets[11] = {text[0], text[1], text[2], text[3]};
     snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", (int)c->n_sample);
     snprintf(text[1], sizeof text[1], "policy.nstep=%d", (int)c->nstep);
     snprintf(text[2], sizeof text[2], "policy.other.replay_buffer.replay_buffer_size=%d",
              (int)c->capacity);
-    snprintf(text[3], sizeof text[3], "policy.other.eps={start: %g, end: %g}", c->epsilon,
-             c->epsilon);
-    snprintf(text[4], sizeof text[4], "env.collector_env_num=%d", (int)c->envs);
-    int n = 5;
+    snprintf(text[3], sizeof text[3], "env.collector_env_num=%d", (int)c->envs);
+    int n = 4;
     sets[n++] = "policy.discount_factor=0.99";
-    for (int i = 0; i < 4 && c->set[i]; i++)
+    sets[n++] = "policy.other.eps={start: 0.5, end: 0.5}";
+    for (int i = 0; i < 5 && c->set[i]; i++)
         sets[n++] = c->set[i];
     world_open(w, sets, n, shard);
 }
@@ -190,7 +185,7 @@ START_TEST(test_against_naive)
                             .nstep = c->nstep,
                             .shard = 1,
                             .gamma = .99,
-                            .epsilon = c->epsilon,
+                            .epsilon = .5,
                             .shape = hd_envs_shape(&w.values[ENVS].spec),
                             .net = hd_params_net(&w.values[POLICY].spec),
                             .params = w.values[POLICY].data,
@@ -366,14 +361,14 @@ struct mistake_case {
 
 static const struct mistake_case mistakes[] = {
     {{"policy.model.obs_shape=[4,84,84]", "policy.model.action_shape=6"}, 2, "shows [4], found"},
-    {{"env.frame_stack=2"}, 1, "env.frame_stack 2 shows [2, 4], found [4]"},
-    {{"env.type=blink", "policy.model.obs_shape=[2,3]", "policy.model.action_shape=3"},
+    {{"env.frame_stack=2"}, 1, "env.frame_stack 2 shows [8], found [4]"},
+    {{"env.type=blink", "policy.model.obs_shape=[36,40]", "policy.model.action_shape=3"},
      1,
-     "blink shows bytes"},
-    {{"env={type: blink, options: {floats: true}}", "policy.model.obs_shape=[1,1,4]",
+     "shows [1, 36, 40], found [36, 40]"},
+    {{"env={type: blink, options: {floats: true}}", "policy.model.obs_shape=[1,2,2]",
       "policy.model.action_shape=3"},
      1,
-     "shows [4], found [1, 1, 4]"},
+     "blink shows floats, but observations of 3 dimensions are bytes"},
     {{"env={type: blink, options: {colour: red}}"},
      1,
      "env.type blink: blink has no option colour"},
@@ -407,9 +402,8 @@ END_TEST
 
 static void check_failure(const char *option, int64_t collects, const char *says, bool names_seed)
 {
-    const char *const sets[] = {option, "policy.model.obs_shape=[1,2,3]",
-                                "policy.model.action_shape=3", "env.collector_env_num=2",
-                                "policy.other.eps={start: 1, end: 1}"};
+    const char *const sets[] = {option, "policy.model.obs_shape=[1,36,40]", NET,
+                                "env.collector_env_num=2"};
     struct world w;
     world_open(&w, sets, 5, 1);
     void *args = prepare(&hd_verb_collect, &w.setup, w.ports);
@@ -476,10 +470,10 @@ START_TEST(test_room)
         "policy.collect.n_sample=1", "policy.collect.n_sample=33", "policy.collect.n_sample=64"};
     for (int i = 0; i < 9; i++) {
         const char *const sets[] = {longest[i / 3], n_sample[i % 3],
-                                    "policy.model.obs_shape=[1,2,3]", "policy.model.action_shape=3",
+                                    "policy.model.obs_shape=[1,36,40]", NET,
                                     "policy.other.eps={start: 1, end: 1}"};
         struct world w;
-        world_open(&w, sets, 5, 0);
+        world_open(&w, sets, 6, 0);
         const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
         for (int64_t iteration = 0; iteration < 50; iteration++) {
             collect(&w, 0, iteration);

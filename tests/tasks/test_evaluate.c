@@ -110,7 +110,7 @@ static const struct quota_case cases[] = {
     {3, 5, {0, 1, 2}, {0}},
     {4, 1, {0, 0, 0, 0}, {0}},
     {7, 3, {0, 0, 0, 1, 1, 2, 2}, {0}},
-    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=[3,4]"}},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=12"}},
 };
 
 START_TEST(test_against_single_episodes)

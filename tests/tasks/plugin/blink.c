@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plug-in for tests: an env whose every frame differs from every other, with short episodes of
- * many lengths. Options: `longest` episode (7), `floats: true` for frames of 4 floats instead of 2
- * x 3 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail at the
- * n-th reset of an env. */
+ * many lengths. Options: `longest` episode (7), `floats: true` for frames of 2 x 2 floats instead
+ * of 36 x 40 bytes, `fail_step: n` to fail at the n-th step of an episode, `fail_reset: n` to fail
+ * at the n-th reset of an env. */
 #include "kernels/envs/env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTIONS = 3, BYTES = 6, FLOATS = 4 };
+enum { ACTIONS = 3, HEIGHT = 36, WIDTH = 40, BYTES = HEIGHT * WIDTH, FLOATS = 4 };
 
 struct blink {
     uint64_t seed;
@@ -33,8 +33,9 @@ static uint64_t mix(uint64_t a, uint64_t b)
 static void show(const struct group *group, int64_t env, void *obs)
 {
     const struct blink *blink = &group->blinks[env];
+    uint64_t draw = mix(blink->seed, (uint64_t)blink->step);
     for (int i = 0; i < (group->floats ? FLOATS : BYTES); i++) {
-        uint64_t draw = mix(mix(blink->seed, (uint64_t)blink->step), (uint64_t)i);
+        draw = mix(draw, (uint64_t)i);
         if (group->floats)
             ((float *)obs)[i] = (float)(draw >> 40) / 16777216;
         else
@@ -71,8 +72,8 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
             free(group);
             return -1;
         }
-    *spec_p = group->floats ? (struct hd_env_spec){HD_ENV_F32, 1, {FLOATS}, ACTIONS}
-                            : (struct hd_env_spec){HD_ENV_U8, 2, {2, 3}, ACTIONS};
+    *spec_p = group->floats ? (struct hd_env_spec){HD_ENV_F32, 2, {2, 2}, ACTIONS}
+                            : (struct hd_env_spec){HD_ENV_U8, 2, {HEIGHT, WIDTH}, ACTIONS};
     *group_p = group;
     return 0;
 }
