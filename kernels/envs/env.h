@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* Environments: the interface that built-in ones and plug-ins share. This file needs nothing else
  * of the project, so that a plug-in can be built with a copy of it; kernels/envs/example/corridor.c
  * shows how.

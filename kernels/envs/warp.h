@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 /* What DI-engine's WarpFrame does to a screen (spec 7.2), equal to OpenCV's bytes: RGB to gray,
  * then resize to 84 x 84 by area (cv::INTER_AREA). Sums run in float32, columns first, taps in
  * increasing order; no contraction to fused multiply-adds. Thread safe, no allocation. */

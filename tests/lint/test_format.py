@@ -18,7 +18,7 @@ def main(root):
     version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     if not re.search(rf"version {VERSION}\.", version):
         tree.skip(f"the tree is formatted with clang-format {VERSION}, this is {version.strip()}")
-    paths = tree.files(root, ".c", ".h", ".cu", ".cuh", ".cpp")
+    paths = tree.files(root, ".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
     done = subprocess.run([program, "--dry-run", "-Werror", *paths], cwd=root, text=True,
                           capture_output=True)
     tree.report([line for line in done.stderr.splitlines() if ": error: " in line], paths)

@@ -73,7 +73,7 @@ def violations_in(root, path, table):
 
 def main(root):
     table = read_table(os.path.join(HERE, "layers.ini"))
-    paths = tree.files(root, ".c", ".h", ".cu", ".cuh", ".cpp")
+    paths = tree.files(root, ".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
     tree.report([line for path in paths for line in violations_in(root, path, table)], paths)
 
 

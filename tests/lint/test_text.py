@@ -6,9 +6,12 @@ import re
 
 import tree
 
-SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp", ".py", ".proto")
+SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".proto")
 TEXTS = SOURCES + (".md", ".txt", ".yaml", ".yml", ".json", ".ini", ".cmake", ".supp", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
+# What includes ALE's headers is under ALE's licence, and no part of the program.
+OF_ALE = re.compile(r"kernels/envs/ale/\w+\.[ch]pp")
+LICENCE_OF_ALE = "SPDX-License-Identifier: GPL-2.0-only"
 # Spelled in pieces, so that this file obeys its own rules.
 MARKER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK|Not" r"Implemented)\b")
 MACHINE = re.compile(r"(?<![\w.$}/-])/(?:ro" r"ot|wo" r"rk|ho" r"me/\w+|Us" r"ers/\w+|opt/\w+|mnt)/")
@@ -30,8 +33,9 @@ def line_violations(path, text):
 
 def file_violations(path, text):
     script = text.startswith("#!")
-    if (path.endswith(SOURCES) or script) and LICENCE not in "".join(text.splitlines()[:2]):
-        yield f"{path}:1: no line '{LICENCE}'"
+    licence = LICENCE_OF_ALE if OF_ALE.fullmatch(path) else LICENCE
+    if (path.endswith(SOURCES) or script) and licence not in "".join(text.splitlines()[:2]):
+        yield f"{path}:1: no line '{licence}'"
     lines = text.count("\n")
     if (path.endswith(SOURCES) or script) and lines > LONG:
         if lines > TOO_LONG:

@@ -7,6 +7,7 @@
 #include "ale/common/ColourPalette.hpp"
 #include "ale/emucore/Console.hxx"
 #include "ale/emucore/MediaSrc.hxx"
+#include "kernels/envs/ale/processor.hpp"
 #include "kernels/envs/ale/state.hpp"
 
 #include <cstdio>
@@ -28,6 +29,7 @@ struct hd_emulator {
         ale.setInt("random_seed", 0);
         ale.setBool("color_averaging", false);
         ale.loadROM(rom);
+        heddle::replace_processor(ale);
         ale.reset_game();
         actions = ale.getMinimalActionSet();
         start = heddle::save_state(ale);
