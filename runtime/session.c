@@ -129,7 +129,7 @@ void hd_session_progress(struct hd_session *session)
                                   .end_ns = hd_clock_ns(),
                                   .iteration = (int32_t)sync->iteration,
                                   .shard = -1};
-    hd_trace_record(session->trace, session->options.workers, "wait", &wait);
+    hd_trace_close(session->trace, &wait);
     starpu_task_end_dep_release(sync->task);
 }
 
@@ -313,10 +313,14 @@ int hd_session_reserve(struct hd_session *session, int64_t bytes)
 static int start(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
+    const struct hd_trace_options trace = {.workers = options->workers,
+                                           .capacity = options->trace_capacity,
+                                           .collectives = options->ranks > 1,
+                                           .verbs_by_any = options->measure};
     session->scratch = hd_alloc(options->workers, sizeof *session->scratch);
     if (!session->scratch)
         return HD_ERR_NOMEM;
-    HD_TRY(hd_trace_create(options->workers, options->trace_capacity, &session->trace));
+    HD_TRY(hd_trace_create(&trace, &session->trace));
     HD_TRY(hd_session_reserve(session, options->scratch_bytes > 0 ? options->scratch_bytes : 1));
     if (!options->sequential)
         HD_TRY(start_starpu(session));

@@ -26,6 +26,7 @@ struct hd_session_options {
     int64_t scratch_bytes;      /* the largest need of any task and collective */
     int64_t watchdog_ns;        /* 0: none */
     int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
+    bool measure;               /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
     const volatile sig_atomic_t *interrupted; /* set by a signal handler; or NULL */
 };

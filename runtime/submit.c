@@ -246,6 +246,7 @@ static void post_sync(void *arg)
     /* After an error what stands before this point may not have run: others must not read. */
     if (hd_session_status(sync->session) == HD_OK)
         hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
+    hd_trace_open(sync->session->trace, sync->begin_ns);
     atomic_store(&sync->session->open, sync);
 }
 

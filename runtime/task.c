@@ -59,10 +59,13 @@ bool hd_session_execute(struct hd_session *session, int worker, struct hd_task *
                              .begin_ns = hd_clock_ns(),
                              .iteration = (int32_t)context->iteration,
                              .shard = (int16_t)context->shard,
-                             .part = task->n ? (int16_t)task->views[0].part : 0};
+                             .part = task->n ? (int16_t)task->views[0].part : 0,
+                             .item = (int16_t)context->item,
+                             .stage = (int16_t)context->stage};
+    hd_trace_begin(session->trace, worker, task->verb, event.begin_ns);
     int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
     event.end_ns = hd_clock_ns();
-    hd_trace_record(session->trace, worker, task->verb, &event);
+    hd_trace_end(session->trace, worker, task->verb, &event);
     if (status == HD_AGAIN)
         return hd_session_status(session) == HD_OK;
     if (status != HD_OK)

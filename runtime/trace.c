@@ -6,9 +6,47 @@
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum { VERBS_MAX = 64 };
+
+/* -- Unions of intervals --------------------------------------------------------------------------
+ * How long at least one of several workers was at something: how many are, and since when it is
+ * more than none, in one word, so that it changes at once. */
+
+enum { COUNT_BITS = 8, COUNT_MASK = (1 << COUNT_BITS) - 1 };
+
+struct any {
+    _Alignas(HD_ALIGNMENT) atomic_uint_fast64_t state; /* since << COUNT_BITS | count */
+    atomic_int_fast64_t total_ns;
+};
+
+static void enter(struct any *any, int64_t now_ns)
+{
+    uint_fast64_t old = atomic_load_explicit(&any->state, memory_order_relaxed), new;
+    do {
+        new = old &COUNT_MASK ? old + 1 : (uint_fast64_t)now_ns << COUNT_BITS | 1;
+    } while (!atomic_compare_exchange_weak(&any->state, &old, new));
+}
+
+static void leave(struct any *any, int64_t now_ns)
+{
+    uint_fast64_t old = atomic_fetch_sub(&any->state, 1);
+    if ((old & COUNT_MASK) == 1)
+        atomic_fetch_add_explicit(&any->total_ns, now_ns - (int64_t)(old >> COUNT_BITS),
+                                  memory_order_relaxed);
+}
+
+static int64_t any_until(const struct any *any, int64_t now_ns)
+{
+    uint_fast64_t state = atomic_load(&any->state);
+    int64_t open_ns = state & COUNT_MASK ? now_ns - (int64_t)(state >> COUNT_BITS) : 0;
+    return atomic_load_explicit(&any->total_ns, memory_order_relaxed) + open_ns;
+}
+
+/* -- Lanes ----------------------------------------------------------------------------------------
+ */
 
 /* One writer, its worker; totals may be read at any time, rings only at rest. */
 struct lane {
@@ -16,6 +54,7 @@ struct lane {
     struct {
         const char *verb;
         atomic_int_fast64_t count, busy_ns;
+        struct any *any; /* of the verb on all workers; or NULL */
     } verbs[VERBS_MAX];
     struct hd_event *ring;
     int64_t recorded;
@@ -23,22 +62,37 @@ struct lane {
 };
 
 struct hd_trace {
+    struct hd_trace_options options;
     int workers;
     int64_t capacity;
     struct hd_timing timings[VERBS_MAX + 1];
+
+    struct any any_body;
+    int64_t opened_ns, busy_at_opening_ns; /* of the open collective */
+    atomic_int_fast64_t exposed_ns;
+
+    pthread_mutex_t lock; /* of adding to these */
+    int n_verbs;
+    struct {
+        const char *verb;
+        struct any any;
+    } verbs[VERBS_MAX];
+
     struct lane lanes[];
 };
 
-int hd_trace_create(int workers, int64_t capacity, struct hd_trace **trace_p)
+int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p)
 {
     struct hd_trace *trace =
-        hd_alloc(1, sizeof *trace + (size_t)(workers + 1) * sizeof(struct lane));
+        hd_alloc(1, sizeof *trace + (size_t)(options->workers + 1) * sizeof(struct lane));
     if (!trace)
         return HD_ERR_NOMEM;
-    trace->workers = workers;
-    trace->capacity = capacity;
-    for (int i = 0; i <= workers && capacity > 0; i++) {
-        trace->lanes[i].ring = hd_alloc(capacity, sizeof *trace->lanes[i].ring);
+    trace->options = *options;
+    trace->workers = options->workers;
+    trace->capacity = options->capacity;
+    pthread_mutex_init(&trace->lock, NULL);
+    for (int i = 0; i <= trace->workers && trace->capacity > 0; i++) {
+        trace->lanes[i].ring = hd_alloc(trace->capacity, sizeof *trace->lanes[i].ring);
         if (!trace->lanes[i].ring) {
             hd_trace_destroy(trace);
             return HD_ERR_NOMEM;
@@ -54,6 +108,7 @@ void hd_trace_destroy(struct hd_trace *trace)
         return;
     for (int i = 0; i <= trace->workers; i++)
         hd_free(trace->lanes[i].ring);
+    pthread_mutex_destroy(&trace->lock);
     hd_free(trace);
 }
 
@@ -63,7 +118,23 @@ static void add(atomic_int_fast64_t *total, int64_t amount)
                           memory_order_relaxed);
 }
 
-static int find_verb(struct lane *lane, const char *verb)
+/* What all workers share of a verb; NULL when it is not measured. One worker's total is its union.
+ */
+static struct any *find_any(struct hd_trace *trace, const char *verb)
+{
+    if (!trace->options.verbs_by_any || trace->workers == 1)
+        return NULL;
+    pthread_mutex_lock(&trace->lock);
+    int i = 0;
+    while (i < trace->n_verbs && trace->verbs[i].verb != verb)
+        i++;
+    if (i == trace->n_verbs && i < VERBS_MAX)
+        trace->verbs[trace->n_verbs++].verb = verb;
+    pthread_mutex_unlock(&trace->lock);
+    return i < VERBS_MAX ? &trace->verbs[i].any : NULL;
+}
+
+static int find_verb(struct hd_trace *trace, struct lane *lane, const char *verb)
 {
     int n = atomic_load_explicit(&lane->n_verbs, memory_order_relaxed);
     for (int i = 0; i < n; i++)
@@ -72,21 +143,57 @@ static int find_verb(struct lane *lane, const char *verb)
     if (n == VERBS_MAX)
         return n - 1;
     lane->verbs[n].verb = verb;
+    lane->verbs[n].any = find_any(trace, verb);
     atomic_store_explicit(&lane->n_verbs, n + 1, memory_order_release);
     return n;
 }
 
-void hd_trace_record(struct hd_trace *trace, int number, const char *verb,
-                     const struct hd_event *event)
+static void record(struct hd_trace *trace, struct lane *lane, int verb,
+                   const struct hd_event *event)
 {
-    struct lane *lane = &trace->lanes[number];
-    int i = find_verb(lane, verb);
-    add(&lane->verbs[i].count, 1);
-    add(&lane->verbs[i].busy_ns, event->end_ns - event->begin_ns);
+    add(&lane->verbs[verb].count, 1);
+    add(&lane->verbs[verb].busy_ns, event->end_ns - event->begin_ns);
     if (atomic_load_explicit(&lane->first_ns, memory_order_relaxed) == 0)
         atomic_store_explicit(&lane->first_ns, event->begin_ns, memory_order_relaxed);
     if (trace->capacity > 0)
         lane->ring[lane->recorded++ % trace->capacity] = *event;
+}
+
+void hd_trace_begin(struct hd_trace *trace, int number, const char *verb, int64_t now_ns)
+{
+    struct lane *lane = &trace->lanes[number];
+    struct any *any = lane->verbs[find_verb(trace, lane, verb)].any;
+    if (any)
+        enter(any, now_ns);
+    if (trace->options.collectives)
+        enter(&trace->any_body, now_ns);
+}
+
+void hd_trace_end(struct hd_trace *trace, int number, const char *verb,
+                  const struct hd_event *event)
+{
+    struct lane *lane = &trace->lanes[number];
+    int i = find_verb(trace, lane, verb);
+    record(trace, lane, i, event);
+    if (lane->verbs[i].any)
+        leave(lane->verbs[i].any, event->end_ns);
+    if (trace->options.collectives)
+        leave(&trace->any_body, event->end_ns);
+}
+
+void hd_trace_open(struct hd_trace *trace, int64_t now_ns)
+{
+    trace->opened_ns = now_ns;
+    trace->busy_at_opening_ns = any_until(&trace->any_body, now_ns);
+}
+
+void hd_trace_close(struct hd_trace *trace, const struct hd_event *event)
+{
+    struct lane *lane = &trace->lanes[trace->workers];
+    int64_t busy_ns = any_until(&trace->any_body, event->end_ns) - trace->busy_at_opening_ns;
+    int64_t exposed_ns = event->end_ns - trace->opened_ns - busy_ns;
+    add(&trace->exposed_ns, exposed_ns > 0 ? exposed_ns : 0);
+    record(trace, lane, find_verb(trace, lane, "wait"), event);
 }
 
 const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
@@ -105,8 +212,13 @@ const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
                 trace->timings[n++] = (struct hd_timing){.verb = lane->verbs[i].verb};
             trace->timings[j].count +=
                 atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
-            trace->timings[j].busy_ns +=
-                atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
+            int64_t busy_ns = atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
+            trace->timings[j].busy_ns += busy_ns;
+            if (lane->verbs[i].any)
+                trace->timings[j].any_ns =
+                    atomic_load_explicit(&lane->verbs[i].any->total_ns, memory_order_relaxed);
+            else if (trace->workers == 1)
+                trace->timings[j].any_ns = busy_ns;
         }
     }
     trace->timings[n] = (struct hd_timing){0};
@@ -133,6 +245,11 @@ int64_t hd_trace_waited_ns(const struct hd_trace *trace)
     int64_t waited_ns = 0, waits = 0;
     sum_lane(&trace->lanes[trace->workers], &waited_ns, &waits);
     return waited_ns;
+}
+
+int64_t hd_trace_exposed_ns(const struct hd_trace *trace)
+{
+    return atomic_load_explicit(&trace->exposed_ns, memory_order_relaxed);
 }
 
 int64_t hd_trace_first_ns(const struct hd_trace *trace)
@@ -162,10 +279,10 @@ static void write_event(FILE *file, const struct hd_event *event, int rank, int 
 {
     fprintf(file,
             ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-            "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d}}",
+            "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d,\"item\":%d,\"stage\":%d}}",
             event->name, rank, worker, (double)(event->begin_ns - origin_ns) * 1e-3,
             (double)(event->end_ns - event->begin_ns) * 1e-3, event->iteration, event->shard,
-            event->part);
+            event->part, event->item, event->stage);
 }
 
 int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns)

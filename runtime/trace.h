@@ -13,18 +13,29 @@ struct hd_event {
     int64_t begin_ns, end_ns;
     int32_t iteration;
     int16_t shard, part; /* shard -1: none */
+    int16_t item, stage; /* of steps in pieces */
 };
 
-/* A lane for each of `workers` and one more, number `workers`, for the waits of collectives: each
- * with a ring of `capacity` events (the newest are kept; 0: totals only). Released by
+struct hd_trace_options {
+    int workers;
+    int64_t capacity;  /* events kept per lane, the newest; 0: totals only */
+    bool collectives;  /* measures how long they are exposed */
+    bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
+};
+
+/* A lane for each worker and one more, number `workers`, for the waits of collectives. Released by
  * hd_trace_destroy (accepts NULL). */
-int hd_trace_create(int workers, int64_t capacity, struct hd_trace **trace_p);
+int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p);
 void hd_trace_destroy(struct hd_trace *trace);
 
-/* Records an event of `verb` (a string that outlives the trace, compared by address) in a lane; one
- * caller at a time for each lane. */
-void hd_trace_record(struct hd_trace *trace, int lane, const char *verb,
-                     const struct hd_event *event);
+/* A body of `verb` (a string that outlives the trace, compared by address) begins on worker `lane`,
+ * and has ended; one caller at a time for each lane. */
+void hd_trace_begin(struct hd_trace *trace, int lane, const char *verb, int64_t now_ns);
+void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const struct hd_event *event);
+
+/* A collective begins to wait for other ranks, and has ended. One is open at a time. */
+void hd_trace_open(struct hd_trace *trace, int64_t now_ns);
+void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
 
 /* Totals by verb over all workers, ended by verb == NULL. The list is the trace's and rewritten by
  * the next call: one caller at a time. Workers may go on recording. */
@@ -33,8 +44,10 @@ const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
 /* Sum of all bodies on workers in nanoseconds, and their number. */
 void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
 
-/* How long collectives have waited for other ranks, in nanoseconds. */
+/* How long collectives have waited for other ranks, and how long no worker had anything to do
+ * meanwhile: exposed communication. In nanoseconds, of those that have ended. */
 int64_t hd_trace_waited_ns(const struct hd_trace *trace);
+int64_t hd_trace_exposed_ns(const struct hd_trace *trace);
 
 /* Start of the first body (hd_clock_ns), 0 before it. */
 int64_t hd_trace_first_ns(const struct hd_trace *trace);

@@ -231,11 +231,11 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
            reason, updates, env_steps, return_mean, train_s, (double)updates / train_s,
            env_steps / train_s);
     hd_log(HD_LOG_INFO,
-           "%d %s of rank 0 busy %.0f %%, collectives open %.0f %%, %" PRId64
+           "%d %s of rank 0 busy %.0f %%, communication exposed %.0f %%, %" PRId64
            " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
            100.0 * (double)busy_ns * 1e-9 / (train_s * workers),
-           100.0 * (double)hd_trace_waited_ns(trace) * 1e-9 / train_s, tasks,
+           100.0 * (double)hd_trace_exposed_ns(trace) * 1e-9 / train_s, tasks,
            (double)(hd_trace_first_ns(trace) - train->begin_ns) * 1e-6, hash, train->dir);
 }
 

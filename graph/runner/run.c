@@ -106,6 +106,7 @@ static int start_session(struct hd_train *train)
         .comm = train->comm,
         .scratch_bytes = hd_plan_scratch(train->plan),
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
+        .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
         .logbook = train->logbook,
         .interrupted = &interrupted,

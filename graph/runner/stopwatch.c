@@ -15,7 +15,7 @@ void hd_stopwatch_tick(struct hd_stopwatch *watch, const struct hd_trace *trace,
         return;
     struct hd_moment now = {.at_ns = hd_clock_ns(), .updates = updates, .iterations = iterations};
     hd_trace_totals(trace, &now.busy_ns, &tasks);
-    now.exposed_ns = hd_trace_waited_ns(trace);
+    now.exposed_ns = hd_trace_exposed_ns(trace);
     if (!watch->running)
         watch->first = now;
     watch->running = true;
@@ -28,7 +28,7 @@ static void read_verbs(struct hd_trace *trace, double share, struct hd_rates *ra
     for (; timing->verb && rates->n_verbs < HD_RATES_VERBS; timing++) {
         int i = rates->n_verbs++;
         snprintf(rates->verbs[i].verb, HD_RATES_VERB_BYTES, "%s", timing->verb);
-        rates->verbs[i].seconds = share * (double)timing->busy_ns * 1e-9;
+        rates->verbs[i].seconds = share * (double)timing->any_ns * 1e-9;
     }
 }
 
