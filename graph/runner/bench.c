@@ -11,6 +11,7 @@
 #include "runtime/launch.h"
 
 #include <ftw.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,16 +36,35 @@ static int add_set(struct hd_options *options, char *text)
     return HD_OK;
 }
 
+/* Updates of one iteration, when nothing holds them up. */
+static int64_t count_updates(const struct hd_graph *graph, const struct hd_step *steps, int n)
+{
+    int64_t updates = 0;
+    for (int i = 0; i < n; i++) {
+        if (!steps[i].verb)
+            updates += steps[i].times * count_updates(graph, steps[i].steps, steps[i].n_steps);
+        else if (steps[i].counts != HD_NO_COUNTER)
+            updates += strcmp(graph->counters[steps[i].counts], "update") == 0;
+    }
+    return updates;
+}
+
+static int64_t whole_iterations(int64_t updates, int64_t of)
+{
+    return of > 0 ? (updates + of - 1) / of * of : updates;
+}
+
 /* The options of one strategy's runs: no limit but that of updates. They are one more than asked
  * for, so that an iteration begins when those have been made. */
 static int complete_options(const struct hd_bench *bench, int strategy, struct hd_options *own_p)
 {
     *own_p = *bench->options;
     own_p->n_owned = 0;
+    int64_t unit = bench->strategies[strategy].unit;
+    int64_t limit = whole_iterations(own_p->warmup, unit) + whole_iterations(own_p->updates, unit);
     int status = hd_options_use_strategy(own_p, bench->strategies[strategy].name);
     if (status == HD_OK)
-        status = add_set(
-            own_p, hd_format("max_train_iter=%lld", (long long)own_p->warmup + own_p->updates + 1));
+        status = add_set(own_p, hd_format("max_train_iter=%" PRId64, limit + 1));
     if (status == HD_OK)
         status = add_set(own_p, hd_strdup("max_env_step=1e15"));
     if (status == HD_OK)
@@ -62,6 +82,7 @@ static int check_strategy(struct hd_bench *bench, int i)
     int status = hd_job_load(&own, own.ranks, &job);
     hd_options_release(&own);
     HD_TRY(status);
+    bench->strategies[i].unit = count_updates(job.graph, job.graph->steps, job.graph->n_steps);
     status = hd_graph_walk(job.graph, find_lag, &bench->strategies[i].lag);
     hd_job_release(&job);
     bench->strategies[i].runs = hd_alloc(bench->options->repeats, sizeof(struct hd_rates));

@@ -12,7 +12,8 @@ enum { HD_BENCH_STRATEGIES = 16 };
 
 struct hd_bench_strategy {
     const char *name;
-    int lag; /* the largest in its graph; 0: its results are those of the serial program */
+    int lag;      /* the largest in its graph; 0: its results are those of the serial program */
+    int64_t unit; /* updates of an iteration: whole ones are measured */
     struct hd_rates *runs; /* [n_runs] */
     int n_runs;
 };

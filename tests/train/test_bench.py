@@ -84,6 +84,13 @@ def check_equal_without_lag(scratch):
         check(len(json.load(file)["traceEvents"]) > 100, "the trace is empty")
 
 
+def check_whole_iterations(scratch):
+    """An update is asked for where an iteration makes five: it is measured with its four fellows."""
+    table, _, _ = bench(scratch, "--strategies", "serial", "--updates", "1", "--warmup", "1",
+                        "--repeats", "1")
+    check("5 updates measured" in table[0], table[0])
+
+
 def check_mistakes(scratch):
     mistakes = [
         ([], "which strategies?"),
@@ -126,6 +133,7 @@ def main():
     with Scratch() as scratch:
         check_table(scratch)
         check_equal_without_lag(scratch)
+        check_whole_iterations(scratch)
         check_mistakes(scratch)
         check_interrupt(scratch)
 
