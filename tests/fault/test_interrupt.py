@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, end,  # noqa: E402
                        environment, errors, sets, start, start_endless, wait_for_ranks)
-from runner import Scratch, call, result  # noqa: E402
+from runner import ROOT, Scratch, call, result  # noqa: E402
 
 SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
 MOMENTS = 20
@@ -64,6 +64,24 @@ def check_terminate():
     print("SIGTERM ends a run with exit code 75")
 
 
+def check_pixels():
+    """In the middle of long tasks: a net of 14 million parameters, exchanged between the ranks."""
+    config = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
+    net = "policy.model.encoder_hidden_size_list=[128,128,512]"
+    for seconds in (0.5, 3, 6):
+        with Scratch() as scratch:
+            shared_memory = set(os.listdir("/dev/shm"))
+            run = start("launch", "--nproc-per-node", "2", config, "--quiet", "--set", net,
+                        *sets(policy__learn__batch_size=32), cwd=scratch.path)
+            time.sleep(seconds)
+            pids = children(run)
+            run.send_signal(signal.SIGINT)
+            code, text, _ = end(run, 2)
+            check(code == 130 and not errors(text), f"pixels after {seconds} s: {code}: {text}")
+            check_left(scratch.path, pids, shared_memory)
+    print("SIGINT ends training on pixels within 2 s")
+
+
 def check_idle_rank():
     """While rank 0 stands still, rank 1 waits for it."""
     with Scratch() as scratch:
@@ -95,6 +113,7 @@ def check_watchdog():
 def main():
     check_interrupts()
     check_terminate()
+    check_pixels()
     check_idle_rank()
     check_watchdog()
 
