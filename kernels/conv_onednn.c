@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/conv.h"
+#include "kernels/conv_internal.h"
 #include "kernels/image.h"
 #include "kernels/onednn_internal.h"
 #include "runtime/base/alloc.h"
@@ -32,6 +32,7 @@ struct hd_conv {
     enum hd_layout output;
     hd_dnnl_md plain, weights, image_md, bias; /* image_md NULL: none */
     struct hd_image *image;
+    bool amx;             /* the gradient of the weights is ours to compute */
     pthread_mutex_t lock; /* of building */
     _Atomic(struct pass *) passes;
 };
@@ -222,7 +223,7 @@ static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     HD_TRY(hd_dnnl_enter());
-    if (find(conv, kind, batch))
+    if (find(conv, kind, batch) || (kind == HD_CONV_WEIGHTS && conv->amx))
         return HD_OK;
     pthread_mutex_lock(&conv->lock);
     int status = add_pass(conv, kind, batch);
@@ -232,6 +233,8 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 
 int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
+    if (kind == HD_CONV_WEIGHTS && conv->amx)
+        return padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
     if (hd_conv_prepare(conv, kind, batch) != HD_OK)
         return 0;
     const struct pass *pass = find(conv, kind, batch);
@@ -240,6 +243,8 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t ba
 
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
+    if (kind == HD_CONV_WEIGHTS && conv->amx)
+        return "own amx_bf16";
     return hd_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name : "none";
 }
 
@@ -275,6 +280,10 @@ int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x,
                              float *dweights, float *dbias, void *scratch)
 {
     void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
+    if (conv->amx) {
+        hd_conv_amx_weights(&conv->fields, batch, x, dy, dweights, dbias, scratch);
+        return HD_OK;
+    }
     return run_pass(conv, HD_CONV_WEIGHTS, batch, handles, scratch);
 }
 
@@ -383,20 +392,39 @@ static int place_digit(const struct hd_conv *conv, int64_t count, int64_t diviso
     return HD_OK;
 }
 
-/* place[i] of float i: its index in the image, or -1. number[j]: 1 + the plain index of image
- * element j, or 0. */
-static int find_places(const struct hd_conv *conv, int64_t count, const int32_t *number,
-                       float *plain, float *weights, int32_t *of_plain, int32_t *place)
+/* number[i]: 1 + the plain index of float i of the weights, or 0. */
+static int number_weights(const struct hd_conv *conv, int64_t count, float *plain, float *number)
 {
-    for (int64_t j = 0; j < hd_conv_image(conv); j++)
-        if (number[j] > 0)
-            of_plain[number[j] - 1] = (int32_t)j;
     for (int64_t i = 0; i < count; i++)
         plain[i] = (float)(i + 1);
-    HD_TRY(hd_conv_import(conv, plain, weights));
+    return hd_conv_import(conv, plain, number);
+}
+
+/* Whether the weights are blocks of 16 input by 16 output channels, outputs next to one another. */
+static bool are_blocks(const struct hd_conv *conv, const float *number)
+{
+    enum { SIDE = 16, BLOCK = SIDE * SIDE };
+    const struct hd_conv_fields *f = &conv->fields;
+    const int64_t area = f->kernel * f->kernel, blocks = f->in_channels / SIDE;
+    for (int64_t i = 0; i < hd_conv_weights(conv); i++) {
+        int64_t block = i / BLOCK / area, out = block / blocks * SIDE + i % SIDE;
+        int64_t in = block % blocks * SIDE + i / SIDE % SIDE, at = i / BLOCK % area;
+        if ((int64_t)number[i] != 1 + (out * f->in_channels + in) * area + at)
+            return false;
+    }
+    return true;
+}
+
+/* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
+ * image_number[j] the same of image element j. */
+static void find_places(const struct hd_conv *conv, const float *number,
+                        const int32_t *image_number, int32_t *of_plain, int32_t *place)
+{
+    for (int64_t j = 0; j < hd_conv_image(conv); j++)
+        if (image_number[j] > 0)
+            of_plain[image_number[j] - 1] = (int32_t)j;
     for (int64_t i = 0; i < hd_conv_weights(conv); i++)
-        place[i] = weights[i] > 0 ? of_plain[(int64_t)weights[i] - 1] : -1;
-    return HD_OK;
+        place[i] = number[i] > 0 ? of_plain[(int64_t)number[i] - 1] : -1;
 }
 
 static int make_image(struct hd_conv *conv)
@@ -420,9 +448,13 @@ static int make_image(struct hd_conv *conv)
         divisor *= BASE;
     }
     if (status == HD_OK)
-        status = find_places(conv, count, number, plain, weights, of_plain, place);
-    if (status == HD_OK)
+        status = number_weights(conv, count, plain, weights);
+    if (status == HD_OK) {
+        find_places(conv, weights, number, of_plain, place);
+        conv->amx = hd_conv_amx_allows(&conv->fields) && conv->output == HD_NHWC &&
+                    are_blocks(conv, weights);
         status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
+    }
     hd_free(place);
     hd_free(of_plain);
     hd_free(number);

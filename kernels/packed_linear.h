@@ -60,7 +60,8 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
                              const float *mask, float *dx, int64_t lddx, void *scratch);
 
 /* dw[o][i] = sum_r dy[r][o] x[r][i] for inputs i of blocks [first, last); dw is the start of all
- * weights. Padding becomes zero; dy is zero for outputs that the layer does not have. */
+ * weights, 64-byte aligned. Padding becomes zero; dy is zero for outputs that the layer does not
+ * have. */
 void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
                                 int64_t lddy, const float *x, int64_t ldx, int64_t first,
                                 int64_t last, float *dw, void *scratch);

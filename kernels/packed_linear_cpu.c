@@ -17,11 +17,14 @@ static int64_t whole_vectors(int64_t rows)
     return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
 }
 
-/* Of dy, outputs by rows, and of one block of inputs. */
+/* Floats: dy, outputs by rows, and one block of inputs. bf16: as much for every block of outputs
+ * and some tiles. */
 int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
 {
-    int64_t floats = (hd_packed_outputs(p) + IN) * whole_vectors(rows);
-    int64_t bytes = floats * (int64_t)sizeof(float);
+    const int64_t tiles = 8 + hd_packed_out_blocks(p), tile_bytes = 1024;
+    int64_t bytes = (hd_packed_outputs(p) + IN) * whole_vectors(rows) * (int64_t)sizeof(float);
+    int64_t bf16_bytes = tiles * tile_bytes * ((rows + IN - 1) / IN);
+    bytes = bytes > bf16_bytes ? bytes : bf16_bytes;
     return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 }
 
@@ -57,8 +60,9 @@ struct panel {
     int64_t ldx;
     float *y;
     int64_t ldy;
-    const float *bias; /* with the last panel; else NULL */
-    bool start;        /* y has nothing yet */
+    const float *bias;  /* with the last panel; else NULL */
+    bool start;         /* y has nothing yet */
+    const float *ahead; /* a block's row of what comes next, to be fetched meanwhile; or NULL */
 };
 
 HD_INLINE void forward_block(const struct panel *p, int rows, int vectors)
@@ -73,6 +77,8 @@ HD_INLINE void forward_block(const struct panel *p, int rows, int vectors)
         int64_t n = least(p->depth - i0, IN);
         for (int64_t i = 0; i < n; i++) {
             hd_vec w[VECTORS];
+            if (p->ahead)
+                __builtin_prefetch(p->ahead + (i0 + i) * OUT, 0, 2);
             for (int v = 0; v < vectors; v++)
                 w[v] = hd_vec_load(block + v * BLOCK + i * OUT);
             for (int r = 0; r < rows; r++)
@@ -103,33 +109,51 @@ static void run_forward_block(const struct panel *p, int rows, int vectors)
     }
 }
 
+/* Panels in the order in which they are computed; panel i covers blocks [first_in, …) by
+ * [first_out, …). */
+static const float *panel_weights(const struct hd_packed *p, const float *w, int64_t first_in,
+                                  int64_t first_out)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p);
+    if (first_out >= out_blocks) {
+        first_out = 0;
+        first_in += DEPTH_BLOCKS;
+    }
+    if (first_in >= hd_packed_in_blocks(p))
+        return NULL;
+    return w + (first_in * out_blocks + first_out) * BLOCK;
+}
+
 void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
                        const float *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), step = DEPTH_BLOCKS * IN;
-    for (int64_t i = 0; i < p->in; i += step)
-        for (int64_t b = 0; b < out_blocks; b += VECTORS)
-            for (int64_t r = 0; r < rows; r += ROWS) {
+    const int64_t out_blocks = hd_packed_out_blocks(p), in_blocks = hd_packed_in_blocks(p);
+    for (int64_t i = 0; i < in_blocks; i += DEPTH_BLOCKS)
+        for (int64_t b = 0; b < out_blocks; b += VECTORS) {
+            const float *next = panel_weights(p, w, i, b + VECTORS);
+            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
                 const struct panel panel = {
-                    .w = w + (i / IN * out_blocks + b) * BLOCK,
+                    .w = panel_weights(p, w, i, b),
                     .next = out_blocks * BLOCK,
-                    .depth = least(p->in - i, step),
-                    .x = x + r * ldx + i,
+                    .depth = least(p->in - i * IN, DEPTH_BLOCKS * IN),
+                    .x = x + r * ldx + i * IN,
                     .ldx = ldx,
                     .y = y + r * ldy + b * OUT,
                     .ldy = ldy,
-                    .bias = i + step >= p->in ? bias + b * OUT : NULL,
+                    .bias = i + DEPTH_BLOCKS >= in_blocks ? bias + b * OUT : NULL,
                     .start = i == 0,
+                    .ahead = next && row < DEPTH_BLOCKS ? next + row * out_blocks * BLOCK : NULL,
                 };
                 run_forward_block(&panel, (int)least(rows - r, ROWS),
                                   (int)least(out_blocks - b, VECTORS));
             }
+        }
 }
 
 /* -- Backward -----------------------------------------------------------------------------------
  */
 
-enum { INPUTS = 8, ROW_VECTORS = 2 };
+enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };
 
 /* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
  * not there become zero. */
@@ -148,13 +172,19 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
         }
 }
 
-/* dx[i][rows] = sum_o w[o][i] dy[o][rows], for INPUTS inputs and up to ROW_VECTORS vectors. */
-HD_INLINE void data_block(int64_t out, const float *w, const float *dy, int64_t ld, float *dx,
-                          int vectors)
+/* dx[i][rows] = sum_o w[o][i] dy[o][rows], for INPUTS inputs and up to ROW_VECTORS vectors. Fetches
+ * as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
+HD_INLINE void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
+                          int64_t ld, bool start, float *dx, int vectors)
 {
     hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
-    for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK) {
+    for (int i = 0; i < INPUTS && !start; i++)
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = hd_vec_load(dx + i * ld + v * HD_VEC);
+    for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK, ahead += INPUTS * OUT) {
         int64_t n = least(out - o0, OUT);
+        for (int i = 0; i < INPUTS; i++)
+            __builtin_prefetch(ahead + i * OUT, 0, 2);
         for (int64_t o = 0; o < n; o++) {
             hd_vec row[ROW_VECTORS];
             for (int v = 0; v < vectors; v++)
@@ -198,15 +228,20 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
     float *dy_columns = scratch, *dx_columns = dy_columns + hd_packed_outputs(p) * ld;
     transpose(rows, p->out, dy, lddy, dy_columns, ld);
     for (int64_t b = first; b < last; b++) {
-        for (int64_t r = 0; r < ld; r += ROW_VECTORS * HD_VEC)
-            for (int64_t i = 0; i < IN; i += INPUTS) {
-                const float *block = w + b * out_blocks * BLOCK + i * OUT;
-                float *to = dx_columns + i * ld + r;
-                if (ld - r > HD_VEC)
-                    data_block(p->out, block, dy_columns + r, ld, to, 2);
-                else
-                    data_block(p->out, block, dy_columns + r, ld, to, 1);
-            }
+        for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
+            for (int64_t r = 0; r < ld; r += ROW_VECTORS * HD_VEC)
+                for (int64_t i = 0; i < IN; i += INPUTS) {
+                    const int64_t blocks = least(out_blocks - o, OUT_BLOCKS);
+                    const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
+                    const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
+                    const float *from = dy_columns + o * OUT * ld + r;
+                    float *to = dx_columns + i * ld + r;
+                    int64_t out = least(p->out - o * OUT, OUT_BLOCKS * OUT);
+                    if (ld - r > HD_VEC)
+                        data_block(out, block, ahead, from, ld, o == 0, to, 2);
+                    else
+                        data_block(out, block, ahead, from, ld, o == 0, to, 1);
+                }
         store_rows(rows, least(p->in - b * IN, IN), dx_columns, ld, mask ? mask + b * IN : NULL,
                    dx + b * IN, lddx);
     }
@@ -227,7 +262,7 @@ HD_INLINE void weights_block(int64_t rows, const float *x, int64_t ldx, const fl
     }
     for (int v = 0; v < vectors; v++)
         for (int i = 0; i < INPUTS; i++)
-            hd_vec_store(dw + v * BLOCK + i * OUT, sum[i][v]);
+            hd_vec_stream(dw + v * BLOCK + i * OUT, sum[i][v]);
 }
 
 void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
@@ -250,4 +285,5 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
                     weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1);
             }
     }
+    hd_vec_stream_end();
 }

@@ -29,6 +29,25 @@ HD_INLINE void hd_vec_store(float *to, hd_vec value)
     *(hd_vec *)to = value;
 }
 
+/* 16 floats to 64-byte aligned memory that is not read again soon, past the caches: nobody waits
+ * for what was there before. After the last of them hd_vec_stream_end, before anybody is told. */
+HD_INLINE void hd_vec_stream(float *to, hd_vec value)
+{
+#ifdef __AVX512F__
+    __builtin_ia32_movntps512(to, value);
+#else
+    hd_vec_store(to, value);
+#endif
+}
+
+/* Likewise. */
+HD_INLINE void hd_vec_stream_end(void)
+{
+#ifdef __SSE__
+    __builtin_ia32_sfence();
+#endif
+}
+
 /* value where `positive` is > 0 or no number, else 0. */
 HD_INLINE hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
 {

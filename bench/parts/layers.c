@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layers of a convolutional net one by one, and the product of two large matrices as the peak
+ * that they can be compared with. */
+#include "bench/parts/parts.h"
+#include "kernels/conv.h"
+#include "kernels/packed_linear.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct layer {
+    bool bf16;
+    int64_t rows;
+    struct hd_conv *conv; /* or */
+    struct hd_packed packed;
+    void *x, *y, *dx;
+    float *w, *bias, *dw, *dbias;
+    hd_bf16 *image;
+    void *scratch;
+};
+
+static void conv_forward(void *arg)
+{
+    const struct layer *l = arg;
+    hd_conv_forward(l->conv, l->rows, l->x, l->bf16 ? (void *)l->image : l->w, l->bias, l->y,
+                    l->scratch);
+}
+
+static void conv_weights(void *arg)
+{
+    const struct layer *l = arg;
+    hd_conv_backward_weights(l->conv, l->rows, l->x, l->y, l->dw, l->dbias, l->scratch);
+}
+
+static void conv_data(void *arg)
+{
+    const struct layer *l = arg;
+    hd_conv_backward_data(l->conv, l->rows, l->w, l->y, l->dx, l->scratch);
+}
+
+static void report(const char *layer, const char *pass, const char *by, double flop, double seconds)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s %s %s", layer, pass, by);
+    hd_part_report(name, 1e-9 * flop / seconds, "GFLOP/s");
+}
+
+static int measure_conv(const char *name, const struct hd_conv_fields *fields, int64_t rows,
+                        bool data, enum hd_layout *layout_p, int64_t *height_p, int64_t *width_p)
+{
+    struct layer l = {.bf16 = fields->bf16, .rows = rows};
+    HD_TRY(hd_conv_create(fields, &l.conv));
+    int64_t scratch = 0;
+    for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
+        int64_t bytes = hd_conv_scratch(l.conv, (enum hd_conv_pass)pass, rows);
+        scratch = bytes > scratch ? bytes : scratch;
+    }
+    *layout_p = hd_conv_output(l.conv, height_p, width_p);
+    l.x = hd_alloc(rows * hd_conv_input_elements(l.conv), 4);
+    l.dx = hd_alloc(rows * hd_conv_input_elements(l.conv), 4);
+    l.y = hd_alloc(rows * hd_conv_output_elements(l.conv), 4);
+    l.w = hd_alloc(hd_conv_weights(l.conv), 4);
+    l.dw = hd_alloc(hd_conv_weights(l.conv), 4);
+    l.image = hd_alloc(hd_conv_image(l.conv), sizeof *l.image);
+    l.bias = hd_alloc(fields->out_channels, 4);
+    l.dbias = hd_alloc(fields->out_channels, 4);
+    l.scratch = hd_alloc(scratch, 1);
+    double flop = 2.0 * (double)(rows * fields->out_channels * fields->in_channels *
+                                 fields->kernel * fields->kernel * *height_p * *width_p);
+    report(name, "forward", hd_conv_name(l.conv, HD_CONV_FORWARD, rows), flop,
+           hd_part_seconds(conv_forward, &l));
+    report(name, "weights", hd_conv_name(l.conv, HD_CONV_WEIGHTS, rows), flop,
+           hd_part_seconds(conv_weights, &l));
+    if (data)
+        report(name, "data", hd_conv_name(l.conv, HD_CONV_DATA, rows), flop,
+               hd_part_seconds(conv_data, &l));
+    return HD_OK;
+}
+
+static void packed_forward(void *arg)
+{
+    const struct layer *l = arg;
+    if (l->bf16)
+        hd_packed_forward_bf16(&l->packed, l->rows, l->image, l->bias, l->x, l->packed.in, l->y,
+                               l->packed.out);
+    else
+        hd_packed_forward(&l->packed, l->rows, l->w, l->bias, l->x, l->packed.in, l->y,
+                          l->packed.out);
+}
+
+static void packed_weights(void *arg)
+{
+    const struct layer *l = arg;
+    const int64_t blocks = hd_packed_in_blocks(&l->packed);
+    if (l->bf16)
+        hd_packed_backward_weights_bf16(&l->packed, l->rows, l->y, l->packed.out, l->x,
+                                        l->packed.in, 0, blocks, l->dw, l->scratch);
+    else
+        hd_packed_backward_weights(&l->packed, l->rows, l->y, l->packed.out, l->x, l->packed.in, 0,
+                                   blocks, l->dw, l->scratch);
+}
+
+static void packed_data(void *arg)
+{
+    const struct layer *l = arg;
+    const int64_t blocks = hd_packed_in_blocks(&l->packed);
+    if (l->bf16)
+        hd_packed_backward_data_bf16(&l->packed, l->rows, l->image, l->y, l->packed.out, 0, blocks,
+                                     l->x, l->dx, l->packed.in, l->scratch);
+    else
+        hd_packed_backward_data(&l->packed, l->rows, l->w, l->y, l->packed.out, 0, blocks, l->x,
+                                l->dx, l->packed.in, l->scratch);
+}
+
+/* in and out: multiples of 32. */
+static int measure_packed(const char *name, int64_t in, int64_t out, int64_t rows, bool bf16)
+{
+    struct layer l = {.bf16 = bf16, .rows = rows, .packed = {in, out}};
+    l.x = hd_alloc(rows * in, 4);
+    l.dx = hd_alloc(rows * in, 4);
+    l.y = hd_alloc(rows * out, 4);
+    l.w = hd_alloc(in * out, 4);
+    l.dw = hd_alloc(in * out, 4);
+    l.image = hd_alloc(in * out, 2);
+    l.bias = hd_alloc(out, 4);
+    l.scratch = hd_alloc(hd_packed_scratch(&l.packed, rows), 1);
+    const double flop = 2.0 * (double)(rows * in * out);
+    report(name, "forward", "own", flop, hd_part_seconds(packed_forward, &l));
+    report(name, "weights", "own", flop, hd_part_seconds(packed_weights, &l));
+    report(name, "data", "own", flop, hd_part_seconds(packed_data, &l));
+    return HD_OK;
+}
+
+static const struct {
+    const char *name;
+    int64_t channels[3], width;
+} nets[] = {{"pong", {128, 128, 512}, 512}, {"nature", {32, 64, 64}, 512}};
+
+/* The memory is the process's until it ends. */
+static int measure(int argc, char **argv)
+{
+    static const int64_t kernels[] = {2, 4, 3}, strides[] = {1, 2, 1};
+    const int64_t rows = hd_part_number(argc, argv, 2, 32);
+    const bool bf16 = argc > 1 && strcmp(argv[1], "bf16") == 0;
+    for (size_t n = 0; argc > 1 && rows > 0 && n < sizeof nets / sizeof *nets; n++) {
+        if (strcmp(nets[n].name, argv[0]) != 0)
+            continue;
+        struct hd_conv_fields fields = {.in_channels = 64,
+                                        .in_height = 21,
+                                        .in_width = 21,
+                                        .input = bf16 ? HD_NHWC : HD_NCHW16,
+                                        .bf16 = bf16};
+        for (int i = 0; i < 3; i++) {
+            const char *const names[] = {"conv1", "conv2", "conv3"};
+            int64_t height, width;
+            fields.out_channels = nets[n].channels[i];
+            fields.kernel = kernels[i];
+            fields.stride = strides[i];
+            HD_TRY(measure_conv(names[i], &fields, rows, i > 0, &fields.input, &height, &width));
+            fields.in_channels = fields.out_channels;
+            fields.in_height = height;
+            fields.in_width = width;
+        }
+        HD_TRY(measure_packed("mid", fields.in_channels * fields.in_height * fields.in_width,
+                              nets[n].width, rows, bf16));
+        return measure_packed("hidden", nets[n].width, 2 * nets[n].width, rows, bf16);
+    }
+    return HD_ERR_INPUT;
+}
+
+const struct hd_part hd_part_layers = {"pong|nature f32|bf16 [BATCH]",
+                                       "the layers of a convolutional net one by one", measure};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/parts/nets.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int dims;
+    int64_t shape[3], actions, hidden[4], n_hidden;
+    bool dueling;
+} nets[] = {
+    {"cartpole", 1, {4}, 2, {128, 128, 64}, 3, true},
+    {"pong", 3, {4, 84, 84}, 6, {128, 128, 512}, 3, true},
+    {"nature", 3, {4, 84, 84}, 6, {32, 64, 64, 512}, 4, false},
+    {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, true},
+};
+
+int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
+{
+    bool bf16 = strcmp(precision, "bf16") == 0;
+    if (!bf16 && strcmp(precision, "f32") != 0)
+        return HD_ERR_INPUT;
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+        if (strcmp(nets[i].name, name) == 0) {
+            const struct hd_net_fields fields = {.obs_dims = nets[i].dims,
+                                                 .obs_shape = nets[i].shape,
+                                                 .obs_u8 = nets[i].dims == 3,
+                                                 .actions = nets[i].actions,
+                                                 .hidden = nets[i].hidden,
+                                                 .n_hidden = nets[i].n_hidden,
+                                                 .dueling = nets[i].dueling,
+                                                 .precision = bf16 ? HD_BF16 : HD_F32};
+            return hd_net_create(&fields, net_p);
+        }
+    return HD_ERR_INPUT;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The nets that are measured, by name. */
+#ifndef HD_BENCH_PARTS_NETS_H
+#define HD_BENCH_PARTS_NETS_H
+
+#include "kernels/net.h"
+
+#define HD_BENCH_NETS "cartpole|pong|nature|fast"
+
+/* cartpole and pong: DI-engine's DQN configs; nature: convolutions of 32, 64 and 64 channels and a
+ * layer of 512, one head; fast: a small net that learns Pong. Precision: "f32" or "bf16". Released
+ * by hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
+int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p);
+
+#endif
