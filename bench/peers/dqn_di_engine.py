@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""usage: dqn_di_engine.py WARM UPDATES FILE
+
+Trains with DI-engine's own Pong DQN config on CPUs and writes updates per second after WARM updates.
+Nothing of DI-engine is changed but this: evaluations are left out, and the game comes from a gym env of
+the kind it was written for, on today's ale-py."""
+
+import json
+import os
+import sys
+import time
+
+import gym
+import numpy as np
+import torch
+from ale_py import Action, ALEInterface, LoggerMode, roms
+from ding.entry import serial_pipeline
+from ding.worker import BaseLearner, InteractionSerialEvaluator
+from dizoo.atari.config.serial.pong.pong_dqn_ddp_config import create_config, main_config
+
+
+class Pong(gym.Env):
+    """PongNoFrameskip-v4 in gym's older interface."""
+
+    def __init__(self):
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self.ale = ALEInterface()
+        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.seed(0)
+        self.actions = self.ale.getMinimalActionSet()
+        self.action_space = gym.spaces.Discrete(len(self.actions))
+        self.observation_space = gym.spaces.Box(0, 255, (210, 160, 3), np.uint8)
+
+    def seed(self, seed=None):
+        self.ale.setInt("random_seed", seed)
+        self.ale.loadROM(roms.get_rom_path("pong"))
+
+    def reset(self):
+        self.ale.reset_game()
+        return self.ale.getScreenRGB()
+
+    def step(self, action):
+        reward = self.ale.act(self.actions[action])
+        return self.ale.getScreenRGB(), float(reward), self.ale.game_over(), {}
+
+    def get_action_meanings(self):
+        return [Action(action).name for action in self.actions]
+
+
+class Clock:
+    """Wraps the learner's step."""
+
+    def __init__(self, warm, updates, path):
+        self.warm, self.last, self.path = warm, warm + updates, path
+        self.train = BaseLearner.train
+        self.begin = 0
+
+    def __call__(self, learner, *arguments):
+        self.train(learner, *arguments)
+        if learner.train_iter == self.warm:
+            self.begin = time.perf_counter()
+        if learner.train_iter == self.last:
+            rate = (self.last - self.warm) / (time.perf_counter() - self.begin)
+            with open(self.path, "w", encoding="utf-8") as file:
+                json.dump(rate, file)
+            os._exit(0)  # its env processes end with it
+
+
+def main():
+    warm, updates, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    torch.set_num_threads(2)
+    gym.register("PongNoFrameskip-v4", entry_point=Pong, order_enforce=False, disable_env_checker=True)
+    InteractionSerialEvaluator.should_eval = lambda *_: False
+    clock = Clock(warm, updates, path)
+    BaseLearner.train = lambda *arguments: clock(*arguments)
+    main_config.policy.cuda = main_config.policy.multi_gpu = False
+    serial_pipeline((main_config, create_config), seed=0, max_env_step=int(3e6))
+
+
+if __name__ == "__main__":
+    main()

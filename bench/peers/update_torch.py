@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that updates in PyTorch: {net, way, batch, seconds} -> milliseconds of CPU time that an update
+takes (median)."""
+
+import os
+import statistics
+import time
+
+import torch
+
+from net import Learner, make_batch
+from worker import serve
+
+learners = {}
+
+
+def warm_learner(net, way, batch):
+    key = (net, *way)
+    if key not in learners:
+        learners[key] = Learner(net, way)
+        for _ in range(3):
+            learners[key].update(batch)
+    return learners[key]
+
+
+def measure(request):
+    batch = make_batch(request["batch"])
+    learner = warm_learner(request["net"], request["way"], batch)
+    learner.update(batch)
+    times, end = [], time.process_time() + request["seconds"]
+    while time.process_time() < end or len(times) < 5:
+        begin = time.process_time()
+        learner.update(batch)
+        times.append(time.process_time() - begin)
+    return 1e3 * statistics.median(times)
+
+
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+torch.set_flush_denormal(True)
+serve(measure)
