@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { VERBS_MAX = 64 };
+enum { VERBS_MAX = HD_TRACE_VERBS };
 
 /* -- Unions of intervals --------------------------------------------------------------------------
  * How long at least one of several workers was at something: how many are, and since when it is
@@ -196,32 +196,36 @@ void hd_trace_close(struct hd_trace *trace, const struct hd_event *event)
     record(trace, lane, find_verb(trace, lane, "wait"), event);
 }
 
-const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
+void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p)
 {
     int n = 0;
     for (int w = 0; w < trace->workers; w++) {
-        struct lane *lane = &trace->lanes[w];
+        const struct lane *lane = &trace->lanes[w];
         int known = atomic_load_explicit(&lane->n_verbs, memory_order_acquire);
         for (int i = 0; i < known; i++) {
             int j = 0;
-            while (j < n && trace->timings[j].verb != lane->verbs[i].verb)
+            while (j < n && timings_p[j].verb != lane->verbs[i].verb)
                 j++;
             if (j == VERBS_MAX)
                 continue;
             if (j == n)
-                trace->timings[n++] = (struct hd_timing){.verb = lane->verbs[i].verb};
-            trace->timings[j].count +=
-                atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
+                timings_p[n++] = (struct hd_timing){.verb = lane->verbs[i].verb};
+            timings_p[j].count += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
             int64_t busy_ns = atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
-            trace->timings[j].busy_ns += busy_ns;
+            timings_p[j].busy_ns += busy_ns;
             if (lane->verbs[i].any)
-                trace->timings[j].any_ns =
+                timings_p[j].any_ns =
                     atomic_load_explicit(&lane->verbs[i].any->total_ns, memory_order_relaxed);
             else if (trace->workers == 1)
-                trace->timings[j].any_ns = busy_ns;
+                timings_p[j].any_ns = busy_ns;
         }
     }
-    trace->timings[n] = (struct hd_timing){0};
+    timings_p[n] = (struct hd_timing){0};
+}
+
+const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
+{
+    hd_trace_read_timings(trace, trace->timings);
     return trace->timings;
 }
 

@@ -8,6 +8,8 @@
 
 struct hd_trace;
 
+enum { HD_TRACE_VERBS = 64 };
+
 struct hd_event {
     const char *name; /* outlives the trace */
     int64_t begin_ns, end_ns;
@@ -37,8 +39,11 @@ void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const stru
 void hd_trace_open(struct hd_trace *trace, int64_t now_ns);
 void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
 
-/* Totals by verb over all workers, ended by verb == NULL. The list is the trace's and rewritten by
- * the next call: one caller at a time. Workers may go on recording. */
+/* Totals by verb over all workers into timings_p[HD_TRACE_VERBS + 1], ended by verb == NULL, in no
+ * order that lasts. Workers may go on recording. */
+void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p);
+
+/* The same in a list of the trace's, rewritten by the next call: one caller at a time. */
 const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
 
 /* Sum of all bodies on workers in nanoseconds, and their number. */

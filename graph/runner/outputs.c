@@ -205,8 +205,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     };
     if (train->watch.after < 0)
         return HD_OK;
-    HD_TRY(hd_stopwatch_read(&train->watch, hd_session_trace(train->session),
-                             field_of(train, "totals", "env_step"),
+    HD_TRY(hd_stopwatch_read(&train->watch, field_of(train, "totals", "env_step"),
                              hd_executor_counter(train->executor, "iteration"), &rates));
     char *path = hd_format("%s/rates.json", train->dir);
     if (!path)

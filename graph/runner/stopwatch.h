@@ -9,6 +9,7 @@
 /* What has happened up to a moment, as the submitting thread sees it. */
 struct hd_moment {
     int64_t at_ns, updates, iterations, busy_ns, exposed_ns;
+    struct hd_timing timings[HD_TRACE_VERBS + 1];
 };
 
 /* The stretch from the first iteration that begins with `after` updates made to the newest one.
@@ -24,10 +25,10 @@ struct hd_stopwatch {
 void hd_stopwatch_tick(struct hd_stopwatch *watch, const struct hd_trace *trace, int64_t updates,
                        int64_t iterations);
 
-/* What was measured, when nothing runs any more: of the whole run's env_steps
- * and task times the stretch gets its share of the iterations. Fills the fields of rates_p above
- * `workers`, and verbs. HD_ERR_INPUT (logged) when the run was too short. */
-int hd_stopwatch_read(const struct hd_stopwatch *watch, struct hd_trace *trace, double env_steps,
-                      int64_t iterations, struct hd_rates *rates_p);
+/* What was measured, when nothing runs any more: of the whole run's env_steps the stretch gets its
+ * share of the iterations. Fills the fields of rates_p above `workers`, and verbs. HD_ERR_INPUT
+ * (logged) when the run was too short. */
+int hd_stopwatch_read(const struct hd_stopwatch *watch, double env_steps, int64_t iterations,
+                      struct hd_rates *rates_p);
 
 #endif

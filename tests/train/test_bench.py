@@ -74,10 +74,11 @@ def check_equal_without_lag(scratch):
     with open(path, "w", encoding="utf-8") as file:
         file.write("bucket_mb: 0.02\nbatch_slots: 3\n")
     table, _, work = bench(scratch, "--strategies", f"serial,{path}", *SMALL, "--quiet", "--evaluate",
-                           "--trace")
+                           "--trace", "--json", scratch("evaluated.jsonl"))
     found = rows(table)
     check(found["serial"][2] == found[path][2], f"lag 0, other parameters: {table}")
-    check(any("evaluate" in line for line in table), "--evaluate")
+    with open(scratch("evaluated.jsonl"), encoding="utf-8") as file:
+        check(json.loads(file.readline())["tasks"]["evaluate"] > 0, "--evaluate")
     check(sorted(os.listdir(work)) == ["trace_serial.json", "trace_small_parts.json"],
           f"{os.listdir(work)}")
     with open(os.path.join(work, "trace_small_parts.json"), encoding="utf-8") as file:
