@@ -3,6 +3,7 @@
  */
 #include "bench/parts/parts.h"
 #include "runtime/base/status.h"
+#include "runtime/base/subnormal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ static int usage(void)
 int main(int argc, char **argv)
 {
     int status = HD_ERR_INPUT;
+    hd_flush_subnormals(); /* as runner does */
     for (int i = 0; argc > 1 && i < N_PARTS; i++)
         if (strcmp(argv[1], parts[i].name) == 0)
             status = parts[i].part->measure(argc - 2, argv + 2);

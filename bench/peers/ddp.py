@@ -15,14 +15,15 @@ from worker import Worker
 
 BATCH = 32
 CONFIG = "bench/peers/updates.yaml"
-NETS = {"pong": "[128, 128, 512]", "nature": "[32, 64, 64, 512]"}
+NETS = {"pong": "[128, 128, 512], dueling: true", "nature": "[32, 64, 64, 512], dueling: false"}
 
 
 def start(options, net, strategy, ranks, cores, path):
     words = [f"{options.build}/runner", "bench", CONFIG, "--strategies",
              os.path.abspath(f"configs/strategies/{strategy}.yaml"), "--ranks", ranks, "--json", path,
              "--updates", 40, "--warmup", 20, "--repeats", 1, "--quiet",
-             "--set", f"policy.model.encoder_hidden_size_list={NETS[net]}"]
+             "--set", "policy.model={obs_shape: [4, 84, 84], action_shape: 6, "
+             f"encoder_hidden_size_list: {NETS[net]}}}"]
     return subprocess.Popen(pinned(cores, *words), cwd=ROOT, env=environment(options), text=True,
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

@@ -12,7 +12,7 @@ ACTIONS, NSTEP, GAMMA = 6, 3, 0.99
 
 class Net(nn.Module):
     """[batch][4][84][84] in [0, 1] -> q [batch][6]. Sizes of three entries share the last one between the
-    third convolution and the linear layer, as DI-engine reads them."""
+    third convolution and the linear layer, as DI-engine reads them. The pong net is dueling."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -21,12 +21,14 @@ class Net(nn.Module):
                                    nn.Conv2d(b, c, 3, 1), nn.ReLU())
         self.mid = nn.Linear(c * 7 * 7, last)
         self.advantage = nn.Sequential(nn.Linear(last, last), nn.ReLU(), nn.Linear(last, ACTIONS))
-        self.value = nn.Sequential(nn.Linear(last, last), nn.ReLU(), nn.Linear(last, 1))
+        self.value = None
+        if len(hidden) == 3:
+            self.value = nn.Sequential(nn.Linear(last, last), nn.ReLU(), nn.Linear(last, 1))
 
     def forward(self, x):
         x = self.mid(self.convs(x).flatten(1))
         a = self.advantage(x)
-        return a - a.mean(1, keepdim=True) + self.value(x)
+        return a - a.mean(1, keepdim=True) + self.value(x) if self.value else a
 
 
 def make_batch(size, seed=0):
