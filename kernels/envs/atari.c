@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { NOOP };
-
 void hd_atari_init(struct hd_atari *atari, const struct hd_atari_rules *rules, void *console,
                    uint8_t *last)
 {
@@ -50,7 +48,7 @@ static void no_op_reset(struct hd_atari *atari, uint64_t seed)
     int noops = atari->rules->noops >= 0 ? atari->rules->noops : hd_atari_noops(seed), ignored = 0;
     start_game(atari);
     for (int i = 0; i < noops; i++)
-        if (play_frame(atari, NOOP, &ignored))
+        if (play_frame(atari, HD_ATARI_NOOP, &ignored))
             start_game(atari);
 }
 
@@ -110,7 +108,7 @@ void hd_atari_reset(struct hd_atari *atari, uint64_t seed, uint8_t *frame)
     if (!rules->episodic_life || atari->state.game_ended)
         no_op_reset(atari, seed);
     else
-        window = skip_frames(atari, NOOP);
+        window = skip_frames(atari, HD_ATARI_NOOP);
     atari->state.lives = rules->console->lives(atari->console);
     if (rules->fire >= 0)
         window = play_action(atari, rules->fire);

@@ -13,14 +13,16 @@
 #include <stdint.h>
 
 enum {
+    HD_ATARI_NOOP = -1,
     HD_ATARI_SKIP = 4,
     HD_ATARI_NOOPS = 30,           /* at most, drawn from 1 … */
     HD_ATARI_FRAME_LIMIT = 400000, /* raw frames of an episode (gym's registration, spec 7.4) */
     HD_ATARI_FRAME = HD_WARP_SIZE * HD_WARP_SIZE /* bytes */
 };
 
-/* What an emulator must be able to do. Actions are indices of the game's minimal action set, where
- * 0 is no-op. After the game's end an act does nothing. */
+/* What an emulator must be able to do. Actions are indices of the game's minimal action set, or
+ * HD_ATARI_NOOP (which a few games, such as Backgammon, have not in that set; DI-engine refuses
+ * those). After the game's end an act does nothing. */
 struct hd_atari_console {
     void (*reset)(void *console);          /* to the game's start, always the same */
     int (*act)(void *console, int action); /* plays one raw frame; its reward */

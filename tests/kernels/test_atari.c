@@ -6,7 +6,15 @@
 
 #include <string.h>
 
-enum { SIDE = HD_WARP_SIZE, LOG = 512, NEVER = 1 << 30, FIRE = 1, UP = 2 };
+enum {
+    SIDE = HD_WARP_SIZE,
+    LOG = 512,
+    NEVER = 1 << 30,
+    FIRE = 1,
+    UP = 2,
+    RESET = -2,
+    NOOP = HD_ATARI_NOOP
+};
 
 /* Frame t of a game shows gray shade[t % 8], is rewarded by `reward` and ends at `end`; a life is
  * lost at each frame of `loss`. */
@@ -16,7 +24,7 @@ struct script {
     uint8_t shade[8];
     /* What happened. */
     int frame, resets, over_acts, logged;
-    int log[LOG]; /* actions; -1 is a reset */
+    int log[LOG]; /* actions, or RESET */
     uint8_t screen[SIDE * SIDE];
 };
 
@@ -30,7 +38,7 @@ static void note(struct script *s, int what)
 static void script_reset(void *console)
 {
     struct script *s = console;
-    note(s, -1);
+    note(s, RESET);
     s->frame = 0;
     s->resets++;
     memset(s->screen, s->shade[0], sizeof s->screen);
@@ -124,7 +132,7 @@ START_TEST(test_skip)
     check_shade(f, 50);
     ck_assert_float_eq(end.reward, 12);
     ck_assert(!end.done && !end.truncated);
-    CHECK_LOG(f, -1, UP, UP, UP, UP);
+    CHECK_LOG(f, RESET, UP, UP, UP, UP);
     end = hd_atari_step(&f->atari, 0, f->frame);
     check_shade(f, 60);
     CHECK_LOG(f, 0, 0, 0, 0);
@@ -170,9 +178,9 @@ START_TEST(test_noops_by_seed)
         f->script.logged = 0;
         hd_atari_reset(&f->atari, seed, f->frame);
         ck_assert_int_eq(f->script.logged, 1 + hd_atari_noops(seed));
-        ck_assert_int_eq(f->script.log[0], -1);
+        ck_assert_int_eq(f->script.log[0], RESET);
         for (int i = 1; i < f->script.logged; i++)
-            ck_assert_int_eq(f->script.log[i], 0);
+            ck_assert_int_eq(f->script.log[i], NOOP);
     }
 }
 END_TEST
@@ -184,7 +192,7 @@ START_TEST(test_noops_to_the_end)
     f->rules.noops = 5;
     f->script.end = 3;
     hd_atari_reset(&f->atari, 0, f->frame);
-    CHECK_LOG(f, -1, 0, 0, 0, -1, 0, 0);
+    CHECK_LOG(f, RESET, NOOP, NOOP, NOOP, RESET, NOOP, NOOP);
 }
 END_TEST
 
@@ -196,7 +204,7 @@ START_TEST(test_fire)
     f->script.reward = 7;
     memcpy(f->script.shade, (uint8_t[8]){0, 0, 0, 0, 0, 11, 10, 0}, 8);
     hd_atari_reset(&f->atari, 0, f->frame);
-    CHECK_LOG(f, -1, 0, 0, FIRE, FIRE, FIRE, FIRE);
+    CHECK_LOG(f, RESET, NOOP, NOOP, FIRE, FIRE, FIRE, FIRE);
     check_shade(f, 11);
 }
 END_TEST
@@ -213,18 +221,18 @@ START_TEST(test_life)
     memcpy(f->script.loss, (int[3]){7, 15, 20}, sizeof f->script.loss);
     f->script.end = 20;
     hd_atari_reset(&f->atari, 0, f->frame);
-    CHECK_LOG(f, -1, 0, FIRE, FIRE, FIRE, FIRE); /* 5 frames */
+    CHECK_LOG(f, RESET, NOOP, FIRE, FIRE, FIRE, FIRE); /* 5 frames */
     struct hd_atari_end end = hd_atari_step(&f->atari, UP, f->frame);
     ck_assert(end.done && !end.truncated); /* frame 9 */
     f->script.logged = 0;
     hd_atari_reset(&f->atari, 0, f->frame); /* loses a life at frame 15 while FIRE is pressed */
-    CHECK_LOG(f, 0, 0, 0, 0, FIRE, FIRE, FIRE, FIRE);
+    CHECK_LOG(f, NOOP, NOOP, NOOP, NOOP, FIRE, FIRE, FIRE, FIRE);
     end = hd_atari_step(&f->atari, UP, f->frame); /* ends at 20, without lives */
     ck_assert(end.done && !end.truncated);
     ck_assert_int_eq(f->script.frame, 20);
     f->script.logged = 0;
     hd_atari_reset(&f->atari, 0, f->frame);
-    CHECK_LOG(f, -1, 0, FIRE, FIRE, FIRE, FIRE);
+    CHECK_LOG(f, RESET, NOOP, FIRE, FIRE, FIRE, FIRE);
 }
 END_TEST
 

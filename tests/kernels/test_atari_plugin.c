@@ -189,7 +189,7 @@ START_TEST(test_save_load)
     uint8_t *saved = save(a, 0);
     ck_assert_int_eq(env->load(b->group, 0, saved, message), 0);
     ck_assert_mem_eq(save(b, 0), saved, bytes);
-    for (int t = 150; t < 400; t++) {
+    for (int t = 150; t < 300; t++) {
         play_on(a, t, t + 1);
         play_on(b, t, t + 1);
         ck_assert_msg(memcmp(a->obs[0], b->obs[0], FRAME) == 0, "frame %d differs", t);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // A C interface to the Arcade Learning Environment (Bellemare et al., 2013; Farama Foundation),
 // which is under the GNU General Public License, version 2, and so is this file and the plug-in
-// that it becomes part of. That plug-in is built apart and never linked into the program.
+// that it becomes part of. That plug-in is built apart and never linked into the program. Compiled
+// with -fno-access-control.
 #include "kernels/envs/ale/emulator.h"
 
 #include "ale/common/ColourPalette.hpp"
 #include "ale/emucore/Console.hxx"
 #include "ale/emucore/MediaSrc.hxx"
+#include "ale/emucore/System.hxx"
 #include "kernels/envs/ale/processor.hpp"
 #include "kernels/envs/ale/state.hpp"
 
@@ -90,12 +92,36 @@ void reset(void *console)
     guarded(emulator, [&] { heddle::load_state(emulator->ale, emulator->start); });
 }
 
+// ALEInterface::act for one frame without sticky actions, and without copies of screen, RAM and
+// sound that nobody reads.
+int play_frame(ale::ALEInterface &ale, ale::Action action)
+{
+    ale::StellaEnvironment &env = *ale.environment;
+    if (env.isTerminal())
+        return 0;
+    ale::stella::Event *event = ale.theOSystem->event();
+    if (env.m_use_paddles)
+        env.m_state.applyActionPaddles(event, action, 1, ale::PLAYER_B_NOOP, 0);
+    else
+        env.m_state.applyActionJoysticks(event, action, ale::PLAYER_B_NOOP);
+    ale::stella::Console &machine = ale.theOSystem->console();
+    machine.mediaSource().update();
+    ale.romSettings->step(machine.system());
+    env.m_state.incrementFrame();
+    machine.system().peek(0xFF); // the last byte of RAM stays on the data bus
+    return ale.romSettings->getReward();
+}
+
 int act(void *console, int action)
 {
     hd_emulator *emulator = own(console);
     int reward = 0;
-    guarded(emulator,
-            [&] { reward = emulator->ale.act(emulator->actions[static_cast<size_t>(action)]); });
+    guarded(emulator, [&] {
+        ale::Action button = action == HD_ATARI_NOOP
+                                 ? ale::PLAYER_A_NOOP
+                                 : emulator->actions[static_cast<size_t>(action)];
+        reward = play_frame(emulator->ale, button);
+    });
     return reward;
 }
 
