@@ -29,7 +29,10 @@ def start(options, net, strategy, ranks, cores, path):
 
 
 def milliseconds(process, path):
-    _, said = process.communicate()
+    try:
+        _, said = process.communicate()
+    finally:
+        process.terminate()
     if process.returncode != 0:
         raise Missing((said.splitlines() or [f"exit code {process.returncode}"])[0])
     with open(path, encoding="utf-8") as file:

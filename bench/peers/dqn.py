@@ -43,9 +43,13 @@ def watch(command, memory, **more):
     with tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, **more)
         most = 0
-        while process.poll() is None:
-            most = max(most, megabytes(process.pid))
-            time.sleep(1)
+        try:
+            while process.poll() is None:
+                most = max(most, megabytes(process.pid))
+                time.sleep(1)
+        finally:
+            process.terminate()
+            process.wait()
         said.seek(0)
         lines = said.read().splitlines()
     if process.returncode != 0:

@@ -14,6 +14,9 @@ bench/peers/setup; Heddle is build/runner and build/bench/bench_parts (--build D
 
 import argparse
 import importlib
+import signal
+import subprocess
+import sys
 
 CASES = ["update", "ddp", "envs", "dqn"]
 
@@ -25,6 +28,9 @@ def main():
     parser.add_argument("--save", action="store_true")
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what runs ends with us
+    subprocess.run(["cmake", "--build", options.build, "--target", "runner", "bench_parts"], check=True,
+                   stdout=subprocess.DEVNULL)
     for name in options.cases or CASES:
         importlib.import_module(name).run(options)
 
