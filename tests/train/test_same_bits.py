@@ -13,7 +13,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from runner import Scratch, check, environment, result, train  # noqa: E402
 
-FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300)
+FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
+             policy__learn__microbatch=32)  # two leaves a shard, so that steps are in pieces
 
 FACTORS = {
     "ranks": [1, 2, 4],
@@ -22,6 +23,7 @@ FACTORS = {
     "workers": [1, 2, 4],
     "window": [1, 2, 4],
     "bucket_mb": [25, 0.02],
+    "slices_from_mb": [1000, 0],
     "batch_slots": [1, 3],
     "executor": ["starpu", "sequential"],
 }
@@ -48,6 +50,7 @@ def run(scratch, number, row):
     return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
                  runtime__workers=row["workers"], runtime__window=row["window"],
                  runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
+                 strategy__slices_from_mb=row["slices_from_mb"],
                  strategy__batch_slots=row["batch_slots"], **FIXED)["param_hash"]
 
 
@@ -98,6 +101,9 @@ def main():
         print(f"{len(rows)} runs end in {reference}")
         check(size < 100 or left == 0, f"{left} pairs of settings are not covered")
         check_two_runs_of_one_command(scratch)
+        bucketed = train(scratch("bucketed"), "--strategy", "bucketed", ranks=2,
+                         **FIXED)["param_hash"]
+        check(bucketed == reference, f"bucketed: {bucketed}, not {reference}")
         lagged = [train(scratch(f"lag{ranks}"), "--strategy", "pipelined", ranks=ranks,
                         **FIXED)["param_hash"] for ranks in (1, 2, 4)]
         check(len(set(lagged)) == 1, f"pipelined on 1, 2 and 4 ranks: {lagged}")
