@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import ROOT, RUNNER, Scratch, check, train  # noqa: E402
+from runner import ROOT, RUNNER, Scratch, call, check, train  # noqa: E402
 
 PONG = dict(config=os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), strategy="{}",
             world__shards=2, max_train_iter=24, env__stop_value="1e9", env__collector_env_num=2,
@@ -45,7 +45,16 @@ def check_ways(scratch, name, fixed, ways):
     return reference["param_hash"]
 
 
+def check_plan():
+    """That what follows tests steps in pieces and slices at all."""
+    plan = call("graph", PONG["config"], "--strategy", "bucketed", "--ranks", "2", "--set",
+                "policy.learn.microbatch=16", "--set", "world.shards=2", "--set",
+                "policy.model.encoder_hidden_size_list=[32,64,64,256]").stdout
+    check("in slices with mean(grad)" in plan and "4 items x" in plan, f"the plan:\n{plan}")
+
+
 def main():
+    check_plan()
     with Scratch() as scratch:
         hashes = [
             check_ways(scratch, "f32", PONG, WAYS),
