@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/amx_internal.h"
+#include "kernels/conv_amx_internal.h"
 
 #ifdef HD_AMX
 
@@ -34,3 +34,9 @@ bool hd_amx_ready(void)
 }
 
 #endif
+
+bool hd_conv_amx_allows(const struct hd_conv_fields *f)
+{
+    return hd_amx_ready() && f->bf16 && f->input == HD_NHWC && f->in_channels % 16 == 0 &&
+           f->out_channels % 16 == 0 && f->kernel % f->stride == 0;
+}

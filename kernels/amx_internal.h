@@ -38,6 +38,13 @@ static inline void hd_tiles_load(unsigned short_tiles, int short_rows)
     _tile_loadconfig(&tiles);
 }
 
+/* Before the first and after the last use of memory by tiles: the compiler does not know that they
+ * read and write it. */
+static inline void hd_tiles_settle(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
 /* Words of two vectors of 16 pairs: the first and the second of each pair. */
 HD_INLINE __m512i hd_pairs_first(__m512i a, __m512i b)
 {

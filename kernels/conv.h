@@ -73,9 +73,10 @@ int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const vo
 int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
                              float *dweights, float *dbias, void *scratch);
 
-/* dx, from the float weights. */
+/* dx, from the float weights; zero where y, this convolution's input, comes from a ReLU that is not
+ * positive there. */
 int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
-                          void *dx, void *scratch);
+                          const void *y, void *dx, void *scratch);
 
 /* Name, version and instruction set of the library, "onednn 2.6.3 isa 0x3e7": part of the
  * arithmetic fingerprint. */

@@ -12,9 +12,14 @@
  * check. */
 bool hd_conv_amx_allows(const struct hd_conv_fields *fields);
 
-/* As in kernels/conv.h. */
+/* Gradient of the weights and its bytes of scratch, as in kernels/conv.h. */
 int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t batch);
 void hd_conv_amx_weights(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *x,
                          const hd_bf16 *dy, float *dweights, float *dbias, void *scratch);
+
+/* dx is zero where y, the input after its ReLU, is not positive. */
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *fields, int64_t batch);
+void hd_conv_amx_data(const struct hd_conv_fields *fields, int64_t batch, const float *weights,
+                      const hd_bf16 *dy, const hd_bf16 *y, hd_bf16 *dx, void *scratch);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/activation.h"
 #include "kernels/conv_internal.h"
 #include "kernels/image.h"
 #include "kernels/onednn_internal.h"
@@ -32,7 +33,7 @@ struct hd_conv {
     enum hd_layout output;
     hd_dnnl_md plain, weights, image_md, bias; /* image_md NULL: none */
     struct hd_image *image;
-    bool amx;             /* the gradient of the weights is ours to compute */
+    bool amx;             /* gradients are ours to compute */
     pthread_mutex_t lock; /* of building */
     _Atomic(struct pass *) passes;
 };
@@ -223,7 +224,7 @@ static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     HD_TRY(hd_dnnl_enter());
-    if (find(conv, kind, batch) || (kind == HD_CONV_WEIGHTS && conv->amx))
+    if (find(conv, kind, batch) || (kind != HD_CONV_FORWARD && conv->amx))
         return HD_OK;
     pthread_mutex_lock(&conv->lock);
     int status = add_pass(conv, kind, batch);
@@ -235,6 +236,8 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t ba
 {
     if (kind == HD_CONV_WEIGHTS && conv->amx)
         return padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
+    if (kind == HD_CONV_DATA && conv->amx)
+        return padded(hd_conv_amx_data_scratch(&conv->fields, batch));
     if (hd_conv_prepare(conv, kind, batch) != HD_OK)
         return 0;
     const struct pass *pass = find(conv, kind, batch);
@@ -243,7 +246,7 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t ba
 
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
-    if (kind == HD_CONV_WEIGHTS && conv->amx)
+    if (kind != HD_CONV_FORWARD && conv->amx)
         return "own amx_bf16";
     return hd_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name : "none";
 }
@@ -288,10 +291,20 @@ int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x,
 }
 
 int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
-                          void *dx, void *scratch)
+                          const void *y, void *dx, void *scratch)
 {
     void *handles[HD_DNNL_ARGS] = {(void *)dy, (void *)weights, dx};
-    return run_pass(conv, HD_CONV_DATA, batch, handles, scratch);
+    const int64_t n = batch * hd_conv_input_elements(conv);
+    if (conv->amx) {
+        hd_conv_amx_data(&conv->fields, batch, weights, dy, y, dx, scratch);
+        return HD_OK;
+    }
+    HD_TRY(run_pass(conv, HD_CONV_DATA, batch, handles, scratch));
+    if (conv->fields.bf16)
+        hd_relu_backward_bf16(n, y, dx);
+    else
+        hd_relu_backward(n, y, dx);
+    return HD_OK;
 }
 
 /* -- Layouts -------------------------------------------------------------------------------------

@@ -372,14 +372,8 @@ static int conv_stage(const struct backward *b, int i)
                                     b->grad + place->bias, b->g.scratch));
     if (i == 0)
         return HD_OK;
-    HD_TRY(hd_conv_backward_data(net->conv[i], b->rows, (const float *)b->params + place->weight,
-                                 b->g.conv[i], b->g.conv[i - 1], b->g.scratch));
-    int64_t n = b->rows * hd_conv_output_elements(net->conv[i - 1]);
-    if (net->base.bf16)
-        hd_relu_backward_bf16(n, b->a.conv[i - 1], b->g.conv[i - 1]);
-    else
-        hd_relu_backward(n, b->a.conv[i - 1], b->g.conv[i - 1]);
-    return HD_OK;
+    return hd_conv_backward_data(net->conv[i], b->rows, (const float *)b->params + place->weight,
+                                 b->g.conv[i], x, b->g.conv[i - 1], b->g.scratch);
 }
 
 /* Zeros the gaps between a stage's tensors. */

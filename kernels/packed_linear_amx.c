@@ -14,12 +14,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The compiler does not know that tiles read and write memory. */
-static inline void settle(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
-
 /* Weights come from main memory: asks for n elements before they are needed. Beyond the end that is
  * harmless. */
 HD_INLINE void fetch(const hd_bf16 *from, int64_t n)
@@ -61,7 +55,7 @@ HD_INLINE void forward_panel(const struct panel *p, int rows, int outs)
 {
     const int64_t stride_y = p->ldy * (int64_t)sizeof(float);
     const int64_t stride_x = p->ldx * (int64_t)sizeof(hd_bf16);
-    settle();
+    hd_tiles_settle();
     if (p->start) {
         FOR_TILES_OF_Y(ZERO_Y)
     } else {
@@ -85,7 +79,7 @@ HD_INLINE void forward_panel(const struct panel *p, int rows, int outs)
             _tile_dpbf16ps(3, 5, 7);
     }
     FOR_TILES_OF_Y(STORE_Y)
-    settle();
+    hd_tiles_settle();
 }
 
 static void forward_rows(const struct panel *first, int64_t out_blocks, int64_t rows)
@@ -184,7 +178,7 @@ static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, con
 {
     const int64_t stride = lddy * (int64_t)sizeof(hd_bf16);
     const bool two = rows > TILE;
-    settle();
+    hd_tiles_settle();
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -207,7 +201,7 @@ static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, con
         _tile_stored(2, tiles + 2 * TILE * OUT, 64);
         _tile_stored(3, tiles + 3 * TILE * OUT, 64);
     }
-    settle();
+    hd_tiles_settle();
 }
 
 static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
@@ -298,7 +292,7 @@ static void store_block(const float *even, float *dw)
 static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t chunks,
                            int64_t next, bool two, float *tiles)
 {
-    settle();
+    hd_tiles_settle();
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -321,7 +315,7 @@ static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t
         _tile_stored(2, tiles + 2 * TILE * OUT, 64);
         _tile_stored(3, tiles + 3 * TILE * OUT, 64);
     }
-    settle();
+    hd_tiles_settle();
 }
 
 static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,

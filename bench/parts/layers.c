@@ -37,7 +37,7 @@ static void conv_weights(void *arg)
 static void conv_data(void *arg)
 {
     const struct layer *l = arg;
-    hd_conv_backward_data(l->conv, l->rows, l->w, l->y, l->dx, l->scratch);
+    hd_conv_backward_data(l->conv, l->rows, l->w, l->y, l->x, l->dx, l->scratch);
 }
 
 static void report(const char *layer, const char *pass, const char *by, double flop, double seconds)
