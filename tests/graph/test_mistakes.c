@@ -94,6 +94,11 @@ static const struct {
     {VALUES "  - broadcast: {reads: [g], writes: [g]}\n" REST, 8, 0, ""},
     {VALUES "  - sum: {reads: [s], writes: [f]}\n" REST, 8, 5, "is of type floats"},
     {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "cannot see shard value"},
+    /* With this seed the name has more than one leaf, as two thirds of all names. */
+    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"
+     "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
+     "  - broadcast: {reads: [lea], writes: [sum]}\n",
+     7, 5, "leaves, 'sum' of 1: add them up"},
     {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
 
     /* lags, guards, expressions */
