@@ -78,8 +78,8 @@ int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x,
 int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
                           const void *y, void *dx, void *scratch);
 
-/* Name, version and instruction set of the library, "onednn 2.6.3 isa 0x3e7": part of the
- * arithmetic fingerprint. */
+/* Name, version and instruction set of the library, and whether bf16 gradients use the matrix
+ * registers: "onednn 2.6.3 isa 0x3e7 amx", part of the arithmetic fingerprint. */
 void hd_conv_library(char *text, size_t bytes);
 
 #endif

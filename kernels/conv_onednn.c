@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/activation.h"
+#include "kernels/amx_internal.h"
 #include "kernels/conv_internal.h"
 #include "kernels/image.h"
 #include "kernels/onednn_internal.h"
@@ -562,6 +563,6 @@ int64_t hd_conv_output_elements(const struct hd_conv *conv)
 void hd_conv_library(char *text, size_t bytes)
 {
     const dnnl_version_t *version = dnnl_version();
-    snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,
-             (unsigned)dnnl_get_effective_cpu_isa());
+    snprintf(text, bytes, "onednn %d.%d.%d isa %#x%s", version->major, version->minor,
+             version->patch, (unsigned)dnnl_get_effective_cpu_isa(), hd_amx_ready() ? " amx" : "");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/inspect.h"
 
+#include "kernels/conv.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -153,4 +154,9 @@ const double *hd_verdict_returns(const void *data, int64_t *n_p)
     const struct hd_verdict *verdict = data;
     *n_p = verdict->episodes;
     return verdict->returns;
+}
+
+void hd_arithmetic_libraries(char *text, size_t bytes)
+{
+    hd_conv_library(text, bytes);
 }

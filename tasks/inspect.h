@@ -24,4 +24,8 @@ int hd_weights_outputs(const struct hd_spec *params, const void *data, const cha
 /* The returns of an instance of type `verdict`: returns[n], borrowed; n stored in *n_p. */
 const double *hd_verdict_returns(const void *data, int64_t *n_p);
 
+/* Names and versions of the libraries that bodies compute with, and what they use of the processor:
+ * "onednn 2.6.3 isa 0x3e7 amx". */
+void hd_arithmetic_libraries(char *text, size_t bytes);
+
 #endif

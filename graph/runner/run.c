@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/launch.h"
 #include "runtime/logbook.h"
+#include "tasks/inspect.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -143,7 +144,9 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_job_load(train->options, train->world.world, &train->job));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
-    HD_TRY(hd_fingerprint_create("", hd_config_text(train->job.config, "runtime.precision"),
+    char libraries[128];
+    hd_arithmetic_libraries(libraries, sizeof libraries);
+    HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
                           train->job.check_every, &train->plan));

@@ -13,6 +13,21 @@
 
 enum { SAMPLES = 32 };
 
+/* Every test runs with each of these. */
+static const struct net {
+    const char *shape, *hidden, *precision;
+    double rounding; /* of a gradient that is summed in another order */
+} nets[] = {
+    {"policy.model.obs_shape=4", "policy.model.encoder_hidden_size_list=[96,80]",
+     "runtime.precision=f32", 1e-6},
+    {"policy.model.obs_shape=[2,36,40]", "policy.model.encoder_hidden_size_list=[16,16,32,48]",
+     "runtime.precision=f32", 1e-5},
+    {"policy.model.obs_shape=[2,36,40]", "policy.model.encoder_hidden_size_list=[16,16,32,48]",
+     "runtime.precision=bf16", 1e-2},
+};
+enum { NETS = sizeof nets / sizeof *nets };
+static const struct net *net = nets;
+
 /* The values of the learner of one shard. */
 struct learner {
     struct hd_setup setup;
@@ -40,9 +55,8 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     char batch_set[64], micro_set[64];
     snprintf(batch_set, sizeof batch_set, "policy.learn.batch_size=%d", batch);
     snprintf(micro_set, sizeof micro_set, "policy.learn.microbatch=%d", micro);
-    const char *const sets[] = {batch_set, micro_set,
-                                "policy.model.encoder_hidden_size_list=[96,80]"};
-    l->setup = setup_open(sets, 3);
+    const char *const sets[] = {batch_set, micro_set, net->shape, net->hidden, net->precision};
+    l->setup = setup_open(sets, 5);
     open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, part_mb);
     open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, part_mb);
     open_of(&l->grad, &l->setup, &hd_type_grad, "grad", &l->policy, 0);
@@ -56,6 +70,7 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     value_init(&l->stats, &l->setup, 0);
     for (int64_t i = 0; i < l->target.spec.elements; i++)
         ((float *)l->target.data)[i] *= 0.5f;
+    hd_net_refresh(hd_params_net(&l->target.spec), l->target.data, 0, l->target.spec.elements);
 }
 
 static void learner_close(struct learner *l)
@@ -69,6 +84,15 @@ static void learner_close(struct learner *l)
     setup_close(&l->setup);
 }
 
+/* Bytes, or numbers from 0 to 1. */
+static void fill_obs(const struct hd_rng *rng, uint32_t item, void *obs, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes && net != nets; i++)
+        ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_uniform(rng, item + (uint32_t)i));
+    for (int64_t i = 0; i < bytes / (int64_t)sizeof(float) && net == nets; i++)
+        ((float *)obs)[i] = (float)hd_rng_uniform(rng, item + (uint32_t)i);
+}
+
 /* Samples [first, first + batch) of one fixed list. */
 static void fill_batch(struct learner *l, int first)
 {
@@ -76,15 +100,11 @@ static void fill_batch(struct learner *l, int first)
     struct hd_transitions rows = hd_batch_rows(&l->batch.spec, l->batch.data);
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
-        float *obs = (float *)((char *)rows.obs + b * shape->obs_bytes);
-        float *next_obs = (float *)((char *)rows.next_obs + b * shape->obs_bytes);
-        for (int64_t i = 0; i < shape->obs_bytes / (int64_t)sizeof *obs; i++) {
-            obs[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
-            next_obs[i] = (float)hd_rng_uniform(&rng, (uint32_t)i + 50);
-        }
-        rows.action[b] = (int32_t)hd_rng_below(&rng, 90, 2);
-        rows.reward[b] = (float)hd_rng_uniform(&rng, 91);
-        rows.done[b] = (float)hd_rng_below(&rng, 92, 2);
+        fill_obs(&rng, 0, (char *)rows.obs + b * shape->obs_bytes, shape->obs_bytes);
+        fill_obs(&rng, 10000, (char *)rows.next_obs + b * shape->obs_bytes, shape->obs_bytes);
+        rows.action[b] = (int32_t)hd_rng_below(&rng, 30000, 2);
+        rows.reward[b] = (float)hd_rng_uniform(&rng, 30001);
+        rows.done[b] = (float)hd_rng_below(&rng, 30002, 2);
     }
 }
 
@@ -139,6 +159,7 @@ static void mean_of(struct learner *shards, int n)
 
 START_TEST(spreading_samples_over_shards_changes_no_bit)
 {
+    net = &nets[_i];
     static struct learner one, four[SHARDS];
     learner_open(&one, SAMPLES, SAMPLES / SHARDS, 0);
     compute(&one, 0);
@@ -158,6 +179,7 @@ END_TEST
 
 START_TEST(microbatches_sum_to_the_batch_within_rounding)
 {
+    net = &nets[_i];
     static struct learner whole, cut;
     learner_open(&whole, SAMPLES, 0, 0);
     learner_open(&cut, SAMPLES, 2, 0);
@@ -173,7 +195,7 @@ START_TEST(microbatches_sum_to_the_batch_within_rounding)
         norm += a * a;
     }
     ck_assert_double_gt(norm, 0);
-    ck_assert_double_lt(sqrt(difference / norm), 1e-6);
+    ck_assert_double_lt(sqrt(difference / norm), net->rounding);
     learner_close(&whole);
     learner_close(&cut);
 }
@@ -181,6 +203,7 @@ END_TEST
 
 START_TEST(an_empty_shard_contributes_nothing)
 {
+    net = &nets[_i];
     static struct learner both[2], alone;
     learner_open(&both[0], 8, 0, 0);
     learner_open(&both[1], 8, 0, 0);
@@ -199,8 +222,33 @@ END_TEST
 /* -- Parts --------------------------------------------------------------------------------------
  */
 
+/* A step of Adam from the mean, or from the sum of the gradient's leaves in ranges of blocks. */
+static void step(struct learner *l, struct hd_context *context, const struct hd_view *views,
+                 const void *args, bool slices)
+{
+    static struct fold fold;
+    int64_t part_lo, part_hi;
+    if (!slices) {
+        ck_assert_int_eq(hd_verb_adam.body(context, views, args), HD_OK);
+        return;
+    }
+    struct hd_view blind[3] = {views[0], views[1], views[2]};
+    blind[0].data = NULL;
+    fold.shards = l;
+    fold.part = views[0].part;
+    const float *sum = leaf(&fold, 0, 0);
+    hd_spec_part(&l->policy.spec, fold.part, &part_lo, &part_hi);
+    for (int64_t lo = part_lo, hi; lo < part_hi; lo = hi) {
+        hi = lo + (lo % 3 + 1) * HD_BLOCK < part_hi ? lo + (lo % 3 + 1) * HD_BLOCK : part_hi;
+        ck_assert_int_eq(hd_verb_adam.slice(context, blind, args, lo, hi, sum + (lo - part_lo),
+                                            sum[part_hi - part_lo]),
+                         HD_OK);
+        context->again = true;
+    }
+}
+
 /* Three updates with the policy cut in parts; the hash of the policy. */
-static uint64_t train(double part_mb, int *parts_p)
+static uint64_t train(double part_mb, bool slices, int *parts_p)
 {
     static struct learner l;
     struct value optimizer;
@@ -220,7 +268,7 @@ static uint64_t train(double part_mb, int *parts_p)
                 views[i] = (struct hd_view){adam[i]->data, &adam[i]->spec, part, 0, false};
             for (int i = 0; i < 2; i++)
                 pair[i] = (struct hd_view){copy[i]->data, &copy[i]->spec, part, 0, false};
-            ck_assert_int_eq(hd_verb_adam.body(&context, views, args), HD_OK);
+            step(&l, &context, views, args, slices);
             ck_assert_int_eq(hd_verb_copy.body(&context, pair, NULL), HD_OK);
         }
         unprepare(&hd_verb_adam, args);
@@ -230,6 +278,7 @@ static uint64_t train(double part_mb, int *parts_p)
         value_save_load(&l.stats);
     }
     ck_assert_uint_eq(value_hash(&l.policy), value_hash(&l.target));
+    ck_assert(memcmp(l.policy.data, l.target.data, (size_t)l.policy.spec.bytes) == 0);
     uint64_t hash = value_hash(&l.policy);
     *parts_p = l.policy.spec.parts;
     value_close(&optimizer);
@@ -237,17 +286,20 @@ static uint64_t train(double part_mb, int *parts_p)
     return hash;
 }
 
-START_TEST(cutting_parameters_in_parts_changes_no_bit)
+START_TEST(cutting_parameters_in_parts_and_slices_changes_no_bit)
 {
+    net = &nets[_i];
     int whole_parts, parts;
-    uint64_t whole = train(0, &whole_parts);
+    uint64_t whole = train(0, false, &whole_parts);
     ck_assert_int_eq(whole_parts, 1);
-    ck_assert_uint_eq(train(25, &parts), whole);
+    ck_assert_uint_eq(train(25, false, &parts), whole);
     ck_assert_int_eq(parts, 1);
-    ck_assert_uint_eq(train(0.001, &parts), whole);
+    ck_assert_uint_eq(train(0.001, false, &parts), whole);
     ck_assert_int_gt(parts, 3);
-    ck_assert_uint_eq(train(0.04, &parts), whole);
+    ck_assert_uint_eq(train(0.04, false, &parts), whole);
     ck_assert_int_gt(parts, 1);
+    ck_assert_uint_eq(train(0, true, &parts), whole);
+    ck_assert_uint_eq(train(0.04, true, &parts), whole);
 }
 END_TEST
 
@@ -270,6 +322,7 @@ END_TEST
 
 START_TEST(a_loss_that_is_no_number_fails_the_task)
 {
+    net = &nets[_i];
     static struct learner l;
     char message[HD_MESSAGE_BYTES] = "";
     learner_open(&l, 8, 0, 0);
@@ -307,12 +360,12 @@ int main(void)
 {
     Suite *suite = suite_create("learner");
     TCase *tests = tcase_create("bits");
-    tcase_add_test(tests, spreading_samples_over_shards_changes_no_bit);
-    tcase_add_test(tests, microbatches_sum_to_the_batch_within_rounding);
-    tcase_add_test(tests, an_empty_shard_contributes_nothing);
-    tcase_add_test(tests, cutting_parameters_in_parts_changes_no_bit);
+    tcase_add_loop_test(tests, spreading_samples_over_shards_changes_no_bit, 0, NETS);
+    tcase_add_loop_test(tests, microbatches_sum_to_the_batch_within_rounding, 0, NETS);
+    tcase_add_loop_test(tests, an_empty_shard_contributes_nothing, 0, NETS);
+    tcase_add_loop_test(tests, cutting_parameters_in_parts_and_slices_changes_no_bit, 0, NETS);
     tcase_add_test(tests, parts_are_whole_blocks_that_cover_all);
-    tcase_add_test(tests, a_loss_that_is_no_number_fails_the_task);
+    tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, NETS);
     tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
