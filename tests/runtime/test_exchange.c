@@ -319,11 +319,11 @@ static int run_late(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = -1};
-    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 300000000));
+    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 2000000000));
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
-        for (int i = 0; i < 5000 && !hd_comm_aborted(run.comm, NULL, NULL); i++)
+        for (int i = 0; i < 20000 && !hd_comm_aborted(run.comm, NULL, NULL); i++)
             usleep(1000);
         close_run();
         return 0;
