@@ -16,12 +16,13 @@ from worker import Worker
 BATCH = 32
 CONFIG = "bench/peers/updates.yaml"
 NETS = {"pong": "[128, 128, 512], dueling: true", "nature": "[32, 64, 64, 512], dueling: false"}
+UPDATES = {"pong": 20, "nature": 100}  # a few seconds
 
 
 def start(options, net, strategy, ranks, cores, path):
     words = [f"{options.build}/runner", "bench", CONFIG, "--strategies",
              os.path.abspath(f"configs/strategies/{strategy}.yaml"), "--ranks", ranks, "--json", path,
-             "--updates", 40, "--warmup", 20, "--repeats", 1, "--quiet",
+             "--updates", UPDATES[net], "--warmup", 20, "--repeats", 1, "--quiet",
              "--set", "policy.model={obs_shape: [4, 84, 84], action_shape: 6, "
              f"encoder_hidden_size_list: {NETS[net]}}}"]
     return subprocess.Popen(pinned(cores, *words), cwd=ROOT, env=environment(options), text=True,

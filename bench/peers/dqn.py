@@ -14,7 +14,7 @@ import time
 from turns import OURS, ROOT, Missing, environment, pinned, report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WARM, UPDATES = 20, 60
+WARM, UPDATES = 20, 40
 
 
 def tree(pid):
