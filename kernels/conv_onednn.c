@@ -4,6 +4,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/image.h"
 #include "kernels/onednn_internal.h"
+#include "kernels/winograd_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -35,6 +36,7 @@ struct hd_conv {
     hd_dnnl_md plain, weights, image_md, bias; /* image_md NULL: none */
     struct hd_image *image;
     bool amx;             /* gradients are ours to compute */
+    bool winograd;        /* and so are the forward pass and the gradient of the weights */
     pthread_mutex_t lock; /* of building */
     _Atomic(struct pass *) passes;
 };
@@ -194,6 +196,14 @@ static int build_pass(const struct hd_conv *conv, struct pass *pass)
     return HD_OK;
 }
 
+/* Whether a pass goes past oneDNN. */
+static bool is_own(const struct hd_conv *conv, enum hd_conv_pass kind)
+{
+    return kind == HD_CONV_FORWARD ? conv->winograd
+           : kind == HD_CONV_DATA  ? conv->amx
+                                   : conv->amx || conv->winograd;
+}
+
 static struct pass *find(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     struct pass *pass = atomic_load_explicit(&conv->passes, memory_order_acquire);
@@ -225,7 +235,7 @@ static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     HD_TRY(hd_dnnl_enter());
-    if (find(conv, kind, batch) || (kind != HD_CONV_FORWARD && conv->amx))
+    if (is_own(conv, kind) || find(conv, kind, batch))
         return HD_OK;
     pthread_mutex_lock(&conv->lock);
     int status = add_pass(conv, kind, batch);
@@ -235,6 +245,8 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 
 int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
+    if (is_own(conv, kind) && conv->winograd)
+        return padded(hd_winograd_scratch(&conv->fields, batch));
     if (kind == HD_CONV_WEIGHTS && conv->amx)
         return padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
     if (kind == HD_CONV_DATA && conv->amx)
@@ -247,8 +259,8 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t ba
 
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
-    if (kind != HD_CONV_FORWARD && conv->amx)
-        return "own amx_bf16";
+    if (is_own(conv, kind))
+        return conv->winograd ? "own winograd" : "own amx_bf16";
     return hd_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name : "none";
 }
 
@@ -277,6 +289,10 @@ int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const vo
                     const float *bias, void *y, void *scratch)
 {
     void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)weights, (void *)bias, y};
+    if (conv->winograd) {
+        hd_winograd_forward(&conv->fields, batch, x, weights, bias, y, scratch);
+        return HD_OK;
+    }
     return run_pass(conv, HD_CONV_FORWARD, batch, handles, scratch);
 }
 
@@ -284,10 +300,12 @@ int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x,
                              float *dweights, float *dbias, void *scratch)
 {
     void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
-    if (conv->amx) {
+    if (conv->winograd)
+        hd_winograd_weights(&conv->fields, batch, x, dy, dweights, dbias, scratch);
+    else if (conv->amx)
         hd_conv_amx_weights(&conv->fields, batch, x, dy, dweights, dbias, scratch);
+    if (is_own(conv, HD_CONV_WEIGHTS))
         return HD_OK;
-    }
     return run_pass(conv, HD_CONV_WEIGHTS, batch, handles, scratch);
 }
 
@@ -357,6 +375,16 @@ static int choose_output(struct hd_conv *conv)
     return HD_OK;
 }
 
+/* Passes of our own know one layout. */
+static void choose_own(struct hd_conv *conv)
+{
+    hd_dnnl_md blocks = weights_md(conv, dnnl_f32, dnnl_OIhw16i16o);
+    bool known = blocks && dnnl_memory_desc_equal(blocks, conv->weights);
+    conv->amx = known && conv->output == HD_NHWC && hd_conv_amx_allows(&conv->fields);
+    conv->winograd = known && conv->output == HD_NCHW16 && hd_winograd_allows(&conv->fields);
+    hd_dnnl_md_free(blocks);
+}
+
 /* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
  * are what forward reads too, and a bf16 image is as forward likes it. */
 static int choose_weights(struct hd_conv *conv)
@@ -375,6 +403,8 @@ static int choose_weights(struct hd_conv *conv)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
+    if (conv->weights)
+        choose_own(conv);
     return conv->weights && (!conv->fields.bf16 || conv->image_md) ? HD_OK
                                                                    : hd_dnnl_refused("convolution");
 }
@@ -414,21 +444,6 @@ static int number_weights(const struct hd_conv *conv, int64_t count, float *plai
     return hd_conv_import(conv, plain, number);
 }
 
-/* Whether the weights are blocks of 16 input by 16 output channels, outputs next to one another. */
-static bool are_blocks(const struct hd_conv *conv, const float *number)
-{
-    enum { SIDE = 16, BLOCK = SIDE * SIDE };
-    const struct hd_conv_fields *f = &conv->fields;
-    const int64_t area = f->kernel * f->kernel, blocks = f->in_channels / SIDE;
-    for (int64_t i = 0; i < hd_conv_weights(conv); i++) {
-        int64_t block = i / BLOCK / area, out = block / blocks * SIDE + i % SIDE;
-        int64_t in = block % blocks * SIDE + i / SIDE % SIDE, at = i / BLOCK % area;
-        if ((int64_t)number[i] != 1 + (out * f->in_channels + in) * area + at)
-            return false;
-    }
-    return true;
-}
-
 /* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
  * image_number[j] the same of image element j. */
 static void find_places(const struct hd_conv *conv, const float *number,
@@ -465,8 +480,6 @@ static int make_image(struct hd_conv *conv)
         status = number_weights(conv, count, plain, weights);
     if (status == HD_OK) {
         find_places(conv, weights, number, of_plain, place);
-        conv->amx = hd_conv_amx_allows(&conv->fields) && conv->output == HD_NHWC &&
-                    are_blocks(conv, weights);
         status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
     }
     hd_free(place);

@@ -25,8 +25,6 @@ static struct strides strides_of(const struct hd_frames *f)
 /* -- Bytes ---------------------------------------------------------------------------------------
  */
 
-typedef uint8_t bytes16 __attribute__((vector_size(16), aligned(1)));
-
 /* x / 255 rounded correctly: a product with the rounded reciprocal, then one step of refinement,
  * which gives the quotient itself with fused operations (Markstein 1990). */
 HD_INLINE hd_vec scale(hd_vec x)
@@ -43,30 +41,55 @@ HD_INLINE hd_vec scale(hd_vec x)
 
 HD_INLINE void put(const struct hd_frames *f, hd_vec value, void *to, int64_t at)
 {
-    float floats[HD_VEC];
-    if (f->bf16) {
-        hd_vec_store(floats, value);
-        hd_bf16_round(floats, HD_VEC, (hd_bf16 *)to + at);
-    } else {
+    if (f->bf16)
+        hd_vec_store_bf16((hd_bf16 *)to + at, value);
+    else
         hd_vec_store((float *)to + at, value);
-    }
+}
+
+typedef uint32_t words4 __attribute__((vector_size(16), aligned(1)));
+
+/* Four 4 x 4 patches that lie side by side, a line of each in every vector, become one in each. */
+HD_INLINE void split_patches(words4 line[4])
+{
+    const words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
+    const words4 a = __builtin_shuffle(line[0], line[2], low);
+    const words4 b = __builtin_shuffle(line[1], line[3], low);
+    const words4 c = __builtin_shuffle(line[0], line[2], high);
+    const words4 d = __builtin_shuffle(line[1], line[3], high);
+    line[0] = __builtin_shuffle(a, b, low);
+    line[1] = __builtin_shuffle(a, b, high);
+    line[2] = __builtin_shuffle(c, d, low);
+    line[3] = __builtin_shuffle(c, d, high);
 }
 
 /* Fold 4: the 16 bytes of a 4 x 4 patch are 16 neighbouring channels. */
+static void patches_of_line(const struct hd_frames *f, const struct strides *s, const uint8_t *line,
+                            void *to, int64_t base)
+{
+    enum { SIDE = 4, GROUP = 4 };
+    const int64_t patches = f->width / SIDE;
+    for (int64_t x = 0; x < patches; x += GROUP) {
+        const int64_t n = patches - x < GROUP ? patches - x : GROUP;
+        words4 group[GROUP] = {{0}};
+        for (int i = 0; i < SIDE; i++)
+            if (n == GROUP)
+                group[i] = *(const words4 *)(line + i * f->width + SIDE * x);
+            else
+                memcpy(&group[i], line + i * f->width + SIDE * x, (size_t)(SIDE * n));
+        split_patches(group);
+        for (int64_t i = 0; i < n; i++)
+            put(f, scale(hd_vec_from_bytes((const uint8_t *)&group[i])), to, base + (x + i) * s->x);
+    }
+}
+
 static void patches_of_row(const struct hd_frames *f, const struct strides *s, const uint8_t *obs,
                            void *to, int64_t base)
 {
     for (int64_t c = 0; c < f->channels; c++)
-        for (int64_t y = 0; y < f->height / 4; y++) {
-            const uint8_t *line = obs + (c * f->height + 4 * y) * f->width;
-            for (int64_t x = 0; x < f->width / 4; x++) {
-                bytes16 patch;
-                for (int i = 0; i < 4; i++)
-                    memcpy((char *)&patch + 4 * i, line + i * f->width + 4 * x, 4);
-                put(f, scale(__builtin_convertvector(patch, hd_vec)), to,
-                    base + c * s->group + y * s->y + x * s->x);
-            }
-        }
+        for (int64_t y = 0; y < f->height / 4; y++)
+            patches_of_line(f, s, obs + (c * f->height + 4 * y) * f->width, to,
+                            base + c * s->group + y * s->y);
 }
 
 /* -- Any fold, element by element ----------------------------------------------------------------

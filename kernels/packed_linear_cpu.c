@@ -153,6 +153,7 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
 /* -- Backward -----------------------------------------------------------------------------------
  */
 
+enum { LARGE = 1 << 18 /* weights that leave the second cache anyway */ };
 enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };
 
 /* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
@@ -249,7 +250,7 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
 
 /* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
 HD_INLINE void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
-                             int64_t lddy, float *dw, int vectors)
+                             int64_t lddy, float *dw, int vectors, bool stream)
 {
     hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
     for (int64_t r = 0; r < rows; r++) {
@@ -262,7 +263,10 @@ HD_INLINE void weights_block(int64_t rows, const float *x, int64_t ldx, const fl
     }
     for (int v = 0; v < vectors; v++)
         for (int i = 0; i < INPUTS; i++)
-            hd_vec_stream(dw + v * BLOCK + i * OUT, sum[i][v]);
+            if (stream)
+                hd_vec_stream(dw + v * BLOCK + i * OUT, sum[i][v]);
+            else
+                hd_vec_store(dw + v * BLOCK + i * OUT, sum[i][v]);
 }
 
 void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
@@ -270,6 +274,7 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
                                 int64_t last, float *dw, void *scratch)
 {
     const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
+    const bool stream = hd_packed_weights(p) >= LARGE;
     float *columns = scratch;
     for (int64_t b = first; b < last; b++) {
         int64_t inputs = least(p->in - b * IN, IN);
@@ -280,9 +285,9 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
             for (int64_t i = 0; i < IN; i += INPUTS) {
                 float *to = dw + (b * out_blocks + o) * BLOCK + i * OUT;
                 if (out_blocks - o > 1)
-                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2);
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2, stream);
                 else
-                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1);
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1, stream);
             }
     }
     hd_vec_stream_end();

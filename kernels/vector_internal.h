@@ -4,8 +4,13 @@
 #ifndef HD_KERNELS_VECTOR_INTERNAL_H
 #define HD_KERNELS_VECTOR_INTERNAL_H
 
+#include "kernels/bf16.h"
+
 #include <stdint.h>
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 enum { HD_VEC = 16 };
 
@@ -27,6 +32,30 @@ HD_INLINE hd_vec hd_vec_load(const float *from)
 HD_INLINE void hd_vec_store(float *to, hd_vec value)
 {
     *(hd_vec *)to = value;
+}
+
+/* 16 bytes as floats. */
+HD_INLINE hd_vec hd_vec_from_bytes(const uint8_t *from)
+{
+#ifdef __AVX512F__
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)));
+#else
+    hd_vec value;
+    for (int i = 0; i < HD_VEC; i++)
+        value[i] = from[i];
+    return value;
+#endif
+}
+
+/* 16 floats, rounded. */
+HD_INLINE void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
+{
+#ifdef __AVX512BF16__
+    _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));
+#else
+    for (int i = 0; i < HD_VEC; i++)
+        to[i] = hd_bf16_from(value[i]);
+#endif
 }
 
 /* 16 floats to 64-byte aligned memory that is not read again soon, past the caches: nobody waits

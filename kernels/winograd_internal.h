@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Float convolutions with kernels of 2 x 2 or 3 x 3 by Winograd's minimal filtering F(2 x 2, r x r)
+ * (Lavin & Gray 2016): 9 instead of 16, or 16 instead of 36 products for four outputs, and only
+ * sums and differences around them. With stride s the kernel is s times as large, and the images of
+ * every s-th pixel are the input channels. Activations are HD_NCHW16, weights blocks of 16 input by
+ * 16 output channels, [out / 16][in / 16][y][x][16][16], as oneDNN has them. The bits of an
+ * observation's output depend on that observation alone. */
+#ifndef HD_KERNELS_WINOGRAD_INTERNAL_H
+#define HD_KERNELS_WINOGRAD_INTERNAL_H
+
+#include "kernels/conv.h"
+
+/* Whether the fields allow it, and whether it is faster; the layout of the weights is the caller's
+ * to check. */
+bool hd_winograd_allows(const struct hd_conv_fields *fields);
+
+/* Bytes of scratch, 64-byte aligned, of either pass. */
+int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t batch);
+
+/* As in kernels/conv.h. */
+void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t batch, const float *x,
+                         const float *weights, const float *bias, float *y, void *scratch);
+void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t batch, const float *x,
+                         const float *dy, float *dweights, float *dbias, void *scratch);
+
+#endif
