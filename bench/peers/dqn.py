@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training Pong with DQN end to end on two cores, DI-engine's config of it: collecting 96 samples of 4 envs
 and ten updates of batch 32, in turns; evaluations are left out on both sides. Updates per second, and
-memory of all processes (proportional share) at its highest."""
+memory of all processes (proportional share) at its highest and with a full replay of 100,000 transitions:
+Heddle takes its replay at the start, DI-engine's growth is carried on."""
 
 import functools
 import json
@@ -68,14 +69,16 @@ def heddle(options, strategy, precision, memory):
             return json.loads(file.readline())["updates_per_s"]["median"]
 
 
-def di_engine(memory):
+def di_engine(memory, full):
     with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
         path = os.path.join(scratch, "rate.json")
         words = [sys.executable, os.path.join(HERE, "dqn_di_engine.py"), WARM, UPDATES, path]
         watch(pinned([0, 1], *words), memory, cwd=scratch,
               env={**os.environ, "PYTHONPATH": HERE, "OMP_NUM_THREADS": "2"})
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            rate, growth = json.load(file)
+        full.append(memory[-1] + growth)
+        return rate
 
 
 def run(options):
@@ -86,9 +89,10 @@ def run(options):
             name = f"{OURS} {precision} {strategy}"
             memory[name] = []
             contenders[name] = functools.partial(heddle, options, strategy, precision, memory[name])
-    memory["DI-engine"] = []
-    contenders["DI-engine"] = functools.partial(di_engine, memory["DI-engine"])
+    memory["DI-engine"], full = [], []
+    contenders["DI-engine"] = functools.partial(di_engine, memory["DI-engine"], full)
     case = f"dqn: Pong end to end, 2 cores, updates {WARM} to {WARM + UPDATES}"
     measured = report(options, case, "updates/s", contenders)
-    held = {name: iter(memory[name]).__next__ for name in measured}
-    report(options, f"{case}: memory", "MB", held)
+    for what, held in (("memory", memory), ("memory, replay full", {**memory, "DI-engine": full})):
+        report(options, f"{case}: {what}", "MB",
+               {name: iter(held[name]).__next__ for name in measured})

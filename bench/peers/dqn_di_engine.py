@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: dqn_di_engine.py WARM UPDATES FILE
 
-Trains with DI-engine's own Pong DQN config on CPUs and writes updates per second after WARM updates.
+Trains with DI-engine's own Pong DQN config on CPUs and writes [updates per second after WARM updates,
+megabytes that its process would grow by until the replay is full, at the rate at which it grew].
 Nothing of DI-engine is changed but this: evaluations are left out, and the game comes from a gym env of
 the kind it was written for, on today's ale-py."""
 
@@ -47,22 +48,29 @@ class Pong(gym.Env):
         return [Action(action).name for action in self.actions]
 
 
+def resident_mb():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+
+
 class Clock:
     """Wraps the learner's step."""
 
     def __init__(self, warm, updates, path):
         self.warm, self.last, self.path = warm, warm + updates, path
         self.train = BaseLearner.train
-        self.begin = 0
+        self.begin = self.resident = self.env_step = 0
 
-    def __call__(self, learner, *arguments):
-        self.train(learner, *arguments)
+    def __call__(self, learner, data, env_step):
+        self.train(learner, data, env_step)
         if learner.train_iter == self.warm:
-            self.begin = time.perf_counter()
+            self.begin, self.resident, self.env_step = time.perf_counter(), resident_mb(), env_step
         if learner.train_iter == self.last:
             rate = (self.last - self.warm) / (time.perf_counter() - self.begin)
+            growth = (resident_mb() - self.resident) / (env_step - self.env_step)
+            left = main_config.policy.other.replay_buffer.replay_buffer_size - env_step
             with open(self.path, "w", encoding="utf-8") as file:
-                json.dump(rate, file)
+                json.dump([rate, growth * left], file)
             os._exit(0)  # its env processes end with it
 
 

@@ -63,7 +63,7 @@ def report(options, case, unit, contenders, judged=None, **settings):
     in `judged` (default: all) are compared with every other contender. Returns {name: median}."""
     numbers, absent = take_turns(contenders, options.repeats)
     ours = [name for name in judged or numbers if name in numbers and name.startswith(OURS)]
-    print(f"\n{case} [{unit}]" + "".join(f"   times faster: {name}" for name in ours))
+    print(f"\n{case} [{unit}]" + "".join(f"   | {name} is better by" for name in ours))
     lines = []
     for name, found in numbers.items():
         line = {"case": case, "contender": name, "unit": unit, "median": statistics.median(found),
