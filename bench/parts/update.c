@@ -114,7 +114,7 @@ static int fill(struct update *u)
     memcpy(u->target, u->params, (size_t)hd_net_params_bytes(u->net));
     for (int64_t i = 0; i < 2 * u->batch * hd_net_obs(u->net); i++)
         if (hd_net_obs_u8(u->net))
-            u->obs[i] = (char)hd_rng_uniform(&rng, (uint32_t)i);
+            u->obs[i] = (char)hd_rng_below(&rng, (uint32_t)i, 256);
         else
             ((float *)u->obs)[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
     return HD_OK;
