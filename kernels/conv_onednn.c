@@ -360,6 +360,11 @@ static int choose_output(struct hd_conv *conv)
     conv->output = conv->fields.bf16 ? HD_NHWC : HD_NCHW;
     dnnl_primitive_desc_t pd =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
+    if (!pd && conv->fields.bf16)
+        return hd_fail(HD_ERR_UNSUPPORTED,
+                       "oneDNN %d.%d has no bf16 convolutions for this "
+                       "processor: use precision f32",
+                       DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
     if (!pd)
         return hd_dnnl_refused("convolution");
     for (int i = 0; i < 3; i++) {

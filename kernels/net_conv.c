@@ -98,6 +98,26 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
         net->frames.layout = net->base.bf16 ? HD_NHWC : HD_NCHW16;
 }
 
+/* A convolution that oneDNN computes by its definition alone is a hundred times too slow. */
+static bool is_slow(struct hd_conv *conv)
+{
+    enum { SOME_ROWS = 32 };
+    return strncmp(hd_conv_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
+}
+
+/* The first convolution decides how the frames are laid out: blocks of channels are for processors
+ * with vectors of 16. */
+static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
+{
+    HD_TRY(hd_conv_create(fields, &net->conv[0]));
+    if (fields->input != HD_NCHW16 || !is_slow(net->conv[0]))
+        return HD_OK;
+    hd_conv_destroy(net->conv[0]);
+    net->conv[0] = NULL;
+    net->frames.layout = fields->input = HD_NHWC;
+    return hd_conv_create(fields, &net->conv[0]);
+}
+
 /* The convolutions; the last one's output is stored in *output_p. */
 static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
                       int64_t *width_p)
@@ -106,19 +126,15 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
     struct hd_conv_fields fields = {.in_channels = net->frames.channels * fold * fold,
                                     .in_height = net->frames.height / fold,
                                     .in_width = net->frames.width / fold,
-                                    .kernel = kernels[0] / fold,
-                                    .stride = strides[0] / fold,
                                     .input = net->frames.layout,
                                     .bf16 = net->base.bf16};
     for (int i = 0; i < HD_CONVS; i++) {
         fields.out_channels = net->channels[i];
-        HD_TRY(hd_conv_create(&fields, &net->conv[i]));
+        fields.kernel = i == 0 ? kernels[0] / fold : kernels[i];
+        fields.stride = i == 0 ? strides[0] / fold : strides[i];
+        HD_TRY(i == 0 ? make_first(net, &fields) : hd_conv_create(&fields, &net->conv[i]));
         fields.input = hd_conv_output(net->conv[i], &fields.in_height, &fields.in_width);
         fields.in_channels = fields.out_channels;
-        if (i + 1 < HD_CONVS) {
-            fields.kernel = kernels[i + 1];
-            fields.stride = strides[i + 1];
-        }
     }
     *output_p = fields.input;
     *height_p = fields.in_height;

@@ -7,6 +7,7 @@
 #include "tasks/types/batch.h"
 #include "tasks/types/params.h"
 #include "tasks/types/scalars.h"
+#include "tests/kernels/bf16_here.h"
 #include "tests/tasks/values.h"
 
 #include <math.h>
@@ -360,12 +361,13 @@ int main(void)
 {
     Suite *suite = suite_create("learner");
     TCase *tests = tcase_create("bits");
-    tcase_add_loop_test(tests, spreading_samples_over_shards_changes_no_bit, 0, NETS);
-    tcase_add_loop_test(tests, microbatches_sum_to_the_batch_within_rounding, 0, NETS);
-    tcase_add_loop_test(tests, an_empty_shard_contributes_nothing, 0, NETS);
-    tcase_add_loop_test(tests, cutting_parameters_in_parts_and_slices_changes_no_bit, 0, NETS);
+    const int n_nets = bf16_here() ? NETS : NETS - 1;
+    tcase_add_loop_test(tests, spreading_samples_over_shards_changes_no_bit, 0, n_nets);
+    tcase_add_loop_test(tests, microbatches_sum_to_the_batch_within_rounding, 0, n_nets);
+    tcase_add_loop_test(tests, an_empty_shard_contributes_nothing, 0, n_nets);
+    tcase_add_loop_test(tests, cutting_parameters_in_parts_and_slices_changes_no_bit, 0, n_nets);
     tcase_add_test(tests, parts_are_whole_blocks_that_cover_all);
-    tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, NETS);
+    tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, n_nets);
     tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
