@@ -215,8 +215,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     op->parts = parts_of(plan->graph, step);
     op->side = side[step->index];
     if (step->verb->scratch)
-        op->scratch =
-            (step->verb->scratch(step->args) + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+        op->scratch = hd_padded(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);
     return cut_in_pieces(plan->graph, op);
 }

@@ -174,11 +174,6 @@ static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int
     return *pd_p ? HD_OK : hd_dnnl_refused("convolution");
 }
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 static int build_pass(const struct hd_conv *conv, struct pass *pass)
 {
     dnnl_primitive_desc_t pd;
@@ -186,13 +181,13 @@ static int build_pass(const struct hd_conv *conv, struct pass *pass)
     HD_TRY(hd_dnnl_op_create(pd, passes[pass->kind].args, &pass->op));
     hd_dnnl_const_md held = held_weights(conv, pass->kind);
     hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
-    pass->scratchpad = padded(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
+    pass->scratchpad = hd_padded(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
     if (dnnl_memory_desc_equal(held, wanted))
         return HD_OK;
     bool after = pass->kind == HD_CONV_WEIGHTS;
     HD_TRY(hd_dnnl_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
-    pass->reordered = padded(hd_dnnl_md_bytes(wanted));
-    pass->reorder_scratchpad = padded(hd_dnnl_md_bytes(pass->reorder.md[2]));
+    pass->reordered = hd_padded(hd_dnnl_md_bytes(wanted));
+    pass->reorder_scratchpad = hd_padded(hd_dnnl_md_bytes(pass->reorder.md[2]));
     return HD_OK;
 }
 
@@ -246,11 +241,11 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     if (is_own(conv, kind) && conv->winograd)
-        return padded(hd_winograd_scratch(&conv->fields, batch));
+        return hd_padded(hd_winograd_scratch(&conv->fields, batch));
     if (kind == HD_CONV_WEIGHTS && conv->amx)
-        return padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
+        return hd_padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
     if (kind == HD_CONV_DATA && conv->amx)
-        return padded(hd_conv_amx_data_scratch(&conv->fields, batch));
+        return hd_padded(hd_conv_amx_data_scratch(&conv->fields, batch));
     if (hd_conv_prepare(conv, kind, batch) != HD_OK)
         return 0;
     const struct pass *pass = find(conv, kind, batch);

@@ -7,8 +7,7 @@
 int64_t hd_greedy_bytes(const struct hd_net *net, int64_t batch)
 {
     int64_t q_bytes = batch * hd_net_actions(net) * (int64_t)sizeof(float);
-    return hd_net_forward_bytes(net, batch) +
-           (q_bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+    return hd_net_forward_bytes(net, batch) + hd_padded(q_bytes);
 }
 
 void hd_greedy(const struct hd_net *net, const void *params, const void *obs, int64_t batch,

@@ -54,7 +54,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
                                  : hd_dense_net_create(fields, &net));
     int64_t bytes = net->elements * (int64_t)sizeof(float);
     if (net->params_bytes == 0)
-        net->params_bytes = (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+        net->params_bytes = hd_padded(bytes);
     *net_p = net;
     return HD_OK;
 }

@@ -206,8 +206,7 @@ static void place_all(struct hd_conv_net *net)
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
     int64_t image_bytes = layout.image * (int64_t)sizeof(hd_bf16);
-    net->base.params_bytes = (floats_bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT +
-                             (image_bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+    net->base.params_bytes = hd_padded(floats_bytes) + hd_padded(image_bytes);
 }
 
 /* Enough stages that what one finishes can travel while the next computes. */

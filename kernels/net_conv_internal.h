@@ -41,7 +41,7 @@ struct hd_conv_net {
 static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *params)
 {
     int64_t bytes = net->base.elements * (int64_t)sizeof(float);
-    return (hd_bf16 *)((char *)params + (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT);
+    return (hd_bf16 *)((char *)params + hd_padded(bytes));
 }
 
 /* As in struct hd_net_kind. */

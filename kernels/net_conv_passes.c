@@ -11,11 +11,6 @@ static const struct hd_conv_net *of(const struct hd_net *net)
     return (const struct hd_conv_net *)net;
 }
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 /* Rows of dense layers are filled up, so that bf16 products find whole blocks. */
 static int64_t row_ld(int64_t n)
 {
@@ -41,7 +36,7 @@ struct cut {
 static void *piece(struct cut *cut, int64_t elements, size_t size)
 {
     void *start = cut->at ? cut->at + cut->used : NULL;
-    cut->used += padded(elements * (int64_t)size);
+    cut->used += hd_padded(elements * (int64_t)size);
     return start;
 }
 

@@ -25,7 +25,7 @@ int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
     int64_t bytes = (hd_packed_outputs(p) + IN) * whole_vectors(rows) * (int64_t)sizeof(float);
     int64_t bf16_bytes = tiles * tile_bytes * ((rows + IN - 1) / IN);
     bytes = bytes > bf16_bytes ? bytes : bf16_bytes;
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+    return hd_padded(bytes);
 }
 
 /* The first n <= 16 floats, the others zero. */

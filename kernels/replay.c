@@ -30,7 +30,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory, 
     };
     int64_t at[6] = {0};
     for (int i = 0; i < 5; i++)
-        at[i + 1] = at[i] + (sizes[i] + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+        at[i + 1] = at[i] + hd_padded(sizes[i]);
     char *bytes = (char *)memory;
     *ring = (struct ring){0};
     if (memory)

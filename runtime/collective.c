@@ -21,11 +21,6 @@ struct round {
     void *in[];
 };
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 /* Types that say how they combine travel as vectors, others as they are. */
 static bool travels_as_vector(const struct hd_collective *c)
 {
@@ -36,12 +31,12 @@ int64_t hd_collective_payload(const struct hd_collective *c)
 {
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
-        return padded(c->in_spec->type->reduction->bytes(c->in_spec, c->part));
+        return hd_padded(c->in_spec->type->reduction->bytes(c->in_spec, c->part));
     case HD_COLLECTIVE_BROADCAST:
-        return padded(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
-                                           : c->in_spec->bytes);
+        return hd_padded(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
+                                              : c->in_spec->bytes);
     case HD_COLLECTIVE_COMPARE:
-        return padded(c->in_spec->parts * (int64_t)sizeof(uint64_t));
+        return hd_padded(c->in_spec->parts * (int64_t)sizeof(uint64_t));
     case HD_COLLECTIVE_BARRIER:
         break;
     }

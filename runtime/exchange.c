@@ -20,14 +20,9 @@ struct part {
     const float *group[]; /* [shards of all ranks]: where the terms of a shard begin */
 };
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 int64_t hd_exchange_scratch(int64_t scratch_bytes)
 {
-    return HD_BLOCK * (int64_t)sizeof(float) + padded(scratch_bytes);
+    return HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
 }
 
 /* -- Computing ------------------------------------------------------------------------------------

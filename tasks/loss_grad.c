@@ -52,11 +52,6 @@ struct args {
     int64_t sums_bytes, q_bytes, forward_bytes, backward_bytes;
 };
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
 {
     args->batch = hd_batch_shape(setup->specs[BATCH])->rows;
@@ -87,8 +82,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
     args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
     args->backward_stages = hd_net_stages(net);
-    args->sums_bytes = padded(sizeof(struct hd_dqn_sums));
-    args->q_bytes = padded(4 * args->micro * args->actions * (int64_t)sizeof(float));
+    args->sums_bytes = hd_padded(sizeof(struct hd_dqn_sums));
+    args->q_bytes = hd_padded(4 * args->micro * args->actions * (int64_t)sizeof(float));
     args->forward_bytes = hd_net_forward_bytes(net, 2 * args->micro);
     args->backward_bytes = hd_net_backward_bytes(net, args->micro);
     return HD_OK;

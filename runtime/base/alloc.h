@@ -8,6 +8,12 @@
 
 enum { HD_ALIGNMENT = 64 };
 
+/* `bytes` filled up to whole units of alignment, so that what follows in a block is aligned too. */
+static inline int64_t hd_padded(int64_t bytes)
+{
+    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+}
+
 /* count * size zeroed bytes, 64-byte aligned; NULL (logged) when there is no memory. Owned by the
  * caller, released by hd_free. A zero size gives a valid pointer. */
 void *hd_alloc(int64_t count, size_t size);

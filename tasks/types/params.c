@@ -14,14 +14,9 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec)
     return spec->of ? hd_params_net(spec->of) : spec->shape;
 }
 
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
-}
-
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
-    return padded(spec->elements * (int64_t)sizeof(float));
+    return hd_padded(spec->elements * (int64_t)sizeof(float));
 }
 
 /* -- params -------------------------------------------------------------------------------------
@@ -155,7 +150,7 @@ static void release_nothing(struct hd_spec *spec)
 
 static int64_t leaf_bytes(const struct hd_spec *spec)
 {
-    return floats_bytes(spec) + padded(spec->parts * (int64_t)sizeof(float));
+    return floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(float));
 }
 
 /* A shard's gradient has a leaf for every microbatch. */
@@ -272,7 +267,7 @@ const struct hd_type hd_type_grad = {
 static int resolve_adam(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
-    spec->bytes = 2 * floats_bytes(spec) + padded(spec->parts * (int64_t)sizeof(int64_t));
+    spec->bytes = 2 * floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(int64_t));
     return HD_OK;
 }
 
