@@ -31,7 +31,6 @@ static inline float hd_bf16_to(hd_bf16 value)
 
 /* to[i] = from[i], i < n. */
 void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to);
-void hd_bf16_widen(const hd_bf16 *from, int64_t n, float *to);
 
 enum { HD_BF16_UNIT = 32 };
 

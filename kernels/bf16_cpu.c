@@ -47,9 +47,3 @@ void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to)
 }
 
 #endif
-
-void hd_bf16_widen(const hd_bf16 *from, int64_t n, float *to)
-{
-    for (int64_t i = 0; i < n; i++)
-        to[i] = hd_bf16_to(from[i]);
-}
