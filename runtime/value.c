@@ -42,19 +42,41 @@ int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     if (spec->type->save)
         return spec->type->save(spec, data, file);
-    if (fwrite(data, 1, (size_t)spec->bytes, file) != (size_t)spec->bytes)
-        return hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
-    return HD_OK;
+    return hd_value_write(spec, data, (size_t)spec->bytes, file);
 }
 
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file)
 {
     if (spec->type->load)
         return spec->type->load(spec, data, file);
-    if (fread(data, 1, (size_t)spec->bytes, file) != (size_t)spec->bytes)
+    return hd_value_read(spec, data, (size_t)spec->bytes, file);
+}
+
+int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, FILE *file)
+{
+    if (fwrite(data, 1, bytes, file) != bytes)
+        return hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
+    return HD_OK;
+}
+
+int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *file)
+{
+    if (fread(data, 1, bytes, file) != bytes)
         return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
                        spec->name);
     return HD_OK;
+}
+
+int64_t hd_value_vector_bytes(const struct hd_spec *spec, int part)
+{
+    (void)part;
+    return spec->bytes;
+}
+
+void hd_value_pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+{
+    (void)part;
+    memcpy(vector, data, (size_t)spec->bytes);
 }
 
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data)

@@ -120,6 +120,15 @@ int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
 
+/* For a type's `save` and `load`: `bytes` of an instance to or from its file. Errors:
+ * HD_ERR_SYSTEM, HD_ERR_FORMAT when the file ends before (logged). */
+int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, FILE *file);
+int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *file);
+
+/* For the reduction of a type whose vector is the instance as it is: `bytes` and `pack`. */
+int64_t hd_value_vector_bytes(const struct hd_spec *spec, int part);
+void hd_value_pack(const struct hd_spec *spec, int part, const void *data, void *vector);
+
 /* Index of a named field, or -1. */
 int hd_value_field(const struct hd_spec *spec, const char *name);
 

@@ -15,18 +15,6 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
-{
-    (void)part;
-    return spec->bytes;
-}
-
-static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
-{
-    (void)part;
-    memcpy(vector, data, (size_t)spec->bytes);
-}
-
 static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
                     const void *other)
 {
@@ -59,7 +47,8 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return (double)fields[index];
 }
 
-static const struct hd_reduction reduction = {vector_bytes, pack, combine, unpack};
+static const struct hd_reduction reduction = {hd_value_vector_bytes, hd_value_pack, combine,
+                                              unpack};
 
 const struct hd_type hd_type_counts = {
     .name = "counts",

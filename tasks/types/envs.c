@@ -339,24 +339,23 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
     char *states = save_group(spec, data, &states_bytes);
     if (!states)
         return HD_ERR_TASK;
-    bool written = fwrite(plain, 1, bytes, file) == bytes &&
-                   fwrite(states, 1, states_bytes, file) == states_bytes;
+    int status = hd_value_write(spec, plain, bytes, file);
+    if (status == HD_OK)
+        status = hd_value_write(spec, states, states_bytes, file);
     hd_free(states);
-    return written ? HD_OK : hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
+    return status;
 }
 
 static int load_states(const struct hd_spec *spec, void *data, FILE *file)
 {
     const int64_t state_bytes = hd_envs_shape(spec)->state_bytes;
     const int64_t count = *hd_envs_at(spec, data).count;
-    const size_t bytes = (size_t)(count * state_bytes);
     char *states = hd_alloc(count, (size_t)state_bytes);
     if (!states)
         return HD_ERR_NOMEM;
-    int status = fread(states, 1, bytes, file) == bytes
-                     ? load_group(spec, data, states)
-                     : hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
-                               spec->name);
+    int status = hd_value_read(spec, states, (size_t)(count * state_bytes), file);
+    if (status == HD_OK)
+        status = load_group(spec, data, states);
     hd_free(states);
     return status;
 }
@@ -368,9 +367,7 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
     struct hd_envs envs = hd_envs_at(spec, data);
     const int64_t count = *envs.count;
     char *plain = plain_bytes(spec, data, &bytes);
-    if (fread(plain, 1, bytes, file) != bytes)
-        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
-                       spec->name);
+    HD_TRY(hd_value_read(spec, plain, bytes, file));
     const int64_t found = *envs.count;
     if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs.group))
         return load_states(spec, data, file);

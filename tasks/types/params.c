@@ -102,15 +102,12 @@ static int copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *
 /* Files hold the floats; images follow from them. */
 static int save_params(const struct hd_spec *spec, const void *data, FILE *file)
 {
-    size_t n = (size_t)spec->elements;
-    return fwrite(data, sizeof(float), n, file) == n ? HD_OK : HD_ERR_SYSTEM;
+    return hd_value_write(spec, data, (size_t)spec->elements * sizeof(float), file);
 }
 
 static int load_params(const struct hd_spec *spec, void *data, FILE *file)
 {
-    size_t n = (size_t)spec->elements;
-    if (fread(data, sizeof(float), n, file) != n)
-        return HD_ERR_FORMAT;
+    HD_TRY(hd_value_read(spec, data, (size_t)spec->elements * sizeof(float), file));
     hd_net_refresh(spec->shape, data, 0, spec->elements);
     return HD_OK;
 }

@@ -98,26 +98,19 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
-    size_t bytes = used_bytes(spec, data);
-    if (fwrite(data, 1, bytes, file) != bytes)
-        return hd_fail(HD_ERR_SYSTEM, "value '%s' cannot be saved: %m", spec->name);
-    return HD_OK;
+    return hd_value_write(spec, data, used_bytes(spec, data), file);
 }
 
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     const struct hd_rollout_shape *shape = spec->shape;
     size_t head = head_bytes(shape, data);
-    bool whole = fread(data, 1, head, file) == head;
+    HD_TRY(hd_value_read(spec, data, head, file));
     int64_t frames = *hd_rollout_at(shape, data).n_frames;
-    if (whole && (frames < 0 || frames > shape->frames))
+    if (frames < 0 || frames > shape->frames)
         return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: it has no room for %lld frames",
                        spec->name, (long long)frames);
-    size_t rest = whole ? used_bytes(spec, data) - head : 0;
-    if (!whole || fread((char *)data + head, 1, rest, file) != rest)
-        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file is too short",
-                       spec->name);
-    return HD_OK;
+    return hd_value_read(spec, (char *)data + head, used_bytes(spec, data) - head, file);
 }
 
 static uint64_t hash(const struct hd_spec *spec, const void *data)

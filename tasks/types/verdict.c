@@ -37,18 +37,6 @@ void hd_verdict_summarise(struct hd_verdict *verdict)
 /* -- Verdicts of shards: each has the returns of its own episodes, zeros for the others' ----------
  */
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
-{
-    (void)part;
-    return spec->bytes;
-}
-
-static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
-{
-    (void)part;
-    memcpy(vector, data, (size_t)spec->bytes);
-}
-
 static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
                     const void *other)
 {
@@ -91,7 +79,8 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return fields[index];
 }
 
-static const struct hd_reduction reduction = {vector_bytes, pack, combine, unpack};
+static const struct hd_reduction reduction = {hd_value_vector_bytes, hd_value_pack, combine,
+                                              unpack};
 
 const struct hd_type hd_type_verdict = {
     .name = "verdict",
