@@ -45,6 +45,16 @@ static inline void hd_tiles_settle(void)
     __asm__ volatile("" ::: "memory");
 }
 
+/* Tiles 0 to 3 become zero, to be added to. */
+HD_INLINE void hd_tiles_begin(void)
+{
+    hd_tiles_settle();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
+
 /* Words of two vectors of 16 pairs: the first and the second of each pair. */
 HD_INLINE __m512i hd_pairs_first(__m512i a, __m512i b)
 {

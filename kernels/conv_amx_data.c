@@ -115,11 +115,7 @@ HD_INLINE void multiply(const struct job *j, const hd_bf16 *wide, const hd_bf16 
 {
     const int64_t channels = j->f.out_channels, next = j->steps * TILE_ELEMENTS;
     const int64_t stride = channels * (int64_t)sizeof *wide;
-    hd_tiles_settle();
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    hd_tiles_begin();
     for (int64_t ky = 0; ky < j->g.side; ky++)
         for (int64_t kx = 0; kx < j->g.side; kx++) {
             const hd_bf16 *a = wide + (j->farthest - ky * j->g.width - kx) * channels;

@@ -173,16 +173,24 @@ static void store_row(const float *even, const float *odd, int64_t inputs, const
     _mm512_mask_storeu_epi16(dx, there, value);
 }
 
+/* Tiles 0 and 1, and 2 and 3 if there are two pairs, one after another. */
+HD_INLINE void store_tiles(bool two, float *tiles)
+{
+    _tile_stored(0, tiles, 64);
+    _tile_stored(1, tiles + TILE * OUT, 64);
+    if (two) {
+        _tile_stored(2, tiles + 2 * TILE * OUT, 64);
+        _tile_stored(3, tiles + 3 * TILE * OUT, 64);
+    }
+    hd_tiles_settle();
+}
+
 static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, const hd_bf16 *dy,
                       int64_t lddy, float *tiles)
 {
     const int64_t stride = lddy * (int64_t)sizeof(hd_bf16);
     const bool two = rows > TILE;
-    hd_tiles_settle();
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    hd_tiles_begin();
     for (int64_t b = 0; b < out_pairs; b++, pairs += PAIR, dy += 2 * OUT) {
         _tile_loadd(4, dy, stride);
         _tile_loadd(6, pairs, 64);
@@ -195,13 +203,7 @@ static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, con
             _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, tiles, 64);
-    _tile_stored(1, tiles + TILE * OUT, 64);
-    if (two) {
-        _tile_stored(2, tiles + 2 * TILE * OUT, 64);
-        _tile_stored(3, tiles + 3 * TILE * OUT, 64);
-    }
-    hd_tiles_settle();
+    store_tiles(two, tiles);
 }
 
 static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
@@ -292,11 +294,7 @@ static void store_block(const float *even, float *dw)
 static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t chunks,
                            int64_t next, bool two, float *tiles)
 {
-    hd_tiles_settle();
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    hd_tiles_begin();
     for (int64_t c = 0; c < chunks; c++, columns += PAIR, pairs += next) {
         _tile_loadd(4, columns, 64);
         _tile_loadd(5, columns + BLOCK, 64);
@@ -309,13 +307,7 @@ static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t
             _tile_dpbf16ps(3, 5, 7);
         }
     }
-    _tile_stored(0, tiles, 64);
-    _tile_stored(1, tiles + TILE * OUT, 64);
-    if (two) {
-        _tile_stored(2, tiles + 2 * TILE * OUT, 64);
-        _tile_stored(3, tiles + 3 * TILE * OUT, 64);
-    }
-    hd_tiles_settle();
+    store_tiles(two, tiles);
 }
 
 static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,

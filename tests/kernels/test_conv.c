@@ -6,11 +6,9 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/bf16_here.h"
-#include "tests/kernels/check_close.h"
+#include "tests/kernels/guarded.h"
 
 #include <string.h>
-
-enum { GUARD = 64 };
 
 static const struct {
     int64_t in, height, width, out, kernel, stride;
@@ -39,19 +37,6 @@ struct data {
     float *dw, *dbias;
     void *scratch;
 };
-
-static void *guarded(int64_t bytes)
-{
-    char *memory = test_alloc(bytes + GUARD, 1);
-    memset(memory + bytes, 0xA5, GUARD);
-    return memory;
-}
-
-static void check_guard(const void *memory, int64_t bytes)
-{
-    for (int i = 0; i < GUARD; i++)
-        ck_assert_uint_eq(((const unsigned char *)memory)[bytes + i], 0xA5);
-}
 
 /* Where an element of an observation lies. */
 static int64_t place(enum hd_layout layout, int64_t channels, int64_t height, int64_t width,

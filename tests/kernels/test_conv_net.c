@@ -7,6 +7,7 @@
 #include "tests/golden/dqn_pong.h"
 #include "tests/kernels/bf16_here.h"
 #include "tests/kernels/golden_net.h"
+#include "tests/kernels/guarded.h"
 #include "tests/kernels/naive_conv_net.h"
 
 #include <pthread.h>
@@ -33,22 +34,6 @@ static struct hd_net *make_net(const int64_t *shape, const int64_t *hidden, int6
 static struct hd_net *pong_net(enum hd_precision precision)
 {
     return make_net(pong_shape, pong_hidden, 3, 6, true, precision);
-}
-
-/* Memory with a guard zone behind it. */
-enum { GUARD = 64 };
-
-static void *guarded(int64_t bytes)
-{
-    char *memory = test_alloc(bytes + GUARD, 1);
-    memset(memory + bytes, 0xA5, GUARD);
-    return memory;
-}
-
-static void check_guard(const void *memory, int64_t bytes)
-{
-    for (int i = 0; i < GUARD; i++)
-        ck_assert_uint_eq(((const unsigned char *)memory)[bytes + i], 0xA5);
 }
 
 /* What a training pass of `rows` rows needs, obs and next_obs random. */

@@ -5,12 +5,10 @@
 #include "kernels/image.h"
 #include "kernels/packed_linear_internal.h"
 #include "runtime/base/rng.h"
-#include "tests/kernels/check_close.h"
+#include "tests/kernels/guarded.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { GUARD = 64 };
 
 static const struct hd_packed sizes[] = {{1, 1},   {31, 15}, {32, 16}, {33, 17}, {100, 40},
                                          {96, 48}, {64, 81}, {257, 7}, {160, 64}};
@@ -33,19 +31,6 @@ struct layer {
 static int64_t whole(int64_t n)
 {
     return (n + HD_PACK_IN - 1) / HD_PACK_IN * HD_PACK_IN;
-}
-
-static void *guarded(int64_t bytes)
-{
-    char *memory = test_alloc(bytes + GUARD, 1);
-    memset(memory + bytes, 0xA5, GUARD);
-    return memory;
-}
-
-static void check_guard(const void *memory, int64_t bytes)
-{
-    for (int i = 0; i < GUARD; i++)
-        ck_assert_uint_eq(((const unsigned char *)memory)[bytes + i], 0xA5);
 }
 
 static float number(struct hd_rng *rng, uint32_t i)
