@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of double DQN (kernels/dqn_loss.h). One pass of the policy's net over obs and next_obs;
+ * the rows of obs go back. */
+#include "kernels/dqn_loss.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/losses/loss.h"
+#include "tasks/types/batch.h"
+
+enum { CUR_LR, TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
+
+/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
+enum { WINDOW = 11 };
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [CUR_LR] = {"cur_lr_avg", HD_MEAN, WINDOW},
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, WINDOW},
+    [Q_VALUE] = {"q_value_avg", HD_MEAN, WINDOW},
+    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, WINDOW},
+};
+
+struct args {
+    double learning_rate;
+    float gamma;
+};
+
+/* The loss's own memory of a microbatch. */
+struct own {
+    struct hd_dqn_sums sums;
+    int64_t rows, actions;
+    float q[]; /* [rows][actions] of obs, then of next_obs, then the target's of next_obs */
+};
+
+static int64_t batch_rows(const struct hd_spec *batch)
+{
+    return hd_batch_shape(batch)->rows;
+}
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
+    args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
+    return hd_net_prepare(net, rows, 0); /* the target's pass */
+}
+
+static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+{
+    return (int64_t)sizeof(struct own) + 3 * rows * hd_net_actions(net) * (int64_t)sizeof(float);
+}
+
+/* The target's activations are not needed again: the policy's take their place. */
+static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
+{
+    const struct args *args = memory;
+    const struct hd_view *policy = &pass->views[HD_LOSS_POLICY];
+    const struct hd_view *target = &pass->views[HD_LOSS_TARGET];
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
+    const int64_t first = pass->first, bytes = hd_net_obs_bytes(pass->net);
+    const int64_t actions = hd_net_actions(pass->net), matrix = pass->rows * actions;
+    const char *obs = (const char *)rows.obs + first * bytes;
+    const char *next_obs = (const char *)rows.next_obs + first * bytes;
+    struct own *own = pass->own;
+    const struct hd_dqn_loss loss = {
+        .batch = pass->rows,
+        .actions = actions,
+        .nstep = hd_batch_shape(batch->spec)->nstep,
+        .gamma = args->gamma,
+        .q = own->q,
+        .online_next = own->q + matrix,
+        .target_next = own->q + 2 * matrix,
+        .action = rows.action + first,
+        .reward = rows.reward + first,
+        .ld_reward = pass->batch,
+        .done = rows.done + first,
+        .value_gamma = rows.value_gamma ? rows.value_gamma + first : NULL,
+    };
+    own->rows = pass->rows;
+    own->actions = actions;
+    hd_net_forward(pass->net, target->data, next_obs, pass->rows, pass->forward,
+                   own->q + 2 * matrix);
+    hd_net_forward_pair(pass->net, policy->data, obs, next_obs, pass->rows, pass->forward, own->q);
+    hd_dqn_loss(&loss, pass->dout, NULL, &own->sums);
+    return pass->rows;
+}
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    const struct args *args = memory;
+    struct hd_dqn_sums sums = {0};
+    double rows = 0, matrix = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct own *own = items[i];
+        sums.loss += own->sums.loss;
+        sums.q += own->sums.q;
+        sums.target_q += own->sums.target_q;
+        rows += (double)own->rows;
+        matrix += (double)(own->rows * own->actions);
+    }
+    values[CUR_LR] = args->learning_rate;
+    values[TOTAL_LOSS] = sums.loss / rows;
+    values[Q_VALUE] = sums.q / matrix;
+    values[TARGET_Q_VALUE] = sums.target_q / matrix;
+    for (int i = 0; i < N_FIELDS; i++)
+        weights[i] = 1;
+    return sums.loss;
+}
+
+const struct hd_loss hd_loss_dqn = {
+    .name = "dqn",
+    .batch = "batch",
+    .target = true,
+    .passes = HD_LOSS_OBS_AND_NEXT,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .rows = batch_rows,
+    .prepare = prepare,
+    .own_bytes = own_bytes,
+    .forward = forward,
+    .sum = sum,
+};

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Losses: what the verb `loss_grad` needs to know of one. It goes forward through the net over a
+ * microbatch and differentiates itself by the net's outputs; loss_grad does the rest. */
+#ifndef HD_TASKS_LOSSES_LOSS_H
+#define HD_TASKS_LOSSES_LOSS_H
+
+#include "kernels/net.h"
+#include "tasks/registry.h"
+#include "tasks/types/scalars.h"
+
+/* Ports of loss_grad. */
+enum hd_loss_port { HD_LOSS_POLICY, HD_LOSS_TARGET, HD_LOSS_BATCH, HD_LOSS_STATS, HD_LOSS_GRAD };
+
+/* A microbatch under way. */
+struct hd_loss_pass {
+    const struct hd_net *net;
+    const struct hd_view *views; /* of loss_grad's ports; stats and grad have no data here */
+    int64_t batch;               /* rows of the batch */
+    int64_t first, rows;         /* of them, those of this microbatch */
+    void *forward;               /* work memory of the net's forward pass */
+    void *own;                   /* the loss's, `own_bytes`; kept until `sum` */
+    float *dout;                 /* [rows][outputs]: to be filled */
+};
+
+struct hd_loss {
+    const char *name;
+    const char *batch; /* type of the batch that it takes */
+    bool target;       /* needs a target net */
+    enum {
+        HD_LOSS_OBS = 1,
+        HD_LOSS_OBS_AND_NEXT = 2
+    } passes;                             /* rows of the forward pass whose
+     activations go back, per row of the batch */
+    const struct hd_scalar_field *fields; /* of the statistics */
+    int n_fields;
+    int64_t (*rows)(const struct hd_spec *batch); /* of a batch */
+    /* Mistakes in the config go to setup->diag. Released by hd_free. */
+    int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p);
+    int64_t (*own_bytes)(const struct hd_net *net, int64_t rows);
+    /* Fills pass->dout with the derivative of the SUM of the loss over the microbatch's rows;
+     * returns how many of them count, the first ones; the others' derivatives are zero. */
+    int64_t (*forward)(const void *args, const struct hd_loss_pass *pass);
+    /* The statistics of a batch from its microbatches' own memory, and the weights that they have
+     * in means; returns the loss. */
+    double (*sum)(const void *args, void *const *own, int64_t items, double *values,
+                  double *weights);
+};
+
+extern const struct hd_loss hd_loss_dqn;
+
+#endif
