@@ -7,6 +7,7 @@
 #define HD_KERNELS_FRAMES_H
 
 #include "kernels/conv.h"
+#include "kernels/obs_norm.h"
 
 struct hd_frames {
     int64_t channels, height, width; /* of an observation */
@@ -15,13 +16,14 @@ struct hd_frames {
     bool bf16;
 };
 
-/* obs[rows][C][H][W] / 255, to the bit what a division gives, then rounded if bf16. */
-void hd_frames_from_bytes(const struct hd_frames *frames, int64_t rows, const uint8_t *obs,
-                          void *to);
+/* obs[rows][C][H][W] as `norm` says, or, if it is NULL, divided by 255, to the bit what a division
+ * gives; then rounded if bf16. */
+void hd_frames_from_bytes(const struct hd_frames *frames, const struct hd_obs_norm *norm,
+                          int64_t rows, const uint8_t *obs, void *to);
 
-/* obs[rows][C][H][W] as they are (rounded if bf16). */
-void hd_frames_from_floats(const struct hd_frames *frames, int64_t rows, const float *obs,
-                           void *to);
+/* obs[rows][C][H][W] as `norm` says, or as they are if it is NULL (rounded if bf16). */
+void hd_frames_from_floats(const struct hd_frames *frames, const struct hd_obs_norm *norm,
+                           int64_t rows, const float *obs, void *to);
 
 /* Weights of the two convolutions, plain and folded[out][C f f][kernel / f][kernel / f], plain[out]
  * [C][kernel][kernel]; f divides the kernel. */

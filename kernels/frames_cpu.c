@@ -111,15 +111,24 @@ static void put_one(const struct hd_frames *f, float value, void *to, int64_t at
         ((float *)to)[at] = value;
 }
 
+/* Element i of bytes, or of floats if they are NULL. */
+static float element(const struct hd_obs_norm *norm, const uint8_t *bytes, const float *floats,
+                     int64_t i)
+{
+    if (norm)
+        return hd_obs_normal(norm, i, bytes ? (float)bytes[i] : floats[i]);
+    return bytes ? (float)bytes[i] / 255.0f : floats[i];
+}
+
 static void elements_of_row(const struct hd_frames *f, const struct strides *s,
-                            const uint8_t *bytes, const float *floats, void *to, int64_t base)
+                            const struct hd_obs_norm *norm, const uint8_t *bytes,
+                            const float *floats, void *to, int64_t base)
 {
     int64_t i = 0;
     for (int64_t c = 0; c < f->channels; c++)
         for (int64_t y = 0; y < f->height; y++)
             for (int64_t x = 0; x < f->width; x++, i++)
-                put_one(f, bytes ? (float)bytes[i] / 255.0f : floats[i], to,
-                        base + place(f, s, c, y, x));
+                put_one(f, element(norm, bytes, floats, i), to, base + place(f, s, c, y, x));
 }
 
 /* What the layout has beyond the channels is zero. */
@@ -131,25 +140,27 @@ static void clear_padding(const struct hd_frames *f, const struct strides *s, in
         memset(to, 0, (size_t)(rows * s->row) * (f->bf16 ? sizeof(hd_bf16) : sizeof(float)));
 }
 
-void hd_frames_from_bytes(const struct hd_frames *f, int64_t rows, const uint8_t *obs, void *to)
+void hd_frames_from_bytes(const struct hd_frames *f, const struct hd_obs_norm *norm, int64_t rows,
+                          const uint8_t *obs, void *to)
 {
     const struct strides s = strides_of(f);
     const int64_t size = f->channels * f->height * f->width;
     clear_padding(f, &s, rows, to);
     for (int64_t r = 0; r < rows; r++)
-        if (f->fold == 4 && s.channel == 1)
+        if (!norm && f->fold == 4 && s.channel == 1)
             patches_of_row(f, &s, obs + r * size, to, r * s.row);
         else
-            elements_of_row(f, &s, obs + r * size, NULL, to, r * s.row);
+            elements_of_row(f, &s, norm, obs + r * size, NULL, to, r * s.row);
 }
 
-void hd_frames_from_floats(const struct hd_frames *f, int64_t rows, const float *obs, void *to)
+void hd_frames_from_floats(const struct hd_frames *f, const struct hd_obs_norm *norm, int64_t rows,
+                           const float *obs, void *to)
 {
     const struct strides s = strides_of(f);
     const int64_t size = f->channels * f->height * f->width;
     clear_padding(f, &s, rows, to);
     for (int64_t r = 0; r < rows; r++)
-        elements_of_row(f, &s, NULL, obs + r * size, to, r * s.row);
+        elements_of_row(f, &s, norm, NULL, obs + r * size, to, r * s.row);
 }
 
 /* -- Weights -------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@
 /* Bytes of scratch for `batch` observations, a multiple of 64. */
 int64_t hd_greedy_bytes(const struct hd_net *net, int64_t batch);
 
-/* action[batch]: the index of the largest output for each of obs[batch][hd_net_obs_bytes], the
- * lowest on ties. `params` is an instance, `scratch` is 64-byte aligned. */
-void hd_greedy(const struct hd_net *net, const void *params, const void *obs, int64_t batch,
-               void *scratch, int32_t *action);
+/* action[batch]: the index of the action with the largest value or logit for each of
+ * obs[batch][hd_net_obs_bytes], which enter as `norm` says (hd_net_forward), the lowest on ties.
+ * `params` is an instance, `scratch` is 64-byte aligned. */
+void hd_greedy(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
+               const void *obs, int64_t batch, void *scratch, int32_t *action);
 
 #endif

@@ -44,6 +44,22 @@ void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, 
     net->plain_elements += tensor->count;
 }
 
+struct hd_net hd_net_base(const struct hd_net_fields *fields)
+{
+    struct hd_net net = {.obs = 1,
+                         .actions = fields->actions,
+                         .outputs = fields->actions,
+                         .obs_u8 = fields->obs_u8,
+                         .heads = fields->heads,
+                         .init = fields->init,
+                         .bf16 = fields->precision == HD_BF16};
+    for (int i = 0; i < fields->obs_dims; i++)
+        net.obs *= fields->obs_shape[i];
+    if (net.heads == HD_HEADS_ACTOR_CRITIC)
+        net.outputs++;
+    return net;
+}
+
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
     char message[HD_NET_MESSAGE];
@@ -96,6 +112,16 @@ bool hd_net_obs_u8(const struct hd_net *net)
 int64_t hd_net_actions(const struct hd_net *net)
 {
     return net->actions;
+}
+
+enum hd_heads hd_net_heads(const struct hd_net *net)
+{
+    return net->heads;
+}
+
+int64_t hd_net_outputs(const struct hd_net *net)
+{
+    return net->outputs;
 }
 
 /* -- Parameters ---------------------------------------------------------------------------------
@@ -163,32 +189,42 @@ int64_t hd_net_forward_bytes(const struct hd_net *net, int64_t batch)
     return net->kind->forward_bytes(net, batch);
 }
 
-static void forward(const struct hd_net *net, const void *params, const void *first,
-                    int64_t n_first, const void *second, int64_t n_second, bool floats, void *work,
-                    float *q)
+static void forward(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+                    void *work, float *q)
 {
-    if (net->kind->forward(net, params, first, n_first, second, n_second, floats, work, q) == HD_OK)
+    if (net->kind->forward(net, params, rows, work, q) == HD_OK)
         return;
-    for (int64_t i = 0; i < (n_first + n_second) * net->actions; i++)
+    for (int64_t i = 0; i < (rows->n_first + rows->n_second) * net->outputs; i++)
         q[i] = NAN;
 }
 
-void hd_net_forward(const struct hd_net *net, const void *params, const void *obs, int64_t batch,
-                    void *work, float *q)
+void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
+                    const void *obs, int64_t batch, void *work, float *q)
 {
-    forward(net, params, obs, batch, NULL, 0, !net->obs_u8, work, q);
+    const struct hd_rows rows = {
+        .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm};
+    forward(net, params, &rows, work, q);
 }
 
-void hd_net_forward_floats(const struct hd_net *net, const void *params, const float *obs,
-                           int64_t batch, void *work, float *q)
+void hd_net_forward_floats(const struct hd_net *net, const void *params,
+                           const struct hd_obs_norm *norm, const float *obs, int64_t batch,
+                           void *work, float *q)
 {
-    forward(net, params, obs, batch, NULL, 0, true, work, q);
+    const struct hd_rows rows = {.first = obs, .n_first = batch, .floats = true, .norm = norm};
+    forward(net, params, &rows, work, q);
 }
 
-void hd_net_forward_pair(const struct hd_net *net, const void *params, const void *obs,
-                         const void *next_obs, int64_t rows, void *work, float *q)
+void hd_net_forward_pair(const struct hd_net *net, const void *params,
+                         const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
+                         int64_t rows, void *work, float *q)
 {
-    forward(net, params, obs, rows, next_obs, rows, !net->obs_u8, work, q);
+    const struct hd_rows both = {.first = obs,
+                                 .n_first = rows,
+                                 .second = next_obs,
+                                 .n_second = rows,
+                                 .floats = !net->obs_u8,
+                                 .norm = norm};
+    forward(net, params, &both, work, q);
 }
 
 int hd_net_stages(const struct hd_net *net)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets built from DI-engine's fields, with its parameter names and shapes (spec 2.1): FCEncoder
- * (dense layers in plain C) for observations of one dimension, ConvEncoder (convolutions through
- * oneDNN) for those of three; then a dueling or a single head. All parameters are one flat array of
+/* Nets built from DI-engine's fields, with its parameter names and shapes (spec 2.1, 3.1):
+ * FCEncoder (dense layers in plain C) for observations of one dimension, ConvEncoder (convolutions
+ * through oneDNN) for those of three; then a single head, a dueling one, or those of an actor and
+ * its critic. All parameters are one flat array of
  * floats, laid out as the passes like them; hd_net_import and export lead to and from PyTorch's
  * layout. A params instance is that array and then images of it in bf16, if the net computes in
  * bf16. Compute calls get their memory from the caller; they run on the calling thread alone and
@@ -10,6 +11,7 @@
 #ifndef HD_KERNELS_NET_H
 #define HD_KERNELS_NET_H
 
+#include "kernels/obs_norm.h"
 #include "runtime/base/rng.h"
 
 #include <stdbool.h>
@@ -19,6 +21,25 @@
 enum { HD_TENSOR_NAME = 64, HD_NET_DIMS = 4, HD_NET_MESSAGE = 256 };
 
 enum hd_precision { HD_F32, HD_BF16 };
+
+/* What follows the encoder; a stream is a hidden layer with ReLU, as wide as the encoder's last
+ * layer, and an output layer. */
+enum hd_heads {
+    HD_HEADS_Q,           /* one stream */
+    HD_HEADS_DUELING,     /* streams A and V: q = A - mean A + V */
+    HD_HEADS_ACTOR_CRITIC /* streams critic and actor (DI-engine's VAC): logits and a value */
+};
+
+/* How parameters start. Orthogonal: the rows of a weight matrix, or its columns if there are more
+ * rows, are orthogonal and of length `gain` (Saxe et al. 2013), the other indices of a
+ * convolution's input counting as one. */
+enum hd_init {
+    HD_INIT_TORCH,      /* PyTorch's default: uniform in +-1 / sqrt(fan_in), biases too */
+    HD_INIT_ORTHOGONAL, /* DI-engine's PPO (spec 3.2): dense layers of gain 1 and without bias,
+                           convolutions as PyTorch's default */
+    HD_INIT_SCALED      /* all layers without bias and of gain sqrt 2, but for output layers: 0.01
+                           for a policy's logits, 1 for values (Huang et al. 2022, detail 2) */
+};
 
 /* One parameter tensor as PyTorch has it, row-major. */
 struct hd_tensor {
@@ -37,7 +58,8 @@ struct hd_net_fields {
     int64_t actions;
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
-    bool dueling; /* A and V streams (q = A - mean A + V); else one head */
+    enum hd_heads heads;
+    enum hd_init init;
     enum hd_precision precision;
 };
 
@@ -58,6 +80,11 @@ int64_t hd_net_obs(const struct hd_net *net);          /* numbers of an observat
 int64_t hd_net_obs_bytes(const struct hd_net *net);    /* and its bytes, u8 or float */
 bool hd_net_obs_u8(const struct hd_net *net);
 int64_t hd_net_actions(const struct hd_net *net);
+enum hd_heads hd_net_heads(const struct hd_net *net);
+
+/* Numbers that a row yields: a value of each action; of an actor and its critic the logit of each
+ * action, then the value of the observation. */
+int64_t hd_net_outputs(const struct hd_net *net);
 
 /* -- Parameters ---------------------------------------------------------------------------------
  */
@@ -75,8 +102,8 @@ int hd_net_import(const struct hd_net *net, const float *plain, int i, float *pa
  * at once. */
 void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
 
-/* PyTorch's default: weights and biases uniform in +-1 / sqrt(fan_in); element j of a tensor is
- * item offset + j of rng, whatever the layout. `params` is a zeroed instance. HD_ERR_NOMEM. */
+/* As the field `init` says; element j of a tensor is drawn as item offset + j of rng, whatever the
+ * layout. `params` is a zeroed instance. HD_ERR_NOMEM. */
 int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params);
 
 /* -- Passes --------------------------------------------------------------------------------------
@@ -91,19 +118,22 @@ int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_bat
  * activations afterwards. */
 int64_t hd_net_forward_bytes(const struct hd_net *net, int64_t batch);
 
-/* q[batch][actions] of obs[batch][hd_net_obs_bytes]. In dense nets a row's result depends on that
- * row alone, by bits; in convolutional ones on `batch` too. `work` is 64-byte aligned. When the
- * library fails, which is logged, q is NaN. */
-void hd_net_forward(const struct hd_net *net, const void *params, const void *obs, int64_t batch,
-                    void *work, float *q);
+/* q[batch][outputs] of obs[batch][hd_net_obs_bytes], which enter as `norm` says (NULL: bytes
+ * divided by 255, floats as they are). In dense nets a row's result depends on that row alone, by
+ * bits; in convolutional ones on `batch` too. `work` is 64-byte aligned. When the library fails,
+ * which is logged, q is NaN. */
+void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
+                    const void *obs, int64_t batch, void *work, float *q);
 
-/* The same of floats as DI-engine's nets take them, already divided by 255. */
-void hd_net_forward_floats(const struct hd_net *net, const void *params, const float *obs,
-                           int64_t batch, void *work, float *q);
+/* The same of floats as DI-engine's nets take them, already divided by 255; `norm` is of these. */
+void hd_net_forward_floats(const struct hd_net *net, const void *params,
+                           const struct hd_obs_norm *norm, const float *obs, int64_t batch,
+                           void *work, float *q);
 
-/* One pass over 2 rows: q[rows][actions] of obs, then of next_obs[rows]. */
-void hd_net_forward_pair(const struct hd_net *net, const void *params, const void *obs,
-                         const void *next_obs, int64_t rows, void *work, float *q);
+/* One pass over 2 rows: q[rows][outputs] of obs, then of next_obs[rows]. */
+void hd_net_forward_pair(const struct hd_net *net, const void *params,
+                         const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
+                         int64_t rows, void *work, float *q);
 
 /* Backward goes in stages 0 … hd_net_stages - 1, in this order. Stage s reads the parameters and
  * writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
@@ -115,7 +145,7 @@ void hd_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int6
 int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch);
 
 /* One stage of: grad, laid out like the floats of the parameters, = sum over rows b < batch of
- * dq[b][actions] times the derivative of row b's output. `work` is that of a forward pass of
+ * dq[b][outputs] times the derivative of row b's output. `work` is that of a forward pass of
  * `forward_batch` rows, of which the first `batch` are meant. */
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,

@@ -64,6 +64,13 @@ static void add_dense(struct hd_conv_net *net, const char *name, int64_t out, in
     add_layer(net, name, 2, (const int64_t[]){out, in});
 }
 
+static void add_stream(struct hd_conv_net *net, const char *hidden, const char *output,
+                       int64_t outputs)
+{
+    add_dense(net, hidden, net->width, net->width);
+    add_dense(net, output, outputs, net->width);
+}
+
 static void add_tensors(struct hd_conv_net *net, int64_t features)
 {
     static const char *const names[] = {"encoder.main.0", "encoder.main.2", "encoder.main.4"};
@@ -75,12 +82,19 @@ static void add_tensors(struct hd_conv_net *net, int64_t features)
         in = net->channels[i];
     }
     add_dense(net, "encoder.mid", width, features);
-    add_dense(net, net->base.dueling ? "head.A.0.0" : "head.Q.0.0", width, width);
-    add_dense(net, net->base.dueling ? "head.A.1.0" : "head.Q.1.0", actions, width);
-    if (!net->base.dueling)
-        return;
-    add_dense(net, "head.V.0.0", width, width);
-    add_dense(net, "head.V.1.0", 1, width);
+    switch (net->base.heads) {
+    case HD_HEADS_Q:
+        add_stream(net, "head.Q.0.0", "head.Q.1.0", actions);
+        break;
+    case HD_HEADS_DUELING:
+        add_stream(net, "head.A.0.0", "head.A.1.0", actions);
+        add_stream(net, "head.V.0.0", "head.V.1.0", 1);
+        break;
+    case HD_HEADS_ACTOR_CRITIC:
+        add_stream(net, "critic_head.main.0", "critic_head.last", 1);
+        add_stream(net, "actor_head.Q.0.0", "actor_head.Q.1.0", actions);
+        break;
+    }
 }
 
 /* Folds the observation by the first stride where its sides allow. */
@@ -230,11 +244,11 @@ static void destroy(struct hd_net *base)
     hd_free(net->feature);
 }
 
-/* Where output `o` of a head's layer lies: which row of the packed hidden layer, or which output.
- */
+/* Where the first output of a head's layer lies: which row of the packed hidden layer, or which
+ * output. The stream of the actions comes first, whatever the order of the tensors. */
 static int64_t head_row(const struct hd_conv_net *net, int tensor, bool output)
 {
-    bool value = tensor >= MID_TENSORS + 4;
+    bool value = (tensor >= MID_TENSORS + 4) != (net->base.heads == HD_HEADS_ACTOR_CRITIC);
     return value ? (output ? net->base.actions : net->width) : 0;
 }
 
@@ -374,7 +388,7 @@ static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
     for (int i = 0; i < HD_CONVS; i++)
         net->channels[i] = fields->hidden[i];
     net->width = fields->hidden[fields->n_hidden - 1];
-    net->streams = fields->dueling ? 2 : 1;
+    net->streams = hd_net_has_value(&net->base) ? 2 : 1;
     choose_frames(net, fields);
     HD_TRY(make_convs(net, &output, &height, &width));
     net->mid = (struct hd_packed){hd_conv_output_elements(net->conv[HD_CONVS - 1]), net->width};
@@ -395,14 +409,9 @@ int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p
         hd_free(tensors);
         return HD_ERR_NOMEM;
     }
-    const int64_t *shape = fields->obs_shape;
-    net->base = (struct hd_net){.kind = &kind,
-                                .tensors = tensors,
-                                .obs = shape[0] * shape[1] * shape[2],
-                                .actions = fields->actions,
-                                .obs_u8 = fields->obs_u8,
-                                .dueling = fields->dueling,
-                                .bf16 = fields->precision == HD_BF16};
+    net->base = hd_net_base(fields);
+    net->base.kind = &kind;
+    net->base.tensors = tensors;
     int status = build(net, fields);
     if (status != HD_OK) {
         hd_net_destroy(&net->base);

@@ -4,7 +4,7 @@
 
 int64_t hd_heads_outputs(const struct hd_conv_net *net)
 {
-    return net->base.actions + (net->base.dueling ? 1 : 0);
+    return net->base.actions + (hd_net_has_value(&net->base) ? 1 : 0);
 }
 
 /* Where output `a` finds its stream's neurons. */
@@ -37,26 +37,31 @@ void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_
     const float *w = params + net->output_place.weight, *bias = params + net->output_place.bias;
     for (int64_t r = 0; r < rows; r++) {
         const float *row = hidden + r * ld;
-        float *out = q + r * actions, shift = 0;
+        float *out = q + r * net->base.outputs, shift = 0;
         for (int64_t a = 0; a < actions; a++) {
             out[a] = dot(w + a * width, row, width) + bias[a];
             shift += out[a];
         }
-        if (!net->base.dueling)
+        if (!hd_net_has_value(&net->base))
             continue;
         float value = dot(w + actions * width, row + width, width) + bias[actions];
+        if (net->base.heads == HD_HEADS_ACTOR_CRITIC) {
+            out[actions] = value;
+            continue;
+        }
         shift = value - shift / (float)actions;
         for (int64_t a = 0; a < actions; a++)
             out[a] += shift;
     }
 }
 
-/* Derivative by output `a` of a row: dq - mean dq for an advantage, sum dq for the value. */
+/* Derivative by output `a` of a row; dueling: dq - mean dq for an advantage, sum dq for the value.
+ */
 static float output_gradient(const struct hd_conv_net *net, const float *dq, int64_t a)
 {
     const int64_t actions = net->base.actions;
     float sum = 0;
-    if (!net->base.dueling)
+    if (net->base.heads != HD_HEADS_DUELING)
         return dq[a];
     for (int64_t i = 0; i < actions; i++)
         sum += dq[i];
@@ -76,7 +81,7 @@ void hd_heads_backward(const struct hd_conv_net *net, const float *params, int64
         float *restrict dx = dhidden + r * ld;
         memset(dx, 0, (size_t)ld * sizeof *dx);
         for (int64_t a = 0; a < outputs; a++) {
-            const float dy = output_gradient(net, dq + r * net->base.actions, a);
+            const float dy = output_gradient(net, dq + r * net->base.outputs, a);
             const float *x = hidden + r * ld + stream_of(net, a), *row = w + a * width;
             float *to = dx + stream_of(net, a), *sum = dw + a * width;
             for (int64_t i = 0; i < width; i++) {

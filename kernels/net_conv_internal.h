@@ -30,7 +30,7 @@ struct hd_conv_net {
     int32_t *feature; /* [mid.in]: which of PyTorch's features an output element of the last
                          convolution is; -1: padding */
     int64_t width;    /* outputs of mid and of each stream's hidden layer */
-    int streams;      /* 1, or 2: A then V */
+    int streams;      /* 1, or 2: that of the actions, then that of the value */
     struct hd_packed mid, hidden; /* hidden: the streams' layers side by side */
     struct hd_place mid_place, hidden_place, output_place;
     int mid_stages; /* mid is cut by inputs: nearly all parameters of a net may be there */
@@ -47,8 +47,7 @@ static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *p
 /* As in struct hd_net_kind. */
 int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch);
-int hd_conv_net_forward(const struct hd_net *net, const void *params, const void *first,
-                        int64_t n_first, const void *second, int64_t n_second, bool floats,
+int hd_conv_net_forward(const struct hd_net *net, const void *params, const struct hd_rows *rows,
                         void *work, float *q);
 int hd_conv_net_stages(const struct hd_net *net);
 void hd_conv_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
@@ -60,14 +59,14 @@ int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t b
 /* -- The output layers, plain loops on floats -----------------------------------------------------
  */
 
-/* Outputs of a row: actions, and one value if dueling. */
+/* Outputs of these layers for a row: actions, and the value's stream's one if there is one. */
 int64_t hd_heads_outputs(const struct hd_conv_net *net);
 
-/* q[rows][actions] of hidden[rows][ld], after its ReLU. */
+/* q[rows][outputs] of hidden[rows][ld], after its ReLU. */
 void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_t rows,
                       const float *hidden, int64_t ld, float *q);
 
-/* From dq[rows][actions]: the gradients of the output layer's parameters, and dhidden[rows][ld]
+/* From dq[rows][outputs]: the gradients of the output layer's parameters, and dhidden[rows][ld]
  * before the ReLU; columns without a neuron become zero. */
 void hd_heads_backward(const struct hd_conv_net *net, const float *params, int64_t rows,
                        const float *hidden, int64_t ld, const float *dq, float *grad,

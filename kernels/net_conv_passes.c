@@ -153,31 +153,30 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
     hd_relu_forward(rows * ld_hidden, a->hidden);
 }
 
-static void read_input(const struct hd_conv_net *net, const void *obs, int64_t rows, bool floats,
-                       void *input)
+static void read_input(const struct hd_conv_net *net, const struct hd_rows *rows, const void *obs,
+                       int64_t n, void *input)
 {
-    if (floats)
-        hd_frames_from_floats(&net->frames, rows, obs, input);
+    if (rows->floats)
+        hd_frames_from_floats(&net->frames, rows->norm, n, obs, input);
     else
-        hd_frames_from_bytes(&net->frames, rows, obs, input);
+        hd_frames_from_bytes(&net->frames, rows->norm, n, obs, input);
 }
 
-int hd_conv_net_forward(const struct hd_net *base, const void *params, const void *first,
-                        int64_t n_first, const void *second, int64_t n_second, bool floats,
+int hd_conv_net_forward(const struct hd_net *base, const void *params, const struct hd_rows *rows,
                         void *work, float *q)
 {
     const struct hd_conv_net *net = of(base);
-    const int64_t rows = n_first + n_second;
+    const int64_t n = rows->n_first + rows->n_second;
     struct activations a;
-    lay_out_activations(net, rows, work, &a);
-    char *after_first =
-        (char *)a.input + n_first * hd_conv_input_elements(net->conv[0]) * (int64_t)element(net);
-    read_input(net, first, n_first, floats, a.input);
-    if (n_second > 0)
-        read_input(net, second, n_second, floats, after_first);
-    HD_TRY(run_convs(net, params, rows, &a));
-    run_dense(net, params, rows, &a);
-    hd_heads_forward(net, params, rows, a.hidden, row_ld(net->hidden.out), q);
+    lay_out_activations(net, n, work, &a);
+    char *after_first = (char *)a.input + rows->n_first * hd_conv_input_elements(net->conv[0]) *
+                                              (int64_t)element(net);
+    read_input(net, rows, rows->first, rows->n_first, a.input);
+    if (rows->n_second > 0)
+        read_input(net, rows, rows->second, rows->n_second, after_first);
+    HD_TRY(run_convs(net, params, n, &a));
+    run_dense(net, params, n, &a);
+    hd_heads_forward(net, params, n, a.hidden, row_ld(net->hidden.out), q);
     return HD_OK;
 }
 

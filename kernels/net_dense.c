@@ -19,6 +19,7 @@ struct layer {
 struct dense_net {
     struct hd_net base;
     int64_t widest;
+    int of_actions, of_value; /* the output layers; -1: none */
     int n_layers;
     struct layer *layers; /* in order of the forward pass, which is that of the parameters */
 };
@@ -58,18 +59,32 @@ static int add_encoder(struct dense_net *net, const struct hd_net_fields *fields
     return last;
 }
 
-static void add_heads(struct dense_net *net, const struct hd_net_fields *fields, int encoder)
+/* A hidden layer as wide as the encoder's last one, and an output layer, which is returned. */
+static int add_stream(struct dense_net *net, int encoder, const char *hidden_name,
+                      const char *output_name, int64_t outputs)
 {
-    int64_t width = fields->hidden[fields->n_hidden - 1];
-    if (!fields->dueling) {
-        int hidden = add_layer(net, "head.Q.0.0", width, width, true, encoder);
-        add_layer(net, "head.Q.1.0", width, fields->actions, false, hidden);
-        return;
+    int64_t width = net->layers[encoder].out;
+    int hidden = add_layer(net, hidden_name, width, width, true, encoder);
+    return add_layer(net, output_name, width, outputs, false, hidden);
+}
+
+static void add_heads(struct dense_net *net, int encoder)
+{
+    const int64_t actions = net->base.actions;
+    net->of_value = -1;
+    switch (net->base.heads) {
+    case HD_HEADS_Q:
+        net->of_actions = add_stream(net, encoder, "head.Q.0.0", "head.Q.1.0", actions);
+        break;
+    case HD_HEADS_DUELING:
+        net->of_actions = add_stream(net, encoder, "head.A.0.0", "head.A.1.0", actions);
+        net->of_value = add_stream(net, encoder, "head.V.0.0", "head.V.1.0", 1);
+        break;
+    case HD_HEADS_ACTOR_CRITIC:
+        net->of_value = add_stream(net, encoder, "critic_head.main.0", "critic_head.last", 1);
+        net->of_actions = add_stream(net, encoder, "actor_head.Q.0.0", "actor_head.Q.1.0", actions);
+        break;
     }
-    int advantage = add_layer(net, "head.A.0.0", width, width, true, encoder);
-    add_layer(net, "head.A.1.0", width, fields->actions, false, advantage);
-    int value = add_layer(net, "head.V.0.0", width, width, true, encoder);
-    add_layer(net, "head.V.1.0", width, 1, false, value);
 }
 
 static void destroy(struct hd_net *net)
@@ -120,23 +135,24 @@ static const float *input_of(const struct dense_net *net, const void *work, int 
     return at;
 }
 
-/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling), or the last layer. */
+/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else what the layers yield. */
 static void combine_heads(const struct dense_net *net, const void *work, int64_t batch, int64_t ld,
                           float *q)
 {
-    const int64_t actions = net->base.actions;
-    int last = net->n_layers - 1;
-    const float *v = net->base.dueling ? input_of(net, work, last, ld) : NULL;
-    const float *a = input_of(net, work, net->base.dueling ? last - 2 : last, ld);
+    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const bool dueling = net->base.heads == HD_HEADS_DUELING;
+    const float *v = net->of_value >= 0 ? input_of(net, work, net->of_value, ld) : NULL;
+    const float *a = input_of(net, work, net->of_actions, ld);
     for (int64_t b = 0; b < batch; b++) {
         float shift = 0;
-        if (v) {
-            for (int64_t i = 0; i < actions; i++)
-                shift += a[i * ld + b];
+        for (int64_t i = 0; i < actions && dueling; i++)
+            shift += a[i * ld + b];
+        if (dueling)
             shift = v[b] - shift / (float)actions;
-        }
         for (int64_t i = 0; i < actions; i++)
-            q[b * actions + i] = a[i * ld + b] + shift;
+            q[b * outputs + i] = a[i * ld + b] + shift;
+        if (outputs > actions)
+            q[b * outputs + actions] = v[b];
     }
 }
 
@@ -152,17 +168,25 @@ static void append_columns(int64_t rows, int64_t features, const float *obs, int
     }
 }
 
-static int forward(const struct hd_net *base, const void *memory, const void *first,
-                   int64_t n_first, const void *second, int64_t n_second, bool floats, void *work,
-                   float *q)
+static void normalise(const struct hd_obs_norm *norm, int64_t features, int64_t rows, float *x,
+                      int64_t ld)
+{
+    for (int64_t j = 0; j < features; j++)
+        for (int64_t b = 0; b < rows; b++)
+            x[j * ld + b] = hd_obs_normal(norm, j, x[j * ld + b]);
+}
+
+static int forward(const struct hd_net *base, const void *memory, const struct hd_rows *rows,
+                   void *work, float *q)
 {
     const struct dense_net *net = dense(base);
     const float *params = memory;
-    int64_t ld = hd_linear_ld(n_first + n_second);
-    (void)floats; /* they are floats anyway */
-    hd_transpose(n_first, base->obs, first, base->obs, work, ld);
-    if (n_second > 0)
-        append_columns(n_second, base->obs, second, n_first, work, ld);
+    const int64_t n = rows->n_first + rows->n_second, ld = hd_linear_ld(n);
+    hd_transpose(rows->n_first, base->obs, rows->first, base->obs, work, ld);
+    if (rows->n_second > 0)
+        append_columns(rows->n_second, base->obs, rows->second, rows->n_first, work, ld);
+    if (rows->norm)
+        normalise(rows->norm, base->obs, n, work, ld);
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
         const float *x = input_of(net, work, layer->input, ld);
@@ -170,7 +194,7 @@ static int forward(const struct hd_net *base, const void *memory, const void *fi
         hd_linear_forward(layer->out, layer->in, ld, params + layer->weight, params + layer->bias,
                           layer->relu, x, ld, y, ld);
     }
-    combine_heads(net, work, n_first + n_second, ld, q);
+    combine_heads(net, work, n, ld, q);
     return HD_OK;
 }
 
@@ -195,23 +219,25 @@ static float *delta_of(const struct dense_net *net, void *scratch, int layer, in
     return at;
 }
 
-/* dL/dA = dq - mean_a dq and dL/dV = sum_a dq (dueling); columns beyond the batch are zero. */
+/* dL/dA = dq - mean_a dq and dL/dV = sum_a dq (dueling); else dq itself. Columns beyond the batch
+ * are zero. */
 static void split_heads(const struct dense_net *net, const float *dq, int64_t batch, int64_t ld,
                         void *scratch)
 {
-    const int64_t actions = net->base.actions;
-    int last = net->n_layers - 1;
-    float *dv = net->base.dueling ? delta_of(net, scratch, last, ld) : NULL;
-    float *da = delta_of(net, scratch, net->base.dueling ? last - 2 : last, ld);
+    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const bool dueling = net->base.heads == HD_HEADS_DUELING;
+    float *dv = net->of_value >= 0 ? delta_of(net, scratch, net->of_value, ld) : NULL;
+    float *da = delta_of(net, scratch, net->of_actions, ld);
     for (int64_t b = 0; b < ld; b++) {
+        const float *row = dq + b * outputs;
         float sum = 0;
-        for (int64_t i = 0; i < actions && b < batch; i++)
-            sum += dq[b * actions + i];
-        float shift = dv ? sum / (float)actions : 0;
+        for (int64_t i = 0; i < actions && b < batch && dueling; i++)
+            sum += row[i];
+        float shift = sum / (float)actions;
         for (int64_t i = 0; i < actions; i++)
-            da[i * ld + b] = b < batch ? dq[b * actions + i] - shift : 0;
+            da[i * ld + b] = b < batch ? row[i] - shift : 0;
         if (dv)
-            dv[b] = sum;
+            dv[b] = dueling ? sum : b < batch ? row[actions] : 0;
     }
 }
 
@@ -241,9 +267,8 @@ static int backward(const struct hd_net *base, const void *memory, int64_t batch
                                    grad + layer->bias);
         if (layer->input == FROM_OBS)
             continue;
-        /* The two streams of a dueling head meet at the encoder: V comes first here, A adds. */
-        bool add = base->dueling && layer->input == net->layers[net->n_layers - 2].input &&
-                   i == net->n_layers - 4;
+        /* Two streams meet at the encoder: the last one comes first here, the other adds. */
+        bool add = hd_net_has_value(base) && i == net->n_layers - HEAD_LAYERS;
         hd_linear_backward_data(layer->out, layer->in, ld, params + layer->weight, dy, ld, add,
                                 input_of(net, work, layer->input, ld_forward), ld_forward,
                                 delta_of(net, scratch, layer->input, ld), ld);
@@ -272,13 +297,11 @@ int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_
         hd_free(tensors);
         return HD_ERR_NOMEM;
     }
-    net->base = (struct hd_net){.kind = &kind,
-                                .tensors = tensors,
-                                .obs = fields->obs_shape[0],
-                                .actions = fields->actions,
-                                .dueling = fields->dueling};
+    net->base = hd_net_base(fields);
+    net->base.kind = &kind;
+    net->base.tensors = tensors;
     net->layers = layers;
-    add_heads(net, fields, add_encoder(net, fields));
+    add_heads(net, add_encoder(net, fields));
     net->base.elements = net->base.plain_elements;
     *net_p = &net->base;
     return HD_OK;

@@ -5,6 +5,14 @@
 
 #include "kernels/net.h"
 
+/* The observations of a forward pass: rows of `first`, then of `second`. */
+struct hd_rows {
+    const void *first, *second;
+    int64_t n_first, n_second;
+    bool floats; /* whatever the net takes */
+    const struct hd_obs_norm *norm;
+};
+
 /* As the functions of kernels/net.h say. NULL: nothing to do. */
 struct hd_net_kind {
     void (*destroy)(struct hd_net *net);
@@ -13,10 +21,8 @@ struct hd_net_kind {
     void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
     int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
     int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
-    /* Rows of `first`, then of `second` (0: none); floats: both are floats whatever the net takes.
-     */
-    int (*forward)(const struct hd_net *net, const void *params, const void *first, int64_t n_first,
-                   const void *second, int64_t n_second, bool floats, void *work, float *q);
+    int (*forward)(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+                   void *work, float *q);
     int (*stages)(const struct hd_net *net);
     void (*stage_range)(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
     int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
@@ -28,12 +34,23 @@ struct hd_net_kind {
 /* The start of every kind's struct. */
 struct hd_net {
     const struct hd_net_kind *kind;
-    int64_t obs, actions, elements, params_bytes;
+    int64_t obs, actions, outputs, elements, params_bytes;
     int64_t plain_elements; /* of the tensors so far */
-    bool obs_u8, dueling, bf16;
+    bool obs_u8, bf16;
+    enum hd_heads heads;
+    enum hd_init init;
     int n_tensors;
     struct hd_tensor *tensors;
 };
+
+/* What the fields alone say. */
+struct hd_net hd_net_base(const struct hd_net_fields *fields);
+
+/* The heads have a stream that ends in one value, apart from that of the actions. */
+static inline bool hd_net_has_value(const struct hd_net *net)
+{
+    return net->heads != HD_HEADS_Q;
+}
 
 /* Makes a net of that kind; hd_net_create does what they share before and after. */
 int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);

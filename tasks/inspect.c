@@ -100,19 +100,19 @@ static int print_outputs(const struct hd_net *net, const void *params, const flo
                          int64_t rows, FILE *file)
 {
     enum { ROWS_AT_ONCE = 64 };
-    const int64_t actions = hd_net_actions(net), most = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+    const int64_t outputs = hd_net_outputs(net), most = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
     const int64_t rest = most > 0 ? rows % most : 0;
     HD_TRY(hd_net_prepare(net, most, 0));
     HD_TRY(hd_net_prepare(net, rest, 0));
     int64_t bytes = hd_net_forward_bytes(net, most), rest_bytes = hd_net_forward_bytes(net, rest);
     void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
-    float *q = hd_alloc(most * actions, sizeof *q);
+    float *q = hd_alloc(most * outputs, sizeof *q);
     int status = work && q ? HD_OK : HD_ERR_NOMEM;
     for (int64_t first = 0; status == HD_OK && first < rows; first += most) {
         int64_t n = rows - first < most ? rows - first : most;
-        hd_net_forward_floats(net, params, obs + first * hd_net_obs(net), n, work, q);
-        for (int64_t i = 0; i < n * actions; i++)
-            fprintf(file, "%.9e%c", q[i], (i + 1) % actions ? ' ' : '\n');
+        hd_net_forward_floats(net, params, NULL, obs + first * hd_net_obs(net), n, work, q);
+        for (int64_t i = 0; i < n * outputs; i++)
+            fprintf(file, "%.9e%c", q[i], (i + 1) % outputs ? ' ' : '\n');
     }
     if (status == HD_OK && fflush(file) != 0)
         status = hd_fail(HD_ERR_SYSTEM, "the outputs cannot be written: %m");

@@ -61,7 +61,7 @@ struct args {
 struct work {
     int64_t *rows; /* [1]: how many of its rows count */
     void *own;
-    float *dout; /* [micro][actions] */
+    float *dout; /* [micro][outputs] */
     char *forward, *backward;
 };
 
@@ -77,7 +77,7 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
     const int64_t own = args->loss->own_bytes(args->net, args->micro);
     work->rows = hd_arena_take(&arena, 1, sizeof *work->rows);
     work->own = hd_arena_take(&arena, own, 1);
-    work->dout = hd_arena_take(&arena, args->micro * hd_net_actions(args->net), sizeof *work->dout);
+    work->dout = hd_arena_take(&arena, args->micro * hd_net_outputs(args->net), sizeof *work->dout);
     work->forward = hd_arena_take(&arena, hd_net_forward_bytes(args->net, forward_rows(args)), 1);
     work->backward = hd_arena_take(&arena, hd_net_backward_bytes(args->net, args->micro), 1);
     return arena.used;

@@ -41,7 +41,7 @@ struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net
 void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
                     const struct hd_envs *envs, const struct hd_net *net, const void *params)
 {
-    hd_greedy(net, params, envs->obs, shape->envs, play->greedy, play->action);
+    hd_greedy(net, params, NULL, envs->obs, shape->envs, play->greedy, play->action);
 }
 
 /* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */

@@ -9,12 +9,12 @@ static const struct {
     const char *name;
     int dims;
     int64_t shape[3], actions, hidden[4], n_hidden;
-    bool dueling;
+    enum hd_heads heads;
 } nets[] = {
-    {"cartpole", 1, {4}, 2, {128, 128, 64}, 3, true},
-    {"pong", 3, {4, 84, 84}, 6, {128, 128, 512}, 3, true},
-    {"nature", 3, {4, 84, 84}, 6, {32, 64, 64, 512}, 4, false},
-    {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, true},
+    {"cartpole", 1, {4}, 2, {128, 128, 64}, 3, HD_HEADS_DUELING},
+    {"pong", 3, {4, 84, 84}, 6, {128, 128, 512}, 3, HD_HEADS_DUELING},
+    {"nature", 3, {4, 84, 84}, 6, {32, 64, 64, 512}, 4, HD_HEADS_Q},
+    {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, HD_HEADS_DUELING},
 };
 
 int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
@@ -30,7 +30,7 @@ int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
                                                  .actions = nets[i].actions,
                                                  .hidden = nets[i].hidden,
                                                  .n_hidden = nets[i].n_hidden,
-                                                 .dueling = nets[i].dueling,
+                                                 .heads = nets[i].heads,
                                                  .precision = bf16 ? HD_BF16 : HD_F32};
             return hd_net_create(&fields, net_p);
         }

@@ -29,14 +29,14 @@ static void target_forward(void *arg)
 {
     const struct update *u = arg;
     const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
-    hd_net_forward(u->net, u->target, next_obs, u->batch, u->work, u->next);
+    hd_net_forward(u->net, u->target, NULL, next_obs, u->batch, u->work, u->next);
 }
 
 static void forward(void *arg)
 {
     const struct update *u = arg;
     const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
-    hd_net_forward_pair(u->net, u->params, u->obs, next_obs, u->batch, u->work, u->q);
+    hd_net_forward_pair(u->net, u->params, NULL, u->obs, next_obs, u->batch, u->work, u->q);
 }
 
 static void loss(void *arg)

@@ -81,9 +81,10 @@ static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
     };
     own->rows = pass->rows;
     own->actions = actions;
-    hd_net_forward(pass->net, target->data, next_obs, pass->rows, pass->forward,
+    hd_net_forward(pass->net, target->data, NULL, next_obs, pass->rows, pass->forward,
                    own->q + 2 * matrix);
-    hd_net_forward_pair(pass->net, policy->data, obs, next_obs, pass->rows, pass->forward, own->q);
+    hd_net_forward_pair(pass->net, policy->data, NULL, obs, next_obs, pass->rows, pass->forward,
+                        own->q);
     hd_dqn_loss(&loss, pass->dout, NULL, &own->sums);
     return pass->rows;
 }

@@ -45,6 +45,42 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
                          strrchr(key, '.') + 1, message);
 }
 
+/* policy.type says what the net yields. */
+static void choose_heads(const struct hd_config *config, struct hd_net_fields *fields)
+{
+    const char *type = hd_config_text(config, "policy.type");
+    if (strcmp(type, "dqn") == 0 && hd_config_bool(config, "policy.model.dueling"))
+        fields->heads = HD_HEADS_DUELING;
+    if (strcmp(type, "ppo") != 0)
+        return;
+    const char *init = hd_config_text(config, "policy.learn.ppo_param_init");
+    fields->heads = HD_HEADS_ACTOR_CRITIC;
+    fields->init = strcmp(init, "true") == 0     ? HD_INIT_ORTHOGONAL
+                   : strcmp(init, "scaled") == 0 ? HD_INIT_SCALED
+                                                 : HD_INIT_TORCH;
+}
+
+/* DI-engine has keys for the widths of the heads' hidden layers, which its encoder dictates. */
+static int check_widths(const struct hd_spec *spec, const struct hd_setup *setup,
+                        const struct hd_net_fields *fields)
+{
+    static const char *const names[] = {"actor_head_hidden_size", "critic_head_hidden_size"};
+    const int64_t width = fields->hidden[fields->n_hidden - 1];
+    for (int i = 0; i < 2 && fields->heads == HD_HEADS_ACTOR_CRITIC; i++) {
+        char key[64], message[HD_NET_MESSAGE];
+        snprintf(key, sizeof key, "policy.model.%s", names[i]);
+        int64_t asked = hd_config_int(setup->config, key);
+        if (asked == 0 || asked == width)
+            continue;
+        snprintf(message, sizeof message,
+                 "expected %lld, the width of the encoder's last layer, or 0, which means that; "
+                 "found %lld",
+                 (long long)width, (long long)asked);
+        return report(spec, setup, names[i], message);
+    }
+    return HD_OK;
+}
+
 static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
@@ -53,7 +89,6 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_net_fields fields = {
         .obs_shape = hd_config_ints(config, "policy.model.obs_shape", &n_shape),
         .actions = hd_config_int(config, "policy.model.action_shape"),
-        .dueling = hd_config_bool(config, "policy.model.dueling"),
         .precision =
             strcmp(hd_config_text(config, "runtime.precision"), "bf16") == 0 ? HD_BF16 : HD_F32,
     };
@@ -61,6 +96,8 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
         hd_config_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
     fields.obs_dims = (int)n_shape;
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
+    choose_heads(config, &fields);
+    HD_TRY(check_widths(spec, setup, &fields));
     const char *mistake = hd_net_mistake(&fields, message);
     if (mistake)
         return report(spec, setup, mistake, message);

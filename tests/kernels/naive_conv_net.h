@@ -21,7 +21,8 @@ struct naive_layer {
 
 struct naive_net {
     int layers;
-    bool dueling;
+    enum hd_heads heads;
+    int policy, value; /* output layers of the actions and of the value */
     int64_t actions, obs;
     struct naive_layer layer[NAIVE_LAYERS];
     double *weight[NAIVE_LAYERS], *bias[NAIVE_LAYERS];
@@ -49,6 +50,11 @@ static inline int naive_dense(struct naive_net *naive, int64_t in, int64_t out, 
     return naive_add(naive, (struct naive_layer){in, 1, 1, out, 1, 1, 1, 1, relu, input});
 }
 
+static inline int naive_stream(struct naive_net *naive, int64_t width, int64_t out, int encoder)
+{
+    return naive_dense(naive, width, out, false, naive_dense(naive, width, width, true, encoder));
+}
+
 static inline void naive_layers(struct naive_net *naive, const int64_t *shape,
                                 const int64_t *hidden, int64_t n_hidden)
 {
@@ -63,12 +69,11 @@ static inline void naive_layers(struct naive_net *naive, const int64_t *shape,
         width = naive->layer[i].out_width;
     }
     int mid = naive_dense(naive, in * height * width, wide, false, 2);
-    int a = naive_dense(naive, wide, wide, true, mid);
-    naive_dense(naive, wide, naive->actions, false, a);
-    if (!naive->dueling)
-        return;
-    int v = naive_dense(naive, wide, wide, true, mid);
-    naive_dense(naive, wide, 1, false, v);
+    if (naive->heads == HD_HEADS_ACTOR_CRITIC)
+        naive->value = naive_stream(naive, wide, 1, mid);
+    naive->policy = naive_stream(naive, wide, naive->actions, mid);
+    if (naive->heads == HD_HEADS_DUELING)
+        naive->value = naive_stream(naive, wide, 1, mid);
 }
 
 static inline int64_t naive_outputs(const struct naive_layer *l)
@@ -78,10 +83,10 @@ static inline int64_t naive_outputs(const struct naive_layer *l)
 
 static inline void naive_create(struct naive_net *naive, const struct hd_net *net,
                                 const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
-                                bool dueling, const float *params)
+                                enum hd_heads heads, const float *params)
 {
-    *naive = (struct naive_net){
-        .dueling = dueling, .actions = hd_net_actions(net), .obs = hd_net_obs(net)};
+    *naive =
+        (struct naive_net){.heads = heads, .actions = hd_net_actions(net), .obs = hd_net_obs(net)};
     naive->input = naive_alloc(naive->obs);
     naive_layers(naive, shape, hidden, n_hidden);
     ck_assert_int_eq(hd_net_tensors(net), 2 * naive->layers);
@@ -168,11 +173,12 @@ static inline void naive_backward(struct naive_net *naive, int k)
     })
 }
 
-/* q[actions] of a row of bytes, and the row's part of the gradient. */
+/* q[outputs] of a row of bytes, and the row's part of the gradient. */
 static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const float *dq,
                              double *q)
 {
-    int a = naive->dueling ? naive->layers - 3 : naive->layers - 1, v = naive->layers - 1;
+    const int a = naive->policy, v = naive->value;
+    const bool dueling = naive->heads == HD_HEADS_DUELING;
     double mean = 0, sum = 0;
     for (int64_t i = 0; i < naive->obs; i++)
         naive->input[i] = obs[i] / 255.0;
@@ -185,11 +191,15 @@ static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const 
         sum += dq[i];
     }
     for (int64_t i = 0; i < naive->actions; i++) {
-        q[i] = naive->out[a][i] + (naive->dueling ? naive->out[v][0] - mean : 0);
-        naive->gradient[a][i] = dq[i] - (naive->dueling ? sum / (double)naive->actions : 0);
+        q[i] = naive->out[a][i] + (dueling ? naive->out[v][0] - mean : 0);
+        naive->gradient[a][i] = dq[i] - (dueling ? sum / (double)naive->actions : 0);
     }
-    if (naive->dueling)
+    if (dueling)
         naive->gradient[v][0] = sum;
+    if (naive->heads == HD_HEADS_ACTOR_CRITIC) {
+        q[naive->actions] = naive->out[v][0];
+        naive->gradient[v][0] = dq[naive->actions];
+    }
     for (int k = naive->layers - 1; k >= 0; k--)
         naive_backward(naive, k);
 }

@@ -16,7 +16,7 @@
 static const int64_t pong_shape[] = {4, 84, 84}, pong_hidden[] = {128, 128, 512};
 
 static struct hd_net *make_net(const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
-                               int64_t actions, bool dueling, enum hd_precision precision)
+                               int64_t actions, enum hd_heads heads, enum hd_precision precision)
 {
     const struct hd_net_fields fields = {.obs_dims = 3,
                                          .obs_shape = shape,
@@ -24,7 +24,7 @@ static struct hd_net *make_net(const int64_t *shape, const int64_t *hidden, int6
                                          .actions = actions,
                                          .hidden = hidden,
                                          .n_hidden = n_hidden,
-                                         .dueling = dueling,
+                                         .heads = heads,
                                          .precision = precision};
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
@@ -33,7 +33,7 @@ static struct hd_net *make_net(const int64_t *shape, const int64_t *hidden, int6
 
 static struct hd_net *pong_net(enum hd_precision precision)
 {
-    return make_net(pong_shape, pong_hidden, 3, 6, true, precision);
+    return make_net(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, precision);
 }
 
 /* What a training pass of `rows` rows needs, obs and next_obs random. */
@@ -48,7 +48,7 @@ struct pass {
 static struct pass make_pass(const struct hd_net *net, int64_t rows)
 {
     struct pass p = {.net = net, .rows = rows};
-    int64_t n = 2 * rows * hd_net_obs_bytes(net), outputs = 2 * rows * hd_net_actions(net);
+    int64_t n = 2 * rows * hd_net_obs_bytes(net), outputs = 2 * rows * hd_net_outputs(net);
     p.obs = guarded(n);
     p.q = guarded(outputs * 4);
     p.dq = guarded(outputs * 4);
@@ -65,7 +65,7 @@ static struct pass make_pass(const struct hd_net *net, int64_t rows)
 
 static void check_guards(const struct pass *p)
 {
-    int64_t outputs = 2 * p->rows * hd_net_actions(p->net);
+    int64_t outputs = 2 * p->rows * hd_net_outputs(p->net);
     check_guard(p->obs, 2 * p->rows * hd_net_obs_bytes(p->net));
     check_guard(p->q, outputs * 4);
     check_guard(p->dq, outputs * 4);
@@ -77,8 +77,8 @@ static void check_guards(const struct pass *p)
 
 static void forward(const struct pass *p)
 {
-    hd_net_forward_pair(p->net, p->params, p->obs, p->obs + p->rows * hd_net_obs_bytes(p->net),
-                        p->rows, p->work, p->q);
+    hd_net_forward_pair(p->net, p->params, NULL, p->obs,
+                        p->obs + p->rows * hd_net_obs_bytes(p->net), p->rows, p->work, p->q);
 }
 
 static void backward(const struct pass *p)
@@ -176,7 +176,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     const struct tolerance *may = &u->tolerance;
     const int64_t n = hd_net_elements(u->p.net), bytes = hd_net_obs_bytes(u->p.net);
     struct hd_dqn_sums sums;
-    hd_net_forward(u->p.net, u->target, u->p.obs + GOLDEN_BATCH * bytes, GOLDEN_BATCH,
+    hd_net_forward(u->p.net, u->target, NULL, u->p.obs + GOLDEN_BATCH * bytes, GOLDEN_BATCH,
                    u->target_work, u->target_q);
     forward(&u->p);
     run_loss(u, &sums);
@@ -210,7 +210,7 @@ START_TEST(three_updates_are_di_engine_s)
     struct update u = make_update(net, (enum hd_precision)_i);
     for (int t = 1; t <= GOLDEN_STEPS; t++)
         run_update(&u, t, &golden_steps[t - 1]);
-    hd_net_forward(net, u.p.params, u.p.obs, GOLDEN_BATCH, u.target_work, u.target_q);
+    hd_net_forward(net, u.p.params, NULL, u.p.obs, GOLDEN_BATCH, u.target_work, u.target_q);
     check_matrix(u.target_q, golden_q_after, u.tolerance.q_after, "q after three updates");
     check_guards(&u.p);
     check_guard(u.target, hd_net_params_bytes(net));
@@ -248,14 +248,20 @@ END_TEST
 
 static const struct {
     int64_t shape[3], hidden[4], n_hidden, actions;
-    bool dueling;
+    enum hd_heads heads;
 } odd[] = {
-    {{3, 36, 44}, {5, 7, 6, 0}, 3, 3, true},       /* folds; no size is a multiple of 16 */
-    {{2, 37, 38}, {6, 3, 5, 9}, 4, 4, false},      /* does not fold */
-    {{1, 44, 36}, {16, 32, 16, 33}, 4, 2, true},   /* one frame, whole blocks, then not */
-    {{4, 52, 44}, {32, 48, 64, 64}, 4, 6, true},   /* whole blocks all the way */
-    {{5, 36, 36}, {17, 16, 31, 16}, 4, 18, false}, /* off by one from whole blocks */
-    {{2, 44, 52}, {64, 64, 64, 32}, 4, 5, true},   /* channels enough for every kernel of ours */
+    {{3, 36, 44}, {5, 7, 6, 0}, 3, 3, HD_HEADS_DUELING}, /* folds; no size is a multiple of 16 */
+    {{2, 37, 38}, {6, 3, 5, 9}, 4, 4, HD_HEADS_Q},       /* does not fold */
+    {{1, 44, 36}, {16, 32, 16, 33}, 4, 2, HD_HEADS_DUELING}, /* one frame, whole blocks, then not */
+    {{4, 52, 44}, {32, 48, 64, 64}, 4, 6, HD_HEADS_DUELING}, /* whole blocks all the way */
+    {{5, 36, 36}, {17, 16, 31, 16}, 4, 18, HD_HEADS_Q},      /* off by one from whole blocks */
+    {{2, 44, 52},
+     {64, 64, 64, 32},
+     4,
+     5,
+     HD_HEADS_DUELING}, /* channels enough for every kernel of ours */
+    {{3, 44, 36}, {7, 18, 9, 11}, 4, 3, HD_HEADS_ACTOR_CRITIC},
+    {{4, 52, 44}, {32, 64, 64, 32}, 4, 6, HD_HEADS_ACTOR_CRITIC},
 };
 enum { N_ODD = sizeof odd / sizeof *odd };
 
@@ -276,7 +282,7 @@ START_TEST(odd_nets_are_naive_nets)
     const enum hd_precision precision = _i < N_ODD ? HD_F32 : HD_BF16;
     enum { ROWS = 3 };
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
-                                  odd[i].dueling, precision);
+                                  odd[i].heads, precision);
     struct pass p = make_pass(net, ROWS);
     struct hd_rng rng = hd_rng_make(1, (uint64_t)i, 0, 0, 0);
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
@@ -284,17 +290,16 @@ START_TEST(odd_nets_are_naive_nets)
     backward(&p);
     check_guards(&p);
     struct naive_net naive;
-    naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].dueling,
-                 p.params);
-    double *q = test_alloc(ROWS * odd[i].actions, sizeof *q);
+    naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].heads, p.params);
+    const int64_t outputs = hd_net_outputs(net);
+    double *q = test_alloc(ROWS * outputs, sizeof *q);
     for (int64_t r = 0; r < ROWS; r++)
-        naive_row(&naive, p.obs + r * hd_net_obs(net), p.dq + r * odd[i].actions,
-                  q + r * odd[i].actions);
+        naive_row(&naive, p.obs + r * hd_net_obs(net), p.dq + r * outputs, q + r * outputs);
     const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
     /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
      */
     const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
-    double off = distance(p.q, q, ROWS * odd[i].actions);
+    double off = distance(p.q, q, ROWS * outputs);
     ck_assert_msg(off <= may_q, "net %d: q off by %.1e", i, off);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
@@ -315,7 +320,7 @@ START_TEST(import_and_export_are_inverse_and_images_follow_by_ranges)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
-                                  odd[i].dueling, _i < N_ODD ? HD_F32 : HD_BF16);
+                                  odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
     const int64_t n = hd_net_elements(net), bytes = hd_net_params_bytes(net);
     char *a = guarded(bytes), *b = guarded(bytes);
     fill_params(net, 3, a);
@@ -470,13 +475,13 @@ START_TEST(floats_are_bytes_divided_by_255)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
-                                  odd[i].dueling, _i < N_ODD ? HD_F32 : HD_BF16);
+                                  odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
     struct pass p = ready_pass(net, 128); /* every byte comes up */
-    int64_t n = 256 * hd_net_obs(net), outputs = 256 * hd_net_actions(net);
+    int64_t n = 256 * hd_net_obs(net), outputs = 256 * hd_net_outputs(net);
     float *floats = test_alloc(n, sizeof *floats), *q = test_alloc(outputs, sizeof *q);
     for (int64_t j = 0; j < n; j++)
         floats[j] = (float)p.obs[j] / 255.0f;
-    hd_net_forward_floats(net, p.params, floats, 256, p.work, q);
+    hd_net_forward_floats(net, p.params, NULL, floats, 256, p.work, q);
     ck_assert(memcmp(q, p.q, (size_t)outputs * sizeof *q) == 0);
     hd_net_destroy(net);
 }

@@ -11,14 +11,14 @@
 #include <string.h>
 
 static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidden,
-                               int64_t n_hidden, bool dueling)
+                               int64_t n_hidden, enum hd_heads heads)
 {
     const struct hd_net_fields fields = {.obs_dims = 1,
                                          .obs_shape = &obs,
                                          .actions = actions,
                                          .hidden = hidden,
                                          .n_hidden = n_hidden,
-                                         .dueling = dueling};
+                                         .heads = heads};
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
@@ -27,7 +27,7 @@ static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidd
 static struct hd_net *cartpole_net(void)
 {
     static const int64_t hidden[] = {128, 128, 64};
-    return make_net(4, 2, hidden, 3, true);
+    return make_net(4, 2, hidden, 3, HD_HEADS_DUELING);
 }
 
 START_TEST(fill_is_the_spec_s)
@@ -111,9 +111,9 @@ static struct update make_update(void)
 static void run_update(struct update *u, int t, const struct golden_step *golden)
 {
     int64_t n = hd_net_elements(u->net);
-    hd_net_forward(u->net, u->target, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->work,
+    hd_net_forward(u->net, u->target, NULL, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->work,
                    u->target_q);
-    hd_net_forward(u->net, u->params, u->obs, 2 * GOLDEN_BATCH, u->work, u->q);
+    hd_net_forward(u->net, u->params, NULL, u->obs, 2 * GOLDEN_BATCH, u->work, u->q);
     const struct hd_dqn_loss loss = {.batch = GOLDEN_BATCH,
                                      .actions = 2,
                                      .nstep = 1,
@@ -156,7 +156,7 @@ START_TEST(three_updates_are_di_engine_s)
     struct update u = make_update();
     for (int t = 1; t <= GOLDEN_STEPS; t++)
         run_update(&u, t, &golden_steps[t - 1]);
-    hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
+    hd_net_forward(u.net, u.params, NULL, u.obs, GOLDEN_BATCH, u.work, u.q);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         CHECK_CLOSE(u.q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
     hd_net_destroy(u.net);
@@ -173,7 +173,7 @@ static struct hd_net *small_net(int i)
     int64_t n = 0;
     while (n < 3 && small[i % 4][n] > 0)
         n++;
-    return make_net(3 + i, 1 + i % 5, small[i % 4], n, i < 4);
+    return make_net(3 + i, 1 + i % 5, small[i % 4], n, (enum hd_heads)(i / 4));
 }
 
 /* The loss L = sum of c * q; differences of L in double precision of the step. */
@@ -181,8 +181,8 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
                            int64_t batch, const float *c, void *work, float *q)
 {
     double sum = 0;
-    hd_net_forward(net, params, obs, batch, work, q);
-    for (int64_t i = 0; i < batch * hd_net_actions(net); i++)
+    hd_net_forward(net, params, NULL, obs, batch, work, q);
+    for (int64_t i = 0; i < batch * hd_net_outputs(net); i++)
         sum += (double)c[i] * q[i];
     return sum;
 }
@@ -190,7 +190,7 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
 START_TEST(gradients_are_differences)
 {
     struct hd_net *net = small_net(_i);
-    int64_t n = hd_net_elements(net), batch = 1 + 4 * _i, outputs = batch * hd_net_actions(net);
+    int64_t n = hd_net_elements(net), batch = 1 + 4 * _i, outputs = batch * hd_net_outputs(net);
     struct hd_rng rng = hd_rng_make(9, (uint64_t)_i, 0, 0, 0);
     float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *q = test_alloc(outputs, 4);
     float *obs = test_alloc(batch * hd_net_obs(net), 4), *c = test_alloc(outputs, 4);
@@ -236,10 +236,10 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int i = 0; i < ALL * 4; i++)
         obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(50000 + i)) - 1);
-    hd_net_forward(net, params, obs, ALL, work, q);
+    hd_net_forward(net, params, NULL, obs, ALL, work, q);
     for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
         for (int64_t first = 0; first + batches[k] <= ALL; first += 11) {
-            hd_net_forward(net, params, obs + first * 4, batches[k], work, part);
+            hd_net_forward(net, params, NULL, obs + first * 4, batches[k], work, part);
             ck_assert(memcmp(part, q + first * 2, (size_t)batches[k] * 2 * sizeof *q) == 0);
         }
     hd_net_destroy(net);
@@ -253,10 +253,10 @@ START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
     float *other = test_alloc(n, 4);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         u.dq[i] = (float)(i - 3);
-    hd_net_forward(u.net, u.params, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
+    hd_net_forward(u.net, u.params, NULL, u.obs, 2 * GOLDEN_BATCH, u.work, u.q);
     hd_net_backward(u.net, u.params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u.work, u.dq, u.scratch, 0,
                     u.grad);
-    hd_net_forward(u.net, u.params, u.obs, GOLDEN_BATCH, u.work, u.q);
+    hd_net_forward(u.net, u.params, NULL, u.obs, GOLDEN_BATCH, u.work, u.q);
     hd_net_backward(u.net, u.params, GOLDEN_BATCH, GOLDEN_BATCH, u.work, u.dq, u.scratch, 0, other);
     ck_assert(memcmp(u.grad, other, (size_t)n * sizeof *other) == 0);
     hd_net_destroy(u.net);
@@ -294,7 +294,7 @@ int main(void)
     tcase_add_test(tests, fill_is_the_spec_s);
     tcase_add_test(tests, names_and_shapes_are_di_engine_s);
     tcase_add_test(tests, three_updates_are_di_engine_s);
-    tcase_add_loop_test(tests, gradients_are_differences, 0, 8);
+    tcase_add_loop_test(tests, gradients_are_differences, 0, 12);
     tcase_add_test(tests, a_row_does_not_depend_on_its_batch);
     tcase_add_test(tests, backward_of_the_first_rows_is_that_of_a_smaller_batch);
     tcase_add_test(tests, init_is_within_pytorch_s_bounds);

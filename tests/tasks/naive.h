@@ -151,7 +151,7 @@ static inline void naive_greedy(const struct naive *naive, int32_t *action)
     void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(naive->net, naive->envs));
     for (int64_t i = 0; i < naive->envs; i++)
         naive_obs(naive, &naive->env[i], naive->env[i].steps, obs + i * bytes);
-    hd_net_forward(naive->net, naive->params, obs, naive->envs, work, q);
+    hd_net_forward(naive->net, naive->params, NULL, obs, naive->envs, work, q);
     hd_free(work);
     hd_free(obs);
     for (int64_t i = 0; i < naive->envs; i++) {

@@ -235,7 +235,7 @@ START_TEST(test_epsilon_of_totals)
             for (int64_t i = 0; i < shape->n_sample; i++, all++) {
                 float q[2];
                 hd_replay_get(ring, w.values[REPLAY].data, all, &row_shape, row, 0);
-                hd_net_forward(net, w.values[POLICY].data, row.obs, 1, work, q);
+                hd_net_forward(net, w.values[POLICY].data, NULL, row.obs, 1, work, q);
                 same += row.action[0] == hd_argmax(q, 2);
             }
         }

@@ -86,7 +86,7 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
             int64_t k = step - stack + 1 + i;
             memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
         }
-        hd_net_forward(net, w->values[POLICY].data, obs[0], 1, work, q);
+        hd_net_forward(net, w->values[POLICY].data, NULL, obs[0], 1, work, q);
         int32_t action = q[1] > q[0];
         struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
         ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
