@@ -86,7 +86,7 @@ static inline void update_some(const struct scalars *s, __m512 grad, const struc
 #endif
 
 void hd_adam_step(const struct hd_adam *adam, int64_t t, int64_t n, const float *sum, float count,
-                  float *m, float *v, float *params)
+                  float scale, float *m, float *v, float *params)
 {
     const struct scalars s = scalars_of(adam, t);
     const struct arrays a = {sum, m, v, params};
@@ -96,12 +96,14 @@ void hd_adam_step(const struct hd_adam *adam, int64_t t, int64_t n, const float 
     const float factor = invert ? 1 / count : count;
     int64_t i = 0;
 #ifdef __AVX512F__
-    const __m512 factors = _mm512_set1_ps(factor);
+    const __m512 factors = _mm512_set1_ps(factor), scales = _mm512_set1_ps(scale);
     for (; invert && i + LANES <= n; i += LANES)
-        update_some(&s, _mm512_mul_ps(_mm512_loadu_ps(sum + i), factors), &a, i);
+        update_some(&s, _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(sum + i), factors), scales), &a,
+                    i);
     for (; i + LANES <= n; i += LANES)
-        update_some(&s, _mm512_div_ps(_mm512_loadu_ps(sum + i), factors), &a, i);
+        update_some(&s, _mm512_mul_ps(_mm512_div_ps(_mm512_loadu_ps(sum + i), factors), scales), &a,
+                    i);
 #endif
     for (; i < n; i++)
-        update_one(&s, invert ? sum[i] * factor : sum[i] / factor, &a, i);
+        update_one(&s, (invert ? sum[i] * factor : sum[i] / factor) * scale, &a, i);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam: one optimizer step on a part. */
+/* adam: one optimizer step on a part. The gradient is scaled down to grad_clip_value where it is
+ * longer (policy.learn.grad_clip_type: clip_norm), as torch.nn.utils.clip_grad_norm_ does. */
 #include "kernels/adam.h"
 
 #include "runtime/base/alloc.h"
@@ -8,37 +9,94 @@
 #include "tasks/builtin.h"
 #include "tasks/types/params.h"
 
-enum { MEAN_GRAD, POLICY, OPTIMIZER };
+#include <math.h>
+#include <string.h>
+
+enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE };
 
 static const struct hd_port ports[] = {
-    {.name = "mean_grad", .type = "grad", .mode = HD_READ},
-    {.name = "policy", .type = "params", .mode = HD_UPDATE},
-    {.name = "optimizer", .type = "adam_state", .mode = HD_UPDATE},
+    [MEAN_GRAD] = {.name = "mean_grad", .type = "grad", .mode = HD_READ},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_UPDATE},
+    [OPTIMIZER] = {.name = "optimizer", .type = "adam_state", .mode = HD_UPDATE},
+    [NORM] = {.name = "grad_norm", .type = "scalars", .mode = HD_READ, .optional = true},
+    [RATE] = {.name = "rate", .type = "scalars", .mode = HD_READ, .optional = true},
     {0},
 };
 
+struct args {
+    struct hd_adam adam;
+    double longest; /* infinite: gradients are not clipped */
+    int norm, rate; /* fields */
+};
+
+static int find_field(const struct hd_setup *setup, int port, const char *name, int *field_p)
+{
+    const struct hd_spec *spec = setup->specs[port];
+    *field_p = spec ? hd_value_field(spec, name) : -1;
+    if (!spec || *field_p >= 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, setup->mark,
+                         "adam reads %s from port '%s', but '%s' has none", name, ports[port].name,
+                         spec->name);
+}
+
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
-    struct hd_adam *adam = hd_alloc(1, sizeof *adam);
-    if (!adam)
+    const struct hd_config *config = setup->config;
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
         return HD_ERR_NOMEM;
-    *adam = hd_adam_default(hd_config_real(setup->config, "policy.learn.learning_rate"));
-    *args_p = adam;
+    *args_p = args;
+    args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
+    args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
+    args->longest = INFINITY;
+    if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
+        args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
+    HD_TRY(find_field(setup, NORM, "grad_norm_avg", &args->norm));
+    HD_TRY(find_field(setup, RATE, "learning_rate", &args->rate));
+    if (isfinite(args->longest) && !setup->specs[NORM])
+        return hd_diag_error(setup->diag, setup->mark,
+                             "policy.learn.grad_clip_type clip_norm needs the result of a step "
+                             "grad_norm under `reads`");
     return HD_OK;
 }
 
+static double field(const struct hd_view *view, int index)
+{
+    return view->spec->type->field(view->spec, view->data, index);
+}
+
+static float clip(const struct args *args, const struct hd_view *norm)
+{
+    if (isinf(args->longest))
+        return 1;
+    const double coefficient = args->longest / (field(norm, args->norm) + 1e-6);
+    return coefficient < 1 ? (float)coefficient : 1;
+}
+
+static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
+{
+    struct hd_adam adam = args->adam;
+    const double steered = rate->data ? field(rate, args->rate) : NAN;
+    if (!isnan(steered))
+        adam.learning_rate = steered;
+    return adam;
+}
+
 /* Whole blocks one after another, each with its images while it is in cache. */
-static void update(const struct hd_view *views, const struct hd_adam *adam, bool first, int64_t lo,
+static void update(const struct hd_view *views, const struct args *args, bool first, int64_t lo,
                    int64_t hi, const float *sum, float count)
 {
     const struct hd_net *net = hd_params_net(views[POLICY].spec);
+    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const float scale = clip(args, &views[NORM]);
     struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t *updates = &moments.updates[views[POLICY].part];
     float *params = views[POLICY].data;
     *updates += first;
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
         int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
-        hd_adam_step(adam, *updates, end - at, sum + (at - lo), count, moments.first + at,
+        hd_adam_step(&adam, *updates, end - at, sum + (at - lo), count, scale, moments.first + at,
                      moments.second + at, params + at);
         hd_net_refresh(net, params, at, end);
     }

@@ -11,11 +11,11 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/episodes.h"
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
 #include "tasks/types/params.h"
 #include "tasks/types/rollout.h"
-#include "tasks/types/scalars.h"
 
 #include <string.h>
 
@@ -31,19 +31,6 @@ static const struct hd_port ports[] = {
     {0},
 };
 
-/* Over the last episodes of each shard, named as in DI-engine's logs; the mean square gives the
- * deviation of all shards together. */
-enum { RETURN_MEAN, RETURN_SQUARE, RETURN_MAX, RETURN_MIN, LENGTH, N_FIELDS };
-enum { WINDOW = 20 };
-
-static const struct hd_scalar_field fields[] = {
-    [RETURN_MEAN] = {"reward_mean", HD_MEAN, WINDOW},
-    [RETURN_SQUARE] = {"reward_square", HD_MEAN, WINDOW},
-    [RETURN_MAX] = {"reward_max", HD_MAX, WINDOW},
-    [RETURN_MIN] = {"reward_min", HD_MIN, WINDOW},
-    [LENGTH] = {"avg_envstep_per_episode", HD_MEAN, WINDOW},
-};
-
 struct args {
     int64_t n_sample, scratch;
     double gamma;
@@ -53,7 +40,7 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    return hd_scalars_declare(setup, setup->specs[EPISODES], "collector", fields, N_FIELDS);
+    return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -61,6 +48,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_config *config = setup->config;
     const struct hd_spec *envs = setup->specs[ENVS];
     HD_TRY(hd_envs_check_role(envs, setup, false));
+    if (envs->leaves > 1)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "%s steps all envs together: policy.collect.groups must be 1",
+                             setup->verb);
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -134,7 +125,7 @@ static void choose_actions(const struct collect *c)
     const int64_t n = c->shape->envs;
     const uint32_t coin = (uint32_t)(c->forwards * (n + 1));
     if (hd_rng_uniform(&c->context->rng, coin) > c->epsilon) {
-        hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data);
+        hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -173,17 +164,8 @@ static void hand_on(struct collect *c, const struct hd_chunk *chunk)
 
 static int end_episode(struct collect *c, int64_t env)
 {
-    const struct hd_view *episodes = &c->views[EPISODES];
-    double reward = c->envs.episode_return[env];
-    const double values[N_FIELDS] = {
-        [RETURN_MEAN] = reward,
-        [RETURN_SQUARE] = reward * reward,
-        [RETURN_MAX] = reward,
-        [RETURN_MIN] = reward,
-        [LENGTH] = (double)c->envs.episode_steps[env],
-    };
-    for (int i = 0; i < N_FIELDS; i++)
-        hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
+    hd_episodes_push(&c->views[EPISODES], c->envs.episode_return[env],
+                     (double)c->envs.episode_steps[env]);
     c->envs.episode[env]++;
     c->ended++;
     return start(c, env);
@@ -220,7 +202,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .shape = hd_envs_shape(views[ENVS].spec),
         .net = hd_params_net(views[POLICY].spec),
         .epsilon = hd_epsilon_at(&args->epsilon, (double)totals->env_step),
-        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
         .rollout = hd_rollout_at(rollout, views[ROLLOUT].data),
         .nstep = rollout->nstep,
     };

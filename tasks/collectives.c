@@ -2,6 +2,7 @@
 /* The verbs that change a value's placement. The exchange itself is the runtime's. */
 #include "tasks/builtin.h"
 #include "tasks/types/scalars.h"
+#include "tasks/types/statistics.h"
 
 static const struct hd_port ports[] = {
     {.name = "from", .mode = HD_READ, .none = true},
@@ -11,9 +12,12 @@ static const struct hd_port ports[] = {
 
 static int declare(const struct hd_setup *setup)
 {
-    if (setup->specs[0]->type != &hd_type_scalars || setup->specs[1]->type != &hd_type_scalars)
+    struct hd_spec *from = setup->specs[0], *to = setup->specs[1];
+    if (from->type != to->type)
         return 0;
-    return hd_scalars_declare_like(setup, setup->specs[1], setup->specs[0]);
+    if (from->type == &hd_type_statistics)
+        return hd_statistics_declare_like(setup, to, from);
+    return from->type == &hd_type_scalars ? hd_scalars_declare_like(setup, to, from) : 0;
 }
 
 const struct hd_verb hd_verb_sum = {

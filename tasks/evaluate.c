@@ -11,11 +11,12 @@
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
 #include "tasks/types/params.h"
+#include "tasks/types/statistics.h"
 #include "tasks/types/verdict.h"
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
@@ -23,12 +24,18 @@ static const struct hd_port ports[] = {
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
     [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE, .optional = true},
     [RESULT] = {.name = "result", .type = "verdict", .mode = HD_WRITE},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     {0},
 };
 
 struct args {
     int64_t episodes, scratch;
 };
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_statistics_declare_obs(setup, setup->specs[NORM]);
+}
 
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
@@ -105,7 +112,9 @@ static bool all_played(const struct evaluation *e)
 static int step(struct evaluation *e)
 {
     const struct hd_net *net = hd_params_net(e->views[POLICY].spec);
-    hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data);
+    struct hd_obs_norm norm;
+    hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data,
+                   hd_statistics_norm(&e->views[NORM], &norm));
     HD_TRY(hd_play_step(&e->play, e->shape, &e->envs, e->context));
     for (int64_t i = 0; i < *e->envs.count; i++) {
         if (!e->play.outcome.done[i])
@@ -136,10 +145,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .context = context,
         .views = views,
         .shape = hd_envs_shape(views[ENVS].spec),
-        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
         .verdict = views[RESULT].data,
     };
-    e.first = hd_envs_first(e.shape, context->shard);
+    e.first = hd_envs_first(e.shape, context->shard, 0);
     e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
     if (!context->again)
         HD_TRY(begin(&e, memory));
@@ -153,6 +162,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 const struct hd_verb hd_verb_evaluate = {
     .name = "evaluate",
     .ports = ports,
+    .declare = declare,
     .prepare = prepare,
     .scratch = scratch,
     .body = body,

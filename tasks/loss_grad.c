@@ -9,7 +9,9 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/losses/loss.h"
+#include "tasks/types/learn.h"
 #include "tasks/types/params.h"
+#include "tasks/types/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,14 +26,15 @@ static const struct hd_port ports[] = {
                        .optional = true,
                        .span = HD_SPAN_LAST},
     [HD_LOSS_GRAD] = {.name = "grad", .type = "grad", .mode = HD_WRITE, .span = HD_SPAN_RANGE},
+    [HD_LOSS_NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     {0},
 };
 
-static const struct hd_option options[] = {{"loss", "dqn", true}, {0}};
+static const struct hd_option options[] = {{"loss", "dqn|ppo", true}, {0}};
 
 enum { MOST_FIELDS = 24 };
 
-static const struct hd_loss *const losses[] = {&hd_loss_dqn};
+static const struct hd_loss *const losses[] = {&hd_loss_dqn, &hd_loss_ppo};
 
 static const struct hd_loss *find_loss(const struct hd_setup *setup)
 {
@@ -45,6 +48,7 @@ static const struct hd_loss *find_loss(const struct hd_setup *setup)
 static int declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = find_loss(setup);
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
     return hd_scalars_declare(setup, setup->specs[HD_LOSS_STATS], "learner", loss->fields,
                               loss->n_fields);
 }
@@ -102,17 +106,16 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
 {
-    args->batch = args->loss->rows(setup->specs[HD_LOSS_BATCH]);
-    args->micro = hd_config_int(setup->config, "policy.learn.microbatch");
-    if (args->micro == 0)
-        args->micro = args->batch;
-    args->items = args->batch / args->micro;
-    if (args->batch % args->micro == 0)
-        return HD_OK;
+    const struct hd_learn_shape learn = hd_learn_shape_of(setup->config);
     const struct hd_node *node = hd_config_node(setup->config, "policy.learn.microbatch");
+    args->batch = learn.rows;
+    args->micro = learn.micro;
+    args->items = learn.leaves;
+    if (learn.rows % learn.micro == 0)
+        return HD_OK;
     return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
-                         "microbatch: expected a divisor of batch_size %lld, found %lld",
-                         (long long)args->batch, (long long)args->micro);
+                         "microbatch: expected a divisor of the batch's %lld rows, found %lld",
+                         (long long)learn.rows, (long long)learn.micro);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/play.h"
 
-#include "kernels/greedy.h"
+#include "kernels/dqn_loss.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 
@@ -18,7 +18,8 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     play->outcome.reward = hd_arena_take(&arena, n, sizeof *play->outcome.reward);
     play->outcome.done = hd_arena_take(&arena, n, sizeof *play->outcome.done);
     play->outcome.truncated = hd_arena_take(&arena, n, sizeof *play->outcome.truncated);
-    play->greedy = hd_arena_take(&arena, hd_greedy_bytes(net, n), 1);
+    play->outputs = hd_arena_take(&arena, n * hd_net_outputs(net), sizeof *play->outputs);
+    play->forward = hd_arena_take(&arena, hd_net_forward_bytes(net, n), 1);
     return arena.used;
 }
 
@@ -38,10 +39,21 @@ struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net
     return play;
 }
 
-void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
-                    const struct hd_envs *envs, const struct hd_net *net, const void *params)
+void hd_play_forward(const struct hd_play *play, const struct hd_envs_shape *shape,
+                     const struct hd_envs *envs, const struct hd_net *net, const void *params,
+                     const struct hd_obs_norm *norm)
 {
-    hd_greedy(net, params, NULL, envs->obs, shape->envs, play->greedy, play->action);
+    hd_net_forward(net, params, norm, envs->obs, shape->envs, play->forward, play->outputs);
+}
+
+void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
+                    const struct hd_envs *envs, const struct hd_net *net, const void *params,
+                    const struct hd_obs_norm *norm)
+{
+    const int64_t outputs = hd_net_outputs(net), actions = hd_net_actions(net);
+    hd_play_forward(play, shape, envs, net, params, norm);
+    for (int64_t i = 0; i < shape->envs; i++)
+        play->action[i] = (int32_t)hd_argmax(play->outputs + i * outputs, actions);
 }
 
 /* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */
@@ -61,7 +73,8 @@ int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
 {
     char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
     if (shape->env->step(*envs->group, play->action, &play->outcome, message) != 0) {
-        name_episodes(envs, hd_envs_first(shape, context->shard), episodes, sizeof episodes);
+        name_episodes(envs, hd_envs_first(shape, context->shard, context->item), episodes,
+                      sizeof episodes);
         return hd_body_fail(context, "%s (shard %lld): %.256s%s", shape->env->name,
                             (long long)context->shard, message, episodes);
     }
@@ -81,6 +94,6 @@ int hd_play_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
         return HD_OK;
     return hd_body_fail(context, "%s (shard %lld): env %lld cannot start from seed %llu: %.256s",
                         shape->env->name, (long long)context->shard,
-                        (long long)(hd_envs_first(shape, context->shard) + env),
+                        (long long)(hd_envs_first(shape, context->shard, context->item) + env),
                         (unsigned long long)env_seed, message);
 }

@@ -10,7 +10,8 @@
 struct hd_play {
     int32_t *action; /* [E] */
     struct hd_env_outcome outcome;
-    void *greedy; /* scratch of the net's forward pass */
+    float *outputs; /* [E][outputs] of the net */
+    void *forward;  /* work memory of its pass */
 };
 
 /* For a verb's `prepare`: prepares the net for such steps; bytes of scratch stored in *scratch_p.
@@ -22,9 +23,16 @@ int hd_play_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
                           void *scratch);
 
-/* Chooses the net's greedy action for each env's present observation. */
+/* The net's outputs for each env's present observation, which enters as `norm` says. */
+void hd_play_forward(const struct hd_play *play, const struct hd_envs_shape *shape,
+                     const struct hd_envs *envs, const struct hd_net *net, const void *params,
+                     const struct hd_obs_norm *norm);
+
+/* The same, and then each env's action: that with the largest value or logit, the lowest on ties.
+ */
 void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,
-                    const struct hd_envs *envs, const struct hd_net *net, const void *params);
+                    const struct hd_envs *envs, const struct hd_net *net, const void *params,
+                    const struct hd_obs_norm *norm);
 
 /* Steps all envs by the chosen actions, adds to their episodes' returns and steps and moves their
  * observations on. A failure is a task's (hd_body_fail), naming the envs' seeds and steps. */

@@ -60,8 +60,8 @@ static void step(void *arg)
     u->t++;
     for (int64_t at = 0; at < n; at += HD_BLOCK) {
         int64_t end = n - at < HD_BLOCK ? n : at + HD_BLOCK;
-        hd_adam_step(&u->adam, u->t, end - at, u->grad + at, (float)u->batch, u->m + at, u->v + at,
-                     (float *)u->params + at);
+        hd_adam_step(&u->adam, u->t, end - at, u->grad + at, (float)u->batch, 1, u->m + at,
+                     u->v + at, (float *)u->params + at);
         hd_net_refresh(u->net, u->params, at, end);
     }
 }

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "tasks/losses/loss.h"
 #include "tasks/types/batch.h"
+#include "tasks/types/statistics.h"
 
 enum { CUR_LR, TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
 
@@ -29,11 +30,6 @@ struct own {
     int64_t rows, actions;
     float q[]; /* [rows][actions] of obs, then of next_obs, then the target's of next_obs */
 };
-
-static int64_t batch_rows(const struct hd_spec *batch)
-{
-    return hd_batch_shape(batch)->rows;
-}
 
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
@@ -65,6 +61,7 @@ static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
     const char *obs = (const char *)rows.obs + first * bytes;
     const char *next_obs = (const char *)rows.next_obs + first * bytes;
     struct own *own = pass->own;
+    struct hd_obs_norm scaled;
     const struct hd_dqn_loss loss = {
         .batch = pass->rows,
         .actions = actions,
@@ -81,9 +78,10 @@ static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
     };
     own->rows = pass->rows;
     own->actions = actions;
-    hd_net_forward(pass->net, target->data, NULL, next_obs, pass->rows, pass->forward,
+    const struct hd_obs_norm *norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &scaled);
+    hd_net_forward(pass->net, target->data, norm, next_obs, pass->rows, pass->forward,
                    own->q + 2 * matrix);
-    hd_net_forward_pair(pass->net, policy->data, NULL, obs, next_obs, pass->rows, pass->forward,
+    hd_net_forward_pair(pass->net, policy->data, norm, obs, next_obs, pass->rows, pass->forward,
                         own->q);
     hd_dqn_loss(&loss, pass->dout, NULL, &own->sums);
     return pass->rows;
@@ -119,7 +117,6 @@ const struct hd_loss hd_loss_dqn = {
     .passes = HD_LOSS_OBS_AND_NEXT,
     .fields = fields,
     .n_fields = N_FIELDS,
-    .rows = batch_rows,
     .prepare = prepare,
     .own_bytes = own_bytes,
     .forward = forward,

@@ -9,7 +9,14 @@
 #include "tasks/types/scalars.h"
 
 /* Ports of loss_grad. */
-enum hd_loss_port { HD_LOSS_POLICY, HD_LOSS_TARGET, HD_LOSS_BATCH, HD_LOSS_STATS, HD_LOSS_GRAD };
+enum hd_loss_port {
+    HD_LOSS_POLICY,
+    HD_LOSS_TARGET,
+    HD_LOSS_BATCH,
+    HD_LOSS_STATS,
+    HD_LOSS_GRAD,
+    HD_LOSS_NORM
+};
 
 /* A microbatch under way. */
 struct hd_loss_pass {
@@ -33,7 +40,6 @@ struct hd_loss {
      activations go back, per row of the batch */
     const struct hd_scalar_field *fields; /* of the statistics */
     int n_fields;
-    int64_t (*rows)(const struct hd_spec *batch); /* of a batch */
     /* Mistakes in the config go to setup->diag. Released by hd_free. */
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
@@ -47,6 +53,6 @@ struct hd_loss {
                   double *weights);
 };
 
-extern const struct hd_loss hd_loss_dqn;
+extern const struct hd_loss hd_loss_dqn, hd_loss_ppo;
 
 #endif

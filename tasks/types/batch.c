@@ -3,6 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "tasks/types/learn.h"
 #include "tasks/types/obs.h"
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
@@ -10,7 +11,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_transition_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->rows = hd_config_int(setup->config, "policy.learn.batch_size");
+    shape->rows = hd_learn_shape_of(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
     shape->nstep = hd_config_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;

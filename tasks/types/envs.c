@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the bytes of an instance; memory NULL: only counts. */
+/* Returns the bytes of a leaf; memory NULL: only counts. */
 static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct hd_envs *envs)
 {
     struct hd_arena arena = {.memory = memory};
@@ -29,6 +29,12 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
     envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
     return arena.used;
+}
+
+static int64_t leaf_bytes(const struct hd_envs_shape *shape)
+{
+    struct hd_envs unused;
+    return lay_out(shape, NULL, &unused);
 }
 
 /* -- The environment of the run file -------------------------------------------------------------
@@ -138,8 +144,21 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
                                                                : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
-    shape->envs = (shape->all + shape->instances - 1) / shape->instances;
+    shape->leaves = shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.groups");
+    shape->envs = (shape->all / shape->leaves + shape->instances - 1) / shape->instances;
     shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
+}
+
+static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
+                        const struct hd_setup *setup)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.groups");
+    if (shape->all % shape->leaves == 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+                         "policy.collect.groups: expected a divisor of env.collector_env_num %lld, "
+                         "found %lld",
+                         (long long)shape->all, (long long)shape->leaves);
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
@@ -147,6 +166,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
 {
     const struct hd_node *options = hd_config_node(setup->config, "env.options");
     count_envs(shape, spec, setup);
+    HD_TRY(check_groups(shape, spec, setup));
     shape->obs = hd_obs_shape_of(setup->config);
     shape->settings = (struct hd_env_settings){
         .evaluator = shape->evaluator,
@@ -185,8 +205,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return status;
     }
     spec->shape = shape;
-    struct hd_envs unused;
-    spec->bytes = lay_out(shape, NULL, &unused);
+    spec->leaves = shape->leaves;
+    spec->bytes = shape->leaves * leaf_bytes(shape);
     return HD_OK;
 }
 
@@ -195,16 +215,16 @@ const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec)
     return spec->shape;
 }
 
-struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data)
+struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t leaf)
 {
     struct hd_envs envs;
-    lay_out(spec->shape, data, &envs);
+    lay_out(spec->shape, (char *)data + leaf * leaf_bytes(spec->shape), &envs);
     return envs;
 }
 
-int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard)
+int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t leaf)
 {
-    return shape->instances == 1 ? 0 : shard * shape->all / shape->instances;
+    return shape->instances == 1 ? leaf * shape->envs : shard * shape->all / shape->instances;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
@@ -262,64 +282,71 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
     return refuse(spec, "create", message);
 }
 
-static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+static int init_leaf(const struct hd_spec *spec, int64_t shard, void *data, int64_t leaf)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    struct hd_envs envs = hd_envs_at(spec, data);
-    (void)setup;
-    *envs.count = shape->all;
+    struct hd_envs envs = hd_envs_at(spec, data, leaf);
+    *envs.count = shape->envs;
     if (shape->instances > 1)
-        *envs.count = hd_envs_first(shape, shard + 1) - hd_envs_first(shape, shard);
+        *envs.count = hd_envs_first(shape, shard + 1, 0) - hd_envs_first(shape, shard, 0);
     *envs.best_mean = -INFINITY;
     return make_group(spec, &envs);
 }
 
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    (void)setup;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++)
+        HD_TRY(init_leaf(spec, shard, data, leaf));
+    return HD_OK;
+}
+
 static void fini(const struct hd_spec *spec, void *data)
 {
-    struct hd_envs envs = hd_envs_at(spec, data);
-    if (*envs.group)
-        hd_envs_shape(spec)->env->destroy(*envs.group);
-    *envs.group = NULL;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, data, leaf);
+        if (*envs.group)
+            hd_envs_shape(spec)->env->destroy(*envs.group);
+        *envs.group = NULL;
+    }
 }
 
-/* Everything but the group's pointer, which comes first. */
-static char *plain_bytes(const struct hd_spec *spec, const void *data, size_t *bytes_p)
+/* Everything of a leaf but the group's pointer, which comes first. */
+static char *plain_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
-    struct hd_envs envs = hd_envs_at(spec, (void *)data);
-    *bytes_p = (size_t)((const char *)data + spec->bytes - (char *)envs.count);
-    return (char *)envs.count;
+    const char *start = (const char *)envs->group;
+    *bytes_p = (size_t)(start + leaf_bytes(spec->shape) - (const char *)envs->count);
+    return (char *)envs->count;
 }
 
-/* The states of all envs, one after the other; NULL when that fails. */
-static char *save_group(const struct hd_spec *spec, const void *data, size_t *bytes_p)
+/* The states of a leaf's envs, one after the other; NULL when that fails. */
+static char *save_group(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    struct hd_envs envs = hd_envs_at(spec, (void *)data);
     char message[HD_ENV_MESSAGE] = "";
-    char *states = hd_alloc(*envs.count, (size_t)shape->state_bytes);
-    for (int64_t i = 0; states && i < *envs.count; i++)
-        if (shape->env->save(*envs.group, i, states + i * shape->state_bytes, message) != 0) {
+    char *states = hd_alloc(*envs->count, (size_t)shape->state_bytes);
+    for (int64_t i = 0; states && i < *envs->count; i++)
+        if (shape->env->save(*envs->group, i, states + i * shape->state_bytes, message) != 0) {
             refuse(spec, "save", message);
             hd_free(states);
             return NULL;
         }
-    *bytes_p = (size_t)(*envs.count * shape->state_bytes);
+    *bytes_p = (size_t)(*envs->count * shape->state_bytes);
     return states;
 }
 
-static int load_group(const struct hd_spec *spec, void *data, const char *states)
+static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const char *states)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    struct hd_envs envs = hd_envs_at(spec, data);
     char message[HD_ENV_MESSAGE] = "";
-    HD_TRY(make_group(spec, &envs));
-    for (int64_t i = 0; i < *envs.count; i++)
-        if (shape->env->load(*envs.group, i, states + i * shape->state_bytes, message) != 0)
+    HD_TRY(make_group(spec, envs));
+    for (int64_t i = 0; i < *envs->count; i++)
+        if (shape->env->load(*envs->group, i, states + i * shape->state_bytes, message) != 0)
             return refuse(spec, "load", message);
     return HD_OK;
 }
 
-static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
+static int snapshot_leaf(const struct hd_spec *spec, struct hd_envs *dst, const struct hd_envs *src)
 {
     size_t bytes;
     char *states = save_group(spec, src, &bytes);
@@ -332,11 +359,20 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
     return status;
 }
 
-static int save(const struct hd_spec *spec, const void *data, FILE *file)
+static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs to = hd_envs_at(spec, dst, leaf), from = hd_envs_at(spec, (void *)src, leaf);
+        HD_TRY(snapshot_leaf(spec, &to, &from));
+    }
+    return HD_OK;
+}
+
+static int save_leaf(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
 {
     size_t bytes, states_bytes;
-    const char *plain = plain_bytes(spec, data, &bytes);
-    char *states = save_group(spec, data, &states_bytes);
+    const char *plain = plain_bytes(spec, envs, &bytes);
+    char *states = save_group(spec, envs, &states_bytes);
     if (!states)
         return HD_ERR_TASK;
     int status = hd_value_write(spec, plain, bytes, file);
@@ -346,45 +382,65 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
     return status;
 }
 
-static int load_states(const struct hd_spec *spec, void *data, FILE *file)
+static int save(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
+        HD_TRY(save_leaf(spec, &envs, file));
+    }
+    return HD_OK;
+}
+
+static int load_states(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
 {
     const int64_t state_bytes = hd_envs_shape(spec)->state_bytes;
-    const int64_t count = *hd_envs_at(spec, data).count;
-    char *states = hd_alloc(count, (size_t)state_bytes);
+    char *states = hd_alloc(*envs->count, (size_t)state_bytes);
     if (!states)
         return HD_ERR_NOMEM;
-    int status = hd_value_read(spec, states, (size_t)(count * state_bytes), file);
+    int status = hd_value_read(spec, states, (size_t)(*envs->count * state_bytes), file);
     if (status == HD_OK)
-        status = load_group(spec, data, states);
+        status = load_group(spec, envs, states);
     hd_free(states);
     return status;
+}
+
+static int load_leaf(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
+{
+    size_t bytes;
+    const int64_t count = *envs->count;
+    char *plain = plain_bytes(spec, envs, &bytes);
+    HD_TRY(hd_value_read(spec, plain, bytes, file));
+    const int64_t found = *envs->count;
+    if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs->group))
+        return load_states(spec, envs, file);
+    *envs->count = count;
+    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has %lld envs", spec->name,
+                   (long long)found);
 }
 
 /* Into an instance of the same shard, or into one that was never initialised. */
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
-    size_t bytes;
-    struct hd_envs envs = hd_envs_at(spec, data);
-    const int64_t count = *envs.count;
-    char *plain = plain_bytes(spec, data, &bytes);
-    HD_TRY(hd_value_read(spec, plain, bytes, file));
-    const int64_t found = *envs.count;
-    if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs.group))
-        return load_states(spec, data, file);
-    *envs.count = count;
-    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has %lld envs", spec->name,
-                   (long long)found);
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, data, leaf);
+        HD_TRY(load_leaf(spec, &envs, file));
+    }
+    return HD_OK;
 }
 
 static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
-    size_t bytes, states_bytes;
-    const char *plain = plain_bytes(spec, data, &bytes);
-    char *states = save_group(spec, data, &states_bytes);
-    uint64_t result = hd_hash_bytes(plain, bytes);
-    if (states)
-        result = hd_hash_mix(result, hd_hash_bytes(states, states_bytes));
-    hd_free(states);
+    uint64_t result = 0;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        const struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
+        size_t bytes, states_bytes;
+        const char *plain = plain_bytes(spec, &envs, &bytes);
+        char *states = save_group(spec, &envs, &states_bytes);
+        result = hd_hash_mix(result, hd_hash_bytes(plain, bytes));
+        if (states)
+            result = hd_hash_mix(result, hd_hash_bytes(states, states_bytes));
+        hd_free(states);
+    }
     return result;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "tasks/builtin.h"
+#include "tasks/types/learn.h"
 
 #include <string.h>
 
@@ -187,19 +188,11 @@ static int64_t leaf_bytes(const struct hd_spec *spec)
     return floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(float));
 }
 
-/* A shard's gradient has a leaf for every microbatch. */
-static int64_t count_leaves(const struct hd_config *config)
-{
-    int64_t batch = hd_config_int(config, "policy.learn.batch_size");
-    int64_t micro = hd_config_int(config, "policy.learn.microbatch");
-    return micro > 0 && micro < batch ? batch / micro : 1;
-}
-
 static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
     if (spec->placement == HD_SHARD)
-        spec->leaves = count_leaves(setup->config);
+        spec->leaves = hd_learn_shape_of(setup->config).leaves; /* one for every microbatch */
     spec->bytes = spec->leaves * leaf_bytes(spec);
     return HD_OK;
 }

@@ -14,10 +14,10 @@ START_TEST(two_steps_are_the_spec_s)
     static const double after2[] = {.99800628, -1.9988439, 2.998503};
     struct hd_adam adam = hd_adam_default(1e-3);
     float p[] = {1, -2, 3}, m[3] = {0}, v[3] = {0};
-    hd_adam_step(&adam, 1, 3, first, 1, m, v, p);
+    hd_adam_step(&adam, 1, 3, first, 1, 1, m, v, p);
     for (int i = 0; i < 3; i++)
         CHECK_CLOSE(p[i], after1[i], 1.0, 2e-7, "after one step");
-    hd_adam_step(&adam, 2, 3, second, 1, m, v, p);
+    hd_adam_step(&adam, 2, 3, second, 1, 1, m, v, p);
     for (int i = 0; i < 3; i++)
         CHECK_CLOSE(p[i], after2[i], 1.0, 3e-7, "after two steps");
 }
@@ -39,7 +39,7 @@ START_TEST(many_steps_are_those_of_a_naive_version)
     static double rp[N], rm[N], rv[N];
     for (int t = 1; t <= STEPS; t++) {
         gradient(t, g);
-        hd_adam_step(&adam, t, N, g, 1, m, v, p);
+        hd_adam_step(&adam, t, N, g, 1, 1, m, v, p);
         for (int i = 0; i < N; i++) {
             rm[i] = 0.9 * rm[i] + 0.1 * g[i];
             rv[i] = 0.999 * rv[i] + 0.001 * (double)g[i] * g[i];
@@ -62,9 +62,9 @@ START_TEST(cutting_a_range_changes_no_bit)
         for (int t = 1; t <= 3; t++) {
             int c = cuts[k];
             gradient(t, g);
-            hd_adam_step(&adam, t, N, g, 1, m, v, p);
-            hd_adam_step(&adam, t, c, g, 1, cm, cv, cp);
-            hd_adam_step(&adam, t, N - c, g + c, 1, cm + c, cv + c, cp + c);
+            hd_adam_step(&adam, t, N, g, 1, 1, m, v, p);
+            hd_adam_step(&adam, t, c, g, 1, 1, cm, cv, cp);
+            hd_adam_step(&adam, t, N - c, g + c, 1, 1, cm + c, cv + c, cp + c);
         }
         ck_assert(memcmp(p, cp, sizeof p) == 0 && memcmp(m, cm, sizeof m) == 0 &&
                   memcmp(v, cv, sizeof v) == 0);
@@ -104,7 +104,7 @@ START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
             gradient(t, g);
             for (int i = 0; i < N; i++)
                 g[i] *= ldexpf(1, i % 40 - 30); /* from ordinary down to squares that vanish */
-            hd_adam_step(&adam, t, N, g, counts[k], m, v, p);
+            hd_adam_step(&adam, t, N, g, counts[k], 1, m, v, p);
             plain_step(1e-2, t, counts[k], g, pm, pv, pp);
         }
         ck_assert(memcmp(p, pp, sizeof p) == 0 && memcmp(m, pm, sizeof m) == 0 &&

@@ -198,7 +198,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     for (int k = 0; k < GOLDEN_TENSORS; k++)
         check_golden(u, u->p.grad, k, &golden->grad[k], grad);
     struct hd_adam adam = hd_adam_default(1e-4);
-    hd_adam_step(&adam, t, n, u->p.grad, 1, u->m, u->v, u->p.params);
+    hd_adam_step(&adam, t, n, u->p.grad, 1, 1, u->m, u->v, u->p.params);
     hd_net_refresh(u->p.net, u->p.params, 0, n);
     for (int k = 0; k < GOLDEN_TENSORS; k++)
         check_golden(u, u->p.params, k, &golden->params_after[k], may->params);

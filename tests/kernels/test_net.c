@@ -143,7 +143,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     for (int64_t i = 0; i < n; i++)
         u->grad[i] /= GOLDEN_BATCH;
     struct hd_adam adam = hd_adam_default(1e-3);
-    hd_adam_step(&adam, t, n, u->grad, 1, u->m, u->v, u->params);
+    hd_adam_step(&adam, t, n, u->grad, 1, 1, u->m, u->v, u->params);
     for (int k = 0; k < GOLDEN_TENSORS; k++) {
         const struct hd_tensor *tensor = hd_net_tensor(u->net, k);
         check_golden(u->grad + tensor->offset, tensor, &golden->grad[k], 2e-5);

@@ -9,12 +9,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES, N_PORTS = N_VALUES + 1 };
 enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES];
+    struct value values[N_VALUES], *ports[N_PORTS]; /* the last: absent */
 };
 
 static void world_open(struct world *w, const char *const *sets, int n)
@@ -22,7 +22,7 @@ static void world_open(struct world *w, const char *const *sets, int n)
     static const struct hd_type *const types[] = {&hd_type_params, &hd_type_counts, &hd_type_envs,
                                                   &hd_type_params, &hd_type_verdict};
     static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
-    w->setup = setup_open(sets, n);
+    *w = (struct world){.setup = setup_open(sets, n)};
     for (int i = 0; i < N_VALUES; i++) {
         value_resolve_at(&w->values[i], &w->setup, types[i], names[i], "evaluator", HD_RANK0);
         value_init(&w->values[i], &w->setup, 0);
@@ -243,8 +243,8 @@ START_TEST(test_snapshot)
     ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, w.values[ENVS].data), HD_OK);
     ck_assert_uint_eq(value_hash(&copy), value_hash(&w.values[ENVS]));
     const struct hd_envs_shape *shape = hd_envs_shape(&copy.spec);
-    struct hd_envs groups[] = {hd_envs_at(&copy.spec, copy.data),
-                               hd_envs_at(&copy.spec, w.values[ENVS].data)};
+    struct hd_envs groups[] = {hd_envs_at(&copy.spec, copy.data, 0),
+                               hd_envs_at(&copy.spec, w.values[ENVS].data, 0)};
     ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
     float obs[2][5 * OBS], reward[5];
     bool done[5], truncated[5];

@@ -51,7 +51,7 @@ static void world_close(struct world *w, int shards)
 
 static void evaluate(struct world *w, int s, int64_t shard)
 {
-    struct value *ports[] = {&w->policy, NULL, &w->envs[s], NULL, &w->result[s]};
+    struct value *ports[] = {&w->policy, NULL, &w->envs[s], NULL, &w->result[s], NULL};
     struct hd_context where = at(&w->setup, shard, 7);
     where.update = 30;
     memset(w->result[s].data, 0xFF, (size_t)w->result[s].spec.bytes);
@@ -96,7 +96,7 @@ START_TEST(test_same_verdict)
     world_open(&spread, sets, 2, c->shards);
     int64_t played = 0, most = 0;
     for (int s = 0; s < c->shards; s++) {
-        int64_t count = *hd_envs_at(&spread.envs[s].spec, spread.envs[s].data).count;
+        int64_t count = *hd_envs_at(&spread.envs[s].spec, spread.envs[s].data, 0).count;
         played += count;
         most = count > most ? count : most;
     }

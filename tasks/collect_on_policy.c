@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `collect_on_policy`: plays a shard's envs by draws from the policy until n_sample samples
+ * are made (spec 3.3, 4). An env's steps become samples in chunks: when it made n_sample / envs of
+ * them, or its episode ended (policy.collect.cut_at_done). The next collect starts where envs
+ * stand, with empty chunks.
+ *
+ * An item is a group of envs, with its share of n_sample. It is one task, or (policy.collect.split)
+ * two for each of its steps, one that acts and one that steps, so that one group acts while another
+ * steps; the tasks of steps that a group does not need do nothing.
+ *
+ * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
+#include "kernels/categorical.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/episodes.h"
+#include "tasks/play.h"
+#include "tasks/types/counts.h"
+#include "tasks/types/params.h"
+#include "tasks/types/statistics.h"
+#include "tasks/types/trajectories.h"
+
+#include <string.h>
+
+enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_WRITE},
+    {0},
+};
+
+struct args {
+    int64_t scratch, groups, steps;
+    bool split;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_episodes_declare(setup, setup->specs[EPISODES]);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_spec *envs = setup->specs[ENVS];
+    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    HD_TRY(hd_envs_check_role(envs, setup, false));
+    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "%s draws from the logits of an actor: policy.type must be ppo",
+                             setup->verb);
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->groups = envs->leaves;
+    args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
+    args->split = hd_config_bool(setup->config, "policy.collect.split");
+    return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+static void pieces(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    *pieces_p = (struct hd_pieces){.items = args->groups, .stages = 1};
+}
+
+/* A group's collect under way. All that is known from one task to the next is in its leaves. */
+struct collect {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct hd_envs_shape *shape;
+    const struct hd_trajectories_shape *to;
+    const struct hd_net *net;
+    struct hd_envs envs;
+    struct hd_trajectories t;
+    struct hd_play play;
+    int64_t first; /* number of the group's first env in the shard */
+};
+
+static int start(struct collect *c, int64_t env, void *frame)
+{
+    const struct hd_context *context = c->context;
+    uint64_t seed =
+        hd_envs_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
+    return hd_play_start(c->shape, &c->envs, env, seed, frame, c->context);
+}
+
+/* Empties the leaf, starts the envs that never were, and keeps the frames that they show. */
+static int begin(struct collect *c)
+{
+    const struct hd_obs_shape *obs = &c->shape->obs;
+    hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
+                          c->context->item);
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        if (c->envs.shown[env] == 0)
+            HD_TRY(start(c, env, c->play.outcome.obs));
+        for (int64_t i = 0; i < obs->stack; i++)
+            memcpy(hd_trajectories_next_frame(c->to, &c->t, env),
+                   c->envs.obs + env * obs->obs_bytes + i * obs->frame_bytes,
+                   (size_t)obs->frame_bytes);
+        c->t.age[env] = obs->stack - 1;
+    }
+    return HD_OK;
+}
+
+static bool is_through(const struct collect *c)
+{
+    return *c->t.made >= c->to->samples;
+}
+
+/* Each env's step is begun: where it stands and what it does there. */
+static void act(struct collect *c)
+{
+    const int64_t actions = c->to->actions, outputs = hd_net_outputs(c->net);
+    const int64_t all = c->shape->all, forward = *c->t.forward;
+    struct hd_obs_norm norm;
+    hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
+                    hd_statistics_norm(&c->views[NORM], &norm));
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        const float *logit = c->play.outputs + env * outputs;
+        const int64_t step = env * c->to->steps + forward;
+        const uint32_t item = (uint32_t)(forward * all + c->first + env);
+        memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
+        c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
+        c->t.frame_age[step] = (int32_t)c->t.age[env];
+        c->t.action[step] =
+            (int32_t)hd_categorical(logit, actions, hd_rng_uniform(&c->context->rng, item));
+    }
+}
+
+/* The env's chunk is complete: its steps become samples, as far as there is room. */
+static void hand_on(struct collect *c, int64_t env)
+{
+    const int64_t length = c->t.pending[env], room = c->to->samples - *c->t.made;
+    const int64_t first = env * c->to->steps + *c->t.forward + 1 - length;
+    for (int64_t i = 0; i < length && i < room; i++) {
+        const int64_t sample = *c->t.made + i, step = first + i;
+        c->t.row[sample] = (int32_t)step;
+        c->t.end[sample] = i + 1 == length || i + 1 == room || c->t.done[step] != 0;
+    }
+    *c->t.made += length;
+    c->t.pending[env] = 0;
+}
+
+static int end_episode(struct collect *c, int64_t env)
+{
+    const int64_t i = (*c->t.ended)++;
+    c->t.ended_return[i] = c->envs.episode_return[env];
+    c->t.ended_steps[i] = (double)c->envs.episode_steps[env];
+    c->envs.episode[env]++;
+    c->t.age[env] = 0;
+    return start(c, env, hd_trajectories_next_frame(c->to, &c->t, env));
+}
+
+/* The env shows what became of its step. */
+static void observe(struct collect *c, int64_t env)
+{
+    const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
+    memcpy(hd_trajectories_next_frame(c->to, &c->t, env),
+           (const char *)c->play.outcome.obs + env * bytes, (size_t)bytes);
+    c->t.age[env] += c->t.age[env] + 1 < c->shape->obs.stack;
+    c->t.reward[step] = c->play.outcome.reward[env];
+    c->t.done[step] = c->play.outcome.done[env];
+    c->t.pending[env]++;
+}
+
+static int step(struct collect *c)
+{
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        c->play.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
+    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        const bool done = c->play.outcome.done[env];
+        observe(c, env);
+        if ((done && c->to->cut_at_done) || c->t.pending[env] == c->to->chunk)
+            hand_on(c, env);
+        if (done)
+            HD_TRY(end_episode(c, env));
+    }
+    ++*c->t.forward;
+    return HD_OK;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    (void)memory;
+    const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
+    struct collect c = {
+        .context = context,
+        .views = views,
+        .shape = hd_envs_shape(envs->spec),
+        .to = hd_trajectories_shape(to->spec),
+        .net = hd_params_net(views[POLICY].spec),
+        .envs = hd_envs_at(envs->spec, envs->data, context->item),
+        .t = hd_trajectories_at(to->spec, to->data, context->item),
+    };
+    c.first = hd_envs_first(c.shape, context->shard, context->item);
+    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    HD_TRY(begin(&c));
+    while (!is_through(&c)) {
+        act(&c);
+        HD_TRY(step(&c));
+    }
+    return HD_OK;
+}
+
+/* What all groups did, in their order. */
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    (void)context, (void)memory;
+    const struct hd_view *from = &views[TRAJECTORIES];
+    struct hd_counts *counts = views[COUNTS].data;
+    for (int64_t leaf = 0; leaf < from->spec->leaves; leaf++) {
+        const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, leaf);
+        for (int64_t i = 0; i < *t.ended; i++)
+            hd_episodes_push(&views[EPISODES], t.ended_return[i], t.ended_steps[i]);
+        counts->env_step += *t.forward * hd_trajectories_shape(from->spec)->envs;
+        counts->episode += *t.ended;
+        counts->sample += *t.made;
+    }
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_collect_on_policy = {
+    .name = "collect_on_policy",
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .help = "plays the envs by draws from the policy until n_sample samples are made",
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics of the episodes that a collect ends: what the verbs that collect write alike. */
+#ifndef HD_TASKS_EPISODES_H
+#define HD_TASKS_EPISODES_H
+
+#include "tasks/registry.h"
+
+/* For a verb's `declare`: the fields of its value of scalars (NULL: none). */
+int hd_episodes_declare(const struct hd_setup *setup, struct hd_spec *spec);
+
+/* An episode has ended. */
+void hd_episodes_push(const struct hd_view *episodes, double episode_return, double steps);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/minibatch.h"
+
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/types/learn.h"
+#include "tasks/types/obs.h"
+
+static int64_t lay_out(const struct hd_minibatch_rows *shape, void *memory,
+                       struct hd_minibatch *batch)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t rows = shape->rows;
+    batch->used = hd_arena_take(&arena, 1, sizeof *batch->used);
+    batch->obs = hd_arena_take(&arena, rows, (size_t)shape->obs_bytes);
+    batch->action = hd_arena_take(&arena, rows, sizeof *batch->action);
+    batch->logit = hd_arena_take(&arena, rows * shape->actions, sizeof *batch->logit);
+    batch->advantage = hd_arena_take(&arena, rows, sizeof *batch->advantage);
+    batch->target = hd_arena_take(&arena, rows, sizeof *batch->target);
+    batch->value = hd_arena_take(&arena, rows, sizeof *batch->value);
+    return arena.used;
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_minibatch unused;
+    struct hd_minibatch_rows *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    shape->rows = hd_minibatch_shape_of(setup->config).rows;
+    shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
+    shape->actions = hd_config_int(setup->config, "policy.model.action_shape");
+    spec->shape = shape;
+    spec->bytes = lay_out(shape, NULL, &unused);
+    return HD_OK;
+}
+
+const struct hd_minibatch_rows *hd_minibatch_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data)
+{
+    struct hd_minibatch batch;
+    lay_out(spec->shape, data, &batch);
+    return batch;
+}
+
+const struct hd_type hd_type_minibatch = {.name = "minibatch", .resolve = resolve};
