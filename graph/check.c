@@ -96,8 +96,9 @@ static int check_collective(struct checker *checker, struct hd_step *step)
                              "'%s' is global: every rank has it already", from->name);
     if (step->verb->kind == HD_VERB_BROADCAST && from->leaves != to->leaves)
         return hd_diag_error(checker->diag, step->mark,
-                             "'%s' is a sum of %lld leaves, '%s' of %lld: add them up (mean, sum)",
-                             from->name, (long long)from->leaves, to->name, (long long)to->leaves);
+                             "'%s' is made of %lld leaves, '%s' of %lld%s", from->name,
+                             (long long)from->leaves, to->name, (long long)to->leaves,
+                             from->type->flat ? ": add them up (mean, sum)" : "");
     if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction && !plain(from->type))
         return hd_diag_error(checker->diag, step->refs[0].mark,
                              "values of type %s ('%s') cannot travel", from->type->name,

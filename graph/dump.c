@@ -55,6 +55,8 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, "@-%d", ref->lag);
         if (op->sources[i] == HD_FROM_SIDE)
             fprintf(file, " (snapshot)");
+        if (!hd_op_whole(op) && hd_step_port(op->step, i)->span == HD_SPAN_ITEM)
+            fprintf(file, " (by items)");
         any = true;
     }
 }
@@ -103,6 +105,8 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", %d parts", op->parts);
     if (!hd_op_whole(op))
         fprintf(file, ", %" PRId64 " items x %d stages", op->pieces.items, op->pieces.stages);
+    if (!hd_op_whole(op) && op->pieces.finish_last)
+        fprintf(file, ", finish last");
     if (op->mean)
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->exchanged)

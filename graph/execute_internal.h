@@ -23,7 +23,7 @@ struct hd_works {
     int64_t n;
 };
 /* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
- * stage 0 writes, so that later stages need not wait for it. */
+ * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
 enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
 
 struct hd_executor {

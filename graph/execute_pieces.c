@@ -67,7 +67,7 @@ static void range_of(const struct hd_op *op, const struct hd_spec *spec, int sta
 {
     *lo_p = 0;
     *hi_p = spec->elements;
-    if (op->pieces.stages > 1)
+    if (op->pieces.stages > 1 && op->step->verb->stage_range)
         op->step->verb->stage_range(op->step->args, stage, lo_p, hi_p);
 }
 
@@ -103,11 +103,36 @@ static int add_range(const struct piece *piece, const struct hd_spec *spec,
     return HD_OK;
 }
 
+/* Whether the piece touches the whole value of a port of this span. */
+static bool touches_whole(const struct piece *piece, enum hd_span span)
+{
+    switch (span) {
+    case HD_SPAN_FIRST:
+    case HD_SPAN_RANGE:
+        return piece->body && piece->stage == 0;
+    case HD_SPAN_EVERY:
+        return piece->body;
+    case HD_SPAN_ITEM:
+        return piece->finish;
+    case HD_SPAN_LAST:
+        break;
+    }
+    return piece->finish;
+}
+
+/* Whether earlier tasks of the step have written what the piece writes, so that it goes on from
+ * there. */
+static bool written_before(const struct piece *piece, enum hd_span span)
+{
+    if (span == HD_SPAN_LAST)
+        return false;
+    return !piece->body || piece->stage > 0 || (piece->item > 0 && span != HD_SPAN_ITEM);
+}
+
 /* Views keep their spec where the task does not touch the value, but show no data. */
 static int add_port(const struct piece *piece, int i, struct hd_task *task)
 {
-    const struct hd_step *step = piece->op->step;
-    const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
+    const enum hd_span span = hd_step_port(piece->op->step, i)->span;
     struct hd_access whole;
     const int64_t before = piece->executor->n_accesses;
     hd_executor_view(piece->executor, piece->op, i, piece->instance, 0, task, &whole);
@@ -115,14 +140,16 @@ static int add_port(const struct piece *piece, int i, struct hd_task *task)
     whole.part = HD_ALL_PARTS;
     if (!whole.buffer)
         return HD_OK;
+    if (whole.mode == HD_WRITE && written_before(piece, span))
+        whole.mode = HD_UPDATE;
     if (i == piece->op->flat) {
         if (piece->body)
             HD_TRY(add_range(piece, spec, whole.buffer, true));
-    } else if (port->span == HD_SPAN_LAST ? piece->finish : piece->body && piece->stage == 0) {
-        if (whole.mode == HD_WRITE && piece->item > 0)
-            whole.mode = HD_UPDATE; /* of what the items before it wrote */
+    } else if (touches_whole(piece, span)) {
         HD_TRY(add_access(piece->executor, whole.buffer, whole.part, whole.leaf, whole.mode));
-    } else if (port->span == HD_SPAN_RANGE && piece->body && spec->type->flat) {
+    } else if (span == HD_SPAN_ITEM && piece->body) {
+        HD_TRY(add_access(piece->executor, whole.buffer, whole.part, piece->item, whole.mode));
+    } else if (span == HD_SPAN_RANGE && piece->body && spec->type->flat) {
         HD_TRY(add_range(piece, spec, whole.buffer, false));
     }
     if (piece->executor->n_accesses == before)
@@ -144,8 +171,9 @@ static int add_works(const struct piece *piece, const struct hd_works *works)
             HD_TRY(add_access(piece->executor, buffer, HD_WORK_HEAD, 0, HD_WRITE));
         return HD_OK;
     }
+    const int part = piece->op->pieces.finish_last ? HD_WORK_CHAIN : HD_WORK_HEAD;
     for (int64_t item = 0; item < piece->op->pieces.items; item++)
-        HD_TRY(add_access(piece->executor, works->buffers[first + item], HD_WORK_HEAD, 0, HD_READ));
+        HD_TRY(add_access(piece->executor, works->buffers[first + item], part, 0, HD_READ));
     return HD_OK;
 }
 
@@ -178,15 +206,17 @@ int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *
                               const struct hd_task *task)
 {
     const struct hd_pieces *pieces = &op->pieces;
+    const int finish_after = pieces->finish_last ? pieces->stages - 1 : 0;
     struct hd_task common = *task;
     struct piece piece = {.executor = executor, .op = op, .instance = instance};
     for (piece.stage = 0; piece.stage < pieces->stages; piece.stage++) {
+        const bool finish = piece.stage == finish_after && op->step->verb->finish;
         common.priority = task->priority + pieces->stages - piece.stage;
         piece.body = true;
-        piece.finish = piece.stage == 0 && pieces->items == 1;
+        piece.finish = finish && pieces->items == 1;
         for (piece.item = 0; piece.item < pieces->items; piece.item++)
             HD_TRY(submit_piece(&piece, &common));
-        if (piece.stage > 0 || pieces->items == 1 || !op->step->verb->finish)
+        if (!finish || pieces->items == 1)
             continue;
         piece.body = false;
         piece.finish = true;

@@ -116,8 +116,12 @@ static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct h
                             int value)
 {
     struct hd_op *op = &plan->ops[plan->n_ops++];
-    *op = (struct hd_op){
-        .kind = kind, .step = step, .value = value, .parts = 1, .pieces = {1, 1, 0}, .flat = -1};
+    *op = (struct hd_op){.kind = kind,
+                         .step = step,
+                         .value = value,
+                         .parts = 1,
+                         .pieces = {.items = 1, .stages = 1},
+                         .flat = -1};
     return op;
 }
 
@@ -130,24 +134,36 @@ static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
     return 1;
 }
 
-/* Item i of a step in pieces writes leaf i. */
+/* Item i of a step in pieces has leaf i to itself. */
+static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    for (int i = 0; i < step->n_refs; i++) {
+        if (step->refs[i].value == HD_NO_VALUE ||
+            (i != op->flat && hd_step_port(step, i)->span != HD_SPAN_ITEM))
+            continue;
+        const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
+        if (spec->leaves != op->pieces.items)
+            return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
+                           step->label, (long long)op->pieces.items, spec->name,
+                           (long long)spec->leaves);
+    }
+    return HD_OK;
+}
+
 static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
 {
     const struct hd_step *step = op->step;
-    if (!step->verb->pieces)
-        return HD_OK;
-    step->verb->pieces(step->args, &op->pieces);
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
-            graph->values[step->refs[i].value].spec.type->flat)
-            op->flat = i;
-    const struct hd_spec *flat =
-        op->flat < 0 ? NULL : &graph->values[step->refs[op->flat].value].spec;
-    if (flat && flat->leaves != op->pieces.items)
-        return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
-                       step->label, (long long)op->pieces.items, flat->name,
-                       (long long)flat->leaves);
-    if (op->pieces.stages > 1 && (!flat || !step->verb->stage_range))
+    if (step->verb->pieces) {
+        step->verb->pieces(step->args, &op->pieces);
+        for (int i = 0; i < step->n_refs; i++)
+            if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
+                graph->values[step->refs[i].value].spec.type->flat &&
+                hd_step_port(step, i)->span != HD_SPAN_ITEM)
+                op->flat = i;
+    }
+    HD_TRY(check_leaves(graph, op));
+    if (op->pieces.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);
     return HD_OK;

@@ -42,7 +42,7 @@ struct hd_op {
     int parts;       /* tasks per instance */
     int64_t scratch; /* bytes that its bodies need, a multiple of 64 */
     struct hd_pieces pieces;
-    int flat; /* ref of the flat value that a step in pieces writes by leaves, or -1 */
+    int flat; /* ref of the flat value that a step in pieces writes by ranges of leaves, or -1 */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
     bool exchanged;           /* of the mean: that step does it */
@@ -90,6 +90,12 @@ static inline bool hd_op_whole(const struct hd_op *op)
 
 /* -- Between the files of graph/ ----------------------------------------------------------------
  */
+
+/* The port of ref i of a step. */
+static inline const struct hd_port *hd_step_port(const struct hd_step *step, int i)
+{
+    return &step->verb->ports[step->verb->many ? 0 : i];
+}
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * parted, not stored, or shared among the ranks (plan_exchange.c). */

@@ -37,8 +37,9 @@ struct hd_spec {
     int64_t elements; /* flat types: number of floats; else 0 */
     double part_mb;   /* `parts:` in MiB, 0: one part */
     int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
-    int64_t leaves;   /* >= 1; flat types: an instance is [leaves][bytes / leaves], each leaf
-                         starting with its floats; the value is the sum of its leaves */
+    int64_t leaves;   /* >= 1: an instance is [leaves][bytes / leaves], each leaf memory of its own
+                         as far as tasks are concerned; flat types: each leaf starts with its
+                         floats, and the value is the sum of its leaves */
 };
 
 /* What a type or verb needs to complete a spec or prepare a step. */

@@ -9,7 +9,11 @@
 enum hd_span {
     HD_SPAN_FIRST, /* stage 0 of every item */
     HD_SPAN_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap their
-                      stage_range. The flat value that the step writes is always so. */
+                      stage_range (all parts when the verb has none). A flat value that the step
+                      writes, unless by items, is always so. */
+    HD_SPAN_EVERY, /* every stage of every item */
+    HD_SPAN_ITEM,  /* every stage of item i, leaf i of a value of as many leaves as the step has
+                      items; `finish`, all leaves */
     HD_SPAN_LAST   /* `finish` only */
 };
 
@@ -28,6 +32,7 @@ struct hd_pieces {
     int64_t items;
     int stages;
     int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
+    bool finish_last;   /* `finish` runs after the last stage of all items, not after stage 0 */
 };
 
 enum hd_verb_kind {
@@ -79,12 +84,12 @@ struct hd_verb {
      * from any worker; never blocks, allocates or reads a clock. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* The following may be NULL. A step in pieces calls `body` once per item and stage
-     * (context->item, stage, work), then `finish` once after stage 0 of all items (context->works).
-     * Pieces are a function of args alone; NULL: one item, one stage, no work memory. With one item
-     * of one stage, one task runs body and finish. */
+     * (context->item, stage, work), then `finish` once after stage 0, or the last, of all items
+     * (context->works). Pieces are a function of args alone; NULL: one item, one stage, no work
+     * memory. With one item of one stage, one task runs body and finish. */
     void (*pieces)(const void *args, struct hd_pieces *pieces_p);
     /* Elements [*lo_p, *hi_p) of the flat value that the step writes which `stage` finishes; stages
-     * tile it, some may be empty. Needed with more than one stage. */
+     * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
     void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of

@@ -15,16 +15,20 @@ enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };
 /* The values of an exchange, after the others: leaves, their mean, what it changes. */
 enum { LEAVES, MEAN, CHANGED, STATE, EXCHANGED };
+/* Values that steps by items take, after those. */
+enum { ROWS = 3 };
+/* What `pick` takes. */
+enum { ANY = -1, INTS, LEAFY };
 
 struct generator {
     uint64_t state;
     char steps[TEXT_BYTES];
     int n_values;
     struct {
-        bool floats, news, sums, used, updated;
+        bool floats, news, sums, rows, used, updated;
         bool exchanged; /* other steps seldom change it */
         int place, parts;
-    } values[VALUES_MAX + EXCHANGED];
+    } values[VALUES_MAX + EXCHANGED + ROWS];
     bool ticks; /* some step counts `tick` */
     bool exchange;
     int exchanges, first_exchanged;
@@ -53,8 +57,10 @@ static int pick(struct generator *g, unsigned places, int type)
         int v = (int)draw(g, (uint64_t)g->n_values);
         if (g->exchange && v == g->first_exchanged + MEAN && draw(g, 8))
             continue; /* who reads it has it stored */
-        bool plain_ints = !g->values[v].floats && !g->values[v].news && !g->values[v].sums;
-        if ((places >> g->values[v].place & 1) && (type < 0 || (type == 0 && plain_ints)))
+        bool plain_ints =
+            !g->values[v].floats && !g->values[v].news && !g->values[v].sums && !g->values[v].rows;
+        if ((places >> g->values[v].place & 1) &&
+            (type == ANY || (type == INTS ? plain_ints : g->values[v].rows)))
             return v;
     }
     return -1;
@@ -108,9 +114,10 @@ static bool add_collective(struct generator *g, const char *pad, bool lag)
     static const char *const verbs[] = {"sum", "max", "mean", "broadcast"};
     int kind = (int)draw(g, 4);
     int from = pick(g, kind == 3 ? 1u << SHARD | 1u << RANK0 : 1u << SHARD, -1);
-    int to = pick(g, 1u << GLOBAL, -1);
+    int to = pick(g, 1u << GLOBAL, ANY);
     if (from < 0 || to < 0 || g->values[from].floats != g->values[to].floats ||
         g->values[from].news != g->values[to].news || g->values[from].sums != g->values[to].sums ||
+        g->values[from].rows != g->values[to].rows ||
         (g->values[from].sums && (kind == 1 || kind == 3)) || spared(g, to))
         return false;
     g->values[to].parts = g->values[from].parts;
@@ -125,11 +132,11 @@ static bool add_collective(struct generator *g, const char *pad, bool lag)
 
 static bool add_task(struct generator *g, const char *pad, bool lag)
 {
-    int to = pick(g, 7, -1);
+    int to = pick(g, 7, ANY);
     if (to < 0)
         return false;
     unsigned places = readable_by(g->values[to].place);
-    int a = pick(g, places, -1), b = pick(g, places, -1);
+    int a = pick(g, places, ANY), b = pick(g, places, ANY);
     char ta[16], tb[16], tt[16];
     if (a < 0 || b < 0 || a == to || b == to || g->values[to].sums || spared(g, to))
         return false;
@@ -140,7 +147,7 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
         append(g->steps, "%s- mix: {reads: [%s], writes: [%s]", pad, ta, tt);
         break;
     case 1:
-        if (g->values[to].floats || g->values[to].news)
+        if (g->values[to].floats || g->values[to].news || g->values[to].rows)
             return false;
         g->values[to].updated = true;
         name(g, to, false, tt);
@@ -154,7 +161,7 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
         append(g->steps, "%s- note: {reads: [a: %s, again: %s], updates: [%s]", pad, ta, tb, tt);
         break;
     case 3:
-        if (g->values[to].floats || g->values[to].news)
+        if (g->values[to].floats || g->values[to].news || g->values[to].rows)
             return false;
         g->values[to].updated = true;
         name(g, a, lag, ta);
@@ -178,9 +185,9 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
 static bool add_exchange(struct generator *g, const char *pad, bool lag)
 {
     const int first = g->first_exchanged;
-    int a = pick(g, 1u << SHARD | 1u << GLOBAL, -1), tally = pick(g, 1u << SHARD, 0);
-    int b = draw(g, 2) ? first + CHANGED : pick(g, 1u << SHARD | 1u << GLOBAL, -1);
-    int hint = pick(g, 1u << GLOBAL, 0);
+    int a = pick(g, 1u << SHARD | 1u << GLOBAL, ANY), tally = pick(g, 1u << SHARD, INTS);
+    int b = draw(g, 2) ? first + CHANGED : pick(g, 1u << SHARD | 1u << GLOBAL, ANY);
+    int hint = pick(g, 1u << GLOBAL, INTS);
     char ta[16], tb[16], th[16];
     if (!g->exchange || a < 0 || b < 0 || a == first + LEAVES || b == first + LEAVES ||
         (g->exchanges > 0 && draw(g, 4)))
@@ -215,9 +222,46 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
+/* Rows by items and stages, with everything that may be left out. */
+static bool add_weave(struct generator *g, const char *pad, bool lag)
+{
+    const int state = pick(g, 7, LEAFY);
+    if (state < 0)
+        return false;
+    const unsigned here = 1u << g->values[state].place;
+    const unsigned places = readable_by(g->values[state].place);
+    const int a = pick(g, places, ANY), every = pick(g, places, ANY);
+    const int from = pick(g, places, LEAFY), to = pick(g, here, LEAFY);
+    const int tally = pick(g, here, INTS);
+    char ta[16], te[16], tf[16];
+    if (a < 0 || every < 0 || a == state || every == state || a == to || every == to)
+        return false;
+    g->values[state].used = g->values[state].updated = true;
+    name(g, a, lag, ta);
+    name(g, every, lag, te);
+    append(g->steps, "%s- weave: {reads: [a: %s, every: %s", pad, ta, te);
+    if (from >= 0 && from != state && from != to && draw(g, 2)) {
+        name(g, from, lag, tf);
+        append(g->steps, ", from: %s", tf);
+    }
+    append(g->steps, "], updates: [state: v%d", state);
+    if (tally >= 0 && tally != a && tally != every && draw(g, 2)) {
+        g->values[tally].used = g->values[tally].updated = true;
+        append(g->steps, ", tally: v%d", tally);
+    }
+    append(g->steps, "]");
+    if (to >= 0 && to != state && draw(g, 2)) {
+        g->values[to].used = true;
+        append(g->steps, ", writes: [to: v%d]", to);
+    }
+    guard(g, false);
+    append(g->steps, "}\n");
+    return true;
+}
+
 static bool add_stop(struct generator *g, const char *pad, bool lag)
 {
-    int v = pick(g, 1u << GLOBAL, 0);
+    int v = pick(g, 1u << GLOBAL, INTS);
     if (v < 0)
         return false;
     char text[16];
@@ -232,7 +276,7 @@ static void add_steps(struct generator *g, int n, int depth);
 
 static void add_repeat(struct generator *g, const char *pad, int depth)
 {
-    int sized = pick(g, 7, 0);
+    int sized = pick(g, 7, INTS);
     append(g->steps, "%s- repeat: %d\n", pad, 1 + (int)draw(g, 3));
     if (sized >= 0 && g->values[sized].used && draw(g, 2))
         append(g->steps, "%s  when: v%d.size >= %d or iteration > 2\n", pad, sized,
@@ -248,14 +292,16 @@ static void add_steps(struct generator *g, int n, int depth)
     snprintf(pad, sizeof pad, "%*s", 2 + 4 * depth, "");
     bool lag = depth == 0;
     for (int i = 0; i < n; i++) {
-        uint64_t what = draw(g, 14);
+        uint64_t what = draw(g, 17);
         if (what < 3)
             add_collective(g, pad, lag);
         else if (what == 3 && depth < 2)
             add_repeat(g, pad, depth);
         else if (what == 4)
             add_stop(g, pad, lag);
-        else if (what >= 12)
+        else if (what >= 15)
+            add_weave(g, pad, lag);
+        else if (what >= 13)
             add_exchange(g, pad, lag);
         else
             add_task(g, pad, lag);
@@ -280,6 +326,11 @@ static void make_values(struct generator *g)
         g->values[g->n_values].place = i == LEAVES ? SHARD : GLOBAL;
         g->values[g->n_values++].parts = 3;
     }
+    const int place = (int)draw(g, 6);
+    for (int i = 0; i < ROWS && draw(g, 4); i++) {
+        g->values[g->n_values].rows = true;
+        g->values[g->n_values++].place = place > RANK0 ? SHARD : place;
+    }
 }
 
 char *hd_random_graph(uint64_t seed)
@@ -292,7 +343,7 @@ char *hd_random_graph(uint64_t seed)
         draw(g, 2);
     make_values(g);
     bool cut = draw(g, 2);
-    add_steps(g, 5 + (int)draw(g, 8), 0);
+    add_steps(g, 6 + (int)draw(g, 9), 0);
     append(g->steps, "  - stop: {if: iteration >= %d, reason: limit}\n", 2 + (int)draw(g, 7));
     append(text, "strategy: {slices_from_mb: %d}\nvalues:\n", draw(g, 5) == 0);
     for (int i = 0; i < g->n_values; i++) {
@@ -302,6 +353,7 @@ char *hd_random_graph(uint64_t seed)
                g->values[i].floats ? "floats"
                : g->values[i].sums ? "sums"
                : g->values[i].news ? "news"
+               : g->values[i].rows ? "rows"
                                    : "ints",
                places[g->values[i].place]);
         if ((g->values[i].floats || g->values[i].sums) && cut)

@@ -123,32 +123,39 @@ static void call(int (*body)(struct hd_context *, const struct hd_view *, const 
     ck_assert_msg(status == HD_OK, "%s", context->message);
 }
 
-/* An item's stages after the first all at once: items and `finish` must not see one another. */
+/* Stages [from, to) of all items, one item after another: items must not see one another. */
+static void run_items(const struct hd_step *step, struct hd_context *context,
+                      const struct hd_view *views, void **works, int from, int to)
+{
+    for (context->item = 0; context->item < context->items; context->item++) {
+        context->work = works[context->item];
+        for (context->stage = from; context->stage < to; context->stage++)
+            call(step->verb->body, context, views, step->args);
+    }
+    context->item = context->stage = 0;
+    context->work = NULL;
+}
+
 static void run_pieces(const struct hd_step *step, struct hd_context *context,
                        const struct hd_view *views)
 {
-    struct hd_pieces pieces = {1, 1, 0};
+    struct hd_pieces pieces = {.items = 1, .stages = 1};
     if (step->verb->pieces)
         step->verb->pieces(step->args, &pieces);
+    const int head = pieces.finish_last ? pieces.stages : 1;
     void **works = hd_alloc(pieces.items, sizeof *works);
+    for (int64_t i = 0; i < pieces.items; i++)
+        works[i] = hd_alloc(pieces.work_bytes, 1);
     context->items = pieces.items;
-    for (int64_t i = 0; i < pieces.items; i++) {
-        context->item = i;
-        context->work = works[i] = hd_alloc(pieces.work_bytes, 1);
-        call(step->verb->body, context, views, step->args);
-    }
+    run_items(step, context, views, works, 0, head);
     if (step->verb->finish) {
         context->works = works;
         call(step->verb->finish, context, views, step->args);
+        context->works = NULL;
     }
-    for (int64_t i = 0; i < pieces.items; i++) {
-        context->item = i;
-        context->work = works[i];
-        for (context->stage = 1; context->stage < pieces.stages; context->stage++)
-            call(step->verb->body, context, views, step->args);
-        context->stage = 0;
+    run_items(step, context, views, works, head, pieces.stages);
+    for (int64_t i = 0; i < pieces.items; i++)
         hd_free(works[i]);
-    }
     hd_free(works);
 }
 

@@ -138,7 +138,7 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, pieces = 0, sides = 0;
+    int exchanges = 0, pieces = 0, items = 0, lasts = 0, sides = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -147,7 +147,9 @@ START_TEST(all_lowerings_are_among_them)
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             exchanges += plan->ops[i].mean != NULL;
-            pieces += !hd_op_whole(&plan->ops[i]);
+            pieces += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat >= 0;
+            items += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat < 0;
+            lasts += !hd_op_whole(&plan->ops[i]) && plan->ops[i].pieces.finish_last;
             sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
         }
         hd_plan_destroy(plan);
@@ -157,10 +159,13 @@ START_TEST(all_lowerings_are_among_them)
         hd_diag_destroy(l.diag);
         hd_free(text);
     }
-    printf("in %d graphs: %d exchanges, %d steps in pieces, %d side tasks of several calls\n",
-           SEEDS, exchanges, pieces, sides);
+    printf("in %d graphs: %d exchanges, %d steps in pieces of sums, %d by items, %d of them with "
+           "finish last, %d side tasks of several calls\n",
+           SEEDS, exchanges, pieces, items, lasts, sides);
     ck_assert_int_ge(exchanges, SEEDS / 10);
     ck_assert_int_ge(pieces, SEEDS / 10);
+    ck_assert_int_ge(items, SEEDS / 10);
+    ck_assert_int_ge(lasts, SEEDS / 20);
     ck_assert_int_ge(sides, SEEDS / 10);
 }
 END_TEST

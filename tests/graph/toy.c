@@ -21,10 +21,23 @@ static int resolve_ints(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
+/* Leaves of eight integers: as many in all values of a graph, so that a step may take several. */
+static int resolve_rows(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    spec->leaves = 1 + (int64_t)(hd_hash_mix(setup->seed, 3) % 4);
+    spec->bytes = spec->leaves * INTS * (int64_t)sizeof(int64_t);
+    return HD_OK;
+}
+
+static int count_ints(const struct hd_spec *spec)
+{
+    return (int)(spec->bytes / (int64_t)sizeof(int64_t));
+}
+
 static int init_ints(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                      void *data)
 {
-    for (int i = 0; i < INTS; i++)
+    for (int i = 0; i < count_ints(spec); i++)
         ((int64_t *)data)[i] = (int64_t)hd_hash_mix(hd_hash_text(spec->name) + setup->seed,
                                                     (uint64_t)(shard * 64 + i)) %
                                1000;
@@ -58,10 +71,10 @@ static void ints_pack(const struct hd_spec *spec, int part, const void *data, vo
 static void ints_combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
                          const void *other)
 {
-    (void)spec, (void)part;
+    (void)part;
     int64_t *a = into;
     const int64_t *b = other;
-    for (int i = 0; i < INTS; i++)
+    for (int i = 0; i < count_ints(spec); i++)
         a[i] = how == HD_MAX ? (a[i] > b[i] ? a[i] : b[i])
                              : (int64_t)((uint64_t)a[i] + (uint64_t)b[i]);
 }
@@ -156,6 +169,13 @@ static const struct hd_type type_news = {.name = "news",
                                          .field_name = ints_field_name,
                                          .field = ints_field};
 
+static const struct hd_type type_rows = {.name = "rows",
+                                         .resolve = resolve_rows,
+                                         .init = init_ints,
+                                         .reduction = &ints_reduction,
+                                         .field_name = ints_field_name,
+                                         .field = ints_field};
+
 static const struct hd_type type_floats = {.name = "floats",
                                            .flat = true,
                                            .resolve = resolve_floats,
@@ -163,8 +183,8 @@ static const struct hd_type type_floats = {.name = "floats",
                                            .copy_range = copy_floats,
                                            .reduction = &floats_reduction};
 
-static const struct hd_type *const types[] = {&type_ints, &type_floats, &type_news, &hd_toy_sums,
-                                              NULL};
+static const struct hd_type *const types[] = {&type_ints, &type_rows,   &type_floats,
+                                              &type_news, &hd_toy_sums, NULL};
 
 /* -- Verbs --------------------------------------------------------------------------------------
  */
@@ -175,7 +195,7 @@ int64_t hd_toy_element(const struct hd_view *view, int i)
         return 7;
     if (view->spec->type->flat)
         return (int64_t)(((const float *)view->data)[i * 131] * 1024);
-    return ((const int64_t *)view->data)[i];
+    return ((const int64_t *)view->data)[i % view->spec->leaves * INTS + i];
 }
 
 /* The floats of `to`: read-modify-write, so that order and rounding show. */
@@ -198,10 +218,11 @@ static void stir(struct hd_context *context, const struct hd_view *to, const int
         return;
     }
     int64_t *data = to->data;
-    for (int i = 0; i < INTS; i++) {
-        uint64_t old = keep ? (uint64_t)hd_toy_element(to, i) : 0;
+    const bool none = to->spec->type->none && to->version == 0;
+    for (int i = 0; i < count_ints(to->spec); i++) {
+        uint64_t old = !keep ? 0 : none ? 7 : (uint64_t)data[i];
         uint64_t mixed = hd_hash_mix(old + hd_rng_u64(&context->rng, (uint32_t)i),
-                                     (uint64_t)inputs[i] + (uint64_t)context->trip);
+                                     (uint64_t)inputs[i % INTS] + (uint64_t)context->trip);
         data[i] = (int64_t)(mixed % 1000);
     }
 }
@@ -282,9 +303,9 @@ static const struct hd_verb verb_note = {
     .name = "note", .ports = note_ports, .prepare = prepare_blend, .body = blend};
 
 static const struct hd_verb *const verbs[] = {
-    &verb_mix,     &verb_blend,        &verb_bump,       &verb_note,    &verb_fail,
-    &hd_verb_sum,  &hd_toy_spread,     &hd_toy_apply,    &hd_toy_creep, &hd_verb_max,
-    &hd_verb_mean, &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop, NULL};
+    &verb_mix,          &verb_blend,      &verb_bump,    &verb_note,    &verb_fail,   &hd_verb_sum,
+    &hd_toy_spread,     &hd_toy_apply,    &hd_toy_creep, &hd_toy_weave, &hd_verb_max, &hd_verb_mean,
+    &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop, NULL};
 
 static const struct hd_key keys[] = {
     {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions"},
