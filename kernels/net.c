@@ -2,11 +2,13 @@
 #include "kernels/net.h"
 
 #include "kernels/net_internal.h"
+#include "kernels/orthogonal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* -- Making one ----------------------------------------------------------------------------------
  */
@@ -153,17 +155,55 @@ void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t 
         net->kind->refresh(net, params, lo, hi);
 }
 
-static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng, float *params)
+/* The gain of a weight matrix that starts orthogonal; 0: the tensor starts as PyTorch's default. */
+static double orthogonal_gain(const struct hd_net *net, const struct hd_tensor *tensor)
 {
-    const struct hd_tensor *tensor = &net->tensors[i];
+    static const struct {
+        const char *name;
+        double gain;
+    } outputs[] = {
+        {"actor_head.Q.1.0.weight", 0.01}, {"critic_head.last.weight", 1}, {"head.Q.1.0.weight", 1},
+        {"head.A.1.0.weight", 1},          {"head.V.1.0.weight", 1},
+    };
+    if (net->init == HD_INIT_TORCH || tensor->dims == 1)
+        return 0;
+    if (net->init == HD_INIT_ORTHOGONAL)
+        return tensor->dims == 2 ? 1 : 0;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (strcmp(tensor->name, outputs[i].name) == 0)
+            return outputs[i].gain;
+    return sqrt(2);
+}
+
+/* Biases follow their weights in the list of tensors. */
+static bool starts_at_zero(const struct hd_net *net, int i)
+{
+    return net->tensors[i].dims == 1 && orthogonal_gain(net, &net->tensors[i - 1]) > 0;
+}
+
+static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rng, float *plain)
+{
     double bound = 1.0 / sqrt((double)tensor->fan_in);
-    float *plain = hd_alloc(tensor->count, sizeof *plain);
-    if (!plain)
-        return HD_ERR_NOMEM;
     for (int64_t j = 0; j < tensor->count; j++)
         plain[j] =
             (float)((2.0 * hd_rng_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
-    int status = hd_net_import(net, plain, i, params);
+}
+
+static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng, float *params)
+{
+    const struct hd_tensor *tensor = &net->tensors[i];
+    const double gain = orthogonal_gain(net, tensor);
+    const int64_t rows = tensor->shape[0];
+    int status = HD_OK;
+    float *plain = hd_alloc(tensor->count, sizeof *plain); /* zeros */
+    if (!plain)
+        return HD_ERR_NOMEM;
+    if (gain > 0)
+        status = hd_orthogonal(rng, tensor->offset, rows, tensor->count / rows, gain, plain);
+    else if (!starts_at_zero(net, i))
+        draw_uniform(tensor, rng, plain);
+    if (status == HD_OK)
+        status = hd_net_import(net, plain, i, params);
     hd_free(plain);
     return status;
 }
