@@ -8,7 +8,7 @@
 #include "tests/kernels/bf16_here.h"
 #include "tests/kernels/golden_net.h"
 #include "tests/kernels/guarded.h"
-#include "tests/kernels/naive_conv_net.h"
+#include "tests/kernels/naive_net.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -264,17 +264,6 @@ static const struct {
     {{4, 52, 44}, {32, 64, 64, 32}, 4, 6, HD_HEADS_ACTOR_CRITIC},
 };
 enum { N_ODD = sizeof odd / sizeof *odd };
-
-/* Norm of the difference of found[n] and wanted[n], relative to that of wanted. */
-static double distance(const float *found, const double *wanted, int64_t n)
-{
-    double norm = 1e-60, off = 0;
-    for (int64_t i = 0; i < n; i++) {
-        norm += wanted[i] * wanted[i];
-        off += (found[i] - wanted[i]) * (found[i] - wanted[i]);
-    }
-    return isnan(off) ? INFINITY : sqrt(off / norm);
-}
 
 START_TEST(odd_nets_are_naive_nets)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DI-engine's convolutional net as its definition reads, one row at a time, in double: forward and
- * the gradient of sum dq q, from parameters in PyTorch's layout. */
-#ifndef HD_TESTS_KERNELS_NAIVE_CONV_NET_H
-#define HD_TESTS_KERNELS_NAIVE_CONV_NET_H
+/* DI-engine's nets as their definitions read, one row at a time, in double: forward and the
+ * gradient of sum dq q, from parameters in PyTorch's layout. */
+#ifndef HD_TESTS_KERNELS_NAIVE_NET_H
+#define HD_TESTS_KERNELS_NAIVE_NET_H
 
 #include "kernels/net.h"
 #include "tests/kernels/check_close.h"
@@ -55,6 +55,25 @@ static inline int naive_stream(struct naive_net *naive, int64_t width, int64_t o
     return naive_dense(naive, width, out, false, naive_dense(naive, width, width, true, encoder));
 }
 
+static inline void naive_heads(struct naive_net *naive, int64_t wide, int encoder)
+{
+    if (naive->heads == HD_HEADS_ACTOR_CRITIC)
+        naive->value = naive_stream(naive, wide, 1, encoder);
+    naive->policy = naive_stream(naive, wide, naive->actions, encoder);
+    if (naive->heads == HD_HEADS_DUELING)
+        naive->value = naive_stream(naive, wide, 1, encoder);
+}
+
+/* FCEncoder: every layer has its ReLU. */
+static inline void naive_dense_layers(struct naive_net *naive, const int64_t *hidden,
+                                      int64_t n_hidden)
+{
+    int last = -1;
+    for (int64_t i = 0; i < n_hidden; i++)
+        last = naive_dense(naive, i > 0 ? hidden[i - 1] : naive->obs, hidden[i], true, last);
+    naive_heads(naive, hidden[n_hidden - 1], last);
+}
+
 static inline void naive_layers(struct naive_net *naive, const int64_t *shape,
                                 const int64_t *hidden, int64_t n_hidden)
 {
@@ -69,11 +88,7 @@ static inline void naive_layers(struct naive_net *naive, const int64_t *shape,
         width = naive->layer[i].out_width;
     }
     int mid = naive_dense(naive, in * height * width, wide, false, 2);
-    if (naive->heads == HD_HEADS_ACTOR_CRITIC)
-        naive->value = naive_stream(naive, wide, 1, mid);
-    naive->policy = naive_stream(naive, wide, naive->actions, mid);
-    if (naive->heads == HD_HEADS_DUELING)
-        naive->value = naive_stream(naive, wide, 1, mid);
+    naive_heads(naive, wide, mid);
 }
 
 static inline int64_t naive_outputs(const struct naive_layer *l)
@@ -81,6 +96,7 @@ static inline int64_t naive_outputs(const struct naive_layer *l)
     return l->out * l->out_height * l->out_width;
 }
 
+/* shape: NULL for a dense net. */
 static inline void naive_create(struct naive_net *naive, const struct hd_net *net,
                                 const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
                                 enum hd_heads heads, const float *params)
@@ -88,7 +104,10 @@ static inline void naive_create(struct naive_net *naive, const struct hd_net *ne
     *naive =
         (struct naive_net){.heads = heads, .actions = hd_net_actions(net), .obs = hd_net_obs(net)};
     naive->input = naive_alloc(naive->obs);
-    naive_layers(naive, shape, hidden, n_hidden);
+    if (shape)
+        naive_layers(naive, shape, hidden, n_hidden);
+    else
+        naive_dense_layers(naive, hidden, n_hidden);
     ck_assert_int_eq(hd_net_tensors(net), 2 * naive->layers);
     for (int t = 0; t < 2 * naive->layers; t++) {
         int64_t n = hd_net_tensor(net, t)->count;
@@ -173,15 +192,12 @@ static inline void naive_backward(struct naive_net *naive, int k)
     })
 }
 
-/* q[outputs] of a row of bytes, and the row's part of the gradient. */
-static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const float *dq,
-                             double *q)
+/* q[outputs] of the row in naive->input, and the row's part of the gradient. */
+static inline void naive_pass(struct naive_net *naive, const float *dq, double *q)
 {
     const int a = naive->policy, v = naive->value;
     const bool dueling = naive->heads == HD_HEADS_DUELING;
     double mean = 0, sum = 0;
-    for (int64_t i = 0; i < naive->obs; i++)
-        naive->input[i] = obs[i] / 255.0;
     for (int k = 0; k < naive->layers; k++) {
         naive_forward(naive, k);
         memset(naive->gradient[k], 0, (size_t)naive_outputs(&naive->layer[k]) * sizeof(double));
@@ -202,6 +218,26 @@ static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const 
     }
     for (int k = naive->layers - 1; k >= 0; k--)
         naive_backward(naive, k);
+}
+
+/* The same of a row of bytes. */
+static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const float *dq,
+                             double *q)
+{
+    for (int64_t i = 0; i < naive->obs; i++)
+        naive->input[i] = obs[i] / 255.0;
+    naive_pass(naive, dq, q);
+}
+
+/* Norm of the difference of found[n] and wanted[n], relative to that of wanted. */
+static inline double distance(const float *found, const double *wanted, int64_t n)
+{
+    double norm = 1e-60, off = 0;
+    for (int64_t i = 0; i < n; i++) {
+        norm += wanted[i] * wanted[i];
+        off += (found[i] - wanted[i]) * (found[i] - wanted[i]);
+    }
+    return isnan(off) ? INFINITY : sqrt(off / norm);
 }
 
 #endif
