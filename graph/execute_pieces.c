@@ -111,7 +111,7 @@ static bool touches_whole(const struct piece *piece, enum hd_span span)
     case HD_SPAN_RANGE:
         return piece->body && piece->stage == 0;
     case HD_SPAN_EVERY:
-        return piece->body;
+        return true;
     case HD_SPAN_ITEM:
         return piece->finish;
     case HD_SPAN_LAST:

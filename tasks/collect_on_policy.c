@@ -25,12 +25,19 @@
 enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [NORM] = {.name = "obs_norm",
+              .type = "statistics",
+              .mode = HD_READ,
+              .optional = true,
+              .span = HD_SPAN_EVERY},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
     [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
     [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
-    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_WRITE},
+    [TRAJECTORIES] = {.name = "trajectories",
+                      .type = "trajectories",
+                      .mode = HD_WRITE,
+                      .span = HD_SPAN_ITEM},
     {0},
 };
 
@@ -72,7 +79,9 @@ static int64_t scratch(const void *args)
 static void pieces(const void *memory, struct hd_pieces *pieces_p)
 {
     const struct args *args = memory;
-    *pieces_p = (struct hd_pieces){.items = args->groups, .stages = 1};
+    *pieces_p = (struct hd_pieces){.items = args->groups,
+                                   .stages = args->split ? 2 * (int)args->steps : 1,
+                                   .finish_last = true};
 }
 
 /* A group's collect under way. All that is known from one task to the next is in its leaves. */
@@ -192,9 +201,32 @@ static int step(struct collect *c)
     return HD_OK;
 }
 
+/* Stages act and step in turns. */
+static int play_stage(struct collect *c, int stage)
+{
+    if (stage == 0)
+        HD_TRY(begin(c));
+    if (is_through(c))
+        return HD_OK;
+    if (stage % 2 == 1)
+        return step(c);
+    act(c);
+    return HD_OK;
+}
+
+static int play_all(struct collect *c)
+{
+    HD_TRY(begin(c));
+    while (!is_through(c)) {
+        act(c);
+        HD_TRY(step(c));
+    }
+    return HD_OK;
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
-    (void)memory;
+    const struct args *args = memory;
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
     struct collect c = {
         .context = context,
@@ -207,12 +239,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     };
     c.first = hd_envs_first(c.shape, context->shard, context->item);
     c.play = hd_play_at(c.shape, c.net, context->scratch);
-    HD_TRY(begin(&c));
-    while (!is_through(&c)) {
-        act(&c);
-        HD_TRY(step(&c));
-    }
-    return HD_OK;
+    return args->split ? play_stage(&c, context->stage) : play_all(&c);
 }
 
 /* What all groups did, in their order. */

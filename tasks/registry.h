@@ -11,7 +11,7 @@ enum hd_span {
     HD_SPAN_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap their
                       stage_range (all parts when the verb has none). A flat value that the step
                       writes, unless by items, is always so. */
-    HD_SPAN_EVERY, /* every stage of every item */
+    HD_SPAN_EVERY, /* every stage of every item, and `finish` */
     HD_SPAN_ITEM,  /* every stage of item i, leaf i of a value of as many leaves as the step has
                       items; `finish`, all leaves */
     HD_SPAN_LAST   /* `finish` only */

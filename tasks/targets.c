@@ -23,7 +23,10 @@ enum { POLICY, TRAJECTORIES, NORM, SCALE, TARGETS, RETURNS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
+    [TRAJECTORIES] = {.name = "trajectories",
+                      .type = "trajectories",
+                      .mode = HD_READ,
+                      .span = HD_SPAN_EVERY},
     [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     [SCALE] = {.name = "scale",
                .type = "statistics",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nets of an actor and its critic: DI-engine's names and golden numbers (CFG-B, CFG-D), gradients
- * and normalised observations against a naive net in double, greedy actions. */
-#include "kernels/greedy.h"
+ * and normalised observations against a naive net in double. */
 #include "tests/golden/ppo_cartpole.h"
 #include "tests/golden/ppo_pong.h"
 #include "tests/kernels/bf16_here.h"
@@ -244,35 +243,6 @@ START_TEST(normalised_floats_are_normalised_bytes)
 }
 END_TEST
 
-/* -- Greedy actions -------------------------------------------------------------------------------
- */
-
-START_TEST(greedy_actions_are_those_of_the_largest_logits)
-{
-    const int i = _i * 5; /* a dense net, a convolutional one */
-    struct pass p = make_pass(make_net(odd[i].dims, odd[i].shape, odd[i].widths, odd[i].n_hidden,
-                                       odd[i].actions, HD_F32));
-    int32_t action[2 * ROWS];
-    char *scratch = guarded(hd_greedy_bytes(p.net, 2 * ROWS));
-    /* A critic that tops every logit must not be chosen. */
-    int t = 0;
-    while (strcmp(hd_net_tensor(p.net, t)->name, "critic_head.last.bias") != 0)
-        t++;
-    ck_assert_int_eq(hd_net_import(p.net, &(float){1e3f}, t, p.params), HD_OK);
-    hd_net_refresh(p.net, p.params, 0, hd_net_elements(p.net));
-    hd_net_forward(p.net, p.params, &p.norm, p.memory, 2 * ROWS, p.work, p.q);
-    hd_greedy(p.net, p.params, &p.norm, p.memory, 2 * ROWS, scratch, action);
-    for (int64_t r = 0; r < 2 * ROWS; r++) {
-        const float *row = p.q + r * p.outputs;
-        ck_assert_float_gt(row[p.outputs - 1], 500);
-        for (int64_t a = 0; a < p.outputs - 1; a++)
-            ck_assert(row[a] < row[action[r]] || a == action[r]);
-    }
-    check_guard(scratch, hd_greedy_bytes(p.net, 2 * ROWS));
-    hd_net_destroy(p.net);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tests = tcase_create("actor_critic");
@@ -282,6 +252,5 @@ int main(void)
     tcase_add_test(tests, values_and_logits_are_di_engine_s);
     tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, precisions * N_ODD);
     tcase_add_loop_test(tests, normalised_floats_are_normalised_bytes, 0, precisions * (N_ODD - 3));
-    tcase_add_loop_test(tests, greedy_actions_are_those_of_the_largest_logits, 0, 2);
     return run_suite("actor_critic", tests);
 }
