@@ -70,6 +70,25 @@ static bool plain(const struct hd_type *type)
 /* -- Placement ----------------------------------------------------------------------------------
  */
 
+static bool combines(const struct hd_reduction *reduction, enum hd_combine how)
+{
+    return reduction->hows == 0 || (reduction->hows >> how & 1);
+}
+
+static int unknown_combine(const struct checker *checker, const struct hd_step *step,
+                           const struct hd_spec *from)
+{
+    char known[64] = "";
+    for (int how = 0; hd_combine_names[how]; how++)
+        if (combines(from->type->reduction, (enum hd_combine)how))
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     known[0] ? ", " : "", hd_combine_names[how]);
+    const struct hd_node *op = hd_node_get(step->options, "op");
+    return hd_diag_error(checker->diag, op ? op->mark : step->mark,
+                         "values of type %s ('%s') combine by %s, not by %s", from->type->name,
+                         from->name, known, hd_combine_names[step->combine]);
+}
+
 static int check_collective(struct checker *checker, struct hd_step *step)
 {
     const struct hd_spec *from = &value_of(checker, &step->refs[0])->spec;
@@ -79,10 +98,11 @@ static int check_collective(struct checker *checker, struct hd_step *step)
         return hd_diag_error(checker->diag, step->mark,
                              "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
                              from->name, from->type->name, to->name, to->type->name);
-    if (to->placement != HD_GLOBAL)
+    const enum hd_placement wanted = step->verb->to_rank0 ? HD_RANK0 : HD_GLOBAL;
+    if (to->placement != wanted)
         return hd_diag_error(checker->diag, step->refs[1].mark,
-                             "%s writes a global value, but '%s' is %s", step->verb->name, to->name,
-                             placement_name(to->placement));
+                             "%s writes a %s value, but '%s' is %s", step->verb->name,
+                             placement_name(wanted), to->name, placement_name(to->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && from->placement != HD_SHARD)
         return hd_diag_error(checker->diag, step->refs[0].mark,
                              "%s combines shards, but '%s' is %s", step->verb->name, from->name,
@@ -91,6 +111,8 @@ static int check_collective(struct checker *checker, struct hd_step *step)
         return hd_diag_error(checker->diag, step->refs[0].mark,
                              "values of type %s ('%s') cannot be combined", from->type->name,
                              from->name);
+    if (step->verb->kind == HD_VERB_COLLECTIVE && !combines(from->type->reduction, step->combine))
+        return unknown_combine(checker, step, from);
     if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
         return hd_diag_error(checker->diag, step->refs[0].mark,
                              "'%s' is global: every rank has it already", from->name);

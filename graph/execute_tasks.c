@@ -121,8 +121,7 @@ int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op
 static struct hd_collective make_collective(const struct hd_graph *graph,
                                             const struct hd_step *step)
 {
-    struct hd_collective c = {
-        .verb = step->verb->name, .name = step->label, .how = step->verb->combine};
+    struct hd_collective c = {.verb = step->verb->name, .name = step->label, .how = step->combine};
     c.kind = step->verb->kind == HD_VERB_COLLECTIVE  ? HD_COLLECTIVE_REDUCE
              : step->verb->kind == HD_VERB_BROADCAST ? HD_COLLECTIVE_BROADCAST
                                                      : HD_COLLECTIVE_BARRIER;
@@ -146,8 +145,10 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
         c.n_in = executor->instances[step->refs[0].value].plan->instances;
         c.in = from->data;
         c.in_buffers = from->buffers;
-        c.out = to->data[0];
-        c.out_buffer = to->buffers[0];
+        if (executor->instances[step->refs[1].value].plan->instances > 0) {
+            c.out = to->data[0];
+            c.out_buffer = to->buffers[0];
+        }
     }
     int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
     for (c.part = 0; c.part < parts; c.part++)

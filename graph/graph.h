@@ -52,7 +52,8 @@ struct hd_step {
     int64_t every;        /* 0: no `every` */
     int every_counter;
     int64_t first;
-    int counts; /* counter that the step increments, or HD_NO_COUNTER */
+    int counts;              /* counter that the step increments, or HD_NO_COUNTER */
+    enum hd_combine combine; /* of a collective */
 
     struct hd_expr *condition; /* stop */
     const char *reason;        /* stop */

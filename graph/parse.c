@@ -285,6 +285,16 @@ static int parse_stop(struct hd_parser *parser, struct hd_step *step, const stru
     return HD_OK;
 }
 
+/* The verb's way to combine, or that of the option `op`, which has been checked. */
+static enum hd_combine parse_combine(const struct hd_step *step)
+{
+    const struct hd_node *op = step->verb->to_rank0 ? hd_node_get(step->options, "op") : NULL;
+    for (int how = 0; op && op->kind == HD_NODE_SCALAR && hd_combine_names[how]; how++)
+        if (strcmp(op->text, hd_combine_names[how]) == 0)
+            return (enum hd_combine)how;
+    return step->verb->combine;
+}
+
 static int parse_verb(struct hd_parser *parser, struct hd_step *step, const struct hd_node *key,
                       const struct hd_node *map)
 {
@@ -303,6 +313,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
         return HD_ERR_INPUT;
     step->options = map;
     check_options(parser, step, map);
+    step->combine = parse_combine(step);
     HD_TRY(hd_parser_ports(parser, step, map));
     parse_every(parser, step, map);
     parse_when(parser, step, map);

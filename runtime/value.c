@@ -9,6 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *const hd_combine_names[] = {
+    [HD_SUM] = "sum", [HD_MEAN] = "mean", [HD_MAX] = "max", [HD_MIN] = "min", NULL};
+
 int hd_value_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                   void *data)
 {

@@ -60,6 +60,7 @@ struct hd_setup {
  * pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors are 64-byte
  * aligned and padded to whole 64 bytes by the caller. */
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
+extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {
     int64_t (*bytes)(const struct hd_spec *spec, int part); /* of the vector */
     void (*pack)(const struct hd_spec *spec, int part, const void *data, void *vector);
@@ -68,6 +69,7 @@ struct hd_reduction {
                     const void *other);
     void (*unpack)(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
                    void *data);
+    unsigned hows; /* sum of 1 << HD_..., the ways that make sense; 0: all */
 };
 
 /* A type of value. NULL functions have the stated default, which suits plain memory: a type whose

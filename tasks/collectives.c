@@ -50,6 +50,29 @@ const struct hd_verb hd_verb_max = {
     .help = "takes the largest of all shards, element by element",
 };
 
+const struct hd_verb hd_verb_min = {
+    .name = "min",
+    .kind = HD_VERB_COLLECTIVE,
+    .combine = HD_MIN,
+    .ports = ports,
+    .by_part = true,
+    .declare = declare,
+    .help = "takes the smallest of all shards, element by element",
+};
+
+static const struct hd_option reduce_options[] = {{"op", "mean|sum|max|min", true}, {0}};
+
+const struct hd_verb hd_verb_reduce = {
+    .name = "reduce",
+    .kind = HD_VERB_COLLECTIVE,
+    .to_rank0 = true,
+    .ports = ports,
+    .options = reduce_options,
+    .by_part = true,
+    .declare = declare,
+    .help = "combines the instances of all shards for rank 0 alone, as `op` says",
+};
+
 const struct hd_verb hd_verb_broadcast = {
     .name = "broadcast",
     .kind = HD_VERB_BROADCAST,

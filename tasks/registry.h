@@ -61,6 +61,8 @@ struct hd_verb {
     const char *name;
     enum hd_verb_kind kind;
     enum hd_combine combine;         /* COLLECTIVE */
+    bool to_rank0;                   /* COLLECTIVE: the result is wanted on rank 0 only, combined as
+                                        the step's option `op` says */
     const struct hd_port *ports;     /* ended by name == NULL */
     bool many;                       /* any number of values of any type for ports[0] */
     const struct hd_option *options; /* ended by name == NULL; or NULL */

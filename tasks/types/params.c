@@ -276,7 +276,7 @@ static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine ho
 }
 
 static const struct hd_reduction grad_reduction = {vector_bytes, pack_grad, combine_grad,
-                                                   unpack_grad};
+                                                   unpack_grad, 1 << HD_SUM | 1 << HD_MEAN};
 
 const struct hd_type hd_type_grad = {
     .name = "grad",

@@ -111,20 +111,24 @@ static bool spared(struct generator *g, int v)
 
 static bool add_collective(struct generator *g, const char *pad, bool lag)
 {
-    static const char *const verbs[] = {"sum", "max", "mean", "broadcast"};
-    int kind = (int)draw(g, 4);
-    int from = pick(g, kind == 3 ? 1u << SHARD | 1u << RANK0 : 1u << SHARD, -1);
-    int to = pick(g, 1u << GLOBAL, ANY);
+    enum { SUM, MEAN_OF, BROADCAST, MAX, MIN, REDUCE, KINDS };
+    static const char *const verbs[] = {"sum", "mean", "broadcast", "max", "min", "reduce"};
+    const int kind = (int)draw(g, KINDS);
+    const int op = (int)draw(g, 4); /* of a reduce */
+    int from = pick(g, kind == BROADCAST ? 1u << SHARD | 1u << RANK0 : 1u << SHARD, ANY);
+    int to = pick(g, kind == REDUCE ? 1u << RANK0 : 1u << GLOBAL, ANY);
     if (from < 0 || to < 0 || g->values[from].floats != g->values[to].floats ||
         g->values[from].news != g->values[to].news || g->values[from].sums != g->values[to].sums ||
         g->values[from].rows != g->values[to].rows ||
-        (g->values[from].sums && (kind == 1 || kind == 3)) || spared(g, to))
+        (g->values[from].sums && kind > MEAN_OF && (kind != REDUCE || op > 1)) || spared(g, to))
         return false;
     g->values[to].parts = g->values[from].parts;
     char a[16], b[16];
     name(g, from, lag, a);
     name(g, to, false, b);
     append(g->steps, "%s- %s: {reads: [%s], writes: [%s]", pad, verbs[kind], a, b);
+    if (kind == REDUCE)
+        append(g->steps, ", op: %s", (const char *[]){"sum", "mean", "max", "min"}[op]);
     guard(g, true);
     append(g->steps, "}\n");
     return true;

@@ -211,7 +211,7 @@ static void *fold(const struct hd_reference *r, const struct hd_step *step, int 
     }
     int64_t middle = lo + (hi - lo) / 2;
     void *left = fold(r, step, part, lo, middle), *right = fold(r, step, part, middle, hi);
-    reduction->combine(spec, part, step->verb->combine, left, right);
+    reduction->combine(spec, part, step->combine, left, right);
     hd_free(right);
     return left;
 }
@@ -230,7 +230,7 @@ static void run_collective(struct hd_reference *r, const struct hd_step *step)
     }
     for (int part = 0; part < from->parts; part++) {
         void *vector = fold(r, step, part, 0, r->graph->shards);
-        from->type->reduction->unpack(to, part, step->verb->combine, vector, out);
+        from->type->reduction->unpack(to, part, step->combine, vector, out);
         hd_free(vector);
     }
 }

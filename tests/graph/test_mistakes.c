@@ -93,6 +93,21 @@ static const struct {
     {VALUES "  - sum: {reads: [r], writes: [g]}\n" REST, 8, 19, "combines shards"},
     {VALUES "  - broadcast: {reads: [g], writes: [g]}\n" REST, 8, 0, ""},
     {VALUES "  - sum: {reads: [s], writes: [f]}\n" REST, 8, 5, "is of type floats"},
+    {VALUES "  - reduce: {reads: [s], writes: [r]}\n" REST, 8, 5,
+     "reduce needs the option 'op', one of mean|sum|max|min"},
+    {VALUES "  - reduce: {reads: [s], writes: [r], op: median}\n" REST, 8, 43,
+     "op: expected mean|sum|max|min, found 'median'"},
+    {VALUES "  - reduce: {reads: [s], writes: [g], op: mean}\n" REST, 8, 35,
+     "reduce writes a rank0 value, but 'g' is global"},
+    {VALUES "  - reduce: {reads: [g], writes: [r], op: mean}\n" REST, 8, 22, "combines shards"},
+    {VALUES "  - sum: {reads: [s], writes: [r]}\n" REST, 8, 32, "sum writes a global value"},
+    {VALUES "  - sum: {reads: [s], writes: [g], op: mean}\n" REST, 8, 36,
+     "unknown key of a step 'op'"},
+    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  r: {type: sums, place: "
+     "rank0}\n"
+     "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
+     "  - reduce: {reads: [lea], writes: [r], op: max}\n",
+     7, 45, "values of type sums ('lea') combine by sum, mean, not by max"},
     {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "cannot see shard value"},
     /* With this seed the name has more than one leaf, as two thirds of all names. */
     {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"

@@ -17,7 +17,7 @@ enum { ITEMS = 2, STAGES = 4, INTS = HD_TOY_INTS };
 /* -- A verb whose items wait for each other in every stage ----------------------------------------
  */
 
-enum { PATIENCE_NS = 5000000000 };
+enum { PATIENCE_NS = 3000000000 };
 static atomic_int arrived[STAGES], met, ended, ended_at_finish;
 static int64_t given_items;
 

@@ -1,125 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graphs of four shards on 1, 2 and 4 ranks, over shared memory: every rank ends with the
  * reference's bits, under StarPU and under the sequential executor. Errors reach all ranks. */
-#include "graph/execute.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/comm.h"
 #include "tests/graph/random_graph.h"
-#include "tests/graph/reference.h"
+#include "tests/graph/rank.h"
 #include "tests/graph/toy.h"
-#include "tests/runtime/ranks.h"
 
 #include <check.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
 
-enum { SHARDS = 4, GRAPHS = 12, RANKS_MAX = 4 };
-
-struct loaded {
-    struct hd_document *document;
-    struct hd_config *config;
-    struct hd_diag *diag;
-    struct hd_graph *graph;
-};
-
-static void unload(struct loaded *l)
-{
-    hd_graph_destroy(l->graph);
-    hd_config_destroy(l->config);
-    hd_document_destroy(l->document);
-    hd_diag_destroy(l->diag);
-}
-
-/* The rank's place in the run of one graph. */
-struct rank {
-    struct hd_store *store;
-    struct hd_comm *comm;
-    struct hd_session *session;
-    struct hd_plan *plan;
-    struct hd_executor *executor;
-};
-
-static volatile sig_atomic_t interrupted;
-
-static void start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
-                  bool sequential, int window)
-{
-    const struct hd_store_options store_options = {
-        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
-    ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, 2, &rank->plan), HD_OK);
-    if (world->world > 1) {
-        ck_assert_int_eq(hd_store_create(&store_options, &rank->store), HD_OK);
-        ck_assert_int_eq(hd_comm_create(world, rank->store, hd_plan_payload(rank->plan),
-                                        rank->plan->shared_bytes, &rank->comm),
-                         HD_OK);
-    }
-    const struct hd_session_options options = {.sequential = sequential,
-                                               .workers = 1 + window % 2,
-                                               .scheduler = "lws",
-                                               .rank = world->rank,
-                                               .ranks = world->world,
-                                               .local_rank = world->rank,
-                                               .comm = rank->comm,
-                                               .scratch_bytes = hd_plan_scratch(rank->plan),
-                                               .watchdog_ns = 30000000000,
-                                               .interrupted = &interrupted};
-    ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
-    const struct hd_executor_options executor_options = {.window = window};
-    ck_assert_int_eq(
-        hd_executor_create(rank->plan, rank->session, &executor_options, &rank->executor), HD_OK);
-}
-
-static void stop(struct rank *rank)
-{
-    hd_executor_destroy(rank->executor);
-    hd_session_destroy(rank->session);
-    hd_store_destroy(rank->store);
-    hd_comm_destroy(rank->comm);
-    hd_plan_destroy(rank->plan);
-}
-
-/* Whether an instance is the reference's: of a parted value, the blocks that are this rank's. */
-static bool equal(const struct rank *rank, int value, const struct hd_spec *spec, const float *data,
-                  const float *expected)
-{
-    if (!rank->plan->values[value].parted)
-        return memcmp(data, expected, (size_t)spec->bytes) == 0;
-    for (int part = 0; part < spec->parts; part++) {
-        int64_t lo, hi;
-        hd_spec_part(spec, part, &lo, &hi);
-        const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK, ranks = rank->plan->ranks;
-        for (int64_t i = lo; i < hi; i++) {
-            int64_t block = (i - lo) / HD_BLOCK;
-            bool mine = block >= blocks * rank->plan->rank / ranks &&
-                        block < blocks * (rank->plan->rank + 1) / ranks;
-            if (mine && memcmp(&data[i], &expected[i], sizeof data[i]) != 0)
-                return false;
-        }
-    }
-    return true;
-}
-
-/* 0 when all that this rank owns is the reference's. */
-static int compare(const struct rank *rank, const struct hd_graph *graph,
-                   const struct hd_reference *reference)
-{
-    for (int v = 0; v < graph->n_values; v++) {
-        const struct hd_spec *spec = &graph->values[v].spec;
-        const struct hd_plan_value *plan = &rank->plan->values[v];
-        if (hd_executor_version(rank->executor, v) != hd_reference_version(reference, v))
-            return hd_fail(1, "'%s': other number of versions", spec->name);
-        for (int i = 0; i < plan->instances; i++)
-            if (!equal(rank, v, spec, hd_executor_data(rank->executor, v, i),
-                       hd_reference_data(reference, v, plan->first + i)))
-                return hd_fail(1, "'%s': instance %lld differs", spec->name,
-                               (long long)plan->first + i);
-    }
-    return 0;
-}
+enum { SHARDS = 4, GRAPHS = 12 };
 
 struct job {
     uint64_t seed;
@@ -129,21 +23,21 @@ struct job {
 static int run_rank(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
-    struct loaded l;
+    struct rank_graph l;
     struct rank rank = {0};
     const char *reason;
     hd_log_set_rank(world->rank, world->world);
     char *text = hd_random_graph(job->seed);
-    l.graph = hd_toy_load(text, SHARDS, job->seed, &l.document, &l.config, &l.diag);
+    l = rank_load(&hd_toy_registry, text, SHARDS, job->seed);
     struct hd_reference *reference = hd_reference_run(l.graph);
-    start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3));
+    rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
     int status = hd_executor_run(rank.executor, &reason);
     if (status != HD_OK)
         hd_log(HD_LOG_ERROR, "%s", hd_session_message(rank.session));
-    int code = status != HD_OK ? 2 : compare(&rank, l.graph, reference);
-    stop(&rank);
+    int code = status != HD_OK ? 2 : rank_compare(&rank, l.graph, reference);
+    rank_stop(&rank);
     hd_reference_destroy(reference);
-    unload(&l);
+    rank_unload(&l);
     hd_free(text);
     return code;
 }
@@ -188,17 +82,17 @@ static const char failing[] = "values:\n"
 static int run_failing(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct loaded l;
+    struct rank_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
-    l.graph = hd_toy_load(failing, SHARDS, 1, &l.document, &l.config, &l.diag);
-    start(&rank, world, l.graph, false, 3);
+    l = rank_load(&hd_toy_registry, failing, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 3, 30);
     int status = hd_executor_run(rank.executor, &reason);
     bool named = strstr(hd_session_message(rank.session), "meant to fail") != NULL;
     int code = (status == HD_ERR_TASK || status == HD_ERR_PEER) && named && !reason ? 0 : 1;
-    stop(&rank);
-    unload(&l);
+    rank_stop(&rank);
+    rank_unload(&l);
     return code;
 }
 
@@ -237,12 +131,12 @@ static const char endless[] = "values:\n"
 static int run_diverging(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct loaded l;
+    struct rank_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
-    l.graph = hd_toy_load(comparing, SHARDS, 1, &l.document, &l.config, &l.diag);
-    start(&rank, world, l.graph, false, 2);
+    l = rank_load(&hd_toy_registry, comparing, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 2, 30);
     if (world->rank == 1) {
         float *w = hd_executor_write(rank.executor, hd_graph_find(l.graph, "w"), 0);
         w[2 * HD_BLOCK + 1] += 1;
@@ -253,8 +147,8 @@ static int run_diverging(const struct hd_world *world, void *arg)
     int code = (status == HD_ERR_DIVERGED || status == HD_ERR_PEER) && named ? 0 : 1;
     if (code)
         hd_log(HD_LOG_ERROR, "%d: %s", status, message);
-    stop(&rank);
-    unload(&l);
+    rank_stop(&rank);
+    rank_unload(&l);
     return code;
 }
 
@@ -272,18 +166,18 @@ END_TEST
 static void on_alarm(int number)
 {
     (void)number;
-    interrupted = SIGINT;
+    rank_interrupted = SIGINT;
 }
 
 static int run_interrupted(const struct hd_world *world, void *arg)
 {
     const int *microseconds = arg;
-    struct loaded l;
+    struct rank_graph l;
     struct rank rank = {0};
     const char *reason = NULL;
     hd_log_set_level(HD_LOG_ERROR);
-    l.graph = hd_toy_load(endless, SHARDS, 1, &l.document, &l.config, &l.diag);
-    start(&rank, world, l.graph, false, 3);
+    l = rank_load(&hd_toy_registry, endless, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 3, 30);
     if (world->rank == 1) {
         const struct itimerval once = {.it_value = {0, *microseconds}};
         signal(SIGALRM, on_alarm);
@@ -293,8 +187,8 @@ static int run_interrupted(const struct hd_world *world, void *arg)
     int code = status == (world->rank == 1 ? HD_ERR_INTERRUPTED : HD_ERR_PEER) ? 0 : 1;
     if (code)
         hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_message(rank.session));
-    stop(&rank);
-    unload(&l);
+    rank_stop(&rank);
+    rank_unload(&l);
     return code;
 }
 

@@ -75,8 +75,9 @@ static void ints_combine(const struct hd_spec *spec, int part, enum hd_combine h
     int64_t *a = into;
     const int64_t *b = other;
     for (int i = 0; i < count_ints(spec); i++)
-        a[i] = how == HD_MAX ? (a[i] > b[i] ? a[i] : b[i])
-                             : (int64_t)((uint64_t)a[i] + (uint64_t)b[i]);
+        a[i] = how == HD_MAX   ? (a[i] > b[i] ? a[i] : b[i])
+               : how == HD_MIN ? (a[i] < b[i] ? a[i] : b[i])
+                               : (int64_t)((uint64_t)a[i] + (uint64_t)b[i]);
 }
 
 static void ints_unpack(const struct hd_spec *spec, int part, enum hd_combine how,
@@ -128,7 +129,9 @@ static void floats_combine(const struct hd_spec *spec, int part, enum hd_combine
     float *a = into;
     const float *b = other;
     for (int64_t i = 0; i < hi - lo; i++)
-        a[i] = how == HD_MAX ? (a[i] > b[i] ? a[i] : b[i]) : a[i] + b[i];
+        a[i] = how == HD_MAX   ? (a[i] > b[i] ? a[i] : b[i])
+               : how == HD_MIN ? (a[i] < b[i] ? a[i] : b[i])
+                               : a[i] + b[i];
 }
 
 static void floats_unpack(const struct hd_spec *spec, int part, enum hd_combine how,
@@ -149,10 +152,10 @@ static int copy_floats(const struct hd_spec *spec, int64_t lo, int64_t hi, void 
 }
 
 static const char *const counted[] = {"size", NULL};
-static const struct hd_reduction ints_reduction = {ints_bytes, ints_pack, ints_combine,
-                                                   ints_unpack};
+static const struct hd_reduction ints_reduction = {ints_bytes, ints_pack, ints_combine, ints_unpack,
+                                                   0};
 static const struct hd_reduction floats_reduction = {floats_bytes, floats_pack, floats_combine,
-                                                     floats_unpack};
+                                                     floats_unpack, 0};
 
 static const struct hd_type type_ints = {.name = "ints",
                                          .counted = counted,
@@ -303,12 +306,15 @@ static const struct hd_verb verb_note = {
     .name = "note", .ports = note_ports, .prepare = prepare_blend, .body = blend};
 
 static const struct hd_verb *const verbs[] = {
-    &verb_mix,          &verb_blend,      &verb_bump,    &verb_note,    &verb_fail,   &hd_verb_sum,
-    &hd_toy_spread,     &hd_toy_apply,    &hd_toy_creep, &hd_toy_weave, &hd_verb_max, &hd_verb_mean,
-    &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop, NULL};
+    &verb_mix,        &verb_blend,     &verb_bump,    &verb_note,    &verb_fail,
+    &hd_verb_sum,     &hd_toy_spread,  &hd_toy_apply, &hd_toy_creep, &hd_toy_weave,
+    &hd_verb_min,     &hd_verb_reduce, &hd_verb_max,  &hd_verb_mean, &hd_verb_broadcast,
+    &hd_verb_barrier, &hd_verb_stop,   NULL};
 
 static const struct hd_key keys[] = {
     {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions"},
+    {"on", HD_KEY_BOOL, 0, 0, "true", NULL, NULL, "a switch"},
+    {"off", HD_KEY_BOOL, 0, 0, "false", NULL, NULL, "another"},
     {"rate", HD_KEY_REAL, 0, 1, "0.5", NULL, NULL, "another"},
     {0},
 };
