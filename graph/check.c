@@ -177,6 +177,23 @@ static void check_twice(struct checker *checker, const struct hd_step *step, int
                           value_of(checker, &step->refs[i])->spec.name);
 }
 
+/* Part p of one value goes with part p of another. */
+static void check_parts(struct checker *checker, const struct hd_step *step)
+{
+    const struct hd_spec *first = NULL;
+    for (int i = 0; step->verb->by_part && i < step->n_refs; i++) {
+        const struct hd_graph_value *value = value_of(checker, &step->refs[i]);
+        if (!value || !value->spec.type->flat)
+            continue;
+        if (first && first->parts != value->spec.parts)
+            hd_diag_error(checker->diag, step->refs[i].mark,
+                          "%s goes part by part, but '%s' has %d parts and '%s' %d",
+                          step->verb->name, first->name, first->parts, value->spec.name,
+                          value->spec.parts);
+        first = first ? first : &value->spec;
+    }
+}
+
 static int check_step(struct hd_step *step, void *arg)
 {
     struct checker *checker = arg;
@@ -200,6 +217,7 @@ static int check_step(struct hd_step *step, void *arg)
         check_collective(checker, step);
     else
         check_placement(checker, step);
+    check_parts(checker, step);
     return 0;
 }
 

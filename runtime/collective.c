@@ -232,6 +232,14 @@ static struct hd_task make_task(const struct round *round,
     };
 }
 
+/* How many of this rank's instances a collective looks at. */
+static int inputs_of(const struct round *round)
+{
+    if (round->is.kind == HD_COLLECTIVE_BROADCAST)
+        return round->session->options.rank == 0;
+    return round->is.n_in;
+}
+
 /* Accesses: the token, the inputs to read, the output to write. */
 static int submit_part(struct round *round, struct hd_task task, bool reads, bool writes, bool last)
 {
@@ -244,7 +252,7 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     int n = 0;
     int part = c->kind == HD_COLLECTIVE_REDUCE ? c->part : HD_ALL_PARTS;
     list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
-    for (int i = 0; reads && i < c->n_in; i++)
+    for (int i = 0; reads && i < inputs_of(round); i++)
         list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_LEAVES, HD_READ};
     if (writes && c->out)
         list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_LEAVES, HD_WRITE};

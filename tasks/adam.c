@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam: one optimizer step on a part. The gradient is scaled down to grad_clip_value where it is
- * longer (policy.learn.grad_clip_type: clip_norm), as torch.nn.utils.clip_grad_norm_ does. */
+/* adam: one optimizer step on a part, by the mean gradient of all shards or by a shard's own. It is
+ * scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
+ * torch.nn.utils.clip_grad_norm_ does. */
 #include "kernels/adam.h"
 
 #include "runtime/base/alloc.h"
@@ -102,12 +103,24 @@ static void update(const struct hd_view *views, const struct args *args, bool fi
     }
 }
 
+static int64_t scratch(const void *args)
+{
+    (void)args;
+    return HD_BLOCK * (int64_t)sizeof(float);
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    (void)context;
-    int64_t lo, hi;
-    hd_spec_part(views[POLICY].spec, views[POLICY].part, &lo, &hi);
-    update(views, args, true, lo, hi, (const float *)views[MEAN_GRAD].data + lo, 1);
+    const struct hd_view *grad = &views[MEAN_GRAD];
+    int64_t part_lo, part_hi;
+    hd_spec_part(views[POLICY].spec, views[POLICY].part, &part_lo, &part_hi);
+    for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
+        const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
+        float count;
+        const float *sum =
+            hd_grad_sum(grad->spec, grad->data, grad->part, lo, hi, context->scratch, &count);
+        update(views, args, lo == part_lo, lo, hi, sum, count);
+    }
     return HD_OK;
 }
 
@@ -123,7 +136,8 @@ const struct hd_verb hd_verb_adam = {
     .ports = ports,
     .by_part = true,
     .prepare = prepare,
+    .scratch = scratch,
     .body = body,
     .slice = slice,
-    .help = "one step of Adam with the mean gradient",
+    .help = "one step of Adam with the mean gradient, or with each shard's own",
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `grad_norm`: the L2 norm of a whole gradient, for `adam` to clip it by and for logs. Squares
- * are added up in blocks of HD_BLOCK elements, in order, and the blocks in the fixed tree. */
+/* Verb `grad_norm`: the L2 norm of a whole mean gradient, for `adam` to clip it by and for logs.
+ * Squares are added up in blocks of HD_BLOCK elements, in order, and the blocks in the fixed tree.
+ */
+#include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -41,20 +43,53 @@ static double block_squares(const float *x, int64_t n)
     return sum;
 }
 
-static double squares(const float *x, int64_t n, int64_t first, int64_t blocks)
+/* The sum of blocks [first, first + n). */
+static double fold(const double *blocks, int64_t first, int64_t n)
 {
-    if (blocks > 1)
-        return squares(x, n, first, blocks / 2) +
-               squares(x, n, first + blocks / 2, blocks - blocks / 2);
-    const int64_t lo = first * HD_BLOCK, hi = lo + HD_BLOCK;
-    return block_squares(x + lo, (hi < n ? hi : n) - lo);
+    if (n == 1)
+        return blocks[first];
+    return fold(blocks, first, n / 2) + fold(blocks, first + n / 2, n - n / 2);
+}
+
+/* Scratch: the squares of each block, then room for a block of the gradient. */
+static double *lay_out(int64_t blocks, void *memory, float **room_p)
+{
+    *room_p = (float *)((char *)memory + hd_padded(blocks * (int64_t)sizeof(double)));
+    return memory;
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    int64_t *blocks = hd_alloc(1, sizeof *blocks);
+    if (!blocks)
+        return HD_ERR_NOMEM;
+    *blocks = (setup->specs[GRAD]->elements + HD_BLOCK - 1) / HD_BLOCK;
+    *args_p = blocks;
+    return HD_OK;
+}
+
+static int64_t scratch(const void *blocks)
+{
+    return hd_padded(*(const int64_t *)blocks * (int64_t)sizeof(double)) +
+           HD_BLOCK * (int64_t)sizeof(float);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    (void)context, (void)args;
-    const int64_t n = views[GRAD].spec->elements;
-    const double norm = sqrt(squares(views[GRAD].data, n, 0, (n + HD_BLOCK - 1) / HD_BLOCK));
+    const struct hd_view *grad = &views[GRAD];
+    const int64_t blocks = *(const int64_t *)args;
+    float *room, count = 1;
+    double *squares = lay_out(blocks, context->scratch, &room);
+    for (int part = 0; part < grad->spec->parts; part++) {
+        int64_t part_lo, part_hi;
+        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
+        for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
+            const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
+            const float *sum = hd_grad_sum(grad->spec, grad->data, part, lo, hi, room, &count);
+            squares[lo / HD_BLOCK] = block_squares(sum, hi - lo);
+        }
+    }
+    const double norm = sqrt(fold(squares, 0, blocks)) / count;
     hd_scalars_push(views[NORM].spec, views[NORM].data, 0, norm, 1);
     return HD_OK;
 }
@@ -63,6 +98,8 @@ const struct hd_verb hd_verb_grad_norm = {
     .name = "grad_norm",
     .ports = ports,
     .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
     .body = body,
-    .help = "the L2 norm of a gradient",
+    .help = "the L2 norm of a mean gradient, or of each shard's own",
 };

@@ -239,6 +239,24 @@ static int64_t vector_bytes(const struct hd_spec *spec, int part)
     return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
+const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
+                         int64_t hi, float *room, float *count_p)
+{
+    const int64_t stride = leaf_bytes(spec) / (int64_t)sizeof(float);
+    const float *floats = leaf_floats(spec, data, 0), *counts = leaf_counts(spec, data, 0);
+    *count_p = 1;
+    if (spec->placement != HD_SHARD)
+        return floats + lo;
+    float count;
+    hd_tree_add(1, &counts, spec->leaves, stride, part, part + 1, &count);
+    if (count > 0)
+        *count_p = count;
+    if (spec->leaves == 1)
+        return floats + lo;
+    hd_tree_add(1, &floats, spec->leaves, stride, lo, hi, room);
+    return room;
+}
+
 /* The sum of the leaves, floats and count alike. */
 static void pack_grad(const struct hd_spec *spec, int part, const void *data, void *vector)
 {

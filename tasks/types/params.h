@@ -15,6 +15,13 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec);
 float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf);
 float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf);
 
+/* Elements [lo, hi) of part `part` of the mean over a gradient's samples, as a sum and *count_p,
+ * the number to divide it by. A shard's own gradient is the sum of its leaves in tree order, put
+ * into room[hi - lo] or read where it lies; one that is not a shard's is a mean already (divided by
+ * 1). Without samples the sum is zero and divided by 1. */
+const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
+                         int64_t hi, float *room, float *count_p);
+
 /* First and second moments [elements] and number of updates [parts] of an adam_state. */
 struct hd_moments {
     float *first, *second;

@@ -15,6 +15,8 @@ enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };
 /* The values of an exchange, after the others: leaves, their mean, what it changes. */
 enum { LEAVES, MEAN, CHANGED, STATE, EXCHANGED };
+/* What a shard's own leaves change, after those, and a copy for all. */
+enum { OWN, OWN_STATE, SHOWN, ALONE };
 /* Values that steps by items take, after those. */
 enum { ROWS = 3 };
 /* What `pick` takes. */
@@ -28,10 +30,11 @@ struct generator {
         bool floats, news, sums, rows, used, updated;
         bool exchanged; /* other steps seldom change it */
         int place, parts;
-    } values[VALUES_MAX + EXCHANGED + ROWS];
+    } values[VALUES_MAX + EXCHANGED + ALONE + ROWS];
     bool ticks; /* some step counts `tick` */
     bool exchange;
     int exchanges, first_exchanged;
+    int first_alone; /* -1: none */
 };
 
 static uint64_t draw(struct generator *g, uint64_t n)
@@ -263,6 +266,32 @@ static bool add_weave(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
+/* Every shard by itself, part by part, and now and then shard 0's for all to see. */
+static bool add_alone(struct generator *g, const char *pad, bool lag)
+{
+    const int own = g->first_alone + OWN, hint = pick(g, 1u << SHARD, INTS);
+    if (g->first_alone < 0 ||
+        (!g->values[g->first_exchanged + LEAVES].used && !add_exchange(g, pad, lag)))
+        return false;
+    for (int i = 0; i < ALONE; i++) {
+        g->values[g->first_alone + i].used = true;
+        g->values[g->first_alone + i].updated |= i != SHOWN;
+    }
+    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, g->first_exchanged + LEAVES);
+    if (hint >= 0 && draw(g, 2)) {
+        g->values[hint].used = true;
+        append(g->steps, ", hint: v%d", hint);
+    }
+    append(g->steps, "], updates: [to: v%d, state: v%d]", own, g->first_alone + OWN_STATE);
+    if (draw(g, 2))
+        append(g->steps, ", counts: update");
+    append(g->steps, "}\n%s- broadcast: {reads: [v%d], writes: [v%d]", pad, own,
+           g->first_alone + SHOWN);
+    guard(g, true);
+    append(g->steps, "}\n");
+    return true;
+}
+
 static bool add_stop(struct generator *g, const char *pad, bool lag)
 {
     int v = pick(g, 1u << GLOBAL, INTS);
@@ -296,13 +325,15 @@ static void add_steps(struct generator *g, int n, int depth)
     snprintf(pad, sizeof pad, "%*s", 2 + 4 * depth, "");
     bool lag = depth == 0;
     for (int i = 0; i < n; i++) {
-        uint64_t what = draw(g, 17);
+        uint64_t what = draw(g, 18);
         if (what < 3)
             add_collective(g, pad, lag);
         else if (what == 3 && depth < 2)
             add_repeat(g, pad, depth);
         else if (what == 4)
             add_stop(g, pad, lag);
+        else if (what == 17)
+            add_alone(g, pad, lag);
         else if (what >= 15)
             add_weave(g, pad, lag);
         else if (what >= 13)
@@ -322,6 +353,7 @@ static void make_values(struct generator *g)
         g->values[i].parts = 3;
     }
     g->exchange = draw(g, 2);
+    g->first_alone = -1;
     g->first_exchanged = g->n_values;
     for (int i = 0; i < EXCHANGED && g->exchange; i++) {
         g->values[g->n_values].sums = i <= MEAN;
@@ -329,6 +361,14 @@ static void make_values(struct generator *g)
         g->values[g->n_values].exchanged = true;
         g->values[g->n_values].place = i == LEAVES ? SHARD : GLOBAL;
         g->values[g->n_values++].parts = 3;
+    }
+    if (g->exchange && draw(g, 2)) {
+        g->first_alone = g->n_values;
+        for (int i = 0; i < ALONE; i++) {
+            g->values[g->n_values].floats = g->values[g->n_values].exchanged = true;
+            g->values[g->n_values].place = i == SHOWN ? GLOBAL : SHARD;
+            g->values[g->n_values++].parts = 3;
+        }
     }
     const int place = (int)draw(g, 6);
     for (int i = 0; i < ROWS && draw(g, 4); i++) {

@@ -115,6 +115,9 @@ static const struct {
      "  - broadcast: {reads: [lea], writes: [sum]}\n",
      7, 5, "leaves, 'sum' of 1: add them up"},
     {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
+    {"values:\n  w: {type: floats, per: shard, parts: 3}\n  m: {type: floats}\n"
+     "iteration:\n  - mean: {reads: [w], writes: [m]}\n",
+     5, 33, "mean goes part by part, but 'w' has 3 parts and 'm' 1"},
 
     /* lags, guards, expressions */
     {VALUES "  - mix: {reads: [g@1], writes: [n]}\n" REST, 8, 20, "expected '@-'"},
