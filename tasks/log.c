@@ -114,7 +114,9 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
     double steps = since_last(context, "env_step", (double)counts->env_step);
     double ended = since_last(context, "episode", (double)counts->episode);
     double samples = since_last(context, "sample", (double)counts->sample);
-    double seconds = since_last(context, "collect", seconds_of(context, "collect"));
+    double seconds =
+        since_last(context, "collect",
+                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy"));
     double variance = field(episodes, "reward_square") - mean * mean;
     const struct hd_logged items[] = {
         {"episode_count", ended, false},

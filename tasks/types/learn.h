@@ -11,6 +11,8 @@ struct hd_learn_shape {
     int64_t micro;  /* of a microbatch: policy.learn.microbatch, else batch_size */
     int64_t leaves; /* rows / micro, a whole number unless the config is mistaken */
 };
+
+/* From policy.learn and, for on-policy learning, hd_minibatch_shape_of. */
 struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config);
 
 /* Minibatches of on-policy learning: N = policy.collect.n_sample samples, shuffled, are cut in
@@ -21,6 +23,8 @@ struct hd_minibatch_shape {
     int64_t count;   /* minibatches of an epoch */
     bool parity;     /* a last slice that would be short is moved back over the one before */
 };
+
+/* From policy.learn and policy.collect.n_sample. */
 struct hd_minibatch_shape hd_minibatch_shape_of(const struct hd_config *config);
 
 /* Samples [*lo_p, *hi_p) of the permutation that make minibatch i. */

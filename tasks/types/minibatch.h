@@ -22,6 +22,7 @@ struct hd_minibatch {
     float *advantage, *target, *value; /* [B], as in hd_targets; advantages perhaps standardised */
 };
 
+/* The shape of a value of type minibatch, and the arrays of one instance. */
 const struct hd_minibatch_rows *hd_minibatch_shape(const struct hd_spec *spec);
 struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data);
 

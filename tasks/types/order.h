@@ -14,6 +14,7 @@ struct hd_order {
     int32_t sample[]; /* [N] */
 };
 
+/* How a value of type order is cut in minibatches. Borrowed. */
 const struct hd_minibatch_shape *hd_order_shape(const struct hd_spec *spec);
 
 #endif

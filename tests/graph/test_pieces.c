@@ -40,7 +40,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     (void)args;
     ended_at_finish = ended;
-    if (!views[0].data || views[1].data || views[2].data || !views[3].data)
+    if (!views[0].data || !views[1].data || views[2].data || !views[3].data)
         return hd_body_fail(context, "finish sees other values than it should");
     return HD_OK;
 }

@@ -64,7 +64,7 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     open_of(&l->mean, &l->setup, &hd_type_grad, "mean_grad", &l->policy, 0);
     value_open(&l->batch, &l->setup, &hd_type_batch, "batch", NULL);
     l->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars, .parts = 1}};
-    struct value *values[] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
+    struct value *values[MAX_PORTS] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &l->setup, values, specs);
     ck_assert_int_eq(hd_verb_loss_grad.declare(&step), HD_OK);
@@ -111,7 +111,7 @@ static void fill_batch(struct learner *l, int first)
 
 static void compute(struct learner *l, int first)
 {
-    struct value *values[] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
+    struct value *values[MAX_PORTS] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
     struct hd_context where = at(&l->setup, 0, 0);
     fill_batch(l, first);
     run(&hd_verb_loss_grad, &l->setup, values, &where);
@@ -233,7 +233,7 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
         ck_assert_int_eq(hd_verb_adam.body(context, views, args), HD_OK);
         return;
     }
-    struct hd_view blind[3] = {views[0], views[1], views[2]};
+    struct hd_view blind[MAX_PORTS] = {views[0], views[1], views[2]};
     blind[0].data = NULL;
     fold.shards = l;
     fold.part = views[0].part;
@@ -255,13 +255,14 @@ static uint64_t train(double part_mb, bool slices, int *parts_p)
     struct value optimizer;
     learner_open(&l, SAMPLES, 8, part_mb);
     open_of(&optimizer, &l.setup, &hd_type_adam_state, "optimizer", &l.policy, 0);
-    struct value *adam[] = {&l.mean, &l.policy, &optimizer}, *copy[] = {&l.policy, &l.target};
+    struct value *adam[MAX_PORTS] = {&l.mean, &l.policy, &optimizer},
+                 *copy[] = {&l.policy, &l.target};
     for (int update = 0; update < 3; update++) {
         compute(&l, update * SAMPLES);
         mean_of(&l, 1);
         void *args = prepare(&hd_verb_adam, &l.setup, adam);
         for (int part = l.policy.spec.parts - 1; part >= 0; part--) {
-            struct hd_view views[3], pair[2];
+            struct hd_view views[MAX_PORTS] = {{0}}, pair[2];
             char message[HD_MESSAGE_BYTES];
             struct hd_context context = at(&l.setup, -1, update);
             context.message = message;
@@ -327,7 +328,7 @@ START_TEST(a_loss_that_is_no_number_fails_the_task)
     static struct learner l;
     char message[HD_MESSAGE_BYTES] = "";
     learner_open(&l, 8, 0, 0);
-    struct value *values[] = {&l.policy, &l.target, &l.batch, &l.stats, &l.grad};
+    struct value *values[MAX_PORTS] = {&l.policy, &l.target, &l.batch, &l.stats, &l.grad};
     struct hd_context where = at(&l.setup, 3, 0);
     where.update = 41;
     fill_batch(&l, 0);
