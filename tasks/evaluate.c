@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM, BEST_NORM };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
@@ -25,6 +25,7 @@ static const struct hd_port ports[] = {
     [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE, .optional = true},
     [RESULT] = {.name = "result", .type = "verdict", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [BEST_NORM] = {.name = "best_norm", .type = "statistics", .mode = HD_UPDATE, .optional = true},
     {0},
 };
 
@@ -34,7 +35,8 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    return hd_statistics_declare_obs(setup, setup->specs[NORM]);
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_statistics_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -131,11 +133,13 @@ static int step(struct evaluation *e)
 /* The verdict of all envs; the best policy follows it. */
 static int judge(struct evaluation *e)
 {
-    const struct hd_view *best = &e->views[BEST];
+    const struct hd_view *best = &e->views[BEST], *norm = &e->views[BEST_NORM];
     hd_verdict_summarise(e->verdict);
     if (!best->data || e->verdict->mean <= *e->envs.best_mean)
         return HD_OK;
     *e->envs.best_mean = e->verdict->mean;
+    if (norm->data && e->views[NORM].data)
+        HD_TRY(hd_value_snapshot(norm->spec, norm->data, e->views[NORM].data));
     return hd_value_snapshot(best->spec, best->data, e->views[POLICY].data);
 }
 

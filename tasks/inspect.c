@@ -3,16 +3,23 @@
 
 #include "kernels/conv.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/safetensors.h"
 #include "tasks/types/params.h"
+#include "tasks/types/statistics.h"
 #include "tasks/types/verdict.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static bool holds(const char *path, const char *hash)
+static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs_norm.shift";
+
+/* -- Writing --------------------------------------------------------------------------------------
+ */
+
+static bool holds(const char *path, const char *hash, const char *norm_hash)
 {
     struct hd_safetensors *file;
     FILE *there = fopen(path, "rb");
@@ -22,7 +29,9 @@ static bool holds(const char *path, const char *hash)
     if (hd_safetensors_open(path, &file) != HD_OK)
         return false;
     const char *found = hd_safetensors_metadata(file, "param_hash");
-    bool same = found && strcmp(found, hash) == 0;
+    const char *norm = hd_safetensors_metadata(file, "obs_norm_hash");
+    bool same =
+        found && strcmp(found, hash) == 0 && (norm ? strcmp(norm, norm_hash) == 0 : !*norm_hash);
     hd_safetensors_close(file);
     return same;
 }
@@ -42,28 +51,61 @@ static int export_tensors(const struct hd_net *net, const float *params,
     return HD_OK;
 }
 
-int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
-                    int64_t train_iter)
+static struct hd_tensor_data elements_tensor(const char *name, const float *data, int64_t n)
 {
-    const struct hd_net *net = hd_params_net(params);
+    return (struct hd_tensor_data){.name = name, .data = data, .dims = 1, .shape = {n}};
+}
+
+static int export_norm(const struct hd_weights *weights, struct hd_tensor_data *tensors)
+{
+    if (!weights->obs_norm)
+        return 0;
+    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    float *scale, *shift;
+    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    tensors[0] = elements_tensor(scale_name, scale, n);
+    tensors[1] = elements_tensor(shift_name, shift, n);
+    return 2;
+}
+
+static void norm_hash(const struct hd_weights *weights, char *text, size_t bytes)
+{
+    float *scale, *shift;
+    text[0] = '\0';
+    if (!weights->obs_norm)
+        return;
+    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    snprintf(text, bytes, "%016" PRIx64, hd_hash_floats(hd_hash_floats(0, scale, n), shift, n));
+}
+
+int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter)
+{
+    const struct hd_net *net = hd_params_net(weights->params);
     int n = hd_net_tensors(net);
     const struct hd_tensor *last = hd_net_tensor(net, n - 1);
-    char updates[32], hash[32];
+    char updates[32], hash[32], norm[32];
     snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
-    snprintf(hash, sizeof hash, "%016" PRIx64, hd_value_hash(params, data));
-    if (holds(path, hash))
+    snprintf(hash, sizeof hash, "%016" PRIx64, hd_value_hash(weights->params, weights->data));
+    norm_hash(weights, norm, sizeof norm);
+    if (holds(path, hash, norm))
         return HD_OK;
-    struct hd_tensor_data *tensors = hd_alloc(n, sizeof *tensors);
+    struct hd_tensor_data *tensors = hd_alloc(n + 2, sizeof *tensors);
     float *memory = hd_alloc(last->offset + last->count, sizeof *memory);
-    int status = tensors && memory ? export_tensors(net, data, tensors, memory) : HD_ERR_NOMEM;
-    const char *const keys[] = {"format", "train_iter", "param_hash"};
-    const char *const values[] = {"pt", updates, hash};
+    int status =
+        tensors && memory ? export_tensors(net, weights->data, tensors, memory) : HD_ERR_NOMEM;
+    const char *const keys[] = {"format", "train_iter", "param_hash", "obs_norm_hash"};
+    const char *const values[] = {"pt", updates, hash, norm};
     if (status == HD_OK)
-        status = hd_safetensors_write(path, tensors, n, keys, values, 3);
+        status = hd_safetensors_write(path, tensors, n + export_norm(weights, tensors + n), keys,
+                                      values, weights->obs_norm ? 4 : 3);
     hd_free(memory);
     hd_free(tensors);
     return status;
 }
+
+/* -- Reading --------------------------------------------------------------------------------------
+ */
 
 static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
                          float *params)
@@ -79,52 +121,91 @@ static int import_tensor(const struct hd_safetensors *file, const struct hd_net 
     return status;
 }
 
-static int import_tensors(const struct hd_safetensors *file, const struct hd_net *net, void *params)
+static int import_all(const struct hd_safetensors *file, const struct hd_weights *weights)
 {
+    const struct hd_net *net = hd_params_net(weights->params);
     for (int i = 0; i < hd_net_tensors(net); i++)
-        HD_TRY(import_tensor(file, net, i, params));
-    hd_net_refresh(net, params, 0, hd_net_elements(net));
-    return HD_OK;
+        HD_TRY(import_tensor(file, net, i, weights->data));
+    hd_net_refresh(net, weights->data, 0, hd_net_elements(net));
+    if (!weights->obs_norm)
+        return HD_OK;
+    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    float *scale, *shift;
+    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    HD_TRY(hd_safetensors_copy(file, scale_name, 1, &n, scale));
+    return hd_safetensors_copy(file, shift_name, 1, &n, shift);
 }
 
-int hd_weights_load(const struct hd_spec *params, void *data, const char *path)
+int hd_weights_load(const struct hd_weights *weights, const char *path)
 {
     struct hd_safetensors *file;
     HD_TRY(hd_safetensors_open(path, &file));
-    int status = import_tensors(file, hd_params_net(params), data);
+    int status = import_all(file, weights);
     hd_safetensors_close(file);
     return status;
 }
 
-static int print_outputs(const struct hd_net *net, const void *params, const float *obs,
-                         int64_t rows, FILE *file)
+int hd_weights_are_normalised(const char *path, bool *normalised_p)
+{
+    struct hd_safetensors *file;
+    HD_TRY(hd_safetensors_open(path, &file));
+    *normalised_p = false;
+    for (int64_t i = 0; i < hd_safetensors_count(file); i++)
+        *normalised_p |= strcmp(hd_safetensors_name(file, i), scale_name) == 0;
+    hd_safetensors_close(file);
+    return HD_OK;
+}
+
+/* -- Outputs --------------------------------------------------------------------------------------
+ */
+
+/* Observations of bytes are given as DI-engine's nets take them, divided by 255: norms are about
+ * the bytes. */
+static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights,
+                                                struct hd_obs_norm *norm_p, float *scaled)
+{
+    const struct hd_view view = {.data = weights->obs_norm_data, .spec = weights->obs_norm};
+    if (!weights->obs_norm || !hd_statistics_norm(&view, norm_p))
+        return NULL;
+    const bool bytes = hd_net_obs_u8(hd_params_net(weights->params));
+    for (int64_t j = 0; j < hd_statistics_elements(weights->obs_norm); j++)
+        scaled[j] = norm_p->scale[j] * (bytes ? 255.0f : 1.0f);
+    norm_p->scale = scaled;
+    return norm_p;
+}
+
+static int print_outputs(const struct hd_weights *weights, const float *obs, int64_t rows,
+                         FILE *file)
 {
     enum { ROWS_AT_ONCE = 64 };
+    const struct hd_net *net = hd_params_net(weights->params);
     const int64_t outputs = hd_net_outputs(net), most = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
     const int64_t rest = most > 0 ? rows % most : 0;
+    struct hd_obs_norm norm;
     HD_TRY(hd_net_prepare(net, most, 0));
     HD_TRY(hd_net_prepare(net, rest, 0));
     int64_t bytes = hd_net_forward_bytes(net, most), rest_bytes = hd_net_forward_bytes(net, rest);
     void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
-    float *q = hd_alloc(most * outputs, sizeof *q);
-    int status = work && q ? HD_OK : HD_ERR_NOMEM;
+    float *q = hd_alloc(most * outputs, sizeof *q), *scaled = hd_alloc(hd_net_obs(net), sizeof *q);
+    int status = work && q && scaled ? HD_OK : HD_ERR_NOMEM;
     for (int64_t first = 0; status == HD_OK && first < rows; first += most) {
         int64_t n = rows - first < most ? rows - first : most;
-        hd_net_forward_floats(net, params, NULL, obs + first * hd_net_obs(net), n, work, q);
+        hd_net_forward_floats(net, weights->data, norm_of_floats(weights, &norm, scaled),
+                              obs + first * hd_net_obs(net), n, work, q);
         for (int64_t i = 0; i < n * outputs; i++)
             fprintf(file, "%.9e%c", q[i], (i + 1) % outputs ? ' ' : '\n');
     }
     if (status == HD_OK && fflush(file) != 0)
         status = hd_fail(HD_ERR_SYSTEM, "the outputs cannot be written: %m");
+    hd_free(scaled);
     hd_free(q);
     hd_free(work);
     return status;
 }
 
-int hd_weights_outputs(const struct hd_spec *params, const void *data, const char *obs_path,
-                       FILE *file)
+int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file)
 {
-    const struct hd_net *net = hd_params_net(params);
+    const struct hd_net *net = hd_params_net(weights->params);
     struct hd_safetensors *tensors;
     int64_t shape[HD_TENSOR_DIMS], row = 1;
     int dims;
@@ -143,7 +224,7 @@ int hd_weights_outputs(const struct hd_spec *params, const void *data, const cha
     if (status == HD_OK)
         status = hd_safetensors_copy(tensors, "obs", dims, shape, obs);
     if (status == HD_OK)
-        status = print_outputs(net, data, obs, shape[0], file);
+        status = print_outputs(weights, obs, shape[0], file);
     hd_free(obs);
     hd_safetensors_close(tensors);
     return status;

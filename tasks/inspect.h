@@ -6,20 +6,32 @@
 
 #include "runtime/value.h"
 
-/* Writes an instance of type `params` as safetensors, atomically: DI-engine's tensor names and
- * shapes; the number of updates and the hash of the parameters as metadata. A file that holds these
- * very parameters already is left alone. Errors: HD_ERR_SYSTEM (logged). */
-int hd_weights_save(const struct hd_spec *params, const void *data, const char *path,
-                    int64_t train_iter);
+/* What makes a policy: an instance of type params and, where its observations are normalised, one
+ * of type statistics (obs_norm NULL: they are not). */
+struct hd_weights {
+    const struct hd_spec *params;
+    void *data;
+    const struct hd_spec *obs_norm;
+    void *obs_norm_data;
+};
 
-/* Reads such a file into an instance; every tensor of the net must be there with its shape.
- * Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and tensor). */
-int hd_weights_load(const struct hd_spec *params, void *data, const char *path);
+/* Writes a policy as safetensors, atomically: DI-engine's tensor names and shapes, and
+ * obs_norm.scale and obs_norm.shift per element of an observation; the number of updates and the
+ * hash of the parameters as metadata. A file that holds this very policy already is left alone.
+ * Errors: HD_ERR_SYSTEM (logged). */
+int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter);
+
+/* Reads such a file into instances; every tensor of the net must be there with its shape, and those
+ * of obs_norm if it is given. Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and
+ * tensor). */
+int hd_weights_load(const struct hd_weights *weights, const char *path);
+
+/* Whether the policy in a file normalises observations. Errors: as for load. */
+int hd_weights_are_normalised(const char *path, bool *normalised_p);
 
 /* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes one line per row to `file`:
  * the net's outputs as %.9e, space separated. Errors as above. */
-int hd_weights_outputs(const struct hd_spec *params, const void *data, const char *obs_path,
-                       FILE *file);
+int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
 /* The returns of an instance of type `verdict`: returns[n], borrowed; n stored in *n_p. */
 const double *hd_verdict_returns(const void *data, int64_t *n_p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save: writes parameters to ckpt/<as>/policy.safetensors of the run directory, whenever there is a
- * new version. */
+/* save: writes parameters, and how observations enter the net, to ckpt/<as>/policy.safetensors of
+ * the run directory, whenever there is a new version. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/logbook.h"
@@ -9,6 +9,7 @@
 
 static const struct hd_port ports[] = {
     {.name = "params", .type = "params", .mode = HD_READ},
+    {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -28,7 +29,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     char *path = hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_dir(context->logbook), as);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = hd_weights_save(views[0].spec, views[0].data, path, context->update);
+    const struct hd_weights weights = {views[0].spec, views[0].data, views[1].spec, views[1].data};
+    int status = hd_weights_save(&weights, path, context->update);
     if (status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);
     hd_free(path);

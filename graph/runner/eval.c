@@ -10,16 +10,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The evaluation of a training graph, alone. */
-static const char graph_text[] =
-    "graph={values: {policy: {type: params}, eval_envs: {type: envs, place: rank0, role: "
-    "evaluator},"
-    " best: {type: params, place: rank0, init: policy}, result: {type: verdict, place: rank0},"
-    " verdict: {type: verdict}},"
-    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy],"
-    " updates: [eval_envs, best], writes: [result]},"
-    " broadcast: {reads: [result], writes: [verdict]},"
-    " stop: {if: iteration >= 0, reason: done}]}";
+/* The evaluation of a training graph, alone; of a policy that takes observations as they are, or by
+ * the scales that it was saved with. */
+#define GRAPH(MORE, NORM)                                                                          \
+    "graph={values: {policy: {type: params}, " MORE                                                \
+    "eval_envs: {type: envs, place: rank0, role: evaluator},"                                      \
+    " best: {type: params, place: rank0, init: policy}, result: {type: verdict, place: rank0},"    \
+    " verdict: {type: verdict}},"                                                                  \
+    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy" NORM "],"               \
+    " updates: [eval_envs, best], writes: [result]},"                                              \
+    " broadcast: {reads: [result], writes: [verdict]},"                                            \
+    " stop: {if: iteration >= 0, reason: done}]}"
+static const char plain_graph[] = GRAPH("", "");
+static const char norm_graph[] = GRAPH("obs_norm: {type: statistics}, ", ", obs_norm");
 
 static int print_verdict(const struct hd_executor *executor, const struct hd_graph *graph)
 {
@@ -54,11 +57,16 @@ static int evaluate(const struct hd_options *options, const struct hd_job *job,
     HD_TRY(hd_session_reserve(session, hd_plan_scratch(plan)));
     HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
     int policy = hd_graph_find(job->graph, "policy");
-    const struct hd_spec *spec = &job->graph->values[policy].spec;
-    void *data = hd_executor_write(executor, policy, 0);
-    int status = hd_weights_load(spec, data, options->weights);
+    const int norm = hd_graph_find(job->graph, "obs_norm");
+    struct hd_weights weights = {.params = &job->graph->values[policy].spec,
+                                 .data = hd_executor_write(executor, policy, 0)};
+    if (norm != HD_NO_VALUE) {
+        weights.obs_norm = &job->graph->values[norm].spec;
+        weights.obs_norm_data = hd_executor_write(executor, norm, 0);
+    }
+    int status = hd_weights_load(&weights, options->weights);
     if (status == HD_OK)
-        status = options->obs ? hd_weights_outputs(spec, data, options->obs, stdout)
+        status = options->obs ? hd_weights_outputs(&weights, options->obs, stdout)
                               : play(executor, job->graph);
     hd_executor_destroy(executor);
     return status;
@@ -69,9 +77,11 @@ static int start(struct hd_options *options)
     struct hd_job job;
     struct hd_plan *plan = NULL;
     struct hd_session *session = NULL;
+    bool normalised;
     if (!options->weights)
         return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
-    options->sets[options->n_sets++] = graph_text;
+    HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
+    options->sets[options->n_sets++] = normalised ? norm_graph : plain_graph;
     options->sets[options->n_sets++] = "strategy={}";
     if (options->episodes > 0) {
         char *text = hd_format("env.n_evaluator_episode=%" PRId64, options->episodes);

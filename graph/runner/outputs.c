@@ -136,12 +136,19 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     if (policy == HD_NO_VALUE)
         return HD_OK;
     const struct hd_spec *spec = &graph->values[policy].spec;
-    const void *data = hd_executor_data(train->executor, policy, 0);
+    void *data = hd_executor_write(train->executor, policy, 0);
     *hash_p = hd_value_hash(spec, data);
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)
         return HD_ERR_NOMEM;
-    int status = hd_weights_save(spec, data, path, updates);
+    const int norm = hd_graph_find(graph, "obs_norm");
+    const struct hd_weights weights = {
+        .params = spec,
+        .data = data,
+        .obs_norm = norm == HD_NO_VALUE ? NULL : &graph->values[norm].spec,
+        .obs_norm_data = norm == HD_NO_VALUE ? NULL : hd_executor_write(train->executor, norm, 0),
+    };
+    int status = hd_weights_save(&weights, path, updates);
     hd_free(path);
     return status;
 }

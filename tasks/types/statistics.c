@@ -142,6 +142,13 @@ double hd_statistics_deviation(const struct hd_spec *spec, const void *data)
     return sqrt((*of.count > 0 ? of.squares[0] / *of.count : 1) + shape->epsilon);
 }
 
+void hd_statistics_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p)
+{
+    const struct arrays arrays = arrays_of(spec, data);
+    *scale_p = arrays.scale;
+    *shift_p = arrays.shift;
+}
+
 const struct hd_obs_norm *hd_statistics_norm(const struct hd_view *view, struct hd_obs_norm *norm_p)
 {
     if (!view->data)

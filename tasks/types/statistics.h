@@ -30,6 +30,9 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
 /* sqrt(variance + 1e-8) of a number; 1 before the first samples. */
 double hd_statistics_deviation(const struct hd_spec *spec, const void *data);
 
+/* The scales and shifts of an instance, [elements] each: to be read, or set from a file. */
+void hd_statistics_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p);
+
 /* How observations enter a net by the instance of a view; stored in *norm_p, which is returned.
  * NULL where the view is absent: as they are. */
 const struct hd_obs_norm *hd_statistics_norm(const struct hd_view *view,

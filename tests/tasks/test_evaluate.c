@@ -9,12 +9,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES, N_PORTS = N_VALUES + 1 };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES, N_PORTS = N_VALUES + 2 };
 enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_PORTS]; /* the last: absent */
+    struct value values[N_VALUES], *ports[N_PORTS]; /* the last two: absent */
 };
 
 static void world_open(struct world *w, const char *const *sets, int n)

@@ -106,7 +106,7 @@ def check_mistakes(scratch):
         (["--seed", "-1"], "seed"),
         (["more.yaml"], "one config at a time"),
         (["--set", "policy.cuda=true"], "CUDA"),
-        (["--set", "policy.learn.microbatch=5"], "a divisor of batch_size 64"),
+        (["--set", "policy.learn.microbatch=5"], "a divisor of the batch's 64 rows"),
     ]
     for arguments, expected in options:
         done = call("run", CONFIG, "--dir", scratch("never"), *arguments, expect=2)
