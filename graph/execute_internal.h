@@ -21,7 +21,19 @@ struct hd_works {
     void **memory;              /* [instances][items] */
     struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
     int64_t n;
+    struct hd_pool_memory *pools; /* [n_pools], by stage; NULL: nothing is added up */
+    int n_pools;
 };
+
+/* What is added up after a stage: every instance's items, and the sums. */
+struct hd_pool_memory {
+    void **items; /* [n] */
+    struct hd_buffer **buffers;
+    int n; /* instances */
+    double *sums;
+    struct hd_buffer *sums_buffer;
+};
+
 /* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
  * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
 enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
@@ -74,12 +86,27 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
 void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
                       int instance, int part, struct hd_task *task, struct hd_access *access);
 
-/* Steps in pieces (execute_pieces.c): their memory, and the tasks of one instance. `task` is what
- * all of them have in common. */
+/* The task that all tasks of a step on one instance are made from (shard -1: not a shard step). */
+struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
+                                int64_t shard);
+
+/* Steps in pieces (execute_pieces.c): their memory, and their tasks for all of `instances` from
+ * shard `first` on (-1: not a shard step). */
 int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
 void hd_works_destroy(struct hd_works *works);
-int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instance,
-                              const struct hd_task *task);
+int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
+                              int64_t first);
+
+/* Pools (execute_pools.c): whether a stage is followed by one; their memory; where an item leaves
+ * its numbers; the collective after a stage; what the collectives of an op need at most. */
+bool hd_op_pools_after(const struct hd_op *op, int stage);
+int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_pools_destroy(struct hd_works *works);
+double *hd_pool_of(const struct hd_op *op, const struct hd_works *works, int stage, int instance,
+                   int64_t item);
+int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op, int stage);
+void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *scratch_p,
+                   int64_t *payload_p);
 
 /* Exchanges (execute_exchange.c): names of their sync points; the step `op` with its mean. */
 int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);

@@ -27,11 +27,12 @@ int hd_works_create(struct hd_executor *executor, const struct hd_op *op)
         if (!works->memory[i])
             return HD_ERR_NOMEM;
     }
-    return HD_OK;
+    return hd_pools_create(executor, op);
 }
 
 void hd_works_destroy(struct hd_works *works)
 {
+    hd_pools_destroy(works);
     for (int64_t i = 0; works->memory && works->buffers && i < works->n; i++) {
         hd_buffer_destroy(works->buffers[i]);
         hd_free(works->memory[i]);
@@ -177,6 +178,25 @@ static int add_works(const struct piece *piece, const struct hd_works *works)
     return HD_OK;
 }
 
+/* What the stage adds up, and the sums that wait for it. */
+static int add_pools(const struct piece *piece, const struct hd_works *works, struct hd_task *task)
+{
+    const struct hd_op *op = piece->op;
+    if (!piece->body)
+        return HD_OK;
+    if (hd_op_pools_after(op, piece->stage)) {
+        struct hd_buffer *buffer = works->pools[piece->stage].buffers[piece->instance];
+        task->context.pool = hd_pool_of(op, works, piece->stage, piece->instance, piece->item);
+        HD_TRY(add_access(piece->executor, buffer, 0, piece->item, HD_WRITE));
+    }
+    if (hd_op_pools_after(op, piece->stage - 1)) {
+        const struct hd_pool_memory *before = &works->pools[piece->stage - 1];
+        task->context.pooled = before->sums;
+        HD_TRY(add_access(piece->executor, before->sums_buffer, 0, 0, HD_READ));
+    }
+    return HD_OK;
+}
+
 static int submit_piece(const struct piece *piece, const struct hd_task *common)
 {
     struct hd_executor *executor = piece->executor;
@@ -188,6 +208,7 @@ static int submit_piece(const struct piece *piece, const struct hd_task *common)
     for (int i = 0; i < op->step->n_refs; i++)
         HD_TRY(add_port(piece, i, &task));
     HD_TRY(add_works(piece, works));
+    HD_TRY(add_pools(piece, works, &task));
     task.accesses = executor->accesses;
     task.n_accesses = (int)executor->n_accesses;
     task.body = piece->body ? op->step->verb->body : op->step->verb->finish;
@@ -200,18 +221,18 @@ static int submit_piece(const struct piece *piece, const struct hd_task *common)
     return hd_submit(executor->session, &task);
 }
 
-/* All items of a stage before the next stage, so that parts are finished as early as can be;
- * earlier stages have the higher priority for the same reason. */
-int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instance,
-                              const struct hd_task *task)
+/* Stages [from, to) of one instance: all items of a stage before the next stage, so that parts are
+ * finished as early as can be; earlier stages have the higher priority for the same reason. */
+static int submit_stages(struct hd_executor *executor, const struct hd_op *op, int instance,
+                         int64_t shard, int from, int to)
 {
     const struct hd_pieces *pieces = &op->pieces;
     const int finish_after = pieces->finish_last ? pieces->stages - 1 : 0;
-    struct hd_task common = *task;
+    struct hd_task common = hd_executor_task(executor, op, shard);
     struct piece piece = {.executor = executor, .op = op, .instance = instance};
-    for (piece.stage = 0; piece.stage < pieces->stages; piece.stage++) {
+    for (piece.stage = from; piece.stage < to; piece.stage++) {
         const bool finish = piece.stage == finish_after && op->step->verb->finish;
-        common.priority = task->priority + pieces->stages - piece.stage;
+        common.priority = pieces->stages - piece.stage;
         piece.body = true;
         piece.finish = finish && pieces->items == 1;
         for (piece.item = 0; piece.item < pieces->items; piece.item++)
@@ -222,6 +243,22 @@ int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *
         piece.finish = true;
         piece.item = 0;
         HD_TRY(submit_piece(&piece, &common));
+    }
+    return HD_OK;
+}
+
+/* Instance by instance, as far as the next stage that all of them add up after. */
+int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
+                              int64_t first)
+{
+    const int stages = op->pieces.stages;
+    for (int from = 0, to; from < stages; from = to) {
+        for (to = from + 1; to < stages && !hd_op_pools_after(op, to - 1);)
+            to++;
+        for (int i = 0; i < instances; i++)
+            HD_TRY(submit_stages(executor, op, i, first + i, from, to));
+        if (to < stages)
+            HD_TRY(hd_executor_submit_pool(executor, op, to - 1));
     }
     return HD_OK;
 }

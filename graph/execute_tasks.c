@@ -74,12 +74,10 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
                                  ref->mode};
 }
 
-static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
-                           int64_t shard)
+struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op, int64_t shard)
 {
     const struct hd_step *step = op->step;
-    struct hd_access accesses[HD_PORTS_MAX];
-    struct hd_task task = {
+    return (struct hd_task){
         .verb = step->verb->name,
         .name = step->label,
         .body = step->verb->body,
@@ -88,13 +86,19 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         .context = hd_executor_context(executor, step, shard),
         .logs = step->verb->logs,
         .n = step->n_refs,
-        .accesses = accesses,
-        .n_accesses = step->n_refs,
         .side = op->side,
         .group = hd_executor_group(executor, op->side),
     };
-    if (!hd_op_whole(op))
-        return hd_executor_submit_pieces(executor, op, instance, &task);
+}
+
+static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
+                           int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_task task = hd_executor_task(executor, op, shard);
+    task.accesses = accesses;
+    task.n_accesses = step->n_refs;
     task.context.items = 1;
     task.work_at = op->scratch;
     for (int part = 0; part < op->parts; part++) {
@@ -110,11 +114,13 @@ int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op
     const struct hd_plan *plan = executor->plan;
     if (op->step->placement == HD_RANK0 && plan->rank != 0)
         return HD_OK;
-    if (op->step->placement != HD_SHARD)
-        return submit_instance(executor, op, 0, -1);
-    int64_t owned = plan->graph->shards / plan->ranks;
-    for (int i = 0; i < owned; i++)
-        HD_TRY(submit_instance(executor, op, i, plan->rank * owned + i));
+    const bool by_shard = op->step->placement == HD_SHARD;
+    const int instances = by_shard ? (int)(plan->graph->shards / plan->ranks) : 1;
+    const int64_t first = by_shard ? plan->rank * (int64_t)instances : -1;
+    if (!hd_op_whole(op))
+        return hd_executor_submit_pieces(executor, op, instances, first);
+    for (int i = 0; i < instances; i++)
+        HD_TRY(submit_instance(executor, op, i, first + i));
     return HD_OK;
 }
 
@@ -256,9 +262,12 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
             struct hd_collective c = sized_collective(plan, op);
             bytes = hd_collective_scratch(&c, plan->ranks);
         } else if (op->kind == HD_OP_STEP) {
+            int64_t pools, payload;
+            hd_pools_need(plan, op, &pools, &payload);
             bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
             if (hd_op_whole(op))
                 bytes += op->pieces.work_bytes;
+            bytes = pools > bytes ? pools : bytes;
         }
         most = bytes > most ? bytes : most;
     }
@@ -268,11 +277,15 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
 int64_t hd_plan_payload(const struct hd_plan *plan)
 {
     int64_t most = HD_ALIGNMENT;
-    for (int i = 0; i < plan->n_ops; i++)
+    for (int i = 0; i < plan->n_ops; i++) {
+        int64_t scratch, bytes = 0;
         if (is_collective(&plan->ops[i])) {
             struct hd_collective c = sized_collective(plan, &plan->ops[i]);
-            int64_t bytes = hd_collective_payload(&c);
-            most = bytes > most ? bytes : most;
+            bytes = hd_collective_payload(&c);
+        } else {
+            hd_pools_need(plan, &plan->ops[i], &scratch, &bytes);
         }
+        most = bytes > most ? bytes : most;
+    }
     return most;
 }

@@ -54,7 +54,9 @@ static int is_prompt_reader(struct hd_step *step, void *arg)
 static int derive_side(struct hd_step *step, void *arg)
 {
     struct side *side = arg;
-    if (!step->verb || step->verb->kind != HD_VERB_TASK || side->side[step->index])
+    /* What adds up over shards belongs to the one order of collectives, which waits for nobody. */
+    if (!step->verb || step->verb->kind != HD_VERB_TASK || side->side[step->index] ||
+        hd_step_pools(step))
         return 0;
     side->writer = step;
     if (!hd_graph_walk(side->plan->graph, is_prompt_reader, side)) {
@@ -166,7 +168,7 @@ static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
     if (op->pieces.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);
-    return HD_OK;
+    return hd_plan_pools(op);
 }
 
 struct lag {
@@ -316,6 +318,8 @@ void hd_plan_destroy(struct hd_plan *plan)
 {
     if (!plan)
         return;
+    for (int i = 0; i < plan->n_ops; i++)
+        hd_free(plan->ops[i].pools);
     hd_free(plan->values);
     hd_free(plan->ops);
     hd_free(plan);

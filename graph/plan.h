@@ -34,6 +34,14 @@ enum hd_op_kind {
     HD_OP_COMPARE        /* compares `value` between ranks every `check_every` updates */
 };
 
+/* What a stage of all items leaves to be added up before the next: as a value per shard with a leaf
+ * per item, and its sum. */
+struct hd_pool {
+    int64_t n; /* doubles; 0: nothing */
+    struct hd_spec items, sums;
+    char label[64]; /* of the collective: "loss_grad.pool1" */
+};
+
 struct hd_op {
     enum hd_op_kind kind;
     struct hd_step *step;
@@ -43,6 +51,7 @@ struct hd_op {
     int64_t scratch; /* bytes that its bodies need, a multiple of 64 */
     struct hd_pieces pieces;
     int flat; /* ref of the flat value that a step in pieces writes by ranges of leaves, or -1 */
+    struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
     bool exchanged;           /* of the mean: that step does it */
@@ -100,6 +109,11 @@ static inline const struct hd_port *hd_step_port(const struct hd_step *step, int
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * parted, not stored, or shared among the ranks (plan_exchange.c). */
 void hd_plan_exchanges(struct hd_plan *plan);
+
+/* Whether a step, whose task object is made, adds something up between its stages; and what, into
+ * the op (plan_pools.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */
+bool hd_step_pools(const struct hd_step *step);
+int hd_plan_pools(struct hd_op *op);
 
 /* Whether step reads or changes ref's value in a way that makes a new version. */
 static inline bool hd_ref_changes(const struct hd_ref *ref)

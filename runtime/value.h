@@ -172,7 +172,9 @@ struct hd_context {
     void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
                    of the item, undefined before stage 0; NULL when the step wants none */
     void *const *works; /* finish: [items], every item's memory; else NULL */
-    bool again;         /* the last call returned HD_AGAIN */
+    double *pool;       /* what this stage adds to a sum over all items of all shards; else NULL */
+    const double *pooled; /* the sums of what the stage before has added; else NULL */
+    bool again;           /* the last call returned HD_AGAIN */
     int n_views;
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
     void *stream;  /* CUDA stream, NULL on a CPU */

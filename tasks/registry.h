@@ -94,6 +94,10 @@ struct hd_verb {
      * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
     void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* How many doubles `stage` of every item leaves at context->pool, to be added up over all items
+     * of all shards, in the tree over (shard, item), before any item's next stage finds the sums at
+     * context->pooled; 0: none. For shard steps; not after the last stage. */
+    int64_t (*pool)(const void *args, int stage);
     /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
      * the part views[].part, with the mean given as `sum` (hi - lo floats, for element lo on) and
      * the number of samples `count` to divide by (0: do not divide). views[0].data is NULL. Called

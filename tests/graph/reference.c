@@ -167,12 +167,11 @@ static int parts_of(const struct hd_reference *r, const struct hd_step *step)
     return 1;
 }
 
-static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t shard)
+static struct hd_context context_of(const struct hd_reference *r, const struct hd_step *step,
+                                    int64_t shard)
 {
-    static char scratch[1 << 20];
-    char message[HD_MESSAGE_BYTES] = "";
-    struct hd_view views[HD_PORTS_MAX] = {0};
-    struct hd_context context = {
+    static char scratch[1 << 20], message[HD_MESSAGE_BYTES];
+    return (struct hd_context){
         .rng = hd_rng_make(r->graph->seed, step->stream, shard < 0 ? 0 : shard, r->counters[0],
                            r->trip),
         .seed = r->graph->seed,
@@ -185,17 +184,111 @@ static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t
         .scratch = scratch,
         .message = message,
     };
+}
+
+static void view(struct hd_reference *r, const struct hd_step *step, int64_t shard, int part,
+                 struct hd_view views[HD_PORTS_MAX])
+{
+    for (int i = 0; i < step->n_refs; i++) {
+        views[i] = (struct hd_view){0};
+        if (step->refs[i].value == HD_NO_VALUE)
+            continue;
+        views[i].spec = spec_of(r, step->refs[i].value);
+        views[i].data = look(r, &step->refs[i], shard, &views[i].version);
+        views[i].part = part;
+    }
+}
+
+static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t shard)
+{
+    struct hd_view views[HD_PORTS_MAX];
+    struct hd_context context = context_of(r, step, shard);
     for (int part = 0; part < parts_of(r, step); part++) {
-        for (int i = 0; i < step->n_refs; i++) {
-            if (step->refs[i].value == HD_NO_VALUE)
-                continue;
-            views[i].spec = spec_of(r, step->refs[i].value);
-            views[i].data = look(r, &step->refs[i], shard, &views[i].version);
-            views[i].part = part;
-        }
+        view(r, step, shard, part, views);
         run_pieces(step, &context, views);
     }
 }
+
+/* -- Steps that add up over shards between their stages -------------------------------------------
+ */
+
+enum { POOL_MAX = 256, ITEMS_MAX = 8, SHARDS_MAX = 8 };
+
+struct pooled_step {
+    struct hd_context contexts[SHARDS_MAX];
+    struct hd_view views[SHARDS_MAX][HD_PORTS_MAX];
+    void *works[SHARDS_MAX][ITEMS_MAX];
+    double numbers[SHARDS_MAX][ITEMS_MAX][POOL_MAX], sums[POOL_MAX];
+};
+
+static double add_items(const struct pooled_step *p, int64_t shard, int64_t lo, int64_t hi, int n)
+{
+    if (hi - lo == 1)
+        return p->numbers[shard][lo][n];
+    const int64_t middle = lo + (hi - lo) / 2;
+    const double left = add_items(p, shard, lo, middle, n);
+    return left + add_items(p, shard, middle, hi, n);
+}
+
+static double add_shards(const struct pooled_step *p, int64_t items, int64_t lo, int64_t hi, int n)
+{
+    if (hi - lo == 1)
+        return add_items(p, lo, 0, items, n);
+    const int64_t middle = lo + (hi - lo) / 2;
+    const double left = add_shards(p, items, lo, middle, n);
+    return left + add_shards(p, items, middle, hi, n);
+}
+
+static void run_shard_stage(struct pooled_step *p, const struct hd_step *step, int64_t shard,
+                            const struct hd_pieces *pieces, int stage)
+{
+    struct hd_context *context = &p->contexts[shard];
+    for (int64_t item = 0; item < pieces->items; item++) {
+        context->item = item;
+        context->stage = stage;
+        context->work = p->works[shard][item];
+        context->pool = step->verb->pool(step->args, stage) ? p->numbers[shard][item] : NULL;
+        context->pooled = stage > 0 && step->verb->pool(step->args, stage - 1) ? p->sums : NULL;
+        call(step->verb->body, context, p->views[shard], step->args);
+    }
+    context->item = context->stage = 0;
+    context->work = context->pool = NULL;
+    context->pooled = NULL;
+    if (step->verb->finish && stage == (pieces->finish_last ? pieces->stages - 1 : 0)) {
+        context->works = p->works[shard];
+        call(step->verb->finish, context, p->views[shard], step->args);
+        context->works = NULL;
+    }
+}
+
+static void run_pooled(struct hd_reference *r, const struct hd_step *step)
+{
+    struct hd_pieces pieces;
+    struct pooled_step *p = hd_alloc(1, sizeof *p);
+    step->verb->pieces(step->args, &pieces);
+    ck_assert_int_le(pieces.items, ITEMS_MAX);
+    ck_assert_int_le(r->graph->shards, SHARDS_MAX);
+    for (int64_t s = 0; s < r->graph->shards; s++) {
+        p->contexts[s] = context_of(r, step, s);
+        p->contexts[s].items = pieces.items;
+        view(r, step, s, 0, p->views[s]);
+        for (int64_t i = 0; i < pieces.items; i++)
+            p->works[s][i] = hd_alloc(pieces.work_bytes, 1);
+    }
+    for (int stage = 0; stage < pieces.stages; stage++) {
+        for (int64_t s = 0; s < r->graph->shards; s++)
+            run_shard_stage(p, step, s, &pieces, stage);
+        for (int n = 0; n < step->verb->pool(step->args, stage); n++)
+            p->sums[n] = add_shards(p, pieces.items, 0, r->graph->shards, n);
+    }
+    for (int64_t s = 0; s < r->graph->shards; s++)
+        for (int64_t i = 0; i < pieces.items; i++)
+            hd_free(p->works[s][i]);
+    hd_free(p);
+}
+
+/* -- Steps ----------------------------------------------------------------------------------------
+ */
 
 /* The instances [lo, hi) combined in the midpoint tree, as a new vector. */
 static void *fold(const struct hd_reference *r, const struct hd_step *step, int part, int64_t lo,
@@ -281,6 +374,8 @@ static bool run_step(struct hd_reference *r, struct hd_step *step)
         run_collective(r, step);
     else if (step->placement != HD_SHARD)
         run_body(r, step, -1);
+    else if (step->verb->pool)
+        run_pooled(r, step);
     else
         for (int64_t s = 0; s < r->graph->shards; s++)
             run_body(r, step, s);

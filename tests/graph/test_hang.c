@@ -25,8 +25,30 @@ static int stall(struct hd_context *context, const struct hd_view *views, const 
     return HD_OK;
 }
 
+/* The same between stages that add up over the shards. */
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p = (struct hd_pieces){.items = 1, .stages = 3};
+}
+
+static int64_t pool(const void *args, int stage)
+{
+    (void)args;
+    return stage == 1;
+}
+
+static int share(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    if (context->pool)
+        *context->pool = 1;
+    return context->stage == 0 ? stall(context, views, args) : HD_OK;
+}
+
 static const struct hd_port ports[] = {{.name = "to", .type = "ints", .mode = HD_UPDATE}, {0}};
 static const struct hd_verb verb_stall = {.name = "stall", .ports = ports, .body = stall};
+static const struct hd_verb verb_share = {
+    .name = "share", .ports = ports, .pieces = pieces, .pool = pool, .body = share};
 
 static const struct hd_registry *registry(void)
 {
@@ -36,6 +58,7 @@ static const struct hd_registry *registry(void)
     for (; hd_toy_registry.verbs[n]; n++)
         verbs[n] = hd_toy_registry.verbs[n];
     verbs[n] = &verb_stall;
+    verbs[n + 1] = &verb_share;
     made = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
     return &made;
 }
@@ -66,6 +89,12 @@ static const char reduces[] = "values:\n"
                               "  - reduce: {reads: [a], writes: [t], op: max}\n"
                               "  - stop: {if: iteration >= 50, reason: limit}\n";
 
+static const char pools[] = "values:\n"
+                            "  a: {type: ints, per: shard}\n"
+                            "iteration:\n"
+                            "  - share: {updates: [a]}\n"
+                            "  - stop: {if: iteration >= 50, reason: limit}\n";
+
 static int run_rank(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
@@ -89,10 +118,8 @@ static int run_rank(const struct hd_world *world, void *arg)
 START_TEST(what_a_rank_waits_in_is_named)
 {
     static const struct job jobs[] = {
-        {reduces, "reduce(a)", false},
-        {reduces, "reduce(a)", true},
-        {barriers, "sum(a)", false},
-        {barriers, "barrier", true},
+        {reduces, "reduce(a)", false}, {reduces, "reduce(a)", true},  {barriers, "sum(a)", false},
+        {barriers, "barrier", true},   {pools, "share.pool1", false}, {pools, "share.pool1", true},
     };
     struct hd_world world = ranks_world(RANKS);
     struct job job = jobs[_i];
@@ -108,7 +135,7 @@ int main(void)
     Suite *suite = suite_create("hang");
     TCase *tests = tcase_create("two ranks");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, what_a_rank_waits_in_is_named, 0, 4);
+    tcase_add_loop_test(tests, what_a_rank_waits_in_is_named, 0, 6);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

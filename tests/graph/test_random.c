@@ -138,7 +138,7 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, sides = 0;
+    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -150,6 +150,7 @@ START_TEST(all_lowerings_are_among_them)
             pieces += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat >= 0;
             items += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat < 0;
             lasts += !hd_op_whole(&plan->ops[i]) && plan->ops[i].pieces.finish_last;
+            pools += plan->ops[i].pools != NULL;
             alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;
             sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
@@ -162,13 +163,15 @@ START_TEST(all_lowerings_are_among_them)
         hd_free(text);
     }
     printf("in %d graphs: %d exchanges, %d steps in pieces of sums, %d by items, %d of them with "
-           "finish last, %d shard steps part by part, %d side tasks of several calls\n",
-           SEEDS, exchanges, pieces, items, lasts, alone, sides);
+           "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
+           "of several calls\n",
+           SEEDS, exchanges, pieces, items, lasts, alone, pools, sides);
     ck_assert_int_ge(exchanges, SEEDS / 10);
     ck_assert_int_ge(pieces, SEEDS / 10);
     ck_assert_int_ge(items, SEEDS / 10);
     ck_assert_int_ge(lasts, SEEDS / 20);
     ck_assert_int_ge(alone, SEEDS / 20);
+    ck_assert_int_ge(pools, SEEDS / 20);
     ck_assert_int_ge(sides, SEEDS / 10);
 }
 END_TEST

@@ -5,17 +5,17 @@
 
 #include "graph/graph.h"
 
-/* Types `ints` (8 integers, counted attribute `size`, field `first`), `rows` (one to four leaves of
- * 8 integers, by the seed), `floats` (flat, three blocks and a bit, so that `parts` can cut it) and
- * `news` (ints that start as none). Verbs `mix` (reads
- * a, writes to), `blend` (reads a and b, updates to), `bump` (updates to, counts its size), `note`
- * (reads a, updates to: meant for what nobody reads), `fail` (reads a, writes to, fails at
- * iteration 3), and the built-in collectives and stop. In toy_pieces.c: type `sums` (flat like
- * floats, one to three leaves a shard by its name, a weight per part), verbs `spread` (reads a and
- * b, writes sums by items and stages, updates tally at its finish), `apply` (reads a mean of sums
- * and hint, updates to and state by parts or in slices) and `creep` (reads a, updates ints in
- * several calls). In toy_items.c: verb `weave` (reads a, every and rows `from`, updates rows
- * `state` and writes rows `to` by items and stages, updates tally at its finish, which may be
+/* Types `ints` (8 integers, counted attribute `size`, field `first`), `rows` (one to four leaves
+ * of 8 integers, by the seed), `floats` (flat, three blocks and a bit, so that `parts` can cut it)
+ * and `news` (ints that start as none). Verbs `mix` (reads a, writes to), `blend` (reads a and b,
+ * updates to), `bump` (updates to, counts its size), `note` (reads a, updates to: meant for what
+ * nobody reads), `fail` (reads a, writes to, fails at iteration 3), and the built-in collectives
+ * and stop. In toy_pieces.c: type `sums` (flat like floats, one to three leaves a shard by its
+ * name, a weight per part), verbs `spread` (reads a and b, writes sums by items and stages,
+ * updates tally at its finish), `apply` (reads a mean of sums and hint, updates to and state by
+ * parts or in slices) and `creep` (reads a, updates ints in several calls). In toy_items.c: verb
+ * `weave` (reads a, every and rows `from`, updates rows `state` and writes rows `to` by items and
+ * stages, between which shards may add numbers up, updates tally at its finish, which may be
  * last). */
 extern const struct hd_registry hd_toy_registry;
 
