@@ -100,8 +100,9 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
     int64_t lo, hi;
     hd_spec_part(spec, part, &lo, &hi);
     const float *sum = vector;
+    const float divisor = how == HD_MEAN && sum[hi - lo] > 0 ? sum[hi - lo] : 1;
     for (int64_t i = lo; i < hi; i++)
-        leaf_floats(spec, data, 0)[i] = sum[i - lo] / (how == HD_MEAN ? sum[hi - lo] : 1);
+        leaf_floats(spec, data, 0)[i] = sum[i - lo] / divisor;
     leaf_weights(spec, data, 0)[part] = sum[hi - lo];
 }
 
@@ -181,22 +182,25 @@ static void stage_range(const void *args, int stage, int64_t *lo_p, int64_t *hi_
         *lo_p = *hi_p = cut->middle;
 }
 
+/* Every other leaf has nothing to contribute: zeros of weight 0. */
 static void write_range(struct hd_context *context, const struct hd_view *views, int64_t lo,
                         int64_t hi)
 {
     const struct hd_view *to = &views[TO], *b = &views[B];
     const struct work *work = context->work;
+    const bool empty = work->head % 2;
     float *floats = leaf_floats(to->spec, to->data, context->item);
     for (int64_t i = lo; i < hi; i++) {
         float other = b->spec->type->flat ? ((const float *)b->data)[i] : 0.5f;
-        floats[i] = (float)(hd_hash_mix(work->state, (uint64_t)i) % 997) * 0.01f + other;
+        floats[i] =
+            empty ? 0 : (float)(hd_hash_mix(work->state, (uint64_t)i) % 997) * 0.01f + other;
     }
     for (int part = 0; part < to->spec->parts; part++) {
         int64_t part_lo, part_hi;
         hd_spec_part(to->spec, part, &part_lo, &part_hi);
         if (part_lo >= lo && part_lo < hi)
             leaf_weights(to->spec, to->data, context->item)[part] =
-                (float)(1 + (work->state + (uint64_t)part) % 5);
+                empty ? 0 : (float)(1 + (work->state + (uint64_t)part) % 5);
     }
 }
 
@@ -263,7 +267,7 @@ static void apply_range(const struct hd_view *views, int64_t lo, int64_t hi, con
     float *to = views[CHANGED].data, *state = views[STATE].data;
     float hint = views[HINT].data ? (float)hd_toy_element(&views[HINT], 2) * 1e-4f : 0;
     for (int64_t i = lo; i < hi; i++) {
-        float mean = sum[i - lo] / count;
+        float mean = sum[i - lo] / (count > 0 ? count : 1);
         state[i] = 0.5f * state[i] + mean;
         to[i] = 0.75f * to[i] + 0.25f * state[i] + hint;
     }
