@@ -162,7 +162,10 @@ static int measure_peak(void)
 static const struct {
     const char *name;
     int64_t channels[3], width;
-} nets[] = {{"pong", {128, 128, 512}, 512}, {"nature", {32, 64, 64}, 512}};
+} nets[] = {{"pong", {128, 128, 512}, 512},
+            {"nature", {32, 64, 64}, 512},
+            {"ppo", {64, 64, 128}, 128},
+            {"ppo_fast", {16, 32, 32}, 256}};
 
 /* The memory is the process's until it ends. */
 static int measure(int argc, char **argv)
@@ -197,5 +200,5 @@ static int measure(int argc, char **argv)
     return HD_ERR_INPUT;
 }
 
-const struct hd_part hd_part_layers = {"pong|nature f32|bf16 [BATCH]",
+const struct hd_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
                                        "the layers of a convolutional net one by one", measure};

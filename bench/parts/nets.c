@@ -14,6 +14,8 @@ static const struct {
     {"cartpole", 1, {4}, 2, {128, 128, 64}, 3, HD_HEADS_DUELING},
     {"pong", 3, {4, 84, 84}, 6, {128, 128, 512}, 3, HD_HEADS_DUELING},
     {"nature", 3, {4, 84, 84}, 6, {32, 64, 64, 512}, 4, HD_HEADS_Q},
+    {"ppo", 3, {4, 84, 84}, 6, {64, 64, 128}, 3, HD_HEADS_ACTOR_CRITIC},
+    {"ppo_fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, HD_HEADS_ACTOR_CRITIC},
     {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, HD_HEADS_DUELING},
 };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole DQN update on the kernels alone: obs and next_obs forward, target forward, loss,
- * backward, Adam; then each of these on its own. */
+/* A whole update on the kernels alone, then each part of it on its own. DQN: obs and next_obs
+ * forward, target forward, loss, backward, Adam. PPO, of nets with an actor and a critic: obs
+ * forward, loss, backward, Adam; values and advantages are as at the start of an epoch. */
 #include "bench/parts/nets.h"
 #include "bench/parts/parts.h"
 #include "kernels/adam.h"
 #include "kernels/dqn_loss.h"
+#include "kernels/ppo_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -14,14 +16,17 @@
 
 struct update {
     struct hd_net *net;
-    int64_t batch, t;
+    bool ppo;
+    int64_t batch, rows; /* rows of forward: obs, and next_obs too in DQN */
+    int64_t t;
     int stage; /* of backward */
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target;
     float *grad, *m, *v;
     void *work, *scratch;
     float *q, *next, *dq;
-    struct hd_dqn_loss loss;
+    struct hd_dqn_loss dqn_loss;
+    struct hd_ppo_loss ppo_loss;
     struct hd_adam adam;
 };
 
@@ -35,21 +40,24 @@ static void target_forward(void *arg)
 static void forward(void *arg)
 {
     const struct update *u = arg;
-    const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
-    hd_net_forward_pair(u->net, u->params, NULL, u->obs, next_obs, u->batch, u->work, u->q);
+    hd_net_forward(u->net, u->params, NULL, u->obs, u->rows, u->work, u->q);
 }
 
 static void loss(void *arg)
 {
-    struct hd_dqn_sums sums;
+    struct hd_dqn_sums dqn_sums;
+    struct hd_ppo_sums ppo_sums;
     const struct update *u = arg;
-    hd_dqn_loss(&u->loss, u->dq, NULL, &sums);
+    if (u->ppo)
+        hd_ppo_loss(&u->ppo_loss, u->dq, &ppo_sums);
+    else
+        hd_dqn_loss(&u->dqn_loss, u->dq, NULL, &dqn_sums);
 }
 
 static void backward(void *arg)
 {
     const struct update *u = arg;
-    hd_net_backward(u->net, u->params, u->batch, 2 * u->batch, u->work, u->dq, u->scratch, u->stage,
+    hd_net_backward(u->net, u->params, u->batch, u->rows, u->work, u->dq, u->scratch, u->stage,
                     u->grad);
 }
 
@@ -69,7 +77,8 @@ static void step(void *arg)
 static void update(void *arg)
 {
     struct update *u = arg;
-    target_forward(u);
+    if (!u->ppo)
+        target_forward(u);
     forward(u);
     loss(u);
     for (u->stage = 0; u->stage < hd_net_stages(u->net); u->stage++)
@@ -77,34 +86,66 @@ static void update(void *arg)
     step(u);
 }
 
-static int allocate(struct update *u)
+static int allocate_dqn_loss(struct update *u)
 {
-    int64_t n = hd_net_elements(u->net), b = u->batch, actions = hd_net_actions(u->net);
-    int64_t params = hd_net_params_bytes(u->net);
+    const int64_t b = u->batch, actions = hd_net_actions(u->net);
     float *reward = hd_alloc(b, 4), *done = hd_alloc(b, 4);
     int32_t *action = hd_alloc(b, 4);
-    u->obs = hd_alloc(2 * b * hd_net_obs_bytes(u->net), 1);
+    u->next = hd_alloc(b * actions, 4);
+    u->dqn_loss = (struct hd_dqn_loss){.batch = b,
+                                       .actions = actions,
+                                       .nstep = 1,
+                                       .gamma = 0.97f,
+                                       .q = u->q,
+                                       .online_next = u->q + b * actions,
+                                       .target_next = u->next,
+                                       .action = action,
+                                       .reward = reward,
+                                       .ld_reward = b,
+                                       .done = done};
+    return reward && done && action && u->next ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int allocate_ppo_loss(struct update *u)
+{
+    const int64_t b = u->batch, actions = hd_net_actions(u->net);
+    float *logit = hd_alloc(b * actions, 4), *value = hd_alloc(b, 4);
+    float *advantage = hd_alloc(b, 4), *target = hd_alloc(b, 4);
+    int32_t *action = hd_alloc(b, 4);
+    for (int64_t i = 0; advantage && target && i < b; i++) {
+        advantage[i] = i % 2 ? 1 : -1;
+        target[i] = (float)(i % 3) - 1;
+    }
+    u->ppo_loss = (struct hd_ppo_loss){.batch = b,
+                                       .actions = actions,
+                                       .clip = 0.2f,
+                                       .value_clip = true,
+                                       .value_weight = 0.5f,
+                                       .entropy_weight = 0.01f,
+                                       .out = u->q,
+                                       .logit_old = logit,
+                                       .value_old = value,
+                                       .advantage = advantage,
+                                       .target = target,
+                                       .action = action};
+    return logit && value && advantage && target && action ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int allocate(struct update *u)
+{
+    const int64_t n = hd_net_elements(u->net), params = hd_net_params_bytes(u->net);
+    u->obs = hd_alloc(u->rows * hd_net_obs_bytes(u->net), 1);
     u->params = hd_alloc(params, 1), u->target = hd_alloc(params, 1), u->grad = hd_alloc(n, 4);
     u->m = hd_alloc(n, 4), u->v = hd_alloc(n, 4);
-    u->work = hd_alloc(hd_net_forward_bytes(u->net, 2 * b), 1);
-    u->scratch = hd_alloc(hd_net_backward_bytes(u->net, b), 1);
-    u->q = hd_alloc(2 * b * actions, 4), u->next = hd_alloc(b * actions, 4);
-    u->dq = hd_alloc(b * actions, 4);
-    u->loss = (struct hd_dqn_loss){.batch = b,
-                                   .actions = actions,
-                                   .nstep = 1,
-                                   .gamma = 0.97f,
-                                   .q = u->q,
-                                   .online_next = u->q + b * actions,
-                                   .target_next = u->next,
-                                   .action = action,
-                                   .reward = reward,
-                                   .ld_reward = b,
-                                   .done = done};
+    u->work = hd_alloc(hd_net_forward_bytes(u->net, u->rows), 1);
+    u->scratch = hd_alloc(hd_net_backward_bytes(u->net, u->batch), 1);
+    u->q = hd_alloc(u->rows * hd_net_outputs(u->net), 4);
+    u->dq = hd_alloc(u->batch * hd_net_outputs(u->net), 4);
     u->adam = hd_adam_default(1e-6);
-    bool complete = reward && done && action && u->obs && u->params && u->target && u->grad &&
-                    u->m && u->v && u->work && u->scratch && u->q && u->next && u->dq;
-    return complete ? HD_OK : HD_ERR_NOMEM;
+    if (!u->obs || !u->params || !u->target || !u->grad || !u->m || !u->v || !u->work ||
+        !u->scratch || !u->q || !u->dq)
+        return HD_ERR_NOMEM;
+    return u->ppo ? allocate_ppo_loss(u) : allocate_dqn_loss(u);
 }
 
 static int fill(struct update *u)
@@ -112,7 +153,7 @@ static int fill(struct update *u)
     struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
     HD_TRY(hd_net_init(u->net, &rng, u->params));
     memcpy(u->target, u->params, (size_t)hd_net_params_bytes(u->net));
-    for (int64_t i = 0; i < 2 * u->batch * hd_net_obs(u->net); i++)
+    for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
         if (hd_net_obs_u8(u->net))
             u->obs[i] = (char)hd_rng_below(&rng, (uint32_t)i, 256);
         else
@@ -133,15 +174,19 @@ static int measure(int argc, char **argv)
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_bench_net(argv[0], argv[1], &u.net));
-    HD_TRY(hd_net_prepare(u.net, 2 * u.batch, u.batch));
+    u.ppo = hd_net_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
+    u.rows = u.ppo ? u.batch : 2 * u.batch;
+    HD_TRY(hd_net_prepare(u.net, u.rows, u.batch));
     HD_TRY(hd_net_prepare(u.net, u.batch, 0));
     HD_TRY(allocate(&u));
     HD_TRY(fill(&u));
     report(&u, NULL, update);
     if (hd_net_stages(u.net) == 1)
         return HD_OK;
-    report(&u, "target", target_forward);
+    if (!u.ppo)
+        report(&u, "target", target_forward);
     report(&u, "forward", forward);
+    report(&u, "loss", loss);
     for (u.stage = 0; u.stage < hd_net_stages(u.net); u.stage++) {
         snprintf(name, sizeof name, "backward_%d", u.stage);
         report(&u, name, backward);
@@ -152,4 +197,5 @@ static int measure(int argc, char **argv)
 
 const struct hd_part hd_part_update = {
     HD_BENCH_NETS " f32|bf16 [BATCH]",
-    "a whole DQN update on the kernels alone, one thread; then its parts", measure};
+    "a whole update on the kernels alone, one thread, of DQN or PPO as the net is; then its parts",
+    measure};
