@@ -11,19 +11,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 << 20 };
 
+/* By enum hd_dtype. */
+static const struct {
+    const char *name;
+    int64_t bytes; /* of an element */
+} dtypes[] = {{"F32", 4}, {"I32", 4}, {"U8", 1}};
+
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
 /* -- Writing ------------------------------------------------------------------------------------
  */
 
-static int64_t count_elements(int dims, const int64_t *shape)
+static int64_t count_bytes(const struct hd_tensor_data *tensor)
 {
-    int64_t count = 1;
-    for (int i = 0; i < dims; i++)
-        count *= shape[i];
-    return count;
+    int64_t bytes = dtypes[tensor->dtype].bytes;
+    for (int i = 0; i < tensor->dims; i++)
+        bytes *= tensor->shape[i];
+    return bytes;
 }
 
 static json_t *describe(const struct hd_tensor_data *tensor, int64_t begin, int64_t end)
@@ -31,8 +40,8 @@ static json_t *describe(const struct hd_tensor_data *tensor, int64_t begin, int6
     json_t *shape = json_array();
     for (int i = 0; i < tensor->dims; i++)
         json_array_append_new(shape, json_integer(tensor->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)end);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[tensor->dtype].name, "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 static int put(json_t *object, const char *key, json_t *value, const char *path)
@@ -54,7 +63,7 @@ static int fill_header(const char *path, const struct hd_tensor_data *tensors, i
     for (int i = 0; i < n_metadata; i++)
         HD_TRY(put(metadata, keys[i], json_string(values[i]), path));
     for (int64_t i = 0; i < n; i++) {
-        int64_t bytes = count_elements(tensors[i].dims, tensors[i].shape) * (int64_t)sizeof(float);
+        int64_t bytes = count_bytes(&tensors[i]);
         HD_TRY(put(header, tensors[i].name, describe(&tensors[i], at, at + bytes), path));
         at += bytes;
     }
@@ -94,7 +103,7 @@ int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors,
     if (status == HD_OK)
         status = make_file(path, header, data_bytes, &file, &at);
     for (int64_t i = 0; status == HD_OK && i < n; i++) {
-        int64_t bytes = count_elements(tensors[i].dims, tensors[i].shape) * (int64_t)sizeof(float);
+        int64_t bytes = count_bytes(&tensors[i]);
         if (bytes > 0)
             memcpy(file + at, tensors[i].data, (size_t)bytes);
         at += bytes;
@@ -111,6 +120,7 @@ int hd_safetensors_write(const char *path, const struct hd_tensor_data *tensors,
 
 struct entry {
     const char *name; /* the header's */
+    enum hd_dtype dtype;
     int dims;
     int64_t shape[HD_TENSOR_DIMS];
     int64_t begin, end; /* bytes within the data */
@@ -118,8 +128,9 @@ struct entry {
 
 struct hd_safetensors {
     char *path;
-    char *bytes; /* the whole file */
+    char *bytes; /* the whole file: memory of its own, or mapped */
     int64_t size;
+    bool mapped;
     const char *data;
     int64_t data_size;
     json_t *header;
@@ -133,6 +144,17 @@ static int malformed(const struct hd_safetensors *file, const char *name, const 
                    name ? "tensor '" : "", name ? name : "", name ? "': " : "", cause);
 }
 
+static int map_stream(struct hd_safetensors *file, FILE *stream)
+{
+    if (file->size < LENGTH_BYTES) /* nothing can be mapped of an empty file */
+        return malformed(file, NULL, "it is shorter than 8 bytes");
+    void *bytes = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, fileno(stream), 0);
+    if (bytes == MAP_FAILED)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be mapped: %m", file->path);
+    file->bytes = bytes;
+    return HD_OK;
+}
+
 static int read_stream(struct hd_safetensors *file, FILE *stream)
 {
     struct stat about;
@@ -141,6 +163,8 @@ static int read_stream(struct hd_safetensors *file, FILE *stream)
     if (!S_ISREG(about.st_mode))
         return malformed(file, NULL, "it is no regular file");
     file->size = about.st_size;
+    if (file->mapped)
+        return map_stream(file, stream);
     file->bytes = hd_alloc(file->size, 1);
     if (!file->bytes)
         return HD_ERR_NOMEM;
@@ -218,15 +242,24 @@ static int parse_shape(const struct hd_safetensors *file, const json_t *shape, s
     return HD_OK;
 }
 
+static bool find_dtype(const json_t *name, enum hd_dtype *dtype_p)
+{
+    for (int i = 0; i < N_DTYPES; i++)
+        if (json_is_string(name) && strcmp(json_string_value(name), dtypes[i].name) == 0) {
+            *dtype_p = (enum hd_dtype)i;
+            return true;
+        }
+    return false;
+}
+
 static int parse_entry(const struct hd_safetensors *file, const char *name, const json_t *json,
                        struct entry *entry)
 {
-    const json_t *dtype = json_object_get(json, "dtype");
     const json_t *offsets = json_object_get(json, "data_offsets");
     int64_t elements = 0, bytes;
     *entry = (struct entry){.name = name};
-    if (!json_is_string(dtype) || strcmp(json_string_value(dtype), "F32") != 0)
-        return malformed(file, name, "its dtype is not F32, the only one read here");
+    if (!find_dtype(json_object_get(json, "dtype"), &entry->dtype))
+        return malformed(file, name, "its dtype is not F32, I32 or U8, which are read here");
     HD_TRY(parse_shape(file, json_object_get(json, "shape"), entry, &elements));
     if (json_array_size(offsets) != 2 || !json_is_integer(json_array_get(offsets, 0)) ||
         !json_is_integer(json_array_get(offsets, 1)))
@@ -235,7 +268,7 @@ static int parse_entry(const struct hd_safetensors *file, const char *name, cons
     entry->end = json_integer_value(json_array_get(offsets, 1));
     if (entry->begin < 0 || entry->end < entry->begin || entry->end > file->data_size)
         return malformed(file, name, "its data lies outside the file (is it truncated?)");
-    if (__builtin_mul_overflow(elements, (int64_t)sizeof(float), &bytes) ||
+    if (__builtin_mul_overflow(elements, dtypes[entry->dtype].bytes, &bytes) ||
         bytes != entry->end - entry->begin)
         return malformed(file, name, "its data is not as long as its shape says");
     return HD_OK;
@@ -274,11 +307,12 @@ static int parse_entries(struct hd_safetensors *file)
     return HD_OK;
 }
 
-int hd_safetensors_open(const char *path, struct hd_safetensors **file_p)
+static int open_file(const char *path, bool mapped, struct hd_safetensors **file_p)
 {
     struct hd_safetensors *file = hd_alloc(1, sizeof *file);
     if (!file)
         return HD_ERR_NOMEM;
+    file->mapped = mapped;
     file->path = hd_strdup(path);
     int status = file->path ? read_file(file) : HD_ERR_NOMEM;
     if (status == HD_OK)
@@ -293,13 +327,26 @@ int hd_safetensors_open(const char *path, struct hd_safetensors **file_p)
     return HD_OK;
 }
 
+int hd_safetensors_open(const char *path, struct hd_safetensors **file_p)
+{
+    return open_file(path, false, file_p);
+}
+
+int hd_safetensors_map(const char *path, struct hd_safetensors **file_p)
+{
+    return open_file(path, true, file_p);
+}
+
 void hd_safetensors_close(struct hd_safetensors *file)
 {
     if (!file)
         return;
     json_decref(file->header);
     hd_free(file->entries);
-    hd_free(file->bytes);
+    if (!file->mapped)
+        hd_free(file->bytes);
+    else if (file->bytes)
+        munmap(file->bytes, (size_t)file->size);
     hd_free(file->path);
     hd_free(file);
 }
@@ -348,12 +395,15 @@ static void shape_text(int dims, const int64_t *shape, char *text, size_t bytes)
                                  (long long)shape[i]);
 }
 
-int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,
-                        const int64_t *shape, float *data)
+int hd_safetensors_data(const struct hd_safetensors *file, const char *name, enum hd_dtype dtype,
+                        int dims, const int64_t *shape, const void **data_p)
 {
     const struct entry *entry = find(file, name);
     if (!entry)
         return HD_ERR_FORMAT;
+    if (entry->dtype != dtype)
+        return hd_fail(HD_ERR_FORMAT, "%s: tensor '%s' is of %s, but %s is needed", file->path,
+                       name, dtypes[entry->dtype].name, dtypes[dtype].name);
     if (entry->dims != dims || memcmp(entry->shape, shape, (size_t)dims * sizeof *shape) != 0) {
         char is[160], wanted[160];
         shape_text(entry->dims, entry->shape, is, sizeof is);
@@ -361,6 +411,18 @@ int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int
         return hd_fail(HD_ERR_FORMAT, "%s: tensor '%s' is %s, but %s is needed", file->path, name,
                        is, wanted);
     }
-    memcpy(data, file->data + entry->begin, (size_t)(entry->end - entry->begin));
+    *data_p = file->data + entry->begin;
+    return HD_OK;
+}
+
+int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,
+                        const int64_t *shape, float *data)
+{
+    const void *from;
+    size_t bytes = sizeof *data;
+    HD_TRY(hd_safetensors_data(file, name, HD_DTYPE_F32, dims, shape, &from));
+    for (int i = 0; i < dims; i++)
+        bytes *= (size_t)shape[i];
+    memcpy(data, from, bytes);
     return HD_OK;
 }

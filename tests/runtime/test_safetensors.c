@@ -37,8 +37,9 @@ static void teardown(void)
 START_TEST(what_is_written_reads_back)
 {
     static const float a[] = {1, -2.5f, 3e-30f, 4, 5, 6}, b[] = {7};
-    const struct hd_tensor_data tensors[] = {
-        {"layer.weight", a, 2, {2, 3}}, {"layer.bias", b, 1, {1}}, {"empty", a, 2, {0, 4}}};
+    const struct hd_tensor_data tensors[] = {{"layer.weight", a, 2, {2, 3}, HD_DTYPE_F32},
+                                             {"layer.bias", b, 1, {1}, HD_DTYPE_F32},
+                                             {"empty", a, 2, {0, 4}, HD_DTYPE_F32}};
     const char *const keys[] = {"format"}, *const values[] = {"pt"};
     ck_assert_int_eq(hd_safetensors_write(path, tensors, 3, keys, values, 1), HD_OK);
     struct hd_safetensors *file;
@@ -65,6 +66,39 @@ START_TEST(what_is_written_reads_back)
 }
 END_TEST
 
+/* Integers and bytes, read or mapped; a tensor is asked for by its type and shape. */
+START_TEST(other_types_read_back)
+{
+    static const int32_t a[] = {1, -2, 3};
+    static const uint8_t b[] = {0, 128, 255, 7, 8};
+    static const float c[] = {.5f};
+    const struct hd_tensor_data tensors[] = {{"i", a, 1, {3}, HD_DTYPE_I32},
+                                             {"f", c, 1, {1}, HD_DTYPE_F32},
+                                             {"u", b, 2, {1, 5}, HD_DTYPE_U8}};
+    ck_assert_int_eq(hd_safetensors_write(path, tensors, 3, NULL, NULL, 0), HD_OK);
+    for (int mapped = 0; mapped < 2; mapped++) {
+        struct hd_safetensors *file;
+        const void *data[3], *unused = NULL;
+        ck_assert_int_eq((mapped ? hd_safetensors_map : hd_safetensors_open)(path, &file), HD_OK);
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(hd_safetensors_data(file, tensors[i].name, tensors[i].dtype,
+                                                 tensors[i].dims, tensors[i].shape, &data[i]),
+                             HD_OK);
+        ck_assert_mem_eq(data[0], a, sizeof a);
+        ck_assert_mem_eq(data[1], c, sizeof c);
+        ck_assert_mem_eq(data[2], b, sizeof b);
+        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_F32, 1, tensors[0].shape, &unused),
+                         HD_ERR_FORMAT);
+        ck_assert(strstr(said, "'i' is of I32, but F32 is needed"));
+        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_I32, 1, tensors[1].shape, &unused),
+                         HD_ERR_FORMAT);
+        ck_assert(strstr(said, "is 3, but 1 is needed"));
+        ck_assert_ptr_null(unused);
+        hd_safetensors_close(file);
+    }
+}
+END_TEST
+
 /* As the format's own writer does it: length, header, spaces to a multiple of eight, data. */
 START_TEST(the_header_is_padded_with_spaces)
 {
@@ -72,7 +106,7 @@ START_TEST(the_header_is_padded_with_spaces)
     for (; *name; name[strlen(name) - 1] = '\0') {
         static const float one = 1;
         static unsigned char back[512];
-        const struct hd_tensor_data tensor = {name, &one, 1, {1}};
+        const struct hd_tensor_data tensor = {name, &one, 1, {1}, HD_DTYPE_F32};
         uint64_t header;
         ck_assert_int_eq(hd_safetensors_write(path, &tensor, 1, NULL, NULL, 0), HD_OK);
         FILE *file = fopen(path, "rb");
@@ -93,8 +127,10 @@ END_TEST
 START_TEST(what_no_reader_could_read_is_not_written)
 {
     static const float a[] = {1, 2};
-    const struct hd_tensor_data twins[] = {{"w", a, 1, {1}}, {"w", a + 1, 1, {1}}};
-    const struct hd_tensor_data reserved = {"__metadata__", a, 1, {1}}, bad = {"\xff", a, 1, {1}};
+    const struct hd_tensor_data twins[] = {{"w", a, 1, {1}, HD_DTYPE_F32},
+                                           {"w", a + 1, 1, {1}, HD_DTYPE_F32}};
+    const struct hd_tensor_data reserved = {"__metadata__", a, 1, {1}, HD_DTYPE_F32},
+                                bad = {"\xff", a, 1, {1}, HD_DTYPE_F32};
     const char *const key = "k", *const text = "\xff";
     ck_assert_int_eq(hd_safetensors_write(path, twins, 1, NULL, NULL, 0), HD_OK);
     ck_assert_int_eq(hd_safetensors_write(path, twins, 2, NULL, NULL, 0), HD_ERR_INPUT);
@@ -207,16 +243,18 @@ START_TEST(a_malformed_file_is_refused_with_its_cause)
 {
     struct hd_safetensors *file = NULL;
     write_row(rows[_i].header, strlen(rows[_i].header), rows[_i].data_bytes);
-    int status = hd_safetensors_open(path, &file);
-    if (rows[_i].cause[0] == '\0') {
-        ck_assert_int_eq(status, HD_OK);
-        hd_safetensors_close(file);
-        return;
+    for (int mapped = 0; mapped < 2; mapped++) {
+        int status = (mapped ? hd_safetensors_map : hd_safetensors_open)(path, &file);
+        if (rows[_i].cause[0] == '\0') {
+            ck_assert_int_eq(status, HD_OK);
+            hd_safetensors_close(file);
+            continue;
+        }
+        ck_assert_int_eq(status, HD_ERR_FORMAT);
+        ck_assert_ptr_null(file);
+        ck_assert_msg(strstr(said, rows[_i].cause) && strstr(said, path), "row %d: said '%s'", _i,
+                      said);
     }
-    ck_assert_int_eq(status, HD_ERR_FORMAT);
-    ck_assert_ptr_null(file);
-    ck_assert_msg(strstr(said, rows[_i].cause) && strstr(said, path), "row %d: said '%s'", _i,
-                  said);
 }
 END_TEST
 
@@ -235,6 +273,7 @@ START_TEST(lengths_that_lie_are_refused)
         fwrite(lies[i], 1, sizes[i], out);
         fclose(out);
         ck_assert_int_eq(hd_safetensors_open(path, &file), HD_ERR_FORMAT);
+        ck_assert_int_eq(hd_safetensors_map(path, &file), HD_ERR_FORMAT);
     }
     struct hd_safetensors *file = NULL;
     write_row("{\"a\0b\":1}", 9, 0);
@@ -252,7 +291,8 @@ END_TEST
 START_TEST(damage_is_survived)
 {
     static const float a[] = {1, 2, 3, 4};
-    const struct hd_tensor_data tensors[] = {{"w", a, 2, {2, 2}}, {"v", a, 1, {4}}};
+    const struct hd_tensor_data tensors[] = {{"w", a, 2, {2, 2}, HD_DTYPE_F32},
+                                             {"v", a, 1, {4}, HD_DTYPE_F32}};
     static unsigned char good[4096], bad[4096];
     ck_assert_int_eq(hd_safetensors_write(path, tensors, 2, NULL, NULL, 0), HD_OK);
     FILE *in = fopen(path, "rb");
@@ -281,6 +321,7 @@ int main(void)
     TCase *tests = tcase_create("files");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, what_is_written_reads_back);
+    tcase_add_test(tests, other_types_read_back);
     tcase_add_test(tests, the_header_is_padded_with_spaces);
     tcase_add_test(tests, what_no_reader_could_read_is_not_written);
     tcase_add_test(tests, unaligned_data_is_read);
