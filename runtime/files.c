@@ -46,16 +46,22 @@ static bool is_empty(const char *path)
     return entries == 0;
 }
 
+int hd_check_unused(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) != 0 || is_empty(path))
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "%s exists and is no empty directory: remove it or name another",
+                   path);
+}
+
 static int create_exact(const char *wanted)
 {
     if (mkdir(wanted, DIRECTORY_MODE) == 0)
         return HD_OK;
     if (errno != EEXIST)
         return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
-    if (is_empty(wanted))
-        return HD_OK;
-    return hd_fail(HD_ERR_INPUT, "%s exists and is no empty directory: remove it or name another",
-                   wanted);
+    return hd_check_unused(wanted);
 }
 
 static int create_numbered(const char *wanted, char **dir_p)

@@ -12,6 +12,9 @@
  * Errors (logged): HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM. */
 int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
 
+/* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */
+int hd_check_unused(const char *path);
+
 /* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
 int hd_make_parents(const char *path);
 

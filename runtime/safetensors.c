@@ -386,6 +386,16 @@ int hd_safetensors_shape(const struct hd_safetensors *file, const char *name,
     return HD_OK;
 }
 
+int hd_safetensors_dtype(const struct hd_safetensors *file, const char *name,
+                         enum hd_dtype *dtype_p)
+{
+    const struct entry *entry = find(file, name);
+    if (!entry)
+        return HD_ERR_FORMAT;
+    *dtype_p = entry->dtype;
+    return HD_OK;
+}
+
 static void shape_text(int dims, const int64_t *shape, char *text, size_t bytes)
 {
     size_t used = 0;
