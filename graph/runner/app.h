@@ -29,8 +29,12 @@ struct hd_options {
     bool evaluate;
     int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
 
-    const char *weights, *obs; /* eval */
-    int64_t episodes;
+    const char *weights; /* eval, record */
+    const char *obs;     /* eval */
+    int64_t episodes;    /* eval */
+    const char *out;     /* record */
+    int64_t transitions;
+    double epsilon;
 };
 
 /* Reads the options of subcommand `command` from argv (argv[0] is its name). Returns HD_OK;
@@ -69,5 +73,6 @@ int hd_command_launch(int argc, char **argv);
 int hd_command_graph(int argc, char **argv);
 int hd_command_eval(int argc, char **argv);
 int hd_command_bench(int argc, char **argv);
+int hd_command_record(int argc, char **argv);
 
 #endif

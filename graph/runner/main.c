@@ -17,6 +17,7 @@ static const struct {
     {"launch", hd_command_launch, "train: start and supervise the ranks of this node"},
     {"graph", hd_command_graph, "print the plan of any rank without starting anything"},
     {"eval", hd_command_eval, "evaluate weights, or print their outputs for observations"},
+    {"record", hd_command_record, "play with weights and write a data set of transitions"},
     {"bench", hd_command_bench, "train with several strategies in turns and compare their speed"},
 };
 

@@ -17,12 +17,13 @@ enum commands {
     GRAPH = 4,
     EVAL = 8,
     BENCH = 16,
+    RECORD = 32,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL,
-    ALL = ONE | BENCH
+    ALL = ONE | BENCH | RECORD
 };
 
-enum kind { FLAG, INTEGER, TEXT, SET, AS_SET };
+enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET }; /* COUNT: of 64 bits; SHARE: 0 to 1 */
 
 static const struct option {
     const char *name, *argument;
@@ -76,11 +77,17 @@ static const struct option {
      NULL},
     {"rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
     {"dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
-    {"weights", "FILE", EVAL, TEXT, FIELD(weights), 0, 0, "policy.safetensors to evaluate", NULL},
-    {"episodes", "N", EVAL, INTEGER, 0, 1, 4096,
+    {"weights", "FILE", EVAL | RECORD, TEXT, FIELD(weights), 0, 0,
+     "policy.safetensors of a run: what plays", NULL},
+    {"episodes", "N", EVAL, COUNT, FIELD(episodes), 1, 4096,
      "episodes to play (default env.n_evaluator_episode)", NULL},
     {"obs", "FILE", EVAL, TEXT, FIELD(obs), 0, 0,
      "safetensors with tensor `obs`: print one line of outputs per row instead", NULL},
+    {"transitions", "N", RECORD, COUNT, FIELD(transitions), 1, 1000000000,
+     "steps to record, over all collector envs", NULL},
+    {"out", "DIR", RECORD, TEXT, FIELD(out), 0, 0, "the data set, a new directory", NULL},
+    {"epsilon", "E", RECORD, SHARE, FIELD(epsilon), 0, 1,
+     "share of random actions (default 0: the greedy ones)", NULL},
 #undef FIELD
 };
 
@@ -88,7 +95,7 @@ enum { N_OPTIONS = sizeof table / sizeof *table };
 
 static int command_bit(const char *command)
 {
-    static const char *const names[] = {"run", "launch", "graph", "eval", "bench"};
+    static const char *const names[] = {"run", "launch", "graph", "eval", "bench", "record"};
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(command, names[i]) == 0)
             return 1 << i;
@@ -171,10 +178,21 @@ static int store_integer(struct hd_options *options, const struct option *option
     if (errno || end == value || *end || number < option->min || number > option->max)
         return hd_fail(HD_ERR_INPUT, "--%s: expected an integer in [%lld, %lld], found '%s'",
                        option->name, option->min, option->max, value);
-    if (strcmp(option->name, "episodes") == 0)
-        options->episodes = number;
+    if (option->kind == COUNT)
+        *(int64_t *)((char *)options + option->offset) = number;
     else
         *(int *)((char *)options + option->offset) = (int)number;
+    return HD_OK;
+}
+
+static int store_share(struct hd_options *options, const struct option *option, const char *value)
+{
+    char *end;
+    double number = strtod(value, &end);
+    if (end == value || *end || !(number >= 0 && number <= 1))
+        return hd_fail(HD_ERR_INPUT, "--%s: expected a number in [0, 1], found '%s'", option->name,
+                       value);
+    *(double *)((char *)options + option->offset) = number;
     return HD_OK;
 }
 
@@ -185,7 +203,10 @@ static int store(struct hd_options *options, const struct option *option, const 
         *(bool *)((char *)options + option->offset) = true;
         return HD_OK;
     case INTEGER:
+    case COUNT:
         return store_integer(options, option, value);
+    case SHARE:
+        return store_share(options, option, value);
     case TEXT:
         *(const char **)((char *)options + option->offset) = value;
         return HD_OK;

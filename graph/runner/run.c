@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
+#include "graph/runner/signals.h"
 #include "graph/runner/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -9,32 +10,8 @@
 #include "runtime/logbook.h"
 #include "tasks/inspect.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* -- Signals -------------------------------------------------------------------------------------
- * While a run starts, which may mean waiting for other ranks, a signal ends it at once. Later the
- * first one asks for an orderly end, and a second one ends it at once. */
-
-static volatile sig_atomic_t interrupted, started;
-
-static void on_signal(int signal_number)
-{
-    int status = signal_number == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED;
-    if (interrupted || !started)
-        _exit(hd_status_exit_code(status));
-    interrupted = signal_number;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* -- Start --------------------------------------------------------------------------------------
  */
@@ -110,7 +87,7 @@ static int start_session(struct hd_train *train)
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
         .logbook = train->logbook,
-        .interrupted = &interrupted,
+        .interrupted = &hd_interrupted,
     };
     if (!hd_scheduler_known(options.scheduler, NULL))
         return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
@@ -207,12 +184,12 @@ static int train_rank(const struct hd_options *options)
     struct hd_train train = {
         .options = options, .begin_ns = hd_clock_ns(), .watch = {.after = options->measure_after}};
     const char *reason = NULL;
-    catch_signals();
+    hd_signals_catch();
     int status = prepare(&train);
     if (status != HD_OK)
         hd_store_fail(train.store, "it cannot start");
     if (status == HD_OK) {
-        started = true;
+        hd_signals_started();
         train.train_ns = hd_clock_ns();
         status = hd_executor_run(train.executor, &reason);
         hd_log_progress(NULL);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ctrl-C and SIGTERM: while a run starts, which may mean waiting for other ranks, they end the
+ * process at once. Later the first one asks for an orderly end, and a second one ends it at once.
+ */
+#ifndef HD_GRAPH_RUNNER_SIGNALS_H
+#define HD_GRAPH_RUNNER_SIGNALS_H
+
+#include <signal.h>
+
+/* The signal that asks for an end; 0: none so far. */
+extern volatile sig_atomic_t hd_interrupted;
+
+/* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. */
+void hd_signals_catch(void);
+void hd_signals_started(void);
+
+#endif
