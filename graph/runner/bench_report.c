@@ -117,9 +117,10 @@ static void print_heading(const struct hd_bench *bench, int width, FILE *file)
 
 static void print_rate(struct hd_spread rate, int width, FILE *file)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.*f +-%.0f %%", rate.median < 100 ? 2 : 0, rate.median,
-             50 * (rate.max - rate.min) / rate.median);
+    char text[32] = "-";
+    if (rate.max > 0)
+        snprintf(text, sizeof text, "%.*f +-%.0f %%", rate.median < 100 ? 2 : 0, rate.median,
+                 50 * (rate.max - rate.min) / rate.median);
     fprintf(file, " %*s", width, text);
 }
 

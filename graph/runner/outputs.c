@@ -83,8 +83,12 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
     int64_t updates = hd_executor_counter(train->executor, "update");
     double seconds = (double)(now_ns - train->train_ns) * 1e-9;
     double share = share_done(train, updates, progress.env_step);
-    int used = snprintf(line, bytes, "update %" PRId64 "  env step %" PRId64 "  %.0f updates/s",
-                        updates, progress.env_step, (double)updates / seconds);
+    int used = snprintf(line, bytes, "update %" PRId64 "  ", updates);
+    if (progress.env_step > 0)
+        used += snprintf(line + used, bytes - (size_t)used, "env step %" PRId64 "  ",
+                         progress.env_step);
+    used +=
+        snprintf(line + used, bytes - (size_t)used, "%.0f updates/s", (double)updates / seconds);
     if (!isnan(progress.eval_mean))
         used += snprintf(line + used, bytes - (size_t)used, "  return %.1f (best %.1f)",
                          progress.eval_mean, progress.best);
@@ -129,6 +133,13 @@ static double field_of(const struct hd_train *train, const char *value, const ch
     return spec->type->field(spec, hd_executor_data(train->executor, index, 0), at);
 }
 
+/* Of all shards so far; 0 where nothing is collected. */
+static double env_steps_of(const struct hd_train *train)
+{
+    double env_steps = field_of(train, "totals", "env_step");
+    return isnan(env_steps) ? 0 : env_steps;
+}
+
 static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
 {
     const struct hd_graph *graph = train->job.graph;
@@ -160,11 +171,10 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     time_t now = time(NULL);
     ctime_r(&now, finish_time);
     finish_time[strcspn(finish_time, "\n")] = '\0';
-    double env_step = field_of(train, "totals", "env_step");
     double mean = field_of(train, "verdict", "mean");
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
-        .env_step = isnan(env_step) ? 0 : (int64_t)env_step,
+        .env_step = (int64_t)env_steps_of(train),
         .train_iter = updates,
         .eval_value = mean,
         .finish_time = finish_time,
@@ -212,7 +222,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     };
     if (train->watch.after < 0)
         return HD_OK;
-    HD_TRY(hd_stopwatch_read(&train->watch, field_of(train, "totals", "env_step"),
+    HD_TRY(hd_stopwatch_read(&train->watch, env_steps_of(train),
                              hd_executor_counter(train->executor, "iteration"), &rates));
     char *path = hd_format("%s/rates.json", train->dir);
     if (!path)
@@ -228,14 +238,16 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     int64_t busy_ns, tasks;
     const struct hd_trace *trace = hd_session_trace(train->session);
     hd_trace_totals(trace, &busy_ns, &tasks);
-    double env_steps = field_of(train, "totals", "env_step");
+    const double env_steps = env_steps_of(train);
     double return_mean = field_of(train, "verdict", "mean");
     int workers = hd_session_workers(train->session);
-    hd_log(HD_LOG_INFO,
-           "%s after %" PRId64 " updates, %.0f env steps, return %.1f, in %.2f s: %.0f updates/s, "
-           "%.0f env steps/s",
-           reason, updates, env_steps, return_mean, train_s, (double)updates / train_s,
-           env_steps / train_s);
+    char collected[64] = "", rate[64] = "";
+    if (env_steps > 0) {
+        snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
+        snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
+    }
+    hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates,%s return %.1f, in %.2f s: %.0f updates/s%s",
+           reason, updates, collected, return_mean, train_s, (double)updates / train_s, rate);
     hd_log(HD_LOG_INFO,
            "%d %s of rank 0 busy %.0f %%, communication exposed %.0f %%, %" PRId64
            " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
