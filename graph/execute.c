@@ -179,7 +179,7 @@ static void count_attributes(struct hd_executor *executor, const struct hd_step 
         for (int i = 0; type->counted[i]; i++)
             if (strcmp(type->counted[i], count->attribute) == 0)
                 executor->attributes[value][i] =
-                    count->next(step->args, executor->attributes[value][i]);
+                    count->next(step->args, executor->attributes[value]);
     }
 }
 

@@ -54,7 +54,9 @@ struct hd_option {
 struct hd_count {
     int port;              /* index of the port whose value is counted */
     const char *attribute; /* one of its type's `counted` */
-    int64_t (*next)(const void *args, int64_t old);
+    /* Its next value; counted[…]: all attributes of the value, in the order of its type, those
+     * counted by earlier entries of the verb's `counts` being new already. */
+    int64_t (*next)(const void *args, const int64_t *counted);
 };
 
 struct hd_verb {

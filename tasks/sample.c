@@ -20,6 +20,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
     const struct hd_transition_shape *batch_shape = hd_batch_shape(views[BATCH].spec);
     struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
+    const struct hd_batch_use use = hd_batch_use(views[BATCH].spec, views[BATCH].data);
     int64_t size = hd_replay_size(ring_shape, views[REPLAY].data);
     if (size == 0)
         return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
@@ -28,7 +29,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         double u = hd_rng_uniform(&context->rng, (uint32_t)i);
         int64_t position = hd_replay_stratum(i, u, batch_shape->rows, size);
         hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
+        use.weight[i] = 1;
     }
+    *use.used = batch_shape->rows;
     return HD_OK;
 }
 

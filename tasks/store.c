@@ -29,10 +29,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static int64_t next_size(const void *memory, int64_t size)
+static int64_t next_size(const void *memory, const int64_t *counted)
 {
     const struct args *args = memory;
-    size += args->n_sample;
+    const int64_t size = counted[0] + args->n_sample;
     return size < args->capacity ? size : args->capacity;
 }
 

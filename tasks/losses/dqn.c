@@ -8,6 +8,8 @@
 #include "tasks/types/batch.h"
 #include "tasks/types/statistics.h"
 
+#include <string.h>
+
 enum { CUR_LR, TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
 
 /* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
@@ -57,13 +59,14 @@ static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
     const int64_t first = pass->first, bytes = hd_net_obs_bytes(pass->net);
+    const int64_t used = hd_batch_used(batch->spec, batch->data, first, pass->rows);
     const int64_t actions = hd_net_actions(pass->net), matrix = pass->rows * actions;
     const char *obs = (const char *)rows.obs + first * bytes;
     const char *next_obs = (const char *)rows.next_obs + first * bytes;
     struct own *own = pass->own;
     struct hd_obs_norm scaled;
     const struct hd_dqn_loss loss = {
-        .batch = pass->rows,
+        .batch = used,
         .actions = actions,
         .nstep = hd_batch_shape(batch->spec)->nstep,
         .gamma = args->gamma,
@@ -76,15 +79,16 @@ static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
         .done = rows.done + first,
         .value_gamma = rows.value_gamma ? rows.value_gamma + first : NULL,
     };
-    own->rows = pass->rows;
+    own->rows = used;
     own->actions = actions;
     const struct hd_obs_norm *norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &scaled);
     hd_net_forward(pass->net, target->data, norm, next_obs, pass->rows, pass->forward,
                    own->q + 2 * matrix);
     hd_net_forward_pair(pass->net, policy->data, norm, obs, next_obs, pass->rows, pass->forward,
                         own->q);
+    memset(pass->dout + used * actions, 0, (size_t)(matrix - used * actions) * sizeof *pass->dout);
     hd_dqn_loss(&loss, pass->dout, NULL, &own->sums);
-    return pass->rows;
+    return used;
 }
 
 static double sum(const void *memory, void *const *items, int64_t n, double *values,
@@ -102,11 +106,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         matrix += (double)(own->rows * own->actions);
     }
     values[CUR_LR] = args->learning_rate;
-    values[TOTAL_LOSS] = sums.loss / rows;
-    values[Q_VALUE] = sums.q / matrix;
-    values[TARGET_Q_VALUE] = sums.target_q / matrix;
+    values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
+    values[Q_VALUE] = rows > 0 ? sums.q / matrix : 0;
+    values[TARGET_Q_VALUE] = rows > 0 ? sums.target_q / matrix : 0;
     for (int i = 0; i < N_FIELDS; i++)
-        weights[i] = 1;
+        weights[i] = rows > 0;
     return sums.loss;
 }
 

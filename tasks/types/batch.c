@@ -16,7 +16,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->nstep = hd_config_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     spec->shape = shape;
-    spec->bytes = hd_transitions_bytes(shape);
+    spec->bytes = hd_transitions_bytes(shape) + hd_padded(sizeof(int64_t)) +
+                  hd_padded(shape->rows * (int64_t)sizeof(float));
     return HD_OK;
 }
 
@@ -28,6 +29,18 @@ const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec)
 struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data)
 {
     return hd_transitions_at(spec->shape, data);
+}
+
+struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
+{
+    char *at = (char *)data + hd_transitions_bytes(spec->shape);
+    return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_padded(sizeof(int64_t)))};
+}
+
+int64_t hd_batch_used(const struct hd_spec *spec, void *data, int64_t first, int64_t rows)
+{
+    const int64_t left = *hd_batch_use(spec, data).used - first;
+    return left < 0 ? 0 : left < rows ? left : rows;
 }
 
 const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve};

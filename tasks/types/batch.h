@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `batch`: policy.learn.batch_size transitions of one shard, drawn for one update. */
+/* Type `batch`: policy.learn.batch_size transitions of one shard, drawn for one update, or fewer
+ * where there are no more. */
 #ifndef HD_TASKS_TYPES_BATCH_H
 #define HD_TASKS_TYPES_BATCH_H
 
@@ -15,5 +16,16 @@ const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec);
  * value_gamma[B] (or NULL). Observations are bytes or floats as in tasks/types/obs.h. `data` is the
  * instance, a view's data. */
 struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data);
+
+/* How many of its rows, the first ones, are learned from; others are zeros. And the rows' weights
+ * in statistics, weight[B]: 0 for those that stand in for missing ones, else 1. */
+struct hd_batch_use {
+    int64_t *used;
+    float *weight;
+};
+struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data);
+
+/* Of the rows first … first + rows - 1, those that are learned from. */
+int64_t hd_batch_used(const struct hd_spec *spec, void *data, int64_t first, int64_t rows);
 
 #endif

@@ -336,7 +336,7 @@ static void finish(struct hd_reference *r, const struct hd_step *step)
             r->contents[step->refs[i].value].version++;
     for (const struct hd_count *count = step->verb->counts; count && count->attribute; count++) {
         int64_t *size = &r->contents[step->refs[count->port].value].attributes[0];
-        *size = count->next(step->args, *size);
+        *size = count->next(step->args, size);
     }
     if (step->every)
         r->due[step->index] = r->counters[step->every_counter] + step->every;

@@ -276,10 +276,10 @@ static int prepare_blend(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static int64_t next_size(const void *args, int64_t old)
+static int64_t next_size(const void *args, const int64_t *counted)
 {
     (void)args;
-    return old + 3 < 14 ? old + 3 : 14;
+    return counted[0] + 3 < 14 ? counted[0] + 3 : 14;
 }
 
 static const struct hd_port mix_ports[] = {

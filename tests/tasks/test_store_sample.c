@@ -81,7 +81,7 @@ START_TEST(test_counted_size)
     for (int32_t first = 0; first < 5 * N_SAMPLE; first += N_SAMPLE) {
         ck_assert_int_eq(replay_size(&w), counted);
         store(&w, first);
-        counted = hd_verb_store.counts[0].next(args, counted);
+        counted = hd_verb_store.counts[0].next(args, &counted);
     }
     ck_assert_int_eq(counted, CAPACITY);
     ck_assert_int_eq(replay_size(&w), CAPACITY);
