@@ -53,6 +53,6 @@ struct hd_loss {
                   double *weights);
 };
 
-extern const struct hd_loss hd_loss_dqn, hd_loss_ppo;
+extern const struct hd_loss hd_loss_bc, hd_loss_dqn, hd_loss_ppo;
 
 #endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of behaviour cloning: cross entropy of the recorded actions (kernels/cross_entropy.h).
+ * All rows that a batch uses are learned from; what is shown leaves those out that stand in for
+ * missing ones, and is the mean over all other samples of all shards. */
+#include "kernels/cross_entropy.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/losses/loss.h"
+#include "tasks/types/batch.h"
+#include "tasks/types/statistics.h"
+
+#include <string.h>
+
+enum { CUR_LR, TOTAL_LOSS, ACCURACY, N_FIELDS };
+
+/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
+enum { WINDOW = 11 };
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [CUR_LR] = {"cur_lr_avg", HD_MEAN, WINDOW},
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, WINDOW},
+    [ACCURACY] = {"accuracy_avg", HD_MEAN, WINDOW},
+};
+
+struct args {
+    double learning_rate;
+};
+
+/* The loss's own memory of a microbatch. */
+struct own {
+    struct hd_cross_entropy_sums sums;
+    float logit[]; /* [rows][actions] */
+};
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    (void)rows;
+    if (hd_net_heads(net) != HD_HEADS_Q)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "loss bc needs a net of one head, which yields logits: policy.type "
+                             "must be bc");
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
+    return HD_OK;
+}
+
+static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+{
+    return (int64_t)sizeof(struct own) + rows * hd_net_actions(net) * (int64_t)sizeof(float);
+}
+
+static int64_t forward(const void *args, const struct hd_loss_pass *pass)
+{
+    (void)args;
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
+    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
+    const int64_t used = hd_batch_used(batch->spec, batch->data, first, pass->rows);
+    struct own *own = pass->own;
+    struct hd_obs_norm norm;
+    hd_net_forward(pass->net, pass->views[HD_LOSS_POLICY].data,
+                   hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
+                   (const char *)rows.obs + first * hd_net_obs_bytes(pass->net), pass->rows,
+                   pass->forward, own->logit);
+    const struct hd_cross_entropy loss = {
+        .batch = used,
+        .actions = actions,
+        .logit = own->logit,
+        .action = rows.action + first,
+        .weight = hd_batch_use(batch->spec, batch->data).weight + first,
+    };
+    memset(pass->dout, 0, (size_t)(pass->rows * actions) * sizeof *pass->dout);
+    hd_cross_entropy(&loss, pass->dout, &own->sums);
+    return used;
+}
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    const struct args *args = memory;
+    struct hd_cross_entropy_sums sums = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const struct own *own = items[i];
+        sums.loss += own->sums.loss;
+        sums.weight += own->sums.weight;
+        sums.weighted_loss += own->sums.weighted_loss;
+        sums.weighted_hits += own->sums.weighted_hits;
+    }
+    values[CUR_LR] = args->learning_rate;
+    values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
+    values[ACCURACY] = sums.weight > 0 ? sums.weighted_hits / sums.weight : 0;
+    for (int i = 0; i < N_FIELDS; i++)
+        weights[i] = sums.weight;
+    return sums.loss;
+}
+
+const struct hd_loss hd_loss_bc = {
+    .name = "bc",
+    .batch = "batch",
+    .passes = HD_LOSS_OBS,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = prepare,
+    .own_bytes = own_bytes,
+    .forward = forward,
+    .sum = sum,
+};
