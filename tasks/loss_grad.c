@@ -34,7 +34,7 @@ static const struct hd_option options[] = {{"loss", "bc|dqn|ppo", true}, {0}};
 
 enum { MOST_FIELDS = 24 };
 
-static const struct hd_loss *const losses[] = {&hd_loss_bc, &hd_loss_dqn, &hd_loss_ppo};
+static const struct hd_loss *const losses[] = {&hd_loss_dqn, &hd_loss_bc, &hd_loss_ppo};
 
 static const struct hd_loss *find_loss(const struct hd_setup *setup)
 {

@@ -11,17 +11,19 @@
 #include "tasks/play.h"
 #include "tasks/types/params.h"
 #include "tasks/types/recording.h"
+#include "tasks/types/statistics.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { POLICY, ENVS, RECORDING };
+enum { POLICY, ENVS, RECORDING, NORM };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
     [RECORDING] = {.name = "recording", .type = "recording", .mode = HD_WRITE},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -48,6 +50,7 @@ static int declare(const struct hd_setup *setup)
     long long transitions = strtoll(text, &end, 10);
     if (errno || end == text || *end || transitions < 1 || transitions > MOST)
         return wrong_number(setup, "transitions", "an integer from 1 to 10^9");
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
     return hd_recording_declare(setup, setup->specs[RECORDING], transitions, ROUND_BYTES);
 }
 
@@ -133,8 +136,9 @@ static int begin(struct record *r)
 static void choose_actions(const struct record *r)
 {
     const struct hd_rng *rng = &r->context->rng;
+    struct hd_obs_norm norm;
     hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_net(r->views[POLICY].spec),
-                   r->views[POLICY].data, NULL);
+                   r->views[POLICY].data, hd_statistics_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
         if (hd_rng_uniform(rng, coin) < r->epsilon)

@@ -8,9 +8,9 @@
 #define HD_BENCH_NETS "cartpole|pong|nature|fast|ppo|ppo_fast"
 
 /* cartpole and pong: DI-engine's DQN configs; nature: convolutions of 32, 64 and 64 channels and a
- * layer of 512, one head; fast: a small net that learns Pong; ppo: of DI-engine's PPO config for Pong,
- * ppo_fast: as fast, both with an actor and a critic. Precision: "f32" or "bf16". Released
- * by hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
+ * layer of 512, one head; fast: a small net that learns Pong; ppo: of DI-engine's PPO config for
+ * Pong, ppo_fast: as fast, both with an actor and a critic. Precision: "f32" or "bf16". Released by
+ * hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
 int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p);
 
 #endif

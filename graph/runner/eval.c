@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner eval: plays episodes with given weights, or prints the net's outputs for observations. */
-#include "graph/execute.h"
 #include "graph/runner/app.h"
+#include "graph/runner/weights.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "tasks/inspect.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -56,14 +55,7 @@ static int evaluate(const struct hd_options *options, const struct hd_job *job,
     const struct hd_executor_options executor_options = {.window = 1};
     HD_TRY(hd_session_reserve(session, hd_plan_scratch(plan)));
     HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
-    int policy = hd_graph_find(job->graph, "policy");
-    const int norm = hd_graph_find(job->graph, "obs_norm");
-    struct hd_weights weights = {.params = &job->graph->values[policy].spec,
-                                 .data = hd_executor_write(executor, policy, 0)};
-    if (norm != HD_NO_VALUE) {
-        weights.obs_norm = &job->graph->values[norm].spec;
-        weights.obs_norm_data = hd_executor_write(executor, norm, 0);
-    }
+    const struct hd_weights weights = hd_weights_of(job->graph, executor);
     int status = hd_weights_load(&weights, options->weights);
     if (status == HD_OK)
         status = options->obs ? hd_weights_outputs(&weights, options->obs, stdout)

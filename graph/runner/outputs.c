@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rank 0 shows and leaves: the run directory, the progress line, results and summary. */
 #include "graph/runner/train.h"
+#include "graph/runner/weights.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -9,7 +10,6 @@
 #include "runtime/logbook.h"
 #include "runtime/result.h"
 #include "runtime/trace.h"
-#include "tasks/inspect.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -143,22 +143,13 @@ static double env_steps_of(const struct hd_train *train)
 static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
 {
     const struct hd_graph *graph = train->job.graph;
-    int policy = hd_graph_find(graph, "policy");
-    if (policy == HD_NO_VALUE)
+    if (hd_graph_find(graph, "policy") == HD_NO_VALUE)
         return HD_OK;
-    const struct hd_spec *spec = &graph->values[policy].spec;
-    void *data = hd_executor_write(train->executor, policy, 0);
-    *hash_p = hd_value_hash(spec, data);
+    const struct hd_weights weights = hd_weights_of(graph, train->executor);
+    *hash_p = hd_value_hash(weights.params, weights.data);
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)
         return HD_ERR_NOMEM;
-    const int norm = hd_graph_find(graph, "obs_norm");
-    const struct hd_weights weights = {
-        .params = spec,
-        .data = data,
-        .obs_norm = norm == HD_NO_VALUE ? NULL : &graph->values[norm].spec,
-        .obs_norm_data = norm == HD_NO_VALUE ? NULL : hd_executor_write(train->executor, norm, 0),
-    };
     int status = hd_weights_save(&weights, path, updates);
     hd_free(path);
     return status;

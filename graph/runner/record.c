@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner record: plays a config's collector envs with given weights and writes what they did as a
  * data set. An iteration of its graph is one round, and one file. */
-#include "graph/execute.h"
 #include "graph/runner/app.h"
 #include "graph/runner/signals.h"
+#include "graph/runner/weights.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/dataset.h"
-#include "tasks/inspect.h"
 
 #include <inttypes.h>
 #include <unistd.h>
 
 static const char graph_text[] =
-    "graph={values: {policy: {type: params}, envs: {type: envs, per: shard, role: collector},"
+    "graph={values: {policy: {type: params}, %s envs: {type: envs, per: shard, role: collector},"
     " recording: {type: recording, per: shard}},"
-    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy],"
+    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy%s],"
     " updates: [envs], writes: [recording]},"
     " stop: {if: iteration >= 0, reason: recorded}]}";
 
@@ -107,15 +106,14 @@ static int play(struct record *record)
 static int load_policy(struct record *record)
 {
     const struct hd_graph *graph = record->job.graph;
-    const int policy = hd_graph_find(graph, "policy"), envs = hd_graph_find(graph, "envs");
-    const struct hd_spec *spec = &graph->values[policy].spec;
-    void *data = hd_executor_write(record->executor, policy, 0);
-    HD_TRY(hd_weights_load(spec, data, record->options->weights));
+    const int envs = hd_graph_find(graph, "envs");
+    const struct hd_weights weights = hd_weights_of(graph, record->executor);
+    HD_TRY(hd_weights_load(&weights, record->options->weights));
     record->value = hd_graph_find(graph, "recording");
     record->recording = &graph->values[record->value].spec;
     hd_recording_describe(record->recording, &graph->values[envs].spec, &record->info);
     record->info.seed = graph->seed;
-    record->info.policy = hd_value_hash(spec, data);
+    record->info.policy = hd_value_hash(weights.params, weights.data);
     record->info.epsilon = record->options->epsilon;
     return HD_OK;
 }
@@ -151,7 +149,10 @@ static int check_options(struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "where to? --out DIR, a new directory");
     if (options->transitions == 0)
         return hd_fail(HD_ERR_INPUT, "how many transitions? --transitions N");
-    char *text = hd_format(graph_text, options->transitions, options->epsilon);
+    bool normalised;
+    HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
+    char *text = hd_format(graph_text, normalised ? "obs_norm: {type: statistics}," : "",
+                           options->transitions, options->epsilon, normalised ? ", obs_norm" : "");
     if (!text)
         return HD_ERR_NOMEM;
     options->owned[options->n_owned++] = text;

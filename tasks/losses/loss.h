@@ -29,15 +29,14 @@ struct hd_loss_pass {
     float *dout;                 /* [rows][outputs]: to be filled */
 };
 
+/* Rows of the forward pass whose activations go back, per row of the batch. */
+enum hd_loss_passes { HD_LOSS_OBS = 1, HD_LOSS_OBS_AND_NEXT = 2 };
+
 struct hd_loss {
     const char *name;
     const char *batch; /* type of the batch that it takes */
     bool target;       /* needs a target net */
-    enum {
-        HD_LOSS_OBS = 1,
-        HD_LOSS_OBS_AND_NEXT = 2
-    } passes;                             /* rows of the forward pass whose
-     activations go back, per row of the batch */
+    enum hd_loss_passes passes;
     const struct hd_scalar_field *fields; /* of the statistics */
     int n_fields;
     /* Mistakes in the config go to setup->diag. Released by hd_free. */

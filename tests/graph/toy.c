@@ -276,10 +276,10 @@ static int prepare_blend(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static int64_t next_size(const void *args, const int64_t *counted)
+static int64_t next_size(const void *args, const int64_t *now)
 {
     (void)args;
-    return counted[0] + 3 < 14 ? counted[0] + 3 : 14;
+    return now[0] + 3 < 14 ? now[0] + 3 : 14;
 }
 
 static const struct hd_port mix_ports[] = {

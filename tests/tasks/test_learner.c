@@ -99,6 +99,7 @@ static void fill_batch(struct learner *l, int first)
 {
     const struct hd_transition_shape *shape = hd_batch_shape(&l->batch.spec);
     struct hd_transitions rows = hd_batch_rows(&l->batch.spec, l->batch.data);
+    *hd_batch_use(&l->batch.spec, l->batch.data).used = shape->rows;
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
         fill_obs(&rng, 0, (char *)rows.obs + b * shape->obs_bytes, shape->obs_bytes);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The policy of a running graph: its values named `policy` and, where there is one, `obs_norm`. */
+#ifndef HD_GRAPH_RUNNER_WEIGHTS_H
+#define HD_GRAPH_RUNNER_WEIGHTS_H
+
+#include "graph/execute.h"
+#include "tasks/inspect.h"
+
+/* Borrowed from the executor; the graph must have a value `policy`. */
+struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor *executor);
+
+#endif
