@@ -51,7 +51,8 @@ def regenerate():
 
 
 def check_help():
-    for command in ([], ["run"], ["launch"], ["graph"], ["eval"], ["bench"]):
+    for command in ([], ["run"], ["launch"], ["graph"], ["eval"], ["bench"],
+                    ["record"]):
         text = call(*command, "--help").stdout
         check("usage: runner" in text, f"help of {command}")
     check(call("--version").stdout.startswith("heddle "), "--version")
