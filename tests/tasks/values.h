@@ -141,9 +141,13 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
     return step;
 }
 
-/* Every item and stage of a step, then its end. Work memory has a guard zone behind it. */
+/* Items have no order: run_pieces takes the last first, or else the first. */
+static bool first_item_first;
+
+/* Every item and stage of a step, then its end. Work memory has a guard zone behind it; scratch
+ * holds nothing from one task to the next. */
 static inline int run_pieces(const struct hd_verb *verb, struct hd_context *context,
-                             const struct hd_view *views, const void *args)
+                             const struct hd_view *views, const void *args, int64_t scratch)
 {
     enum { MOST_ITEMS = 64 };
     void *works[MOST_ITEMS];
@@ -157,13 +161,15 @@ static inline int run_pieces(const struct hd_verb *verb, struct hd_context *cont
         memset(works[i], 0xA5, (size_t)pieces.work_bytes + GUARD_BYTES);
     }
     for (context->stage = 0; context->stage < pieces.stages; context->stage++)
-        for (context->item = pieces.items - 1; status == HD_OK && context->item >= 0;
-             context->item--) {
+        for (int64_t i = 0; status == HD_OK && i < pieces.items; i++) {
+            context->item = first_item_first ? i : pieces.items - 1 - i;
             context->work = works[context->item];
+            memset(context->scratch, 0xA5, (size_t)scratch);
             status = verb->body(context, views, args);
         }
     context->work = NULL;
     context->works = works;
+    memset(context->scratch, 0xA5, (size_t)scratch);
     if (status == HD_OK && verb->finish)
         status = verb->finish(context, views, args);
     for (int64_t i = 0; i < pieces.items; i++) {
@@ -191,7 +197,7 @@ static inline int run_body(const struct hd_verb *verb, struct value *const *valu
     int status;
     do {
         memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
-        status = verb->pieces ? run_pieces(verb, &context, views, args)
+        status = verb->pieces ? run_pieces(verb, &context, views, args, scratch)
                               : verb->body(&context, views, args);
         context.again = true;
         for (int i = 0; i < GUARD_BYTES; i++)
