@@ -142,7 +142,7 @@ START_TEST(test_keep)
     value_open(&policy, &setup, &hd_type_params, "candidate", NULL);
     value_open(&best, &setup, &hd_type_params, "best", NULL);
     value_open(&best_verdict, &setup, &hd_type_verdict, "best_verdict", NULL);
-    struct value *ports[] = {&verdict, &policy, &best, &best_verdict};
+    struct value *ports[MAX_PORTS] = {&verdict, &policy, &best, &best_verdict};
     static const double means[] = {-5, -7, -5, -4, 3, 2};
     static const bool kept[] = {true, false, false, true, true, false};
     for (int i = 0; i < 6; i++) {
