@@ -17,6 +17,9 @@
 enum {
     POLICY,
     OPTIMIZER,
+    ENVS,
+    COUNTS,
+    EPISODES,
     TRAJECTORIES,
     TARGETS,
     RETURNS,
@@ -42,6 +45,7 @@ struct world {
     struct hd_document *options; /* of the steps: loss: ppo */
     int64_t shard;
     double part_mb;
+    bool plays;             /* has ENVS, COUNTS and EPISODES */
     bool normalised;        /* observations go through OBS_NORM */
     bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; adam reads RATE */
     struct value v[N_VALUES];
@@ -80,6 +84,7 @@ static inline int obs_norm_of(const struct world *w)
     return w->normalised ? OBS_NORM : NONE;
 }
 
+static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES};
 static const int observe_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
 static const int merge_ports[] = {POOLED, SCALE, N_VALUES};
 static const int merge_seen_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
@@ -92,6 +97,8 @@ static const int norm_ports[] = {MEAN_GRAD, GRAD_NORM, N_VALUES};
 
 static inline void world_declare_all(struct world *w)
 {
+    if (w->plays)
+        world_declare(w, &hd_verb_collect_on_policy, collect_ports);
     world_declare(w, &hd_verb_observe, observe_ports);
     world_declare(w, &hd_verb_sum, sum_seen_ports);
     world_declare(w, &hd_verb_merge, merge_seen_ports);
@@ -105,6 +112,11 @@ static inline void world_declare_all(struct world *w)
     world_declare(w, &hd_verb_grad_norm, norm_ports);
 }
 
+static inline bool is_there(const struct world *w, int value)
+{
+    return w->plays || (value != ENVS && value != COUNTS && value != EPISODES);
+}
+
 static inline void world_open(struct world *w, const char *const *sets, int n)
 {
     static const struct {
@@ -115,6 +127,9 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
     } is[N_VALUES] = {
         [POLICY] = {"policy", &hd_type_params, HD_GLOBAL, NONE},
         [OPTIMIZER] = {"optimizer", &hd_type_adam_state, HD_GLOBAL, POLICY},
+        [ENVS] = {"envs", &hd_type_envs, HD_SHARD, NONE},
+        [COUNTS] = {"counts", &hd_type_counts, HD_SHARD, NONE},
+        [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
         [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
         [TARGETS] = {"targets", &hd_type_targets, HD_SHARD, NONE},
         [RETURNS] = {"returns", &hd_type_statistics, HD_SHARD, NONE},
@@ -142,10 +157,13 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         hd_document_parse("step", options, sizeof options - 1, w->setup.diag, &w->options), HD_OK);
     w->setup.options = hd_document_root(w->options);
     for (int i = 0; i < N_VALUES; i++) {
+        if (!is_there(w, i))
+            continue;
         w->v[i] = (struct value){.spec = {.name = is[i].name,
                                           .type = is[i].type,
                                           .placement = is[i].placement,
                                           .of = is[i].of == NONE ? NULL : &w->v[is[i].of].spec,
+                                          .role = "collector",
                                           .mark = w->setup.mark,
                                           .part_mb = w->part_mb,
                                           .parts = 1,
@@ -155,13 +173,15 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
     }
     world_declare_all(w);
     for (int i = 0; i < N_VALUES; i++)
-        value_init(&w->v[i], &w->setup, w->shard);
+        if (is_there(w, i))
+            value_init(&w->v[i], &w->setup, w->shard);
 }
 
 static inline void world_close(struct world *w)
 {
     for (int i = N_VALUES - 1; i >= 0; i--)
-        value_close(&w->v[i]);
+        if (is_there(w, i))
+            value_close(&w->v[i]);
     hd_document_destroy(w->options);
     setup_close(&w->setup);
 }
@@ -181,6 +201,14 @@ static inline struct hd_context world_at(const struct world *w, int64_t iteratio
 static inline void spoil(struct value *value)
 {
     memset(value->data, 0xFF, (size_t)value->spec.bytes);
+}
+
+static inline void world_collect(struct world *w, int64_t iteration)
+{
+    spoil(&w->v[TRAJECTORIES]);
+    world_run(w, &hd_verb_collect_on_policy,
+              (int[]){POLICY, obs_norm_of(w), ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES},
+              world_at(w, iteration, 0));
 }
 
 static inline void world_targets(struct world *w)
