@@ -43,6 +43,17 @@ static double block_squares(const float *x, int64_t n)
     return sum;
 }
 
+/* sum[n] / count, rounded as a mean over shards is, so that a shard alone is clipped as one that
+ * shares; `room` may be `sum`. */
+static const float *mean_of(const float *sum, int64_t n, float count, float *room)
+{
+    if (count == 1)
+        return sum;
+    for (int64_t i = 0; i < n; i++)
+        room[i] = sum[i] / count;
+    return room;
+}
+
 /* The sum of blocks [first, first + n). */
 static double fold(const double *blocks, int64_t first, int64_t n)
 {
@@ -78,7 +89,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
-    float *room, count = 1;
+    float *room, count;
     double *squares = lay_out(blocks, context->scratch, &room);
     for (int part = 0; part < grad->spec->parts; part++) {
         int64_t part_lo, part_hi;
@@ -86,11 +97,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
             const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
             const float *sum = hd_grad_sum(grad->spec, grad->data, part, lo, hi, room, &count);
-            squares[lo / HD_BLOCK] = block_squares(sum, hi - lo);
+            squares[lo / HD_BLOCK] = block_squares(mean_of(sum, hi - lo, count, room), hi - lo);
         }
     }
-    const double norm = sqrt(fold(squares, 0, blocks)) / count;
-    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, norm, 1);
+    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(fold(squares, 0, blocks)), 1);
     return HD_OK;
 }
 
