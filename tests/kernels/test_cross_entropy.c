@@ -120,6 +120,7 @@ int main(void)
 {
     Suite *suite = suite_create("cross_entropy");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, sums_and_derivative);
     tcase_add_test(tests, sure_of_it);

@@ -292,6 +292,7 @@ int main(void)
 {
     Suite *suite = suite_create("dataset");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, what_is_written_reads_back, 0, 2);
     tcase_add_test(tests, all_or_nothing);

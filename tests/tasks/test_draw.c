@@ -354,6 +354,7 @@ int main(void)
 {
     Suite *suite = suite_create("draw");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, epochs_go_through_the_sampler_s_lists, 0,

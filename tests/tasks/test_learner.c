@@ -108,7 +108,6 @@ static void fill_batch(struct learner *l, int first)
         rows.reward[b] = (float)hd_rng_uniform(&rng, 30001);
         rows.done[b] = (float)hd_rng_below(&rng, 30002, 2);
     }
-    *hd_batch_use(&l->batch.spec, l->batch.data).used = shape->rows;
 }
 
 static void compute(struct learner *l, int first)

@@ -305,6 +305,7 @@ int main(void)
 {
     Suite *suite = suite_create("record");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, what_was_played_is_recorded, 0, N_CASES);
     tcase_add_test(tests, rounds_cover_all_transitions);

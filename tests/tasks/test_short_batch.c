@@ -271,6 +271,7 @@ int main(void)
 {
     Suite *suite = suite_create("short_batch");
     TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 2);
     tcase_add_test(tests, padding_is_learned_from_but_not_shown);
