@@ -2,6 +2,8 @@
 /* Verb `grad_norm`: the L2 norm of a whole mean gradient, for `adam` to clip it by and for logs.
  * Squares are added up in blocks of HD_BLOCK elements, in order, and the blocks in the fixed tree.
  */
+#include "kernels/grad_norm.h"
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -24,23 +26,6 @@ static const struct hd_scalar_field fields[] = {{"grad_norm_avg", HD_MEAN, 1}};
 static int declare(const struct hd_setup *setup)
 {
     return hd_scalars_declare(setup, setup->specs[NORM], "learner", fields, 1);
-}
-
-/* Sums of one block go in LANES chains. */
-enum { LANES = 16 };
-
-static double block_squares(const float *x, int64_t n)
-{
-    double chains[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            chains[l] += (double)x[i + l] * x[i + l];
-    for (; i < n; i++)
-        chains[i % LANES] += (double)x[i] * x[i];
-    for (int l = 0; l < LANES; l++)
-        sum += chains[l];
-    return sum;
 }
 
 /* sum[n] / count, rounded as a mean over shards is, so that a shard alone is clipped as one that
@@ -97,7 +82,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
             const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
             const float *sum = hd_grad_sum(grad->spec, grad->data, part, lo, hi, room, &count);
-            squares[lo / HD_BLOCK] = block_squares(mean_of(sum, hi - lo, count, room), hi - lo);
+            squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
         }
     }
     hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(fold(squares, 0, blocks)), 1);

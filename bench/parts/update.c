@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A whole update on the kernels alone, then each part of it on its own. DQN: obs and next_obs
  * forward, target forward, loss, backward, Adam. PPO, of nets with an actor and a critic: obs
- * forward, loss, backward, Adam; values and advantages are as at the start of an epoch. */
+ * forward, advantages standardised, loss, backward, the gradient's norm, Adam of the clipped
+ * gradient; values and advantages are as at the start of an epoch. */
 #include "bench/parts/nets.h"
 #include "bench/parts/parts.h"
 #include "kernels/adam.h"
 #include "kernels/dqn_loss.h"
+#include "kernels/grad_norm.h"
 #include "kernels/ppo_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,14 +22,16 @@ struct update {
     bool ppo;
     int64_t batch, rows; /* rows of forward: obs, and next_obs too in DQN */
     int64_t t;
-    int stage; /* of backward */
-    char *obs; /* obs rows, then next_obs rows */
+    float scale; /* of the gradient: what the clip leaves of it */
+    int stage;   /* of backward */
+    char *obs;   /* obs rows, then next_obs rows */
     void *params, *target;
     float *grad, *m, *v;
     void *work, *scratch;
     float *q, *next, *dq;
     struct hd_dqn_loss dqn_loss;
     struct hd_ppo_loss ppo_loss;
+    float *advantage;
     struct hd_adam adam;
 };
 
@@ -48,10 +53,12 @@ static void loss(void *arg)
     struct hd_dqn_sums dqn_sums;
     struct hd_ppo_sums ppo_sums;
     const struct update *u = arg;
-    if (u->ppo)
-        hd_ppo_loss(&u->ppo_loss, u->dq, &ppo_sums);
-    else
+    if (!u->ppo) {
         hd_dqn_loss(&u->dqn_loss, u->dq, NULL, &dqn_sums);
+        return;
+    }
+    hd_standardise(u->advantage, u->batch);
+    hd_ppo_loss(&u->ppo_loss, u->dq, &ppo_sums);
 }
 
 static void backward(void *arg)
@@ -61,6 +68,19 @@ static void backward(void *arg)
                     u->grad);
 }
 
+/* As verb grad_norm: blocks of HD_BLOCK elements. */
+static void norm(void *arg)
+{
+    const double longest = 0.5;
+    struct update *u = arg;
+    const int64_t n = hd_net_elements(u->net);
+    double squares = 0;
+    for (int64_t at = 0; at < n; at += HD_BLOCK)
+        squares += hd_squares(u->grad + at, n - at < HD_BLOCK ? n - at : HD_BLOCK);
+    const double coefficient = longest / (sqrt(squares) / (double)u->batch + 1e-6);
+    u->scale = coefficient < 1 ? (float)coefficient : 1;
+}
+
 static void step(void *arg)
 {
     struct update *u = arg;
@@ -68,7 +88,7 @@ static void step(void *arg)
     u->t++;
     for (int64_t at = 0; at < n; at += HD_BLOCK) {
         int64_t end = n - at < HD_BLOCK ? n : at + HD_BLOCK;
-        hd_adam_step(&u->adam, u->t, end - at, u->grad + at, (float)u->batch, 1, u->m + at,
+        hd_adam_step(&u->adam, u->t, end - at, u->grad + at, (float)u->batch, u->scale, u->m + at,
                      u->v + at, (float *)u->params + at);
         hd_net_refresh(u->net, u->params, at, end);
     }
@@ -83,6 +103,8 @@ static void update(void *arg)
     loss(u);
     for (u->stage = 0; u->stage < hd_net_stages(u->net); u->stage++)
         backward(u);
+    if (u->ppo)
+        norm(u);
     step(u);
 }
 
@@ -110,10 +132,11 @@ static int allocate_ppo_loss(struct update *u)
 {
     const int64_t b = u->batch, actions = hd_net_actions(u->net);
     float *logit = hd_alloc(b * actions, 4), *value = hd_alloc(b, 4);
-    float *advantage = hd_alloc(b, 4), *target = hd_alloc(b, 4);
+    float *target = hd_alloc(b, 4);
     int32_t *action = hd_alloc(b, 4);
-    for (int64_t i = 0; advantage && target && i < b; i++) {
-        advantage[i] = i % 2 ? 1 : -1;
+    u->advantage = hd_alloc(b, 4);
+    for (int64_t i = 0; u->advantage && target && i < b; i++) {
+        u->advantage[i] = i % 2 ? 1 : -1;
         target[i] = (float)(i % 3) - 1;
     }
     u->ppo_loss = (struct hd_ppo_loss){.batch = b,
@@ -125,10 +148,10 @@ static int allocate_ppo_loss(struct update *u)
                                        .out = u->q,
                                        .logit_old = logit,
                                        .value_old = value,
-                                       .advantage = advantage,
+                                       .advantage = u->advantage,
                                        .target = target,
                                        .action = action};
-    return logit && value && advantage && target && action ? HD_OK : HD_ERR_NOMEM;
+    return logit && value && u->advantage && target && action ? HD_OK : HD_ERR_NOMEM;
 }
 
 static int allocate(struct update *u)
@@ -170,7 +193,7 @@ static void report(struct update *u, const char *name, void (*run)(void *arg))
 static int measure(int argc, char **argv)
 {
     char name[32];
-    struct update u = {.batch = hd_part_number(argc, argv, 2, 64)};
+    struct update u = {.batch = hd_part_number(argc, argv, 2, 64), .scale = 1};
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_bench_net(argv[0], argv[1], &u.net));
@@ -191,6 +214,8 @@ static int measure(int argc, char **argv)
         snprintf(name, sizeof name, "backward_%d", u.stage);
         report(&u, name, backward);
     }
+    if (u.ppo)
+        report(&u, "norm", norm);
     report(&u, "adam", step);
     return HD_OK;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small kernels of PPO against the numbers of spec 9.4 and naive references in double:
- * advantage estimation, the loss and its gradient, running statistics, draws from logits. */
+ * advantage estimation, the loss and its gradient, the norm of gradients, running statistics, draws
+ * from logits. */
 #include "kernels/categorical.h"
 #include "kernels/gae.h"
+#include "kernels/grad_norm.h"
 #include "kernels/ppo_loss.h"
 #include "kernels/statistics.h"
 #include "runtime/base/rng.h"
@@ -271,6 +273,26 @@ START_TEST(statistics_of_bytes)
 }
 END_TEST
 
+/* -- Norm ----------------------------------------------------------------------------------------
+ */
+
+START_TEST(squares_of_all_elements)
+{
+    enum { N = 67 };
+    struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
+    float x[N + 1];
+    double expected = 0;
+    for (int i = 0; i <= N; i++)
+        x[i] = (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
+    for (int n = 0; n <= N; n++) {
+        ck_assert_double_eq_tol(hd_squares(x, n), expected, 1e-14);
+        expected += (double)x[n] * x[n];
+    }
+    x[N / 2] = 1e30f;
+    ck_assert_double_eq_tol(hd_squares(x, N) / 1e60, 1, 1e-6);
+}
+END_TEST
+
 /* -- Draws ---------------------------------------------------------------------------------------
  */
 
@@ -299,17 +321,20 @@ int main(void)
 {
     Suite *suite = suite_create("ppo");
     TCase *gae = tcase_create("gae"), *loss = tcase_create("loss");
+    TCase *norm = tcase_create("norm");
     TCase *statistics = tcase_create("statistics"), *draws = tcase_create("draws");
     tcase_add_test(gae, advantages_of_the_spec);
     tcase_add_test(gae, advantages_by_theory);
     tcase_add_test(loss, loss_of_the_spec);
     tcase_add_loop_test(loss, gradient_by_differences, 0, 2);
     tcase_add_test(loss, gradient_where_branches_tie);
+    tcase_add_test(norm, squares_of_all_elements);
     tcase_add_test(statistics, running_statistics_of_the_spec);
     tcase_add_test(statistics, statistics_of_bytes);
     tcase_add_test(draws, draws_follow_the_probabilities);
     suite_add_tcase(suite, gae);
     suite_add_tcase(suite, loss);
+    suite_add_tcase(suite, norm);
     suite_add_tcase(suite, statistics);
     suite_add_tcase(suite, draws);
     SRunner *runner = srunner_create(suite);
