@@ -274,6 +274,9 @@ START_TEST(rows_without_a_sample_contribute_nothing)
         }
         worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
         ck_assert(hd_grad_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);
+        const double a = (double)batch.advantage[0], b = (double)batch.advantage[1];
+        ck_assert_double_eq_tol(world_field(&w, STATS, "adv_mean_avg"), (a + b) / USED, 1e-12);
+        ck_assert_double_eq(world_field(&w, STATS, "adv_max_avg"), fmax(a, b));
         ck_assert(isfinite(world_field(&w, STATS, "total_loss_avg")));
         grad[rubbish] = value_hash(&w.v[MEAN_GRAD]);
         stats[rubbish] = value_hash(&w.v[STATS]);
