@@ -4,13 +4,13 @@
 schedulers, workers, windows, parts, slots and executors in a pairwise covering set end in one
 param_hash; a lag changes it, and is then as reproducible."""
 
-import itertools
 import os
-import random
-import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from covering import covering_set  # noqa: E402
+from events import events, only  # noqa: E402
 from runner import Scratch, check, environment, result, train  # noqa: E402
 
 FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
@@ -29,23 +29,6 @@ FACTORS = {
 }
 
 
-def covering_set(seed, size):
-    """Rows that together hold every pair of levels of every two factors, greedily; at most `size`."""
-    rng = random.Random(seed)
-    names = list(FACTORS)
-    wanted = {((a, x), (b, y)) for a, b in itertools.combinations(names, 2)
-              for x in FACTORS[a] for y in FACTORS[b]}
-    rows = []
-    while wanted and len(rows) < size:
-        tries = [{n: rng.choice(FACTORS[n]) for n in names} for _ in range(200)]
-        pairs = [{((a, row[a]), (b, row[b])) for a, b in itertools.combinations(names, 2)}
-                 for row in tries]
-        best = max(range(len(tries)), key=lambda i: len(pairs[i] & wanted))
-        wanted -= pairs[best]
-        rows.append(tries[best])
-    return rows, len(wanted)
-
-
 def run(scratch, number, row):
     return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
                  runtime__workers=row["workers"], runtime__window=row["window"],
@@ -57,24 +40,6 @@ def run(scratch, number, row):
 def read_bytes(path):
     with open(path, "rb") as file:
         return file.read()
-
-
-def events(path):
-    """The events of a TensorBoard file without their wall times, without those of time itself."""
-    timed = (b"per_sec", b"_time", b"time_per")
-    data, at, out = read_bytes(path), 0, []
-    while at < len(data):
-        (length,) = struct.unpack_from("<Q", data, at)
-        message = data[at + 12:at + 12 + length]
-        at += 16 + length
-        if message[9:] and not any(word in message for word in timed):
-            out.append(message[9:])  # field 1 is the wall time: a tag byte and a double
-    return out
-
-
-def only(folder):
-    (name,) = os.listdir(folder)
-    return os.path.join(folder, name)
 
 
 def check_two_runs_of_one_command(scratch):
@@ -93,7 +58,7 @@ def check_two_runs_of_one_command(scratch):
 def main():
     with Scratch() as scratch:
         size = int(os.environ.get("HD_COVERING_RUNS", "100"))
-        rows, left = covering_set(7, size)
+        rows, left = covering_set(FACTORS, 7, size)
         reference = train(scratch("reference"), **FIXED)["param_hash"]
         for number, row in enumerate(rows):
             found = run(scratch, number, row)

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The determinism contract of on-policy learning: ranks, schedulers, workers, windows, parts, slots,
+executors and how collecting is cut into tasks end in one param_hash, with the plain graph, with statistics of
+observations and a steered rate, on pixels in bf16, and with a policy per shard. Groups and lags compute
+something else, and that as reproducibly."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from covering import covering_set  # noqa: E402
+from events import events, only  # noqa: E402
+from runner import ROOT, Scratch, call, check, train  # noqa: E402
+
+# Six collects of two epochs of four minibatches, in two leaves each.
+CARTPOLE = dict(config=os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), world__shards=4,
+                env__stop_value="1e9", max_train_iter=48, policy__collect__n_sample=64,
+                policy__learn__batch_size=16, policy__learn__microbatch=8,
+                policy__eval__evaluator__eval_freq=16)
+FAST = dict(CARTPOLE, graph=os.path.join(ROOT, "configs/graphs/ppo_fast.yaml"),
+            policy__learn__lr_scheduler__type="kl", policy__recompute_adv="false")
+ALONE = dict(CARTPOLE, graph=os.path.join(ROOT, "configs/graphs/ppo_nosync.yaml"))
+PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), world__shards=4,
+              env__stop_value="1e9", max_train_iter=16, env__collector_env_num=4,
+              env__evaluator_env_num=2, env__n_evaluator_episode=2,
+              policy__model__encoder_hidden_size_list="[16,32,32,64]",
+              policy__learn__epoch_per_collect=2, policy__learn__batch_size=16,
+              policy__learn__microbatch=8, policy__collect__n_sample=32,
+              policy__collect__groups=2, policy__eval__evaluator__eval_freq=8)
+
+FACTORS = {
+    "ranks": [1, 2, 4],
+    "runtime__scheduler": ["eager", "prio", "lws", "random", "dmdas"],
+    "runtime__workers": [1, 2, 4],
+    "runtime__window": [1, 2, 4],
+    "runtime__executor": ["starpu", "sequential"],
+    "strategy__bucket_mb": [25, 0.02],
+    "strategy__batch_slots": [1, 3],
+    "policy__collect__split": ["false", "true"],
+}
+SPLIT = dict(policy__collect__split="true")
+WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02, **SPLIT),
+        dict(runtime__executor="sequential"), dict(runtime__workers=2, runtime__window=4, **SPLIT)]
+
+
+def same(scratch, name, fixed, ways):
+    """All ways end alike; the reference's result."""
+    reference = train(scratch(name), **fixed)
+    for number, way in enumerate(ways):
+        found = train(scratch(f"{name}_{number}"), **{**fixed, **way})
+        for key in ("param_hash", "eval_value_raw", "env_step", "train_iter"):
+            check(found[key] == reference[key],
+                  f"{name}, {way}: {key} {found[key]}, not {reference[key]}")
+    print(f"{name}: {1 + len(ways)} runs end in {reference['param_hash']}")
+    return reference["param_hash"]
+
+
+def check_cartpole(scratch):
+    ways, left = covering_set(FACTORS, 5, 100)
+    check(left == 0, f"{left} pairs of settings are not covered")
+    hashes = [
+        same(scratch, "cartpole", CARTPOLE, ways),
+        same(scratch, "groups", dict(CARTPOLE, policy__collect__groups=2), WAYS),
+        same(scratch, "uncut", dict(CARTPOLE, policy__collect__cut_at_done="false"), WAYS[1:2]),
+        same(scratch, "lags", dict(CARTPOLE, strategy__collect_lag=1, strategy__verdict_lag=1),
+             WAYS),
+        same(scratch, "accumulated", dict(CARTPOLE, policy__learn__batch_size=8,
+                                          policy__learn__microbatch=0,
+                                          policy__learn__accumulate=2), WAYS[1:2]),
+        same(scratch, "uneven", dict(CARTPOLE, policy__learn__batch_size=24,
+                                     policy__learn__minibatch_tail="exact"), WAYS[1:2]),
+        same(scratch, "fast", FAST, WAYS),
+        same(scratch, "fast lags", dict(FAST, strategy__collect_lag=1, strategy__verdict_lag=1),
+             WAYS[1:]),
+    ]
+    check(hashes[4] == hashes[0], "two batches accumulated are not one of two microbatches")
+    check(len(set(hashes)) == len(hashes) - 1, f"a setting changed nothing: {hashes}")
+    logs = [events(only(scratch(f"{name}/log/serial"))) for name in ("fast", "fast_0", "fast_1")]
+    check(logs[0] == logs[1] == logs[2] and len(logs[0]) > 10, "the events differ, or are few")
+
+
+def check_alone(scratch):
+    """Nothing is shared: ranks and other shards change nothing for shard 0, and one shard alone learns what
+    one that shares with nobody does."""
+    hashes = [same(scratch, "nosync", ALONE, WAYS),
+              same(scratch, "one", dict(ALONE, world__shards=1), []),
+              same(scratch, "uneven one", dict(ALONE, world__shards=1, policy__learn__batch_size=24,
+                                               policy__learn__microbatch=8), []),
+              same(scratch, "uneven all", dict(CARTPOLE, world__shards=1,
+                                               policy__learn__batch_size=24), [])]
+    check(hashes[0] == hashes[1], f"other shards change shard 0: {hashes}")
+    check(hashes[2] == hashes[3], f"a shard alone learns by other bits: {hashes}")
+
+
+def check_pixels(scratch):
+    hashes = [same(scratch, "pixels", PIXELS, WAYS),
+              same(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1])]
+    check(hashes[0] != hashes[1], "precision changed nothing")
+
+
+def check_plan():
+    """That split groups are what is tested."""
+    plan = call("graph", CARTPOLE["config"], "--set", "policy.collect.groups=2", "--set",
+                "policy.collect.split=true").stdout
+    check("2 items x 126 stages" in plan, f"the plan:\n{plan}")
+
+
+def main():
+    check_plan()
+    with Scratch() as scratch:
+        check_cartpole(scratch)
+        check_alone(scratch)
+        check_pixels(scratch)
+
+
+main()
