@@ -58,9 +58,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_diag_error(setup->diag, setup->mark,
-                             "%s draws from the logits of an actor: policy.type must be ppo",
-                             setup->verb);
+        return hd_params_refuse_type(setup, "ppo",
+                                     "collect_on_policy draws from the logits of an actor");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "tasks/losses/loss.h"
 #include "tasks/types/batch.h"
+#include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 
 #include <string.h>
@@ -36,9 +37,8 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 {
     (void)rows;
     if (hd_net_heads(net) != HD_HEADS_Q)
-        return hd_diag_error(setup->diag, setup->mark,
-                             "loss bc needs a net of one head, which yields logits: policy.type "
-                             "must be bc");
+        return hd_params_refuse_type(setup, "bc",
+                                     "loss bc needs a net of one head, which yields logits");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

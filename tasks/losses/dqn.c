@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "tasks/losses/loss.h"
 #include "tasks/types/batch.h"
+#include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 
 #include <string.h>
@@ -36,6 +37,8 @@ struct own {
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
+    if (hd_net_heads(net) == HD_HEADS_ACTOR_CRITIC)
+        return hd_params_refuse_type(setup, "dqn", "loss dqn needs values of actions");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/losses/loss.h"
 #include "tasks/types/minibatch.h"
+#include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 
 #include <math.h>
@@ -62,9 +63,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     (void)rows;
     const struct hd_config *config = setup->config;
     if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_diag_error(setup->diag, setup->mark,
-                             "loss ppo needs a net with an actor and a critic: policy.type must be "
-                             "ppo");
+        return hd_params_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

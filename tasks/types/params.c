@@ -15,6 +15,14 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec)
     return spec->of ? hd_params_net(spec->of) : spec->shape;
 }
 
+int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.type");
+    return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+                         "%s: policy.type must be %s, found %s", why, type,
+                         hd_config_text(setup->config, "policy.type"));
+}
+
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
     return hd_padded(spec->elements * (int64_t)sizeof(float));

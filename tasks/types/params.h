@@ -10,6 +10,10 @@
 /* The net of a value of type params, or of one made `of` it. Borrowed. */
 const struct hd_net *hd_params_net(const struct hd_spec *spec);
 
+/* For a verb's `prepare`, where a net does not yield what is needed: tells, at policy.type of the
+ * run file, that it must be `type`, and `why`. Returns HD_ERR_INPUT. */
+int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why);
+
 /* Leaf `leaf` of a gradient: [elements] sums over its samples, and how many they are in each part
  * [parts]. */
 float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf);
