@@ -107,15 +107,18 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
 {
     const struct hd_learn_shape learn = hd_learn_shape_of(setup->config);
-    const struct hd_node *node = hd_config_node(setup->config, "policy.learn.microbatch");
+    const bool asked = hd_config_int(setup->config, "policy.learn.microbatch") > 0;
+    const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
+    const struct hd_node *node = hd_config_node(setup->config, key);
     args->batch = learn.rows;
     args->micro = learn.micro;
     args->items = learn.leaves;
     if (learn.rows % learn.micro == 0)
         return HD_OK;
     return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
-                         "microbatch: expected a divisor of the batch's %lld rows, found %lld",
-                         (long long)learn.rows, (long long)learn.micro);
+                         "%s: expected a divisor of the batch's %lld rows, found %lld%s", key,
+                         (long long)learn.rows, (long long)learn.micro,
+                         asked ? "" : "; policy.learn.microbatch may be one instead");
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
