@@ -41,6 +41,14 @@ static int find_field(const struct hd_setup *setup, int port, const char *name, 
                          spec->name);
 }
 
+/* The run file asks for what the graph does not do. */
+static int refuse(const struct hd_setup *setup, const char *key, const char *value,
+                  const char *verb)
+{
+    return hd_diag_error(setup->diag, setup->mark,
+                         "%s %s needs the result of a step %s under `reads`", key, value, verb);
+}
+
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
@@ -56,9 +64,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(find_field(setup, NORM, "grad_norm_avg", &args->norm));
     HD_TRY(find_field(setup, RATE, "learning_rate", &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
-        return hd_diag_error(setup->diag, setup->mark,
-                             "policy.learn.grad_clip_type clip_norm needs the result of a step "
-                             "grad_norm under `reads`");
+        return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
+    if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
+        !setup->specs[RATE])
+        return refuse(setup, "policy.learn.lr_scheduler.type", "kl", "steer");
     return HD_OK;
 }
 

@@ -150,6 +150,11 @@ START_TEST(mistakes)
     check_mistake(&hd_verb_adam, &w,
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, MEANS, N_VALUES},
                   "adam reads learning_rate from port 'rate', but 'means' has none");
+    world_close(&w);
+    open_three(&w, "policy.learn.lr_scheduler.type=kl", false, 0);
+    check_mistake(&hd_verb_adam, &w,
+                  (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, NONE, N_VALUES},
+                  "lr_scheduler.type kl needs the result of a step steer");
     check_mistake(&hd_verb_steer, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
                   "steer needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
