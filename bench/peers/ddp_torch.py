@@ -15,7 +15,7 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 from torch.nn.parallel import DistributedDataParallel
 
-from net import Learner, make_batch
+from learner import Dqn
 from worker import serve
 
 RANKS = 2
@@ -48,7 +48,7 @@ class Rank:
 
     def learner(self, net, way):
         if (net, way) not in self.learners:
-            learner = Learner(net, ["channels_last"])
+            learner = Dqn(net, ["channels_last"])
             if way == "ddp":
                 learner.trained = DistributedDataParallel(learner.online, gradient_as_bucket_view=True)
             self.learners[net, way] = learner
@@ -56,7 +56,7 @@ class Rank:
         return self.learners[net, way]
 
     def update(self, learner, way, times):
-        batch = make_batch(self.batch, seed=dist.get_rank())
+        batch = Dqn.make_batch(self.batch, seed=dist.get_rank())
         spent = []
         for _ in range(times):
             begin = time.perf_counter()

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench/peers/run [--repeats N] [--save] [CASE ...]
+"""usage: bench/peers/run [--repeats N] [--short] [--save] [CASE ...]
 
 Measures the same work in what people use today and in Heddle, in turns so that a slow minute of the
 machine hits all alike, and prints how many times faster Heddle is. Cases (default: all):
 
-  update   one DQN update, one core: PyTorch's fastest way of those in update.py
-  ddp      two ranks of one core each: PyTorch's DDP over gloo, DI-engine's way, Heddle's exchange
-  envs     stepping 8 Atari Pongs on one core: ALE's vector env, EnvPool
-  dqn      training Pong with DQN on two cores: DI-engine itself
+  update      one DQN update, one core: PyTorch's fastest way of those in update.py
+  ppo_update  one minibatch's update of PPO, likewise
+  ddp         two ranks of one core each: PyTorch's DDP over gloo, DI-engine's way, Heddle's exchange
+  envs        stepping 8 Atari Pongs on one core: ALE's vector env, EnvPool
+  dqn         training Pong with DQN on two cores: DI-engine itself
+  ppo         one iteration of Pong with PPO on two cores, 3,200 samples and 100 updates: DI-engine itself
+  ppo_fast    training Pong with PPO and a small net on two cores: the best of several PyTorch programs
 
---save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
+--short lets DI-engine train one epoch of an iteration of ppo, which counts ten times; else it takes more
+than a minute a turn. --save appends what is measured to bench/results/peers.jsonl. PyTorch and the others are installed by
 bench/peers/setup; Heddle is build/runner and build/bench/bench_parts (--build DIR for others)."""
 
 import argparse
@@ -18,13 +22,14 @@ import signal
 import subprocess
 import sys
 
-CASES = ["update", "ddp", "envs", "dqn"]
+CASES = ["update", "ppo_update", "ddp", "envs", "dqn", "ppo", "ppo_fast"]
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--build", default="build")
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE")
     options = parser.parse_args()

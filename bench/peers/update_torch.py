@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that updates in PyTorch: {net, way, batch, seconds} -> milliseconds of CPU time that an update
-takes (median)."""
+"""A worker that updates in PyTorch: {algorithm, net, way, batch, seconds} -> milliseconds of CPU time that
+an update takes (median)."""
 
 import os
 import statistics
@@ -8,24 +8,25 @@ import time
 
 import torch
 
-from net import Learner, make_batch
+from learner import ALGORITHMS
 from worker import serve
 
 learners = {}
 
 
-def warm_learner(net, way, batch):
-    key = (net, *way)
+def warm_learner(algorithm, net, way, batch):
+    key = (algorithm, net, *way)
     if key not in learners:
-        learners[key] = Learner(net, way)
+        learners[key] = ALGORITHMS[algorithm](net, way)
         for _ in range(3):
             learners[key].update(batch)
     return learners[key]
 
 
 def measure(request):
-    batch = make_batch(request["batch"])
-    learner = warm_learner(request["net"], request["way"], batch)
+    algorithm = request["algorithm"]
+    batch = ALGORITHMS[algorithm].make_batch(request["batch"])
+    learner = warm_learner(algorithm, request["net"], request["way"], batch)
     learner.update(batch)
     times, end = [], time.process_time() + request["seconds"]
     while time.process_time() < end or len(times) < 5:
