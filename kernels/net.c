@@ -22,6 +22,12 @@ const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_N
                  fields->obs_dims);
         return "obs_shape";
     }
+    if (fields->obs_dims == 3 && fields->norm != HD_NORM_NONE) {
+        snprintf(message, HD_NET_MESSAGE,
+                 "sync_batch_norm is for dense nets; convolutional ones (an obs_shape of three "
+                 "numbers) take none");
+        return "norm";
+    }
     if (fields->obs_dims == 3)
         return hd_conv_net_mistake(fields, message);
     if (fields->precision != HD_F32) {
@@ -46,6 +52,17 @@ void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, 
     net->plain_elements += tensor->count;
 }
 
+int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features)
+{
+    struct hd_net_norm *norm = &net->norms[net->n_norms];
+    *norm = (struct hd_net_norm){.features = features, .mean = hd_net_running(net)};
+    norm->var = norm->mean + features;
+    snprintf(norm->name, sizeof norm->name, "%s", module);
+    hd_net_add_tensor(net, module, "weight", 1, &features, 0);
+    hd_net_add_tensor(net, module, "bias", 1, &features, 0);
+    return net->n_norms++;
+}
+
 struct hd_net hd_net_base(const struct hd_net_fields *fields)
 {
     struct hd_net net = {.obs = 1,
@@ -54,6 +71,7 @@ struct hd_net hd_net_base(const struct hd_net_fields *fields)
                          .obs_u8 = fields->obs_u8,
                          .heads = fields->heads,
                          .init = fields->init,
+                         .batch_norm = fields->norm == HD_NORM_SYNC_BATCH,
                          .bf16 = fields->precision == HD_BF16};
     for (int i = 0; i < fields->obs_dims; i++)
         net.obs *= fields->obs_shape[i];
@@ -82,6 +100,7 @@ void hd_net_destroy(struct hd_net *net)
     if (!net)
         return;
     net->kind->destroy(net);
+    hd_free(net->norms);
     hd_free(net->tensors);
     hd_free(net);
 }
@@ -189,6 +208,14 @@ static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rn
             (float)((2.0 * hd_rng_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
 }
 
+/* Batch norms start by changing nothing: weights of 1, each followed by its biases of 0. */
+static void start_norm(const struct hd_net *net, int i, float *plain)
+{
+    const bool weight = net->tensors[i - 1].fan_in > 0;
+    for (int64_t j = 0; j < net->tensors[i].count && weight; j++)
+        plain[j] = 1;
+}
+
 static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng, float *params)
 {
     const struct hd_tensor *tensor = &net->tensors[i];
@@ -198,7 +225,9 @@ static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng
     float *plain = hd_alloc(tensor->count, sizeof *plain); /* zeros */
     if (!plain)
         return HD_ERR_NOMEM;
-    if (gain > 0)
+    if (tensor->fan_in == 0)
+        start_norm(net, i, plain);
+    else if (gain > 0)
         status = hd_orthogonal(rng, tensor->offset, rows, tensor->count / rows, gain, plain);
     else if (!starts_at_zero(net, i))
         draw_uniform(tensor, rng, plain);
@@ -267,6 +296,15 @@ void hd_net_forward_pair(const struct hd_net *net, const void *params,
     forward(net, params, &both, work, q);
 }
 
+void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
+                            const struct hd_obs_norm *norm, const void *obs, int64_t batch,
+                            void *work, float *q)
+{
+    const struct hd_rows rows = {
+        .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm, .running = running};
+    forward(net, params, &rows, work, q);
+}
+
 int hd_net_stages(const struct hd_net *net)
 {
     return net->kind->stages ? net->kind->stages(net) : 1;
@@ -296,4 +334,66 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
     hd_net_stage_range(net, stage, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
         grad[i] = NAN;
+}
+
+/* -- Training with batch norm --------------------------------------------------------------------
+ */
+
+int hd_net_levels(const struct hd_net *net)
+{
+    return net->levels;
+}
+
+int hd_net_norms(const struct hd_net *net)
+{
+    return net->n_norms;
+}
+
+const struct hd_net_norm *hd_net_norm(const struct hd_net *net, int i)
+{
+    return &net->norms[i];
+}
+
+int64_t hd_net_running(const struct hd_net *net)
+{
+    int64_t floats = 0;
+    for (int i = 0; i < net->n_norms; i++)
+        floats += 2 * net->norms[i].features;
+    return floats;
+}
+
+void hd_net_running_init(const struct hd_net *net, float *running)
+{
+    for (int i = 0; i < net->n_norms; i++)
+        for (int64_t j = 0; j < net->norms[i].features; j++) {
+            running[net->norms[i].mean + j] = 0;
+            running[net->norms[i].var + j] = 1;
+        }
+}
+
+int64_t hd_net_training_bytes(const struct hd_net *net, int64_t batch)
+{
+    return net->kind->training_bytes(net, batch);
+}
+
+int64_t hd_net_training_sums(const struct hd_net *net, int number)
+{
+    return net->levels > 0 ? net->kind->training_sums(net, number) : 0;
+}
+
+void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
+                             int stage, const double *pooled, double *sums)
+{
+    net->kind->training_forward(net, pass, stage, pooled, sums);
+}
+
+void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
+                              int stage, const double *pooled, double *sums)
+{
+    net->kind->training_backward(net, pass, stage, pooled, sums);
+}
+
+bool hd_net_track(const struct hd_net *net, const struct hd_training_pass *pass, float *running)
+{
+    return net->kind->track(net, pass, running);
 }

@@ -41,6 +41,12 @@ enum hd_init {
                            for a policy's logits, 1 for values (Huang et al. 2022, detail 2) */
 };
 
+/* What stands between a hidden layer and its ReLU, of dense nets. */
+enum hd_norm {
+    HD_NORM_NONE,
+    HD_NORM_SYNC_BATCH /* torch.nn.SyncBatchNorm over all samples of all shards */
+};
+
 /* One parameter tensor as PyTorch has it, row-major. */
 struct hd_tensor {
     char name[HD_TENSOR_NAME];
@@ -48,7 +54,14 @@ struct hd_tensor {
     int dims;
     int64_t offset, count; /* in the list of all tensors one after another; in dense nets that list
                               is the flat array */
-    int64_t fan_in;        /* of its layer */
+    int64_t fan_in;        /* of its layer; 0: a batch norm's weight or bias */
+};
+
+/* One batch norm: its module's name in PyTorch, and where its running statistics stand. */
+struct hd_net_norm {
+    char name[HD_TENSOR_NAME];
+    int64_t features;
+    int64_t mean, var; /* [features] each, in the net's running statistics */
 };
 
 struct hd_net_fields {
@@ -59,6 +72,7 @@ struct hd_net_fields {
     const int64_t *hidden; /* encoder_hidden_size_list */
     int64_t n_hidden;
     enum hd_heads heads;
+    enum hd_norm norm;
     enum hd_init init;
     enum hd_precision precision;
 };
@@ -135,6 +149,12 @@ void hd_net_forward_pair(const struct hd_net *net, const void *params,
                          const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                          int64_t rows, void *work, float *q);
 
+/* As hd_net_forward, of a net with batch norm: by running statistics (hd_net_running). Nets without
+ * it look at none; nets with it yield NaN where there are none, as in the calls above. */
+void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
+                            const struct hd_obs_norm *norm, const void *obs, int64_t batch,
+                            void *work, float *q);
+
 /* Backward goes in stages 0 … hd_net_stages - 1, in this order. Stage s reads the parameters and
  * writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
 int hd_net_stages(const struct hd_net *net);
@@ -150,5 +170,46 @@ int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch);
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
+
+/* -- Training with batch norm --------------------------------------------------------------------
+ */
+
+/* Of nets that have it, in levels of layers one behind another; else 0. */
+int hd_net_levels(const struct hd_net *net);
+int hd_net_norms(const struct hd_net *net);
+const struct hd_net_norm *hd_net_norm(const struct hd_net *net, int i);
+
+/* Floats of the running statistics of all batch norms; and as they start, means 0, variances 1. */
+int64_t hd_net_running(const struct hd_net *net);
+void hd_net_running_init(const struct hd_net *net, float *running);
+
+/* A pass over some of a batch's samples, those of an item. */
+struct hd_training_pass {
+    const void *params;
+    const struct hd_obs_norm *norm; /* NULL: observations as they are */
+    const void *obs;                /* [batch][hd_net_obs_bytes] */
+    int64_t batch, used;            /* rows, of which the first `used` count */
+    void *work;                     /* hd_net_training_bytes, 64-byte aligned, kept throughout */
+    float *q;                       /* [batch][outputs], in the last stage forward */
+    const float *dq; /* [batch][outputs], in the first stage back; 0 from `used` on */
+    float *grad;     /* in the last stage back: as hd_net_backward's */
+};
+
+/* Bytes of its work memory, a multiple of 64. */
+int64_t hd_net_training_bytes(const struct hd_net *net, int64_t batch);
+
+/* It goes forward in stages 0 … L, L the levels, then back in stages 0 … L. Forward stage s < L
+ * leaves sums of number s, backward stage s < L sums of number L + s: somebody adds them up over
+ * all items of the batch, and what that comes to is `pooled` of the next stage in the same
+ * direction. The last stage in either direction leaves none, the first is given none. */
+int64_t hd_net_training_sums(const struct hd_net *net, int number);
+void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
+                             int stage, const double *pooled, double *sums);
+void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
+                              int stage, const double *pooled, double *sums);
+
+/* Running statistics take in those of the batch, from any item's pass that went forward; they are
+ * the same by bits. False: of fewer than two samples nothing is taken. */
+bool hd_net_track(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
 
 #endif

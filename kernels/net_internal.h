@@ -11,6 +11,7 @@ struct hd_rows {
     int64_t n_first, n_second;
     bool floats; /* whatever the net takes */
     const struct hd_obs_norm *norm;
+    const float *running; /* of nets with batch norm */
 };
 
 /* As the functions of kernels/net.h say. NULL: nothing to do. */
@@ -29,6 +30,14 @@ struct hd_net_kind {
     int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
                     int64_t forward_batch, const void *work, const float *dq, void *scratch,
                     int stage, float *grad);
+    /* Of nets with batch norm. */
+    int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
+    int64_t (*training_sums)(const struct hd_net *net, int stage);
+    void (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
+                             int stage, const double *pooled, double *sums);
+    void (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
+                              int stage, const double *pooled, double *sums);
+    bool (*track)(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
 };
 
 /* The start of every kind's struct. */
@@ -36,11 +45,13 @@ struct hd_net {
     const struct hd_net_kind *kind;
     int64_t obs, actions, outputs, elements, params_bytes;
     int64_t plain_elements; /* of the tensors so far */
-    bool obs_u8, bf16;
+    bool obs_u8, bf16, batch_norm;
     enum hd_heads heads;
     enum hd_init init;
     int n_tensors;
     struct hd_tensor *tensors;
+    int levels, n_norms;
+    struct hd_net_norm *norms;
 };
 
 /* What the fields alone say. */
@@ -62,5 +73,8 @@ const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message
 /* Appends a tensor; shape[dims]. There is room for the tensors of every net that can be made. */
 void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,
                        const int64_t *shape, int64_t fan_in);
+
+/* Appends a batch norm of `features` with its weight and bias, and returns its number. */
+int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features);
 
 #endif
