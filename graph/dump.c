@@ -55,7 +55,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, "@-%d", ref->lag);
         if (op->sources[i] == HD_FROM_SIDE)
             fprintf(file, " (snapshot)");
-        if (!hd_op_whole(op) && hd_step_port(op->step, i)->span == HD_SPAN_ITEM)
+        if (!hd_op_whole(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
             fprintf(file, " (by items)");
         any = true;
     }

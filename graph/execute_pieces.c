@@ -133,7 +133,7 @@ static bool written_before(const struct piece *piece, enum hd_span span)
 /* Views keep their spec where the task does not touch the value, but show no data. */
 static int add_port(const struct piece *piece, int i, struct hd_task *task)
 {
-    const enum hd_span span = hd_step_port(piece->op->step, i)->span;
+    const enum hd_span span = hd_step_span(piece->op->step, i);
     struct hd_access whole;
     const int64_t before = piece->executor->n_accesses;
     hd_executor_view(piece->executor, piece->op, i, piece->instance, 0, task, &whole);

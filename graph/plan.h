@@ -106,6 +106,12 @@ static inline const struct hd_port *hd_step_port(const struct hd_step *step, int
     return &step->verb->ports[step->verb->many ? 0 : i];
 }
 
+/* Which tasks of a step in pieces, whose task object is made, touch the value of ref i. */
+static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
+{
+    return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;
+}
+
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * parted, not stored, or shared among the ranks (plan_exchange.c). */
 void hd_plan_exchanges(struct hd_plan *plan);

@@ -96,6 +96,8 @@ struct hd_verb {
      * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
     void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* The span of a port where it depends on the task object; default: the port's. */
+    enum hd_span (*span)(const void *args, int port);
     /* How many doubles `stage` of every item leaves at context->pool, to be added up over all items
      * of all shards, in the tree over (shard, item), before any item's next stage finds the sums at
      * context->pooled; 0: none. For shard steps; not after the last stage. */

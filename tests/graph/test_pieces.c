@@ -20,6 +20,7 @@ enum { ITEMS = 2, STAGES = 4, INTS = HD_TOY_INTS };
 enum { PATIENCE_NS = 3000000000 };
 static atomic_int arrived[STAGES], met, ended, ended_at_finish;
 static int64_t given_items;
+static bool first_is_every; /* port `first` is read in every stage after all */
 
 static int meet(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -29,7 +30,8 @@ static int meet(struct hd_context *context, const struct hd_view *views, const v
     while (arrived[context->stage] < ITEMS && hd_clock_ns() < until)
         ;
     met += arrived[context->stage] == ITEMS;
-    if (!views[0].data || !views[1].data || (context->stage > 0 && views[2].data) || views[3].data)
+    const bool sees_first = context->stage == 0 || first_is_every;
+    if (!views[0].data || !views[1].data || !!views[2].data != sees_first || views[3].data)
         return hd_body_fail(context, "stage %d sees other values than it should", context->stage);
     ((int64_t *)views[0].data)[context->item * INTS] += views[1].version;
     ended++;
@@ -40,7 +42,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     (void)args;
     ended_at_finish = ended;
-    if (!views[0].data || !views[1].data || views[2].data || !views[3].data)
+    if (!views[0].data || !views[1].data || !!views[2].data != first_is_every || !views[3].data)
         return hd_body_fail(context, "finish sees other values than it should");
     return HD_OK;
 }
@@ -57,8 +59,15 @@ static const struct hd_port ports[] = {
     {.name = "first", .type = "ints", .mode = HD_READ},
     {.name = "last", .type = "ints", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
     {0}};
+
+static enum hd_span span(const void *args, int port)
+{
+    (void)args;
+    return port == 2 && first_is_every ? HD_SPAN_EVERY : ports[port].span;
+}
+
 static const struct hd_verb verb_meet = {
-    .name = "meet", .ports = ports, .pieces = pieces, .body = meet, .finish = finish};
+    .name = "meet", .ports = ports, .pieces = pieces, .body = meet, .finish = finish, .span = span};
 
 /* -- Graphs of it ---------------------------------------------------------------------------------
  */
@@ -112,9 +121,10 @@ START_TEST(items_need_not_wait_for_each_other)
     struct hd_executor *executor;
     const char *reason;
     given_items = ITEMS;
+    first_is_every = _i >= 3;
     l = load();
     const struct hd_session_options options = {
-        .workers = 2, .scheduler = schedulers[_i], .ranks = 1, .watchdog_ns = 20000000000};
+        .workers = 2, .scheduler = schedulers[_i % 3], .ranks = 1, .watchdog_ns = 20000000000};
     const struct hd_executor_options executor_options = {.window = 1};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, 100, &plan), HD_OK);
@@ -169,7 +179,7 @@ int main(void)
     Suite *suite = suite_create("pieces");
     TCase *tests = tcase_create("items");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, items_need_not_wait_for_each_other, 0, 3);
+    tcase_add_loop_test(tests, items_need_not_wait_for_each_other, 0, 6);
     tcase_add_test(tests, the_plan_shows_items_and_stages);
     tcase_add_test(tests, items_and_leaves_must_agree);
     suite_add_tcase(suite, tests);
