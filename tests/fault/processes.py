@@ -11,9 +11,17 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from runner import CONFIG, RUNNER, check, environment, sets  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, check, environment, sets  # noqa: E402
 
 ENDLESS = sets(env__stop_value="1e9", max_train_iter=10**12)
+PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
+
+
+def disturbed(number):
+    """The config and options of run number `number`: DQN, or PPO that collects in many small tasks."""
+    if number % 2 == 0:
+        return [CONFIG]
+    return [PPO, *sets(policy__collect__groups=2, policy__collect__split="true")]
 
 
 def start(*command, env=None, cwd=None):
@@ -22,9 +30,9 @@ def start(*command, env=None, cwd=None):
                             env=env or environment(), cwd=cwd, start_new_session=True)
 
 
-def start_endless(directory, *options, ranks=2):
+def start_endless(directory, *options, ranks=2, number=0):
     command = ["launch", "--nproc-per-node", str(ranks)] if ranks > 1 else ["run"]
-    return start(*command, CONFIG, "--dir", directory, "--quiet", *ENDLESS, *options)
+    return start(*command, *disturbed(number), "--dir", directory, "--quiet", *ENDLESS, *options)
 
 
 def children(process):

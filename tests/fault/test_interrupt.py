@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, end,  # noqa: E402
+from processes import (CONFIG, ENDLESS, check, check_left, children, cpu_seconds, disturbed, end,  # noqa: E402
                        environment, errors, sets, start, start_endless, wait_for_ranks)
 from runner import ROOT, Scratch, call, result  # noqa: E402
 
@@ -24,7 +24,7 @@ def interrupt(number, rng, scratch, shared_memory):
     terminal does, or to a single rank without a launcher."""
     how = ("launcher", "group", "single")[number % 3]
     command = ["run"] if how == "single" else ["launch", "--nproc-per-node", "2"]
-    run = start(*command, CONFIG, "--quiet", *ENDLESS, cwd=scratch.path)
+    run = start(*command, *disturbed(number), "--quiet", *ENDLESS, cwd=scratch.path)
     time.sleep(rng.uniform(0, 0.3))
     pids = children(run)
     if how == "group":

@@ -18,10 +18,10 @@ from runner import ROOT, Scratch, result, train  # noqa: E402
 SEED = int(os.environ.get("HD_FAULT_SEED", "1"))
 
 
-def kill_one_of_two(rng, shared_memory):
+def kill_one_of_two(number, rng, shared_memory):
     """SIGKILL to a random rank at a random moment, start-up included; seconds until the end."""
     with Scratch() as scratch:
-        launcher = start_endless(scratch("run"))
+        launcher = start_endless(scratch("run"), number=number)
         time.sleep(rng.uniform(0, 0.6))
         while len(children(launcher)) < 2:
             time.sleep(0.001)
@@ -39,7 +39,8 @@ def kill_one_of_two(rng, shared_memory):
 
 def check_kills(shared_memory):
     rng = random.Random(SEED)
-    times = [kill_one_of_two(rng, shared_memory) for _ in range(int(os.environ.get("HD_KILLS", "20")))]
+    times = [kill_one_of_two(number, rng, shared_memory)
+             for number in range(int(os.environ.get("HD_KILLS", "20")))]
     print(f"{len(times)} kills (HD_FAULT_SEED={SEED}): named, ended within {max(times):.2f} s")
 
 
