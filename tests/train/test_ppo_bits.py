@@ -63,6 +63,7 @@ def check_cartpole(scratch):
     hashes = [
         same(scratch, "cartpole", CARTPOLE, ways),
         same(scratch, "groups", dict(CARTPOLE, policy__collect__groups=2), WAYS),
+        same(scratch, "once", dict(CARTPOLE, policy__recompute_adv="false"), WAYS[1:2]),
         same(scratch, "uncut", dict(CARTPOLE, policy__collect__cut_at_done="false"), WAYS[1:2]),
         same(scratch, "lags", dict(CARTPOLE, strategy__collect_lag=1, strategy__verdict_lag=1),
              WAYS),
@@ -75,7 +76,7 @@ def check_cartpole(scratch):
         same(scratch, "fast lags", dict(FAST, strategy__collect_lag=1, strategy__verdict_lag=1),
              WAYS[1:]),
     ]
-    check(hashes[4] == hashes[0], "two batches accumulated are not one of two microbatches")
+    check(hashes[5] == hashes[0], "two batches accumulated are not one of two microbatches")
     check(len(set(hashes)) == len(hashes) - 1, f"a setting changed nothing: {hashes}")
     logs = [events(only(scratch(f"{name}/log/serial"))) for name in ("fast", "fast_0", "fast_1")]
     check(logs[0] == logs[1] == logs[2] and len(logs[0]) > 10, "the events differ, or are few")
@@ -100,6 +101,19 @@ def check_pixels(scratch):
     check(hashes[0] != hashes[1], "precision changed nothing")
 
 
+def check_counts(scratch):
+    """Returns enter their statistics once an epoch, or once a collect where they are not computed anew: with 256 of
+    them at a time, 1100 are passed in the third collect of two epochs, or in the fifth."""
+    with open(os.path.join(ROOT, "configs/graphs/ppo.yaml"), encoding="utf-8") as file:
+        graph = file.read() + "  - stop:      {reads: [scale], if: scale.count > 1100, reason: limit}\n"
+    with open(scratch("counts.yaml"), "w", encoding="utf-8") as file:
+        file.write(graph)
+    for recompute, updates in (("true", 24), ("false", 40)):
+        found = train(scratch(f"counts {recompute}"), **dict(CARTPOLE, graph=scratch("counts.yaml"), max_train_iter=80,
+                                                            policy__recompute_adv=recompute))
+        check(found["train_iter"] == updates, f"recompute_adv {recompute}: {found['train_iter']} updates")
+
+
 def check_plan():
     """That split groups are what is tested."""
     plan = call("graph", CARTPOLE["config"], "--set", "policy.collect.groups=2", "--set",
@@ -110,6 +124,7 @@ def check_plan():
 def main():
     check_plan()
     with Scratch() as scratch:
+        check_counts(scratch)
         check_cartpole(scratch)
         check_alone(scratch)
         check_pixels(scratch)
