@@ -3,49 +3,19 @@
 
 Trains with DI-engine's own Pong DQN config on CPUs and writes [updates per second after WARM updates,
 megabytes that its process would grow by until the replay is full, at the rate at which it grew].
-Nothing of DI-engine is changed but this: evaluations are left out, and the game comes from a gym env of
-the kind it was written for, on today's ale-py."""
+Nothing of DI-engine is changed but this: evaluations are left out, and the game is gym_pong.py's."""
 
 import json
 import os
 import sys
 import time
 
-import gym
-import numpy as np
 import torch
-from ale_py import Action, ALEInterface, LoggerMode, roms
 from ding.entry import serial_pipeline
 from ding.worker import BaseLearner, InteractionSerialEvaluator
 from dizoo.atari.config.serial.pong.pong_dqn_ddp_config import create_config, main_config
 
-
-class Pong(gym.Env):
-    """PongNoFrameskip-v4 in gym's older interface."""
-
-    def __init__(self):
-        ALEInterface.setLoggerMode(LoggerMode.Error)
-        self.ale = ALEInterface()
-        self.ale.setFloat("repeat_action_probability", 0.0)
-        self.seed(0)
-        self.actions = self.ale.getMinimalActionSet()
-        self.action_space = gym.spaces.Discrete(len(self.actions))
-        self.observation_space = gym.spaces.Box(0, 255, (210, 160, 3), np.uint8)
-
-    def seed(self, seed=None):
-        self.ale.setInt("random_seed", seed)
-        self.ale.loadROM(roms.get_rom_path("pong"))
-
-    def reset(self):
-        self.ale.reset_game()
-        return self.ale.getScreenRGB()
-
-    def step(self, action):
-        reward = self.ale.act(self.actions[action])
-        return self.ale.getScreenRGB(), float(reward), self.ale.game_over(), {}
-
-    def get_action_meanings(self):
-        return [Action(action).name for action in self.actions]
+import gym_pong
 
 
 def resident_mb():
@@ -77,7 +47,7 @@ class Clock:
 def main():
     warm, updates, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     torch.set_num_threads(2)
-    gym.register("PongNoFrameskip-v4", entry_point=Pong, order_enforce=False, disable_env_checker=True)
+    gym_pong.register()
     InteractionSerialEvaluator.should_eval = lambda *_: False
     clock = Clock(warm, updates, path)
     BaseLearner.train = lambda *arguments: clock(*arguments)

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from machine import ROOT, commit, machine
 
 OURS = "Heddle"
-LESS_IS_BETTER = ("ms", "MB")
+LESS_IS_BETTER = ("s", "ms", "MB")
 PEERS = ("torch", "ale-py", "envpool", "DI-engine")
 
 
