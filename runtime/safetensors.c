@@ -20,7 +20,7 @@ enum { LENGTH_BYTES = 8, HEADER_MAX = 100 << 20 };
 static const struct {
     const char *name;
     int64_t bytes; /* of an element */
-} dtypes[] = {{"F32", 4}, {"I32", 4}, {"U8", 1}};
+} dtypes[] = {{"F32", 4}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
 
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -259,7 +259,7 @@ static int parse_entry(const struct hd_safetensors *file, const char *name, cons
     int64_t elements = 0, bytes;
     *entry = (struct entry){.name = name};
     if (!find_dtype(json_object_get(json, "dtype"), &entry->dtype))
-        return malformed(file, name, "its dtype is not F32, I32 or U8, which are read here");
+        return malformed(file, name, "its dtype is not F32, I32, I64 or U8, which are read here");
     HD_TRY(parse_shape(file, json_object_get(json, "shape"), entry, &elements));
     if (json_array_size(offsets) != 2 || !json_is_integer(json_array_get(offsets, 0)) ||
         !json_is_integer(json_array_get(offsets, 1)))

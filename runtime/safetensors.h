@@ -9,7 +9,7 @@
 enum { HD_TENSOR_DIMS = 8 };
 
 /* The types of elements that are read and written here. */
-enum hd_dtype { HD_DTYPE_F32, HD_DTYPE_I32, HD_DTYPE_U8 };
+enum hd_dtype { HD_DTYPE_F32, HD_DTYPE_I32, HD_DTYPE_I64, HD_DTYPE_U8 };
 
 /* A tensor to be written: row-major, borrowed. */
 struct hd_tensor_data {

@@ -14,6 +14,7 @@
 #include "tasks/episodes.h"
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/rollout.h"
 
@@ -56,6 +57,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     HD_TRY(
         hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
     args->n_sample = hd_config_int(config, "policy.collect.n_sample");

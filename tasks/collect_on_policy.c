@@ -16,6 +16,7 @@
 #include "tasks/episodes.h"
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 #include "tasks/types/trajectories.h"
@@ -64,6 +65,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     args->groups = envs->leaves;
     args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
     args->split = hd_config_bool(setup->config, "policy.collect.split");

@@ -10,13 +10,14 @@
 #include "tasks/builtin.h"
 #include "tasks/play.h"
 #include "tasks/types/counts.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 #include "tasks/types/verdict.h"
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM, BEST_NORM };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM, BEST_NORM, NORM_STATE, BEST_NORM_STATE };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
@@ -26,6 +27,11 @@ static const struct hd_port ports[] = {
     [RESULT] = {.name = "result", .type = "verdict", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
     [BEST_NORM] = {.name = "best_norm", .type = "statistics", .mode = HD_UPDATE, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    [BEST_NORM_STATE] = {.name = "best_norm_state",
+                         .type = "norm_state",
+                         .mode = HD_UPDATE,
+                         .optional = true},
     {0},
 };
 
@@ -47,6 +53,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
     return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
                            &args->scratch);
 }
@@ -130,17 +137,24 @@ static int step(struct evaluation *e)
     return HD_OK;
 }
 
+static int keep(const struct hd_view *views, int from, int to)
+{
+    if (!views[from].data || !views[to].data)
+        return HD_OK;
+    return hd_value_snapshot(views[to].spec, views[to].data, views[from].data);
+}
+
 /* The verdict of all envs; the best policy follows it. */
 static int judge(struct evaluation *e)
 {
-    const struct hd_view *best = &e->views[BEST], *norm = &e->views[BEST_NORM];
+    const struct hd_view *best = &e->views[BEST];
     hd_verdict_summarise(e->verdict);
     if (!best->data || e->verdict->mean <= *e->envs.best_mean)
         return HD_OK;
     *e->envs.best_mean = e->verdict->mean;
-    if (norm->data && e->views[NORM].data)
-        HD_TRY(hd_value_snapshot(norm->spec, norm->data, e->views[NORM].data));
-    return hd_value_snapshot(best->spec, best->data, e->views[POLICY].data);
+    HD_TRY(keep(e->views, NORM, BEST_NORM));
+    HD_TRY(keep(e->views, NORM_STATE, BEST_NORM_STATE));
+    return keep(e->views, POLICY, BEST);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -154,6 +168,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     };
     e.first = hd_envs_first(e.shape, context->shard, 0);
     e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    e.play.running = hd_norm_state_running(views[NORM_STATE].data);
     if (!context->again)
         HD_TRY(begin(&e, memory));
     if (!all_played(&e)) {

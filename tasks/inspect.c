@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/safetensors.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 #include "tasks/types/verdict.h"
@@ -19,7 +20,15 @@ static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs
 /* -- Writing --------------------------------------------------------------------------------------
  */
 
-static bool holds(const char *path, const char *hash, const char *norm_hash)
+/* What tells one policy from another, as metadata; an empty text: there is no such thing. */
+enum { PARAM_HASH, OBS_NORM_HASH, NORM_STATE_HASH, N_HASHES };
+static const char *const hash_keys[N_HASHES] = {"param_hash", "obs_norm_hash", "norm_state_hash"};
+
+struct hashes {
+    char text[N_HASHES][32];
+};
+
+static bool holds(const char *path, const struct hashes *hashes)
 {
     struct hd_safetensors *file;
     FILE *there = fopen(path, "rb");
@@ -28,10 +37,11 @@ static bool holds(const char *path, const char *hash, const char *norm_hash)
     fclose(there);
     if (hd_safetensors_open(path, &file) != HD_OK)
         return false;
-    const char *found = hd_safetensors_metadata(file, "param_hash");
-    const char *norm = hd_safetensors_metadata(file, "obs_norm_hash");
-    bool same =
-        found && strcmp(found, hash) == 0 && (norm ? strcmp(norm, norm_hash) == 0 : !*norm_hash);
+    bool same = true;
+    for (int i = 0; i < N_HASHES; i++) {
+        const char *found = hd_safetensors_metadata(file, hash_keys[i]);
+        same &= strcmp(found ? found : "", hashes->text[i]) == 0;
+    }
     hd_safetensors_close(file);
     return same;
 }
@@ -68,38 +78,107 @@ static int export_norm(const struct hd_weights *weights, struct hd_tensor_data *
     return 2;
 }
 
-static void norm_hash(const struct hd_weights *weights, char *text, size_t bytes)
+/* What a batch norm has beside its parameters, by PyTorch's names. */
+enum { BATCHES, RUNNING_MEAN, RUNNING_VAR, N_BUFFERS };
+static const char *const buffer_names[N_BUFFERS] = {"num_batches_tracked", "running_mean",
+                                                    "running_var"};
+struct buffer_name {
+    char text[HD_TENSOR_NAME + 32];
+};
+
+static int count_norms(const struct hd_weights *weights)
 {
-    float *scale, *shift;
-    text[0] = '\0';
+    return weights->norm_state ? hd_net_norms(hd_params_net(weights->norm_state)) : 0;
+}
+
+static struct buffer_name name_buffer(const struct hd_net_norm *norm, int which)
+{
+    struct buffer_name name;
+    snprintf(name.text, sizeof name.text, "%s.%s", norm->name, buffer_names[which]);
+    return name;
+}
+
+/* One of the three of all norms; names[norms] is room for theirs. */
+static int export_buffers(const struct hd_weights *weights, int which, struct buffer_name *names,
+                          struct hd_tensor_data *tensors)
+{
+    const int n = count_norms(weights);
+    const float *running = hd_norm_state_running(weights->norm_state_data);
+    for (int i = 0; i < n; i++) {
+        const struct hd_net_norm *norm = hd_net_norm(hd_params_net(weights->norm_state), i);
+        const int64_t at = which == RUNNING_MEAN ? norm->mean : norm->var;
+        names[i] = name_buffer(norm, which);
+        tensors[i] = elements_tensor(names[i].text, running + at, norm->features);
+        if (which == BATCHES)
+            tensors[i] =
+                (struct hd_tensor_data){.name = names[i].text,
+                                        .data = hd_norm_state_batches(weights->norm_state_data),
+                                        .dtype = HD_DTYPE_I64};
+    }
+    return n;
+}
+
+static struct hashes hash_all(const struct hd_weights *weights)
+{
+    struct hashes hashes = {0};
+    const size_t bytes = sizeof hashes.text[0];
+    snprintf(hashes.text[PARAM_HASH], bytes, "%016" PRIx64,
+             hd_value_hash(weights->params, weights->data));
+    if (count_norms(weights) > 0)
+        snprintf(hashes.text[NORM_STATE_HASH], bytes, "%016" PRIx64,
+                 hd_value_hash(weights->norm_state, weights->norm_state_data));
     if (!weights->obs_norm)
-        return;
+        return hashes;
     const int64_t n = hd_statistics_elements(weights->obs_norm);
+    float *scale, *shift;
     hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
-    snprintf(text, bytes, "%016" PRIx64, hd_hash_floats(hd_hash_floats(0, scale, n), shift, n));
+    snprintf(hashes.text[OBS_NORM_HASH], bytes, "%016" PRIx64,
+             hd_hash_floats(hd_hash_floats(0, scale, n), shift, n));
+    return hashes;
+}
+
+static int write_file(const char *path, const struct hd_tensor_data *tensors, int64_t n,
+                      const struct hashes *hashes, int64_t train_iter)
+{
+    char updates[32];
+    const char *keys[2 + N_HASHES] = {"format", "train_iter"};
+    const char *values[2 + N_HASHES] = {"pt", updates};
+    int n_keys = 2;
+    snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
+    for (int i = 0; i < N_HASHES; i++) {
+        if (!hashes->text[i][0])
+            continue;
+        keys[n_keys] = hash_keys[i];
+        values[n_keys++] = hashes->text[i];
+    }
+    return hd_safetensors_write(path, tensors, n, keys, values, n_keys);
 }
 
 int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter)
 {
     const struct hd_net *net = hd_params_net(weights->params);
-    int n = hd_net_tensors(net);
+    const int n = hd_net_tensors(net), norms = count_norms(weights);
     const struct hd_tensor *last = hd_net_tensor(net, n - 1);
-    char updates[32], hash[32], norm[32];
-    snprintf(updates, sizeof updates, "%lld", (long long)train_iter);
-    snprintf(hash, sizeof hash, "%016" PRIx64, hd_value_hash(weights->params, weights->data));
-    norm_hash(weights, norm, sizeof norm);
-    if (holds(path, hash, norm))
+    const struct hashes hashes = hash_all(weights);
+    if (holds(path, &hashes))
         return HD_OK;
-    struct hd_tensor_data *tensors = hd_alloc(n + 2, sizeof *tensors);
+    struct hd_tensor_data *tensors = hd_alloc(n + N_BUFFERS * norms + 2, sizeof *tensors);
+    struct buffer_name *names = hd_alloc(N_BUFFERS * norms + 1, sizeof *names);
     float *memory = hd_alloc(last->offset + last->count, sizeof *memory);
-    int status =
-        tensors && memory ? export_tensors(net, weights->data, tensors, memory) : HD_ERR_NOMEM;
-    const char *const keys[] = {"format", "train_iter", "param_hash", "obs_norm_hash"};
-    const char *const values[] = {"pt", updates, hash, norm};
-    if (status == HD_OK)
-        status = hd_safetensors_write(path, tensors, n + export_norm(weights, tensors + n), keys,
-                                      values, weights->obs_norm ? 4 : 3);
+    int status = tensors && names && memory ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK) {
+        /* Integers of eight bytes come first: so they are aligned in the file. */
+        int64_t at = export_buffers(weights, BATCHES, names, tensors);
+        status = export_tensors(net, weights->data, tensors + at, memory);
+        at += n;
+        at += export_buffers(weights, RUNNING_MEAN, names + norms, tensors + at);
+        at += export_buffers(weights, RUNNING_VAR, names + 2 * norms, tensors + at);
+        at += export_norm(weights, tensors + at);
+        if (status == HD_OK)
+            status = write_file(path, tensors, at, &hashes, train_iter);
+    }
     hd_free(memory);
+    hd_free(names);
     hd_free(tensors);
     return status;
 }
@@ -121,12 +200,26 @@ static int import_tensor(const struct hd_safetensors *file, const struct hd_net 
     return status;
 }
 
+static int import_buffers(const struct hd_safetensors *file, const struct hd_weights *weights)
+{
+    float *running = hd_norm_state_running(weights->norm_state_data);
+    for (int i = 0; i < count_norms(weights); i++) {
+        const struct hd_net_norm *norm = hd_net_norm(hd_params_net(weights->norm_state), i);
+        HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_MEAN).text, 1, &norm->features,
+                                   running + norm->mean));
+        HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_VAR).text, 1, &norm->features,
+                                   running + norm->var));
+    }
+    return HD_OK;
+}
+
 static int import_all(const struct hd_safetensors *file, const struct hd_weights *weights)
 {
     const struct hd_net *net = hd_params_net(weights->params);
     for (int i = 0; i < hd_net_tensors(net); i++)
         HD_TRY(import_tensor(file, net, i, weights->data));
     hd_net_refresh(net, weights->data, 0, hd_net_elements(net));
+    HD_TRY(import_buffers(file, weights));
     if (!weights->obs_norm)
         return HD_OK;
     const int64_t n = hd_statistics_elements(weights->obs_norm);
@@ -190,8 +283,14 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
     int status = work && q && scaled ? HD_OK : HD_ERR_NOMEM;
     for (int64_t first = 0; status == HD_OK && first < rows; first += most) {
         int64_t n = rows - first < most ? rows - first : most;
-        hd_net_forward_floats(net, weights->data, norm_of_floats(weights, &norm, scaled),
-                              obs + first * hd_net_obs(net), n, work, q);
+        const struct hd_obs_norm *scales = norm_of_floats(weights, &norm, scaled);
+        const float *rows_obs = obs + first * hd_net_obs(net);
+        if (hd_net_levels(net) > 0)
+            hd_net_forward_running(net, weights->data,
+                                   hd_norm_state_running(weights->norm_state_data), scales,
+                                   rows_obs, n, work, q);
+        else
+            hd_net_forward_floats(net, weights->data, scales, rows_obs, n, work, q);
         for (int64_t i = 0; i < n * outputs; i++)
             fprintf(file, "%.9e%c", q[i], (i + 1) % outputs ? ' ' : '\n');
     }

@@ -35,6 +35,9 @@ const struct hd_key hd_task_keys[] = {
      "global", "widths of the encoder's layers"},
     {"policy.model.dueling", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "advantage and value streams instead of one head"},
+    {"policy.model.norm", HD_KEY_CHOICE, 0, 0, "none", "none|sync_batch_norm", "global",
+     "between each hidden layer and its ReLU, of dense nets; sync_batch_norm: as "
+     "torch.nn.SyncBatchNorm, over the samples of all shards; for graphs/bc_norm.yaml"},
     {"policy.model.actor_head_hidden_size", HD_KEY_INT, 0, 1e6, "0", NULL, "global",
      "width of the actor's hidden layer, that of the encoder's last one; 0: that one"},
     {"policy.model.critic_head_hidden_size", HD_KEY_INT, 0, 1e6, "0", NULL, "global",

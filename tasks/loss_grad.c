@@ -2,7 +2,9 @@
 /* loss_grad: the gradient of a loss over a shard's batch, as a sum over samples. An item is a
  * microbatch, a leaf of the tree that all shards' samples are summed in. Its first stage goes
  * forward as far as the loss's derivative by the net's outputs, the others back through the net;
- * nets of one backward stage do all in one. */
+ * nets of one backward stage do all in one. Nets with batch norm stop at each norm in either
+ * direction, for what all items of all shards add up to: with L levels of norms, stages 0 … L go
+ * forward and L … 2 L back, and `finish` hands the batch's moments to the running statistics. */
 #include "kernels/net.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -10,6 +12,7 @@
 #include "tasks/builtin.h"
 #include "tasks/losses/loss.h"
 #include "tasks/types/learn.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 
@@ -27,6 +30,11 @@ static const struct hd_port ports[] = {
                        .span = HD_SPAN_LAST},
     [HD_LOSS_GRAD] = {.name = "grad", .type = "grad", .mode = HD_WRITE, .span = HD_SPAN_RANGE},
     [HD_LOSS_NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [HD_LOSS_NORM_STATE] = {.name = "norm_state",
+                            .type = "norm_state",
+                            .mode = HD_UPDATE,
+                            .optional = true,
+                            .span = HD_SPAN_LAST},
     {0},
 };
 
@@ -59,13 +67,14 @@ struct args {
     const struct hd_net *net;
     int64_t batch, micro, items;
     int backward_stages;
+    int levels; /* of batch norms; 0: the net has none */
 };
 
 /* A microbatch's work memory. */
 struct work {
     int64_t *rows; /* [1]: how many of its rows count */
     void *own;
-    float *dout; /* [micro][outputs] */
+    float *out, *dout; /* [micro][outputs] */
     char *forward, *backward;
 };
 
@@ -79,11 +88,16 @@ static int64_t lay_out(const struct args *args, void *memory, struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t own = args->loss->own_bytes(args->net, args->micro);
+    const int64_t outputs = args->micro * hd_net_outputs(args->net);
+    const int64_t forward = args->levels > 0 ? hd_net_training_bytes(args->net, args->micro)
+                                             : hd_net_forward_bytes(args->net, forward_rows(args));
+    const int64_t backward = args->levels > 0 ? 0 : hd_net_backward_bytes(args->net, args->micro);
     work->rows = hd_arena_take(&arena, 1, sizeof *work->rows);
     work->own = hd_arena_take(&arena, own, 1);
-    work->dout = hd_arena_take(&arena, args->micro * hd_net_outputs(args->net), sizeof *work->dout);
-    work->forward = hd_arena_take(&arena, hd_net_forward_bytes(args->net, forward_rows(args)), 1);
-    work->backward = hd_arena_take(&arena, hd_net_backward_bytes(args->net, args->micro), 1);
+    work->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *work->out);
+    work->dout = hd_arena_take(&arena, outputs, sizeof *work->dout);
+    work->forward = hd_arena_take(&arena, forward, 1);
+    work->backward = hd_arena_take(&arena, backward, 1);
     return arena.used;
 }
 
@@ -102,6 +116,17 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
                              loss->target ? "needs a second value of type params under `reads`"
                                           : "has no use for a target net");
     return HD_OK;
+}
+
+static int check_norm(const struct hd_setup *setup, const struct args *args)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.model.norm");
+    if (args->levels > 0 && !args->loss->obs)
+        return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+                             "norm: loss %s takes a batch through its nets more than once, each "
+                             "time of other statistics; it needs nets without norms",
+                             args->loss->name);
+    return hd_norm_state_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_NORM_STATE);
 }
 
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
@@ -132,6 +157,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     args->backward_stages = hd_net_stages(args->net);
+    args->levels = hd_net_levels(args->net);
+    HD_TRY(check_norm(setup, args));
     HD_TRY(hd_net_prepare(args->net, forward_rows(args), args->micro));
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }
@@ -153,25 +180,40 @@ static void pieces(const void *arg, struct hd_pieces *pieces_p)
     struct work unused;
     *pieces_p = (struct hd_pieces){
         .items = args->items,
-        .stages = args->backward_stages == 1 ? 1 : 1 + args->backward_stages,
+        .stages = args->levels > 0             ? 2 * args->levels + 1
+                  : args->backward_stages == 1 ? 1
+                                               : 1 + args->backward_stages,
         .work_bytes = lay_out(args, NULL, &unused),
+        .finish_last = args->levels > 0,
     };
+}
+
+static enum hd_span span(const void *arg, int port)
+{
+    const struct args *args = arg;
+    const bool throughout = port == HD_LOSS_POLICY || port == HD_LOSS_BATCH;
+    return args->levels > 0 && throughout ? HD_SPAN_EVERY : ports[port].span;
+}
+
+static int64_t pool(const void *arg, int stage)
+{
+    return hd_net_training_sums(((const struct args *)arg)->net, stage);
 }
 
 static void stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     const struct args *args = arg;
     *lo_p = *hi_p = 0;
-    if (args->backward_stages == 1)
+    if (args->levels > 0 ? stage == 2 * args->levels : args->backward_stages == 1)
         *hi_p = hd_net_elements(args->net);
-    else if (stage > 0)
+    else if (stage > 0 && args->levels == 0)
         hd_net_stage_range(args->net, stage - 1, lo_p, hi_p);
 }
 
-static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,
-                       const struct work *work)
+static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view *views,
+                                   int64_t item, const struct work *work)
 {
-    const struct hd_loss_pass pass = {
+    return (struct hd_loss_pass){
         .net = args->net,
         .views = views,
         .batch = args->batch,
@@ -179,9 +221,23 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
         .rows = args->micro,
         .forward = work->forward,
         .own = work->own,
+        .out = work->out,
         .dout = work->dout,
     };
-    *work->rows = args->loss->forward(args->loss_args, &pass);
+}
+
+static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,
+                       const struct work *work)
+{
+    struct hd_loss_pass pass = pass_of(args, views, item, work);
+    struct hd_obs_norm norm;
+    if (args->loss->obs) {
+        const void *obs = args->loss->obs(&pass, &pass.used);
+        hd_net_forward(args->net, views[HD_LOSS_POLICY].data,
+                       hd_statistics_norm(&views[HD_LOSS_NORM], &norm), obs, args->micro,
+                       work->forward, work->out);
+    }
+    *work->rows = args->loss->differentiate(args->loss_args, &pass);
 }
 
 /* The counts of all parts that a range touches. */
@@ -209,17 +265,61 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     count_samples(grad, item, *work->rows, lo, hi);
 }
 
+/* A stage of a net with batch norm; the one in the middle goes both ways. */
+static void go_through_norms(const struct hd_context *context, const struct hd_view *views,
+                             const struct args *args, const struct work *work)
+{
+    const struct hd_view *grad = &views[HD_LOSS_GRAD];
+    const int stage = context->stage, levels = args->levels;
+    struct hd_loss_pass pass = pass_of(args, views, context->item, work);
+    struct hd_obs_norm norm;
+    const struct hd_training_pass training = {
+        .params = views[HD_LOSS_POLICY].data,
+        .norm = hd_statistics_norm(&views[HD_LOSS_NORM], &norm),
+        .obs = args->loss->obs(&pass, &pass.used),
+        .batch = args->micro,
+        .used = pass.used,
+        .work = work->forward,
+        .q = work->out,
+        .dq = work->dout,
+        .grad = stage == 2 * levels ? hd_grad_leaf(grad->spec, grad->data, context->item) : NULL,
+    };
+    if (stage <= levels)
+        hd_net_training_forward(args->net, &training, stage, context->pooled, context->pool);
+    if (stage == levels)
+        *work->rows = args->loss->differentiate(args->loss_args, &pass);
+    if (stage >= levels)
+        hd_net_training_backward(args->net, &training, stage - levels, context->pooled,
+                                 context->pool);
+    if (stage == 2 * levels)
+        count_samples(grad, context->item, *work->rows, 0, hd_net_elements(args->net));
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
     const struct args *args = arg;
     struct work work;
     lay_out(args, context->work, &work);
+    if (args->levels > 0) {
+        go_through_norms(context, views, args, &work);
+        return HD_OK;
+    }
     if (context->stage == 0)
         go_forward(args, views, context->item, &work);
     if (args->backward_stages == 1 || context->stage > 0)
         go_backward(args, views, context->item, args->backward_stages == 1 ? 0 : context->stage - 1,
                     &work);
     return HD_OK;
+}
+
+/* Every shard's copy takes in the same. */
+static void track(const struct args *args, const struct hd_view *state, void *memory)
+{
+    struct work work;
+    lay_out(args, memory, &work);
+    const struct hd_training_pass training = {.batch = args->micro, .work = work.forward};
+    *hd_norm_state_batches(state->data) +=
+        hd_net_track(args->net, &training, hd_norm_state_running(state->data));
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *arg)
@@ -233,6 +333,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
         lay_out(args, context->works[item], &work);
         own[item] = work.own;
     }
+    if (args->levels > 0)
+        track(args, &views[HD_LOSS_NORM_STATE], context->works[0]);
     double loss = args->loss->sum(args->loss_args, own, args->items, values, weights);
     for (int i = 0; stats->data && i < args->loss->n_fields; i++)
         hd_scalars_push(stats->spec, stats->data, i, values[i], weights[i]);
@@ -259,5 +361,7 @@ const struct hd_verb hd_verb_loss_grad = {
     .pieces = pieces,
     .stage_range = stage_range,
     .finish = finish,
+    .span = span,
+    .pool = pool,
     .help = "the gradient of the loss over a batch, summed over its samples",
 };

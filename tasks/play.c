@@ -34,7 +34,7 @@ int hd_play_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
                           void *scratch)
 {
-    struct hd_play play;
+    struct hd_play play = {0};
     lay_out(shape, net, scratch, &play);
     return play;
 }
@@ -43,7 +43,8 @@ void hd_play_forward(const struct hd_play *play, const struct hd_envs_shape *sha
                      const struct hd_envs *envs, const struct hd_net *net, const void *params,
                      const struct hd_obs_norm *norm)
 {
-    hd_net_forward(net, params, norm, envs->obs, shape->envs, play->forward, play->outputs);
+    hd_net_forward_running(net, params, play->running, norm, envs->obs, shape->envs, play->forward,
+                           play->outputs);
 }
 
 void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shape,

@@ -10,8 +10,9 @@
 struct hd_play {
     int32_t *action; /* [E] */
     struct hd_env_outcome outcome;
-    float *outputs; /* [E][outputs] of the net */
-    void *forward;  /* work memory of its pass */
+    float *outputs;       /* [E][outputs] of the net */
+    void *forward;        /* work memory of its pass */
+    const float *running; /* statistics of its batch norms; NULL: it has none */
 };
 
 /* For a verb's `prepare`: prepares the net for such steps; bytes of scratch stored in *scratch_p.
@@ -19,7 +20,8 @@ struct hd_play {
 int hd_play_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
                     int64_t *scratch_p);
 
-/* The arrays in such scratch; contents are undefined. outcome.obs may be set to room elsewhere. */
+/* The arrays in such scratch; contents are undefined. outcome.obs may be set to room elsewhere,
+ * `running` to running statistics. */
 struct hd_play hd_play_at(const struct hd_envs_shape *shape, const struct hd_net *net,
                           void *scratch);
 

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/play.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/recording.h"
 #include "tasks/types/statistics.h"
@@ -17,13 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POLICY, ENVS, RECORDING, NORM };
+enum { POLICY, ENVS, RECORDING, NORM, NORM_STATE };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
     [RECORDING] = {.name = "recording", .type = "recording", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -67,6 +69,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->epsilon = epsilon;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
     return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
                            &args->scratch);
 }
@@ -198,6 +201,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .steps = shape->steps,
     };
     r.play = hd_play_at(r.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    r.play.running = hd_norm_state_running(views[NORM_STATE].data);
     if (!context->again)
         HD_TRY(begin(&r));
     HD_TRY(step(&r));

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save: writes parameters, and how observations enter the net, to ckpt/<as>/policy.safetensors of
- * the run directory, whenever there is a new version. */
+/* save: writes parameters, the running statistics of batch norms, and how observations enter the
+ * net, to ckpt/<as>/policy.safetensors of the run directory, whenever there is a new version. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/logbook.h"
 #include "tasks/builtin.h"
 #include "tasks/inspect.h"
+#include "tasks/types/norm_state.h"
+
+enum { PARAMS, OBS_NORM, NORM_STATE };
 
 static const struct hd_port ports[] = {
-    {.name = "params", .type = "params", .mode = HD_READ},
-    {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [PARAMS] = {.name = "params", .type = "params", .mode = HD_READ},
+    [OBS_NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -17,6 +21,7 @@ static const struct hd_option options[] = {{"as", NULL, true}, {0}};
 
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
+    HD_TRY(hd_norm_state_check(setup, setup->specs[PARAMS], NORM_STATE));
     *args_p = hd_strdup(hd_setup_option(setup, "as"));
     return *args_p ? HD_OK : HD_ERR_NOMEM;
 }
@@ -29,7 +34,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     char *path = hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_dir(context->logbook), as);
     if (!path)
         return HD_ERR_NOMEM;
-    const struct hd_weights weights = {views[0].spec, views[0].data, views[1].spec, views[1].data};
+    const struct hd_weights weights = {.params = views[PARAMS].spec,
+                                       .data = views[PARAMS].data,
+                                       .obs_norm = views[OBS_NORM].spec,
+                                       .obs_norm_data = views[OBS_NORM].data,
+                                       .norm_state = views[NORM_STATE].spec,
+                                       .norm_state_data = views[NORM_STATE].data};
     int status = hd_weights_save(&weights, path, context->update);
     if (status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);

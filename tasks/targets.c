@@ -12,6 +12,7 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/types/learn.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/statistics.h"
 #include "tasks/types/trajectories.h"
@@ -74,6 +75,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->net = hd_params_net(setup->specs[POLICY]);
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     args->samples = hd_targets_rows(setup->specs[TARGETS]);
     args->gamma = (float)hd_config_real(config, "policy.collect.discount_factor");
     args->lambda = (float)hd_config_real(config, "policy.collect.gae_lambda");

@@ -12,11 +12,11 @@
 /* The evaluation of a training graph, alone; of a policy that takes observations as they are, or by
  * the scales that it was saved with. */
 #define GRAPH(MORE, NORM)                                                                          \
-    "graph={values: {policy: {type: params}, " MORE                                                \
+    "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, " MORE    \
     "eval_envs: {type: envs, place: rank0, role: evaluator},"                                      \
     " best: {type: params, place: rank0, init: policy}, result: {type: verdict, place: rank0},"    \
     " verdict: {type: verdict}},"                                                                  \
-    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy" NORM "],"               \
+    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, norm_state" NORM "],"   \
     " updates: [eval_envs, best], writes: [result]},"                                              \
     " broadcast: {reads: [result], writes: [verdict]},"                                            \
     " stop: {if: iteration >= 0, reason: done}]}"

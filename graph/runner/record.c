@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 static const char graph_text[] =
-    "graph={values: {policy: {type: params}, %s envs: {type: envs, per: shard, role: collector},"
-    " recording: {type: recording, per: shard}},"
-    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy%s],"
+    "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, %s"
+    " envs: {type: envs, per: shard, role: collector}, recording: {type: recording, per: shard}},"
+    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy, norm_state%s],"
     " updates: [envs], writes: [recording]},"
     " stop: {if: iteration >= 0, reason: recorded}]}";
 

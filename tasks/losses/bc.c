@@ -8,7 +8,6 @@
 #include "tasks/losses/loss.h"
 #include "tasks/types/batch.h"
 #include "tasks/types/params.h"
-#include "tasks/types/statistics.h"
 
 #include <string.h>
 
@@ -24,12 +23,6 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
 
 struct args {
     double learning_rate;
-};
-
-/* The loss's own memory of a microbatch. */
-struct own {
-    struct hd_cross_entropy_sums sums;
-    float logit[]; /* [rows][actions] */
 };
 
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
@@ -49,32 +42,34 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 
 static int64_t own_bytes(const struct hd_net *net, int64_t rows)
 {
-    return (int64_t)sizeof(struct own) + rows * hd_net_actions(net) * (int64_t)sizeof(float);
+    (void)net, (void)rows;
+    return sizeof(struct hd_cross_entropy_sums);
 }
 
-static int64_t forward(const void *args, const struct hd_loss_pass *pass)
+static const void *obs(const struct hd_loss_pass *pass, int64_t *used_p)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
+    *used_p = hd_batch_used(batch->spec, batch->data, pass->first, pass->rows);
+    return (const char *)rows.obs + pass->first * hd_net_obs_bytes(pass->net);
+}
+
+static int64_t differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     (void)args;
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
     const int64_t first = pass->first, actions = hd_net_actions(pass->net);
-    const int64_t used = hd_batch_used(batch->spec, batch->data, first, pass->rows);
-    struct own *own = pass->own;
-    struct hd_obs_norm norm;
-    hd_net_forward(pass->net, pass->views[HD_LOSS_POLICY].data,
-                   hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
-                   (const char *)rows.obs + first * hd_net_obs_bytes(pass->net), pass->rows,
-                   pass->forward, own->logit);
     const struct hd_cross_entropy loss = {
-        .batch = used,
+        .batch = pass->used,
         .actions = actions,
-        .logit = own->logit,
+        .logit = pass->out,
         .action = rows.action + first,
         .weight = hd_batch_use(batch->spec, batch->data).weight + first,
     };
     memset(pass->dout, 0, (size_t)(pass->rows * actions) * sizeof *pass->dout);
-    hd_cross_entropy(&loss, pass->dout, &own->sums);
-    return used;
+    hd_cross_entropy(&loss, pass->dout, pass->own);
+    return pass->used;
 }
 
 static double sum(const void *memory, void *const *items, int64_t n, double *values,
@@ -83,11 +78,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     const struct args *args = memory;
     struct hd_cross_entropy_sums sums = {0};
     for (int64_t i = 0; i < n; i++) {
-        const struct own *own = items[i];
-        sums.loss += own->sums.loss;
-        sums.weight += own->sums.weight;
-        sums.weighted_loss += own->sums.weighted_loss;
-        sums.weighted_hits += own->sums.weighted_hits;
+        const struct hd_cross_entropy_sums *own = items[i];
+        sums.loss += own->loss;
+        sums.weight += own->weight;
+        sums.weighted_loss += own->weighted_loss;
+        sums.weighted_hits += own->weighted_hits;
     }
     values[CUR_LR] = args->learning_rate;
     values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
@@ -105,6 +100,7 @@ const struct hd_loss hd_loss_bc = {
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .own_bytes = own_bytes,
-    .forward = forward,
+    .obs = obs,
+    .differentiate = differentiate,
     .sum = sum,
 };

@@ -54,7 +54,7 @@ static int64_t own_bytes(const struct hd_net *net, int64_t rows)
 }
 
 /* The target's activations are not needed again: the policy's take their place. */
-static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
+static int64_t differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
     const struct hd_view *policy = &pass->views[HD_LOSS_POLICY];
@@ -126,6 +126,6 @@ const struct hd_loss hd_loss_dqn = {
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .own_bytes = own_bytes,
-    .forward = forward,
+    .differentiate = differentiate,
     .sum = sum,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses: what the verb `loss_grad` needs to know of one. It goes forward through the net over a
- * microbatch and differentiates itself by the net's outputs; loss_grad does the rest. */
+/* Losses: what the verb `loss_grad` needs to know of one. It differentiates itself by the net's
+ * outputs for a microbatch; loss_grad does the rest. */
 #ifndef HD_TASKS_LOSSES_LOSS_H
 #define HD_TASKS_LOSSES_LOSS_H
 
@@ -15,7 +15,8 @@ enum hd_loss_port {
     HD_LOSS_BATCH,
     HD_LOSS_STATS,
     HD_LOSS_GRAD,
-    HD_LOSS_NORM
+    HD_LOSS_NORM,
+    HD_LOSS_NORM_STATE
 };
 
 /* A microbatch under way. */
@@ -26,7 +27,10 @@ struct hd_loss_pass {
     int64_t first, rows;         /* of them, those of this microbatch */
     void *forward;               /* work memory of the net's forward pass */
     void *own;                   /* the loss's, `own_bytes`; kept until `sum` */
-    float *dout;                 /* [rows][outputs]: to be filled */
+    /* For losses that have `obs`: */
+    int64_t used;     /* of the rows, those that count */
+    const float *out; /* [rows][outputs] of the net */
+    float *dout;      /* [rows][outputs]: to be filled */
 };
 
 /* Rows of the forward pass whose activations go back, per row of the batch. */
@@ -43,9 +47,13 @@ struct hd_loss {
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
     int64_t (*own_bytes)(const struct hd_net *net, int64_t rows);
-    /* Fills pass->dout with the derivative of the SUM of the loss over the microbatch's rows;
-     * returns how many of them count, the first ones; the others' derivatives are zero. */
-    int64_t (*forward)(const void *args, const struct hd_loss_pass *pass);
+    /* The observations of the microbatch's rows; into *used_p, how many of them count, the first
+     * ones. One pass over these is all that the loss needs, and loss_grad makes it. NULL:
+     * `differentiate` makes its own passes, the last one that which goes back. */
+    const void *(*obs)(const struct hd_loss_pass *pass, int64_t *used_p);
+    /* Fills pass->dout with the derivative of the SUM of the loss over the microbatch's rows that
+     * count, whose number it returns; the others' derivatives are zero. */
+    int64_t (*differentiate)(const void *args, const struct hd_loss_pass *pass);
     /* The statistics of a batch from its microbatches' own memory, and the weights that they have
      * in means; returns the loss. */
     double (*sum)(const void *args, void *const *own, int64_t items, double *values,

@@ -6,7 +6,6 @@
 #include "tasks/losses/loss.h"
 #include "tasks/types/minibatch.h"
 #include "tasks/types/params.h"
-#include "tasks/types/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,7 +53,6 @@ struct args {
 struct own {
     struct hd_ppo_sums sums;
     int64_t used;
-    float out[]; /* [rows][outputs] */
 };
 
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
@@ -78,30 +76,35 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 
 static int64_t own_bytes(const struct hd_net *net, int64_t rows)
 {
-    return (int64_t)sizeof(struct own) + rows * hd_net_outputs(net) * (int64_t)sizeof(float);
+    (void)net, (void)rows;
+    return sizeof(struct own);
 }
 
-static int64_t forward(const void *memory, const struct hd_loss_pass *pass)
+static const void *obs(const struct hd_loss_pass *pass, int64_t *used_p)
+{
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
+    const int64_t left = *batch.used - pass->first;
+    *used_p = left < 0 ? 0 : left < pass->rows ? left : pass->rows;
+    return batch.obs + pass->first * hd_net_obs_bytes(pass->net);
+}
+
+static int64_t differentiate(const void *memory, const struct hd_loss_pass *pass)
 {
     const struct args *args = memory;
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
     const int64_t first = pass->first, actions = hd_net_actions(pass->net);
-    const int64_t outputs = hd_net_outputs(pass->net), left = *batch.used - first;
+    const int64_t outputs = hd_net_outputs(pass->net);
     struct own *own = pass->own;
-    struct hd_obs_norm norm;
-    own->used = left < 0 ? 0 : left < pass->rows ? left : pass->rows;
-    hd_net_forward(pass->net, pass->views[HD_LOSS_POLICY].data,
-                   hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
-                   batch.obs + first * hd_net_obs_bytes(pass->net), pass->rows, pass->forward,
-                   own->out);
+    own->used = pass->used;
     const struct hd_ppo_loss loss = {.batch = own->used,
                                      .actions = actions,
                                      .clip = args->clip,
                                      .value_clip = args->value_clip,
                                      .value_weight = args->value_weight,
                                      .entropy_weight = args->entropy_weight,
-                                     .out = own->out,
+                                     .out = pass->out,
                                      .logit_old = batch.logit + first * actions,
                                      .value_old = batch.value + first,
                                      .advantage = batch.advantage + first,
@@ -168,6 +171,7 @@ const struct hd_loss hd_loss_ppo = {
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .own_bytes = own_bytes,
-    .forward = forward,
+    .obs = obs,
+    .differentiate = differentiate,
     .sum = sum,
 };

@@ -104,6 +104,8 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     fields.hidden =
         hd_config_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
     fields.obs_dims = (int)n_shape;
+    if (strcmp(hd_config_text(config, "policy.model.norm"), "sync_batch_norm") == 0)
+        fields.norm = HD_NORM_SYNC_BATCH;
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
     choose_heads(config, &fields);
     HD_TRY(check_widths(spec, setup, &fields));

@@ -72,25 +72,28 @@ START_TEST(other_types_read_back)
     static const int32_t a[] = {1, -2, 3};
     static const uint8_t b[] = {0, 128, 255, 7, 8};
     static const float c[] = {.5f};
-    const struct hd_tensor_data tensors[] = {{"i", a, 1, {3}, HD_DTYPE_I32},
+    static const int64_t d = INT64_C(1) << 40; /* a number by itself, as PyTorch counts with */
+    const struct hd_tensor_data tensors[] = {{"l", &d, 0, {0}, HD_DTYPE_I64},
+                                             {"i", a, 1, {3}, HD_DTYPE_I32},
                                              {"f", c, 1, {1}, HD_DTYPE_F32},
                                              {"u", b, 2, {1, 5}, HD_DTYPE_U8}};
-    ck_assert_int_eq(hd_safetensors_write(path, tensors, 3, NULL, NULL, 0), HD_OK);
+    ck_assert_int_eq(hd_safetensors_write(path, tensors, 4, NULL, NULL, 0), HD_OK);
     for (int mapped = 0; mapped < 2; mapped++) {
         struct hd_safetensors *file;
-        const void *data[3], *unused = NULL;
+        const void *data[4], *unused = NULL;
         ck_assert_int_eq((mapped ? hd_safetensors_map : hd_safetensors_open)(path, &file), HD_OK);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             ck_assert_int_eq(hd_safetensors_data(file, tensors[i].name, tensors[i].dtype,
                                                  tensors[i].dims, tensors[i].shape, &data[i]),
                              HD_OK);
-        ck_assert_mem_eq(data[0], a, sizeof a);
-        ck_assert_mem_eq(data[1], c, sizeof c);
-        ck_assert_mem_eq(data[2], b, sizeof b);
-        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_F32, 1, tensors[0].shape, &unused),
+        ck_assert_mem_eq(data[0], &d, sizeof d);
+        ck_assert_mem_eq(data[1], a, sizeof a);
+        ck_assert_mem_eq(data[2], c, sizeof c);
+        ck_assert_mem_eq(data[3], b, sizeof b);
+        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_F32, 1, tensors[1].shape, &unused),
                          HD_ERR_FORMAT);
         ck_assert(strstr(said, "'i' is of I32, but F32 is needed"));
-        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_I32, 1, tensors[1].shape, &unused),
+        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_I32, 1, tensors[2].shape, &unused),
                          HD_ERR_FORMAT);
         ck_assert(strstr(said, "is 3, but 1 is needed"));
         ck_assert_ptr_null(unused);

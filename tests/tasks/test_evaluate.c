@@ -2,6 +2,7 @@
 /* Evaluation against envs played one by one, and what it leaves behind. */
 #include "tasks/types/counts.h"
 #include "tasks/types/envs.h"
+#include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
 #include "tasks/types/verdict.h"
 #include "tests/tasks/values.h"
@@ -9,13 +10,34 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES, N_PORTS = N_VALUES + 2 };
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
+enum { NORM_STATE = 7, BEST_NORM_STATE, N_PORTS }; /* ports of nets with batch norm */
 enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_PORTS]; /* the last two: absent */
+    struct value values[N_VALUES], *ports[N_PORTS]; /* those behind N_VALUES: absent */
+    struct value state, best_state;                 /* of nets with batch norm */
 };
+
+static bool has_norms(const struct world *w)
+{
+    return hd_net_levels(hd_params_net(&w->values[POLICY].spec)) > 0;
+}
+
+static void open_state(struct world *w, struct value *state, int port, int of)
+{
+    *state = (struct value){.spec = {.name = "norm_state",
+                                     .type = &hd_type_norm_state,
+                                     .placement = HD_RANK0,
+                                     .of = &w->values[of].spec,
+                                     .mark = w->setup.mark,
+                                     .parts = 1,
+                                     .leaves = 1}};
+    ck_assert_int_eq(hd_type_norm_state.resolve(&state->spec, &w->setup), HD_OK);
+    value_init(state, &w->setup, 0);
+    w->ports[port] = state;
+}
 
 static void world_open(struct world *w, const char *const *sets, int n)
 {
@@ -28,10 +50,23 @@ static void world_open(struct world *w, const char *const *sets, int n)
         value_init(&w->values[i], &w->setup, 0);
         w->ports[i] = &w->values[i];
     }
+    if (!has_norms(w))
+        return;
+    open_state(w, &w->state, NORM_STATE, POLICY);
+    open_state(w, &w->best_state, BEST_NORM_STATE, BEST);
+    float *running = hd_norm_state_running(w->state.data);
+    struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
+    const int64_t floats = hd_net_running(hd_params_net(&w->state.spec));
+    for (int64_t i = 0; i < floats; i++)
+        running[i] += (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
 }
 
 static void world_close(struct world *w)
 {
+    if (has_norms(w)) {
+        value_close(&w->state);
+        value_close(&w->best_state);
+    }
     for (int i = 0; i < N_VALUES; i++)
         value_close(&w->values[i]);
     setup_close(&w->setup);
@@ -86,7 +121,8 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
             int64_t k = step - stack + 1 + i;
             memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
         }
-        hd_net_forward(net, w->values[POLICY].data, NULL, obs[0], 1, work, q);
+        hd_net_forward_running(net, w->values[POLICY].data, hd_norm_state_running(w->state.data),
+                               NULL, obs[0], 1, work, q);
         int32_t action = q[1] > q[0];
         struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
         ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
@@ -97,6 +133,8 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
     *steps_p += step;
     return sum;
 }
+
+static const char norm_set[] = "policy.model.norm=sync_batch_norm";
 
 struct quota_case {
     int episodes, envs;
@@ -111,6 +149,7 @@ static const struct quota_case cases[] = {
     {4, 1, {0, 0, 0, 0}, {0}},
     {7, 3, {0, 0, 0, 1, 1, 2, 2}, {0}},
     {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=12"}},
+    {5, 5, {0, 1, 2, 3, 4}, {norm_set, "env.frame_stack=1"}},
 };
 
 START_TEST(test_against_single_episodes)
@@ -231,6 +270,31 @@ START_TEST(test_without_best)
 }
 END_TEST
 
+/* The running statistics of a policy go where the policy goes; and are not forgotten. */
+START_TEST(test_norms)
+{
+    const char *const sets[] = {norm_set};
+    struct hd_spec *specs[MAX_PORTS];
+    struct world w;
+    void *args = NULL;
+    world_open(&w, sets, 1);
+    set_policy(&w, 1);
+    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
+    evaluate(&w, 0);
+    ck_assert_uint_eq(value_hash(&w.best_state), value_hash(&w.state));
+    value_save_load(&w.best_state);
+    hd_norm_state_running(w.state.data)[0] += 1;
+    evaluate(&w, 1); /* as good, but not better */
+    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
+    w.ports[NORM_STATE] = NULL;
+    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
+    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "norm_state"));
+    unprepare(&hd_verb_evaluate, args);
+    world_close(&w);
+}
+END_TEST
+
 /* The snapshot of a group in the middle of its episodes goes on as the group does. */
 START_TEST(test_snapshot)
 {
@@ -309,6 +373,7 @@ int main(void)
     tcase_add_test(tests, test_best);
     tcase_add_test(tests, test_without_totals);
     tcase_add_test(tests, test_without_best);
+    tcase_add_test(tests, test_norms);
     tcase_add_test(tests, test_snapshot);
     tcase_add_test(tests, test_fields);
     tcase_add_test(tests, test_wrong_role);

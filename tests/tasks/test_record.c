@@ -35,7 +35,7 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES + 1]; /* the last: absent */
+    struct value values[N_VALUES], *ports[MAX_PORTS]; /* those behind: absent */
     struct hd_document *document;
 };
 
@@ -64,7 +64,7 @@ static void world_open(struct world *w, const struct record_case *c)
     sets[n++] = envs;
     for (int i = 0; i < 5 && c->set[i]; i++)
         sets[n++] = c->set[i];
-    w->ports[N_VALUES] = NULL;
+    memset(w->ports, 0, sizeof w->ports);
     w->setup = setup_open(sets, n);
     w->setup.options = options(w, c);
     for (int i = 0; i < N_VALUES; i++) {

@@ -51,7 +51,7 @@ static void world_close(struct world *w, int shards)
 
 static void evaluate(struct world *w, int s, int64_t shard)
 {
-    struct value *ports[] = {&w->policy, NULL, &w->envs[s], NULL, &w->result[s], NULL, NULL};
+    struct value *ports[MAX_PORTS] = {&w->policy, NULL, &w->envs[s], NULL, &w->result[s]};
     struct hd_context where = at(&w->setup, shard, 7);
     where.update = 30;
     memset(w->result[s].data, 0xFF, (size_t)w->result[s].spec.bytes);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_PORTS = 8, GUARD_BYTES = 64 };
+enum { MAX_PORTS = 12, GUARD_BYTES = 64 };
 
 struct value {
     struct hd_spec spec;
