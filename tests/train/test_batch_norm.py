@@ -126,6 +126,19 @@ def check_same_bits(scratch):
     print(f"the same bits for every tail: {hashes}")
 
 
+def check_empty_shards(scratch):
+    """Of 3 transitions on 4 shards, one shard has none; of 1, three have none, and there is no variance."""
+    for n in (3, 1):
+        record(scratch("dqn/ckpt/best/policy.safetensors"), scratch(f"few{n}"), n)
+        fixed = dict(config=CLONE, world__shards=4, env__stop_value="1e9", max_train_iter=20, **NORM,
+                     policy__collect__data_path=scratch(f"few{n}"), policy__learn__sampler__tail="uneven")
+        found = set()
+        for ranks in (1, 2, 4):
+            train(scratch(f"few{n}-{ranks}"), ranks=ranks, **fixed)
+            found.add(final_weights(scratch(f"few{n}-{ranks}")))
+        check(len(found) == 1, f"{n} transitions on 4 shards: other bits on other ranks")
+
+
 def check_spread(scratch):
     """One shard with batches of 4 m, cut in microbatches of m, is four shards with batches of m."""
     m, batches, shards = 16, 12, 4
@@ -173,6 +186,7 @@ def main():
     with Scratch() as scratch:
         check_main_path(scratch)
         check_same_bits(scratch)
+        check_empty_shards(scratch)
         check_spread(scratch)
         check_mistakes(scratch)
 
