@@ -35,6 +35,11 @@ bool hd_amx_ready(void)
 
 #endif
 
+bool hd_conv_amx_allows_forward(const struct hd_conv_fields *f)
+{
+    return f->kernel * f->in_channels % 32 == 0;
+}
+
 bool hd_conv_amx_allows(const struct hd_conv_fields *f)
 {
     return hd_amx_ready() && f->bf16 && f->input == HD_NHWC && f->in_channels % 16 == 0 &&

@@ -35,6 +35,8 @@ static inline void hd_tiles_load(unsigned short_tiles, int short_rows)
         tiles.row_bytes[i] = 64;
         tiles.rows[i] = (uint8_t)(short_tiles >> i & 1 ? short_rows : HD_TILE_ROWS);
     }
+    /* The compiler thinks that only the first bytes are read. */
+    __asm__ volatile("" ::"r"(&tiles) : "memory");
     _tile_loadconfig(&tiles);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A two-dimensional convolution without padding, bias and ReLU included, and its gradients, through
- * oneDNN. Weights, their gradient and everything made element by element from them are kept in the
- * layout in which oneDNN computes, so that no pass converts 90 % of its bytes; hd_conv_import and
- * export lead to and from PyTorch's. One call computes on the calling thread alone: bits depend on
- * the rows of the call, never on the thread. Thread safe once made. */
+ * oneDNN or, where that is slow, kernels of our own. Weights, their gradient and everything made
+ * element by element from them are kept in the layout in which oneDNN computes, so that no pass
+ * converts 90 % of its bytes; hd_conv_import and export lead to and from PyTorch's. One call
+ * computes on the calling thread alone: bits depend on the parts of a pass, never on the thread.
+ * Thread safe once made. */
 #ifndef HD_KERNELS_CONV_H
 #define HD_KERNELS_CONV_H
 
@@ -52,31 +53,45 @@ void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo,
 int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights);
 int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain);
 
-/* Builds what a pass over `batch` observations needs; at once when that is there already. The pass
- * itself does so too if it must. Errors as for create. */
+/* Builds what a part of `batch` observations of a pass needs; at once when that is there already.
+ * The pass itself does so too if it must. Errors as for create. */
 enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASSES };
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
-/* Bytes of scratch, 64-byte aligned, of such a pass; prepares it. */
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
+/* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t most);
 
-/* What oneDNN computes it with, "brgconv:avx512_core_amx_bf16"; for people. Borrowed. */
+/* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "own amx_bf16"; for people.
+ * Borrowed. */
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
-/* The passes: 0, or an error (logged). x, y and their gradients are bf16 or float as the fields
- * say; no two pointers of a call overlap.
- * y = max(0, conv(x, weights) + bias[out]); weights: the floats, or the image if there is one. */
-int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const void *weights,
-                    const float *bias, void *y, void *scratch);
+/* A pass on its way. It begins, goes over observations part by part, and ends. Memory is the
+ * caller's and stays as it is until then; no two pointers overlap. */
+struct hd_conv_run {
+    struct hd_conv *conv;
+    enum hd_conv_pass pass;
+    int64_t most;            /* observations of a part, at most */
+    const void *weights;     /* of forward: the image if there is one, else the floats; of data: the
+                                floats */
+    const float *bias;       /* [out] of forward */
+    float *dweights, *dbias; /* of weights: sums over all parts, complete at the end */
+    void *scratch;           /* 64-byte aligned */
+    bool begun;              /* its own */
+};
 
-/* dweights and dbias[out], summed over the batch; dy is the gradient before the ReLU. */
-int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
-                             float *dweights, float *dbias, void *scratch);
+/* All 0, or an error (logged). x, y and their gradients are bf16 or float as the fields say. */
+int hd_conv_begin(struct hd_conv_run *run);
+int hd_conv_end(struct hd_conv_run *run);
 
-/* dx, from the float weights; zero where y, this convolution's input, comes from a ReLU that is not
- * positive there. */
-int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
-                          const void *y, void *dx, void *scratch);
+/* y = max(0, conv(x, weights) + bias). */
+int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void *y);
+
+/* dy is the gradient before the ReLU. */
+int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy);
+
+/* dx is zero where y, this convolution's input, comes from a ReLU that is not positive there. */
+int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy, const void *y,
+                          void *dx);
 
 /* Name, version and instruction set of the library, and whether bf16 gradients use the matrix
  * registers: "onednn 2.6.3 isa 0x3e7 amx", part of the arithmetic fingerprint. */

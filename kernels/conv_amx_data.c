@@ -10,23 +10,35 @@
 enum { TILE = HD_TILE_ROWS, PAIRED = 2 * TILE /* channels of the output at a time */ };
 enum { BLOCK = TILE * TILE, TILE_ELEMENTS = TILE * PAIRED, ROWS = 2 * TILE /* pixels at a time */ };
 
-/* What is to be done. All images are one sequence of wide rows. */
+enum { CACHE_BYTES = 256 << 10 /* for wide rows */ };
+
+/* What is to be done. The images that are worked off together are one sequence of wide rows. */
 struct job {
     struct hd_conv_fields f;
     struct hd_conv_geometry g;
     int64_t farthest; /* pixels that the first output comes before its last input */
-    int64_t pixels;   /* of all images */
+    int64_t images;   /* at a time */
+    int64_t pixels;   /* of these */
     int64_t steps;    /* of a sum */
     int64_t weights;  /* elements of all weights, as tiles */
 };
 
-static struct job job_of(const struct hd_conv_fields *f, int64_t batch)
+static struct job job_of(const struct hd_conv_fields *f)
 {
     struct job j = {.f = *f, .g = hd_conv_geometry_of(f)};
     j.farthest = (j.g.side - 1) * (j.g.width + 1);
-    j.pixels = batch * j.g.height * j.g.width;
     j.steps = j.g.side * j.g.side * ((j.g.out_blocks + 1) / 2);
     j.weights = f->stride * f->stride * j.g.in_blocks * j.steps * TILE_ELEMENTS;
+    const int64_t image_bytes = j.g.height * j.g.width * f->out_channels * (int64_t)sizeof(hd_bf16);
+    j.images = image_bytes < CACHE_BYTES ? CACHE_BYTES / image_bytes : 1;
+    return j;
+}
+
+static struct job job_of_some(const struct hd_conv_fields *f, int64_t batch)
+{
+    struct job j = job_of(f);
+    j.images = batch < j.images ? batch : j.images;
+    j.pixels = j.images * j.g.height * j.g.width;
     return j;
 }
 
@@ -76,11 +88,11 @@ static int64_t wide_elements(const struct job *j)
     return (j->farthest + whole) * j->f.out_channels + PAIRED;
 }
 
-static void spread(const struct job *j, int64_t batch, const hd_bf16 *dy, hd_bf16 *wide)
+static void spread(const struct job *j, const hd_bf16 *dy, hd_bf16 *wide)
 {
     const int64_t row = j->g.out_width * j->f.out_channels;
     memset(wide, 0, (size_t)wide_elements(j) * sizeof *wide);
-    for (int64_t n = 0; n < batch; n++)
+    for (int64_t n = 0; n < j->images; n++)
         for (int64_t y = 0; y < j->g.out_height; y++, dy += row) {
             const int64_t pixel = j->farthest + (n * j->g.height + y) * j->g.width;
             memcpy(wide + pixel * j->f.out_channels, dy, (size_t)row * sizeof *dy);
@@ -92,21 +104,31 @@ static void spread(const struct job *j, int64_t batch, const hd_bf16 *dy, hd_bf1
  * ------------------------------------------------------------------------------------
  */
 
+/* The next pixel of the wide rows. */
+struct cursor {
+    int64_t image, y, x;
+};
+
 /* Where 32 pixels of the wide rows lie in the input, for y = x = 0 within the stride. */
 struct places {
     int64_t y[ROWS], x[ROWS]; /* y < 0: beyond the last image */
     int64_t at[ROWS];         /* elements */
 };
 
-static void find_places(const struct job *j, int64_t first, struct places *places)
+static void next_places(const struct job *j, struct cursor *c, struct places *places)
 {
-    const int64_t image = j->g.height * j->g.width;
+    const struct hd_conv_fields *f = &j->f;
     for (int i = 0; i < ROWS; i++) {
-        const int64_t n = (first + i) / image, pixel = (first + i) % image;
-        places->y[i] = first + i < j->pixels ? pixel / j->g.width * j->f.stride : -1;
-        places->x[i] = pixel % j->g.width * j->f.stride;
+        places->y[i] = c->image < j->images ? c->y * f->stride : -1;
+        places->x[i] = c->x * f->stride;
         places->at[i] =
-            ((n * j->f.in_height + places->y[i]) * j->f.in_width + places->x[i]) * j->f.in_channels;
+            ((c->image * f->in_height + c->y * f->stride) * f->in_width + c->x * f->stride) *
+            f->in_channels;
+        if (++c->x < j->g.width)
+            continue;
+        c->x = 0;
+        if (++c->y == j->g.height)
+            c->y = 0, c->image++;
     }
 }
 
@@ -161,49 +183,73 @@ static void store_pixels(const struct job *j, const struct places *places, int64
     }
 }
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t batch)
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t most)
 {
-    const struct job j = job_of(f, batch);
+    const struct job j = job_of_some(f, most);
     return (j.weights + wide_elements(&j)) * (int64_t)sizeof(hd_bf16);
 }
 
-void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const float *weights,
-                      const hd_bf16 *dy, const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+void hd_conv_amx_data_begin(const struct hd_conv_fields *f, const float *weights, void *scratch)
 {
-    const struct job j = job_of(f, batch);
-    hd_bf16 *tiles = scratch, *wide = tiles + j.weights;
+    const struct job j = job_of(f);
+    pair_weights(&j, weights, scratch);
+}
+
+static void data_of_some(const struct job *j, const hd_bf16 *tiles, const hd_bf16 *dy,
+                         const hd_bf16 *y, hd_bf16 *dx, hd_bf16 *wide)
+{
     float product[ROWS * PAIRED] __attribute__((aligned(64))) = {0};
+    const int64_t stride = j->f.stride;
+    struct cursor cursor = {0, 0, 0};
     struct places places;
-    pair_weights(&j, weights, tiles);
-    spread(&j, batch, dy, wide);
-    hd_tiles_load(0, 0);
-    for (int64_t first = 0; first < j.pixels; first += ROWS) {
-        find_places(&j, first, &places);
-        for (int64_t i = 0; i < f->stride * f->stride; i++)
-            for (int64_t in = 0; in < j.g.in_blocks; in += 2) {
-                const hd_bf16 *part = tiles + (i * j.g.in_blocks + in) * j.steps * TILE_ELEMENTS;
-                if (j.g.in_blocks - in > 1)
-                    multiply(&j, wide + first * f->out_channels, part, true, product);
+    spread(j, dy, wide);
+    for (int64_t first = 0; first < j->pixels; first += ROWS) {
+        next_places(j, &cursor, &places);
+        for (int64_t i = 0; i < stride * stride; i++)
+            for (int64_t in = 0; in < j->g.in_blocks; in += 2) {
+                const hd_bf16 *part = tiles + (i * j->g.in_blocks + in) * j->steps * TILE_ELEMENTS;
+                if (j->g.in_blocks - in > 1)
+                    multiply(j, wide + first * j->f.out_channels, part, true, product);
                 else
-                    multiply(&j, wide + first * f->out_channels, part, false, product);
-                store_pixels(&j, &places, i / f->stride, i % f->stride, in, y, product, dx);
+                    multiply(j, wide + first * j->f.out_channels, part, false, product);
+                store_pixels(j, &places, i / stride, i % stride, in, y, product, dx);
             }
+    }
+}
+
+void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
+                      const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+{
+    const hd_bf16 *tiles = scratch;
+    hd_bf16 *wide = (hd_bf16 *)scratch + job_of(f).weights;
+    hd_tiles_load(0, 0);
+    for (int64_t n = 0; n < batch;) {
+        const struct job j = job_of_some(f, batch - n);
+        const int64_t in = n * f->in_height * f->in_width * f->in_channels;
+        const int64_t out = n * j.g.out_height * j.g.out_width * f->out_channels;
+        data_of_some(&j, tiles, dy + out, y + in, dx + in, wide);
+        n += j.images;
     }
     _tile_release();
 }
 
 #else
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t batch)
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t most)
 {
-    (void)f, (void)batch;
+    (void)f, (void)most;
     return 0;
 }
 
-void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const float *weights,
-                      const hd_bf16 *dy, const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+void hd_conv_amx_data_begin(const struct hd_conv_fields *f, const float *weights, void *scratch)
 {
-    (void)f, (void)batch, (void)weights, (void)dy, (void)y, (void)dx, (void)scratch;
+    (void)f, (void)weights, (void)scratch;
+}
+
+void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
+                      const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+{
+    (void)f, (void)batch, (void)dy, (void)y, (void)dx, (void)scratch;
 }
 
 #endif

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/activation.h"
-#include "kernels/amx_internal.h"
-#include "kernels/conv_internal.h"
-#include "kernels/image.h"
+#include "kernels/conv_onednn_internal.h"
 #include "kernels/onednn_internal.h"
-#include "kernels/winograd_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -29,49 +25,45 @@ struct pass {
     int64_t scratchpad, reordered, reorder_scratchpad; /* bytes, padded */
 };
 
-struct hd_conv {
-    struct hd_conv_fields fields;
-    int64_t out_height, out_width;
-    enum hd_layout output;
-    hd_dnnl_md plain, weights, image_md, bias; /* image_md NULL: none */
-    struct hd_image *image;
-    bool amx;             /* gradients are ours to compute */
-    bool winograd;        /* and so are the forward pass and the gradient of the weights */
-    pthread_mutex_t lock; /* of building */
+struct hd_onednn_conv {
+    struct hd_onednn_conv_fields fields;
+    hd_dnnl_md plain, weights, image, bias; /* image NULL: none */
+    pthread_mutex_t lock;                   /* of building */
     _Atomic(struct pass *) passes;
 };
 
-static dnnl_data_type_t activation_type(const struct hd_conv *conv)
+static dnnl_data_type_t activation_type(const struct hd_onednn_conv *conv)
 {
-    return conv->fields.bf16 ? dnnl_bf16 : dnnl_f32;
+    return conv->fields.of.bf16 ? dnnl_bf16 : dnnl_f32;
 }
 
-static hd_dnnl_md rows_md(const struct hd_conv *conv, bool output, int64_t batch,
+static hd_dnnl_md rows_md(const struct hd_onednn_conv *conv, bool output, int64_t batch,
                           dnnl_format_tag_t tag)
 {
-    const struct hd_conv_fields *f = &conv->fields;
+    const struct hd_conv_fields *f = &conv->fields.of;
     const dnnl_dim_t input_shape[] = {batch, f->in_channels, f->in_height, f->in_width};
-    const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->out_height, conv->out_width};
+    const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->fields.out_height,
+                                       conv->fields.out_width};
     return hd_dnnl_md_tag(4, output ? output_shape : input_shape, activation_type(conv), tag);
 }
 
 static const dnnl_format_tag_t tags[] = {
     [HD_NCHW] = dnnl_nchw, [HD_NHWC] = dnnl_nhwc, [HD_NCHW16] = dnnl_nChw16c};
 
-static hd_dnnl_md weights_md(const struct hd_conv *conv, dnnl_data_type_t type,
+static hd_dnnl_md weights_md(const struct hd_onednn_conv *conv, dnnl_data_type_t type,
                              dnnl_format_tag_t tag)
 {
-    const struct hd_conv_fields *f = &conv->fields;
+    const struct hd_conv_fields *f = &conv->fields.of;
     const dnnl_dim_t shape[] = {f->out_channels, f->in_channels, f->kernel, f->kernel};
     return hd_dnnl_md_tag(4, shape, type, tag);
 }
 
 /* A description with the given weights (NULL: oneDNN may choose) and tag of the output. */
-static dnnl_primitive_desc_t describe(const struct hd_conv *conv, enum hd_dnnl_kind kind,
+static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd_dnnl_kind kind,
                                       int64_t batch, hd_dnnl_const_md weights,
                                       dnnl_format_tag_t output, hd_dnnl_pd hint)
 {
-    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.input]);
+    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.of.input]);
     hd_dnnl_md dst = rows_md(conv, true, batch, output);
     hd_dnnl_md any =
         weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
@@ -84,7 +76,7 @@ static dnnl_primitive_desc_t describe(const struct hd_conv *conv, enum hd_dnnl_k
                                                .weights = weights ? weights : any,
                                                .bias = conv->bias,
                                                .dst = dst,
-                                               .stride = conv->fields.stride,
+                                               .stride = conv->fields.of.stride,
                                                .hint = hint};
         pd = hd_dnnl_conv_desc(hd_dnnl_engine(), &described, attr);
     }
@@ -104,10 +96,11 @@ static bool is_reference(hd_dnnl_pd pd)
 }
 
 /* In our layout of the weights, unless only another one is computed well. */
-static dnnl_primitive_desc_t describe_best(const struct hd_conv *conv, enum hd_dnnl_kind kind,
-                                           int64_t batch, hd_dnnl_const_md ours, hd_dnnl_pd hint)
+static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
+                                           enum hd_dnnl_kind kind, int64_t batch,
+                                           hd_dnnl_const_md ours, hd_dnnl_pd hint)
 {
-    dnnl_format_tag_t output = tags[conv->output];
+    dnnl_format_tag_t output = tags[conv->fields.output];
     dnnl_primitive_desc_t pd = ours ? describe(conv, kind, batch, ours, output, hint) : NULL;
     if (pd && !is_reference(pd))
         return pd;
@@ -143,9 +136,9 @@ static const struct {
 };
 
 /* Weights as the caller holds them: gradients and what backward data reads are floats. */
-static hd_dnnl_const_md held_weights(const struct hd_conv *conv, enum hd_conv_pass kind)
+static hd_dnnl_const_md held_weights(const struct hd_onednn_conv *conv, enum hd_conv_pass kind)
 {
-    return kind == HD_CONV_FORWARD && conv->image_md ? conv->image_md : conv->weights;
+    return kind == HD_CONV_FORWARD && conv->image ? conv->image : conv->weights;
 }
 
 static void pass_release(struct pass *pass)
@@ -155,13 +148,13 @@ static void pass_release(struct pass *pass)
     hd_free(pass);
 }
 
-static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
+static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch,
                          dnnl_primitive_desc_t *pd_p)
 {
     hd_dnnl_const_md held = held_weights(conv, kind);
     dnnl_primitive_desc_t hint = NULL;
     if (kind != HD_CONV_FORWARD) {
-        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->output], NULL);
+        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->fields.output], NULL);
         if (!hint)
             return hd_dnnl_refused("convolution");
     }
@@ -174,7 +167,7 @@ static int describe_pass(const struct hd_conv *conv, enum hd_conv_pass kind, int
     return *pd_p ? HD_OK : hd_dnnl_refused("convolution");
 }
 
-static int build_pass(const struct hd_conv *conv, struct pass *pass)
+static int build_pass(const struct hd_onednn_conv *conv, struct pass *pass)
 {
     dnnl_primitive_desc_t pd;
     HD_TRY(describe_pass(conv, pass->kind, pass->batch, &pd));
@@ -191,15 +184,7 @@ static int build_pass(const struct hd_conv *conv, struct pass *pass)
     return HD_OK;
 }
 
-/* Whether a pass goes past oneDNN. */
-static bool is_own(const struct hd_conv *conv, enum hd_conv_pass kind)
-{
-    return kind == HD_CONV_FORWARD ? conv->winograd
-           : kind == HD_CONV_DATA  ? conv->amx
-                                   : conv->amx || conv->winograd;
-}
-
-static struct pass *find(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+static struct pass *find(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     struct pass *pass = atomic_load_explicit(&conv->passes, memory_order_acquire);
     while (pass && (pass->kind != kind || pass->batch != batch))
@@ -208,7 +193,7 @@ static struct pass *find(struct hd_conv *conv, enum hd_conv_pass kind, int64_t b
 }
 
 /* With the lock held. */
-static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+static int add_pass(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     if (find(conv, kind, batch))
         return HD_OK;
@@ -227,10 +212,10 @@ static int add_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
     return HD_OK;
 }
 
-int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     HD_TRY(hd_dnnl_enter());
-    if (is_own(conv, kind) || find(conv, kind, batch))
+    if (find(conv, kind, batch))
         return HD_OK;
     pthread_mutex_lock(&conv->lock);
     int status = add_pass(conv, kind, batch);
@@ -238,33 +223,28 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
     return status;
 }
 
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+int64_t hd_onednn_conv_scratch(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
-    if (is_own(conv, kind) && conv->winograd)
-        return hd_padded(hd_winograd_scratch(&conv->fields, batch));
-    if (kind == HD_CONV_WEIGHTS && conv->amx)
-        return hd_padded(hd_conv_amx_weights_scratch(&conv->fields, batch));
-    if (kind == HD_CONV_DATA && conv->amx)
-        return hd_padded(hd_conv_amx_data_scratch(&conv->fields, batch));
-    if (hd_conv_prepare(conv, kind, batch) != HD_OK)
+    if (hd_onednn_conv_prepare(conv, kind, batch) != HD_OK)
         return 0;
     const struct pass *pass = find(conv, kind, batch);
     return pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
 }
 
-const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch)
+const char *hd_onednn_conv_name(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
-    if (is_own(conv, kind))
-        return conv->winograd ? "own winograd" : "own amx_bf16";
-    return hd_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name : "none";
+    return hd_onednn_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name
+                                                              : "none";
 }
 
-/* Runs a pass on handles in the order of its arguments; `weights` is the caller's. */
-static int run_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
-                    void *handles[HD_DNNL_ARGS], char *scratch)
+int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch,
+                       void *const *arguments, char *scratch)
 {
-    HD_TRY(hd_conv_prepare(conv, kind, batch));
+    void *handles[HD_DNNL_ARGS] = {0};
+    HD_TRY(hd_onednn_conv_prepare(conv, kind, batch));
     const struct pass *pass = find(conv, kind, batch);
+    for (int i = 0; i < pass->op.n - 1; i++)
+        handles[i] = arguments[i];
     int at = passes[kind].weights;
     void *held = handles[at], *reordered = scratch + pass->scratchpad;
     char *reorder_scratchpad = scratch + pass->scratchpad + pass->reordered;
@@ -278,47 +258,6 @@ static int run_pass(struct hd_conv *conv, enum hd_conv_pass kind, int64_t batch,
     }
     HD_TRY(hd_dnnl_op_run(&pass->reorder, (void *[]){held, reordered, reorder_scratchpad}));
     return hd_dnnl_op_run(&pass->op, handles);
-}
-
-int hd_conv_forward(struct hd_conv *conv, int64_t batch, const void *x, const void *weights,
-                    const float *bias, void *y, void *scratch)
-{
-    void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)weights, (void *)bias, y};
-    if (conv->winograd) {
-        hd_winograd_forward(&conv->fields, batch, x, weights, bias, y, scratch);
-        return HD_OK;
-    }
-    return run_pass(conv, HD_CONV_FORWARD, batch, handles, scratch);
-}
-
-int hd_conv_backward_weights(struct hd_conv *conv, int64_t batch, const void *x, const void *dy,
-                             float *dweights, float *dbias, void *scratch)
-{
-    void *handles[HD_DNNL_ARGS] = {(void *)x, (void *)dy, dweights, dbias};
-    if (conv->winograd)
-        hd_winograd_weights(&conv->fields, batch, x, dy, dweights, dbias, scratch);
-    else if (conv->amx)
-        hd_conv_amx_weights(&conv->fields, batch, x, dy, dweights, dbias, scratch);
-    if (is_own(conv, HD_CONV_WEIGHTS))
-        return HD_OK;
-    return run_pass(conv, HD_CONV_WEIGHTS, batch, handles, scratch);
-}
-
-int hd_conv_backward_data(struct hd_conv *conv, int64_t batch, const float *weights, const void *dy,
-                          const void *y, void *dx, void *scratch)
-{
-    void *handles[HD_DNNL_ARGS] = {(void *)dy, (void *)weights, dx};
-    const int64_t n = batch * hd_conv_input_elements(conv);
-    if (conv->amx) {
-        hd_conv_amx_data(&conv->fields, batch, weights, dy, y, dx, scratch);
-        return HD_OK;
-    }
-    HD_TRY(run_pass(conv, HD_CONV_DATA, batch, handles, scratch));
-    if (conv->fields.bf16)
-        hd_relu_backward_bf16(n, y, dx);
-    else
-        hd_relu_backward(n, y, dx);
-    return HD_OK;
 }
 
 /* -- Layouts -------------------------------------------------------------------------------------
@@ -338,24 +277,24 @@ static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md 
     return status;
 }
 
-int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights)
+int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *plain, float *weights)
 {
     return reorder(conv->plain, plain, conv->weights, weights);
 }
 
-int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain)
+int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights, float *plain)
 {
     return reorder(conv->weights, weights, conv->plain, plain);
 }
 
 /* Chooses the output's layout: what oneDNN would take, if we know it. */
-static int choose_output(struct hd_conv *conv)
+static int choose_output(struct hd_onednn_conv *conv)
 {
     static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
-    conv->output = conv->fields.bf16 ? HD_NHWC : HD_NCHW;
+    conv->fields.output = conv->fields.of.bf16 ? HD_NHWC : HD_NCHW;
     dnnl_primitive_desc_t pd =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
-    if (!pd && conv->fields.bf16)
+    if (!pd && conv->fields.of.bf16)
         return hd_fail(HD_ERR_UNSUPPORTED,
                        "oneDNN %d.%d has no bf16 convolutions for this "
                        "processor: use precision f32",
@@ -367,7 +306,7 @@ static int choose_output(struct hd_conv *conv)
         bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_md(pd, DNNL_ARG_DST));
         hd_dnnl_md_free(md);
         if (same) {
-            conv->output = known[i];
+            conv->fields.output = known[i];
             break;
         }
     }
@@ -375,21 +314,19 @@ static int choose_output(struct hd_conv *conv)
     return HD_OK;
 }
 
-/* Passes of our own know one layout. */
-static void choose_own(struct hd_conv *conv)
+bool hd_onednn_conv_blocks(const struct hd_onednn_conv *conv)
 {
     hd_dnnl_md blocks = weights_md(conv, dnnl_f32, dnnl_OIhw16i16o);
-    bool known = blocks && dnnl_memory_desc_equal(blocks, conv->weights);
-    conv->amx = known && conv->output == HD_NHWC && hd_conv_amx_allows(&conv->fields);
-    conv->winograd = known && conv->output == HD_NCHW16 && hd_winograd_allows(&conv->fields);
+    bool same = blocks && dnnl_memory_desc_equal(blocks, conv->weights);
     hd_dnnl_md_free(blocks);
+    return same;
 }
 
 /* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
  * are what forward reads too, and a bf16 image is as forward likes it. */
-static int choose_weights(struct hd_conv *conv)
+static int choose_weights(struct hd_onednn_conv *conv)
 {
-    dnnl_format_tag_t output = tags[conv->output];
+    dnnl_format_tag_t output = tags[conv->fields.output];
     dnnl_primitive_desc_t forward =
         describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, output, NULL);
     dnnl_primitive_desc_t backward =
@@ -397,92 +334,85 @@ static int choose_weights(struct hd_conv *conv)
                 : NULL;
     if (backward)
         conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_md(backward, DNNL_ARG_DIFF_WEIGHTS));
-    if (backward && conv->fields.bf16)
-        conv->image_md = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
+    if (backward && conv->fields.of.bf16)
+        conv->image = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
     if (backward)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
-    if (conv->weights)
-        choose_own(conv);
-    return conv->weights && (!conv->fields.bf16 || conv->image_md) ? HD_OK
+    return conv->weights && (!conv->fields.of.bf16 || conv->image) ? HD_OK
                                                                    : hd_dnnl_refused("convolution");
 }
 
-int64_t hd_conv_weights(const struct hd_conv *conv)
+int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv)
 {
     return hd_dnnl_md_bytes(conv->weights) / (int64_t)sizeof(float);
 }
 
-int64_t hd_conv_image(const struct hd_conv *conv)
+int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv)
 {
-    return conv->image_md ? hd_dnnl_md_bytes(conv->image_md) / (int64_t)sizeof(hd_bf16) : 0;
+    return conv->image ? hd_dnnl_md_bytes(conv->image) / (int64_t)sizeof(hd_bf16) : 0;
 }
 
 /* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
  * where oneDNN puts it. bf16 holds numbers up to 256, so three digits go one by one. */
 enum { DIGITS = 3, BASE = 256 };
 
-static int place_digit(const struct hd_conv *conv, int64_t count, int64_t divisor, float *plain,
-                       hd_bf16 *image, int32_t *number)
+static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t divisor,
+                       float *plain, hd_bf16 *image, int32_t *number)
 {
-    int64_t n = hd_conv_image(conv);
+    int64_t n = hd_onednn_conv_image(conv);
     for (int64_t i = 0; i < count; i++)
         plain[i] = (float)((i + 1) / divisor % BASE);
     memset(image, 0, (size_t)n * sizeof *image);
-    HD_TRY(reorder(conv->plain, plain, conv->image_md, image));
+    HD_TRY(reorder(conv->plain, plain, conv->image, image));
     for (int64_t i = 0; i < n; i++)
         number[i] += (int32_t)((int64_t)hd_bf16_to(image[i]) * divisor);
     return HD_OK;
 }
 
 /* number[i]: 1 + the plain index of float i of the weights, or 0. */
-static int number_weights(const struct hd_conv *conv, int64_t count, float *plain, float *number)
+static int number_weights(const struct hd_onednn_conv *conv, int64_t count, float *plain,
+                          float *number)
 {
     for (int64_t i = 0; i < count; i++)
         plain[i] = (float)(i + 1);
-    return hd_conv_import(conv, plain, number);
+    return hd_onednn_conv_import(conv, plain, number);
 }
 
 /* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
  * image_number[j] the same of image element j. */
-static void find_places(const struct hd_conv *conv, const float *number,
+static void find_places(const struct hd_onednn_conv *conv, const float *number,
                         const int32_t *image_number, int32_t *of_plain, int32_t *place)
 {
-    for (int64_t j = 0; j < hd_conv_image(conv); j++)
+    for (int64_t j = 0; j < hd_onednn_conv_image(conv); j++)
         if (image_number[j] > 0)
             of_plain[image_number[j] - 1] = (int32_t)j;
-    for (int64_t i = 0; i < hd_conv_weights(conv); i++)
+    for (int64_t i = 0; i < hd_onednn_conv_weights(conv); i++)
         place[i] = number[i] > 0 ? of_plain[(int64_t)number[i] - 1] : -1;
 }
 
-static int make_image(struct hd_conv *conv)
+int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
 {
-    const struct hd_conv_fields *f = &conv->fields;
-    int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel, n = 0;
-    if (!conv->image_md)
-        return HD_OK;
+    const struct hd_conv_fields *f = &conv->fields.of;
+    const int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel;
     if (count >= 1 << 24)
         return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
                        (long long)count);
-    n = hd_conv_image(conv);
+    const int64_t n = hd_onednn_conv_image(conv);
     float *plain = hd_alloc(count, sizeof *plain);
-    float *weights = hd_alloc(hd_conv_weights(conv), sizeof *weights);
+    float *weights = hd_alloc(hd_onednn_conv_weights(conv), sizeof *weights);
     hd_bf16 *image = hd_alloc(n, sizeof *image);
     int32_t *number = hd_alloc(n, sizeof *number), *of_plain = hd_alloc(count, sizeof *of_plain);
-    int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
-    int status = plain && weights && image && number && of_plain && place ? HD_OK : HD_ERR_NOMEM;
+    int status = plain && weights && image && number && of_plain ? HD_OK : HD_ERR_NOMEM;
     for (int64_t digit = 0, divisor = 1; status == HD_OK && digit < DIGITS; digit++) {
         status = place_digit(conv, count, divisor, plain, image, number);
         divisor *= BASE;
     }
     if (status == HD_OK)
         status = number_weights(conv, count, plain, weights);
-    if (status == HD_OK) {
+    if (status == HD_OK)
         find_places(conv, weights, number, of_plain, place);
-        status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
-    }
-    hd_free(place);
     hd_free(of_plain);
     hd_free(number);
     hd_free(image);
@@ -491,48 +421,39 @@ static int make_image(struct hd_conv *conv)
     return status;
 }
 
-void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
-                   hd_bf16 *image)
-{
-    if (conv->image)
-        hd_image_renew(conv->image, weights, lo, hi, image);
-}
-
 /* -- Making one ----------------------------------------------------------------------------------
  */
 
-static int choose_layouts(struct hd_conv *conv)
+static int choose_layouts(struct hd_onednn_conv *conv)
 {
-    const dnnl_dim_t out = conv->fields.out_channels;
+    const dnnl_dim_t out = conv->fields.of.out_channels;
     HD_TRY(hd_dnnl_enter());
     conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
     conv->plain = weights_md(conv, dnnl_f32, dnnl_oihw);
     if (!conv->bias || !conv->plain)
         return hd_dnnl_refused("convolution");
     HD_TRY(choose_output(conv));
-    HD_TRY(choose_weights(conv));
-    return make_image(conv);
+    return choose_weights(conv);
 }
 
-int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
+int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn_conv **conv_p)
 {
-    struct hd_conv *conv = hd_alloc(1, sizeof *conv);
+    struct hd_onednn_conv *conv = hd_alloc(1, sizeof *conv);
     if (!conv)
         return HD_ERR_NOMEM;
     conv->fields = *fields;
-    conv->out_height = (fields->in_height - fields->kernel) / fields->stride + 1;
-    conv->out_width = (fields->in_width - fields->kernel) / fields->stride + 1;
     pthread_mutex_init(&conv->lock, NULL);
     int status = choose_layouts(conv);
     if (status != HD_OK) {
-        hd_conv_destroy(conv);
+        hd_onednn_conv_destroy(conv);
         return status;
     }
+    fields->output = conv->fields.output;
     *conv_p = conv;
     return HD_OK;
 }
 
-void hd_conv_destroy(struct hd_conv *conv)
+void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
 {
     if (!conv)
         return;
@@ -540,8 +461,7 @@ void hd_conv_destroy(struct hd_conv *conv)
         next = pass->next;
         pass_release(pass);
     }
-    hd_image_destroy(conv->image);
-    hd_dnnl_md_free(conv->image_md);
+    hd_dnnl_md_free(conv->image);
     hd_dnnl_md_free(conv->weights);
     hd_dnnl_md_free(conv->plain);
     hd_dnnl_md_free(conv->bias);
@@ -549,33 +469,9 @@ void hd_conv_destroy(struct hd_conv *conv)
     hd_free(conv);
 }
 
-enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
-{
-    *height_p = conv->out_height;
-    *width_p = conv->out_width;
-    return conv->output;
-}
-
-static int64_t row_elements(enum hd_layout layout, int64_t channels, int64_t height, int64_t width)
-{
-    int64_t stored = layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
-    return stored * height * width;
-}
-
-int64_t hd_conv_input_elements(const struct hd_conv *conv)
-{
-    const struct hd_conv_fields *f = &conv->fields;
-    return row_elements(f->input, f->in_channels, f->in_height, f->in_width);
-}
-
-int64_t hd_conv_output_elements(const struct hd_conv *conv)
-{
-    return row_elements(conv->output, conv->fields.out_channels, conv->out_height, conv->out_width);
-}
-
-void hd_conv_library(char *text, size_t bytes)
+void hd_onednn_library(char *text, size_t bytes)
 {
     const dnnl_version_t *version = dnnl_version();
-    snprintf(text, bytes, "onednn %d.%d.%d isa %#x%s", version->major, version->minor,
-             version->patch, (unsigned)dnnl_get_effective_cpu_isa(), hd_amx_ready() ? " amx" : "");
+    snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,
+             (unsigned)dnnl_get_effective_cpu_isa());
 }

@@ -233,6 +233,22 @@ static void cut_mid(struct hd_conv_net *net)
     net->mid_stages = (int)((blocks + net->mid_stage_blocks - 1) / net->mid_stage_blocks);
 }
 
+/* Bytes of a row's activations in the front, its outputs counted so many times. */
+static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
+{
+    const int64_t outputs =
+        hd_conv_output_elements(net->conv[0]) + hd_conv_output_elements(net->conv[1]);
+    return (hd_conv_input_elements(net->conv[0]) + times * outputs) * (int64_t)hd_element(net);
+}
+
+/* Floats take so long to multiply that reading activations again does not matter. */
+static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
+{
+    enum { CACHE_BYTES = 1 << 20, LEAST = 4 };
+    const int64_t part = CACHE_BYTES / row;
+    return !net->base.bf16 ? INT64_MAX : part > LEAST ? part : LEAST;
+}
+
 /* -- Kind ----------------------------------------------------------------------------------------
  */
 
@@ -397,6 +413,8 @@ static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
     add_tensors(net, net->channels[HD_CONVS - 1] * height * width);
     place_all(net);
     cut_mid(net);
+    net->forward_part = choose_part(net, row_bytes(net, 1));
+    net->backward_part = choose_part(net, row_bytes(net, 2));
     return HD_OK;
 }
 

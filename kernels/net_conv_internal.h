@@ -10,7 +10,9 @@
 #include "kernels/packed_linear.h"
 #include "runtime/base/alloc.h"
 
-enum { HD_CONVS = 3 };
+/* The front is the convolutions with the large activations: passes go through all of it part by
+ * part, so that these are still in the cache when the next convolution reads them. */
+enum { HD_CONVS = 3, HD_FRONT = 2 };
 
 /* A tensor pair in the flat array: offsets in floats, and of the image in elements of bf16. */
 struct hd_place {
@@ -33,6 +35,7 @@ struct hd_conv_net {
     int streams;      /* 1, or 2: that of the actions, then that of the value */
     struct hd_packed mid, hidden; /* hidden: the streams' layers side by side */
     struct hd_place mid_place, hidden_place, output_place;
+    int64_t forward_part, backward_part; /* rows of a part of the front */
     int mid_stages; /* mid is cut by inputs: nearly all parameters of a net may be there */
     int64_t mid_stage_blocks;
 };
@@ -43,6 +46,52 @@ static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *p
     int64_t bytes = net->base.elements * (int64_t)sizeof(float);
     return (hd_bf16 *)((char *)params + hd_padded(bytes));
 }
+
+/* Rows of a part, of so many. */
+static inline int64_t hd_part(int64_t part, int64_t rows)
+{
+    return rows < part ? rows : part;
+}
+
+/* Rows of dense layers are filled up, so that bf16 products find whole blocks. */
+static inline int64_t hd_row_ld(int64_t n)
+{
+    return (n + HD_PACK_IN - 1) / HD_PACK_IN * HD_PACK_IN;
+}
+
+/* Bytes of an activation. */
+static inline size_t hd_element(const struct hd_conv_net *net)
+{
+    return net->base.bf16 ? sizeof(hd_bf16) : sizeof(float);
+}
+
+/* Cuts memory into pieces, or only counts (at NULL). */
+struct hd_cut {
+    char *at;
+    int64_t used;
+};
+
+static inline void *hd_cut_piece(struct hd_cut *cut, int64_t elements, size_t size)
+{
+    void *start = cut->at ? cut->at + cut->used : NULL;
+    cut->used += hd_padded(elements * (int64_t)size);
+    return start;
+}
+
+/* Work memory of a forward pass of `rows` rows. Activations are bf16 in bf16 nets, all but those of
+ * the heads. */
+struct hd_activations {
+    void *input, *conv[HD_CONVS];
+    hd_bf16 *features; /* [rows][row_ld(mid.in)]: filled up, where bf16 needs that; else NULL */
+    float *mid;        /* [rows][row_ld(mid.out)] */
+    hd_bf16 *mid_bf16; /* the same; NULL in float nets */
+    float *hidden;     /* [rows][row_ld(hidden.out)], after the ReLU */
+    void *scratch[HD_CONVS];
+};
+
+/* Where they are in `work` (NULL: only counts); returns the bytes. */
+int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void *work,
+                               struct hd_activations *activations);
 
 /* As in struct hd_net_kind. */
 int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);

@@ -350,13 +350,23 @@ HD_INLINE void gradient_patches(const struct job *j, int64_t kernel, int64_t ima
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
+void hd_winograd_begin(const struct hd_conv_fields *f, int64_t most, const float *weights,
+                       void *scratch)
+{
+    const struct job j = job_of(f, most);
+    const struct room room = lay_out(&j, scratch);
+    memset(room.zero, 0, (size_t)j.group.out * sizeof *room.zero);
+    if (j.kernel == 2)
+        expand_weights(&j, 2, weights, room.weights);
+    else
+        expand_weights(&j, 3, weights, room.weights);
+}
+
 HD_INLINE void forward(const struct job *j, int64_t kernel, int64_t batch, const float *x,
-                       const float *weights, const float *bias, float *y, const struct room *room)
+                       const float *bias, float *y, const struct room *room)
 {
     const int64_t in_image = j->f.in_channels * j->f.in_height * j->f.in_width;
     const int64_t out_image = j->f.out_channels * j->out_height * j->out_width;
-    expand_weights(j, kernel, weights, room->weights);
-    memset(room->zero, 0, (size_t)j->group.out * sizeof *room->zero);
     for (int64_t n = 0; n < batch; n += j->images) {
         const int64_t images = least(batch - n, j->images), rows = images * j->height * j->width;
         const float *expanded = room->weights;
@@ -373,21 +383,23 @@ HD_INLINE void forward(const struct job *j, int64_t kernel, int64_t batch, const
     }
 }
 
-void hd_winograd_forward(const struct hd_conv_fields *f, int64_t batch, const float *x,
-                         const float *weights, const float *bias, float *y, void *scratch)
+void hd_winograd_forward(const struct hd_conv_fields *f, int64_t most, int64_t batch,
+                         const float *x, const float *bias, float *y, void *scratch)
 {
-    const struct job j = job_of(f, batch);
+    const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
     if (j.kernel == 2)
-        forward(&j, 2, batch, x, weights, bias, y, &room);
+        forward(&j, 2, batch, x, bias, y, &room);
     else
-        forward(&j, 3, batch, x, weights, bias, y, &room);
+        forward(&j, 3, batch, x, bias, y, &room);
 }
 
-static void add_pixels(const struct job *j, int64_t batch, const float *dy, float *dbias)
+static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool start,
+                       float *dbias)
 {
     const int64_t pixels = j->out_height * j->out_width, blocks = j->f.out_channels / HD_VEC;
-    memset(dbias, 0, (size_t)j->f.out_channels * sizeof *dbias);
+    if (start)
+        memset(dbias, 0, (size_t)j->f.out_channels * sizeof *dbias);
     for (int64_t n = 0; n < batch; n++)
         for (int64_t b = 0; b < blocks; b++) {
             hd_vec sum = hd_vec_load(dbias + b * HD_VEC);
@@ -406,13 +418,14 @@ static void add(int64_t n, const float *restrict part, bool start, float *restri
 }
 
 HD_INLINE void backward(const struct job *j, int64_t kernel, int64_t batch, const float *x,
-                        const float *dy, float *dweights, const struct room *room)
+                        const float *dy, bool start, float *dbias, const struct room *room)
 {
     const int64_t in_image = j->f.in_channels * j->f.in_height * j->f.in_width;
     const int64_t out_image = j->f.out_channels * j->out_height * j->out_width;
-    for (int64_t n = 0; n < batch; n += j->images) {
+    for (int64_t n = 0; n < batch; n += j->images, start = false) {
         const int64_t images = least(batch - n, j->images), rows = images * j->height * j->width;
         float *expanded = room->weights;
+        add_pixels(j, images, dy + n * out_image, start, dbias);
         input_patches(j, kernel, images, x + n * in_image, room->input);
         for (int64_t first = 0; first < j->f.out_channels; first += j->group.out) {
             const struct hd_packed group = group_at(j, first);
@@ -423,21 +436,30 @@ HD_INLINE void backward(const struct job *j, int64_t kernel, int64_t batch, cons
                                            group.out, room->input + i * rows * group.in, group.in,
                                            0, hd_packed_in_blocks(&group), room->part,
                                            room->packed);
-                add(size, room->part, n == 0, expanded);
+                add(size, room->part, start, expanded);
             }
         }
     }
-    reduce_weights(j, kernel, room->weights, dweights);
 }
 
-void hd_winograd_weights(const struct hd_conv_fields *f, int64_t batch, const float *x,
-                         const float *dy, float *dweights, float *dbias, void *scratch)
+void hd_winograd_weights(const struct hd_conv_fields *f, int64_t most, int64_t batch,
+                         const float *x, const float *dy, bool start, float *dbias, void *scratch)
 {
-    const struct job j = job_of(f, batch);
+    const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
-    add_pixels(&j, batch, dy, dbias);
     if (j.kernel == 2)
-        backward(&j, 2, batch, x, dy, dweights, &room);
+        backward(&j, 2, batch, x, dy, start, dbias, &room);
     else
-        backward(&j, 3, batch, x, dy, dweights, &room);
+        backward(&j, 3, batch, x, dy, start, dbias, &room);
+}
+
+void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t most, float *dweights,
+                             void *scratch)
+{
+    const struct job j = job_of(f, most);
+    const struct room room = lay_out(&j, scratch);
+    if (j.kernel == 2)
+        reduce_weights(&j, 2, room.weights, dweights);
+    else
+        reduce_weights(&j, 3, room.weights, dweights);
 }

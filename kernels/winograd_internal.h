@@ -14,13 +14,21 @@
  * to check. */
 bool hd_winograd_allows(const struct hd_conv_fields *fields);
 
-/* Bytes of scratch, 64-byte aligned, of either pass. */
-int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t batch);
+/* Bytes of scratch, 64-byte aligned, of either pass whose parts have at most `most` observations.
+ */
+int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t most);
 
-/* As in kernels/conv.h. */
-void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t batch, const float *x,
-                         const float *weights, const float *bias, float *y, void *scratch);
-void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t batch, const float *x,
-                         const float *dy, float *dweights, float *dbias, void *scratch);
+/* Forward of parts, from the weights of the beginning. */
+void hd_winograd_begin(const struct hd_conv_fields *fields, int64_t most, const float *weights,
+                       void *scratch);
+void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t most, int64_t batch,
+                         const float *x, const float *bias, float *y, void *scratch);
+
+/* Gradient of the weights of parts (`start`: the first one, else it is added); in the scratch until
+ * the end. */
+void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t most, int64_t batch,
+                         const float *x, const float *dy, bool start, float *dbias, void *scratch);
+void hd_winograd_weights_end(const struct hd_conv_fields *fields, int64_t most, float *dweights,
+                             void *scratch);
 
 #endif

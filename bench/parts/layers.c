@@ -23,23 +23,44 @@ struct layer {
     void *scratch;
 };
 
+static struct hd_conv_run begin(const struct layer *l, enum hd_conv_pass pass)
+{
+    struct hd_conv_run run = {.conv = l->conv,
+                              .pass = pass,
+                              .most = l->rows,
+                              .weights = l->w,
+                              .bias = l->bias,
+                              .dweights = l->dw,
+                              .dbias = l->dbias,
+                              .scratch = l->scratch};
+    if (l->bf16 && pass == HD_CONV_FORWARD)
+        run.weights = l->image;
+    hd_conv_begin(&run);
+    return run;
+}
+
 static void conv_forward(void *arg)
 {
     const struct layer *l = arg;
-    hd_conv_forward(l->conv, l->rows, l->x, l->bf16 ? (void *)l->image : l->w, l->bias, l->y,
-                    l->scratch);
+    struct hd_conv_run run = begin(l, HD_CONV_FORWARD);
+    hd_conv_forward(&run, l->rows, l->x, l->y);
+    hd_conv_end(&run);
 }
 
 static void conv_weights(void *arg)
 {
     const struct layer *l = arg;
-    hd_conv_backward_weights(l->conv, l->rows, l->x, l->y, l->dw, l->dbias, l->scratch);
+    struct hd_conv_run run = begin(l, HD_CONV_WEIGHTS);
+    hd_conv_backward_weights(&run, l->rows, l->x, l->y);
+    hd_conv_end(&run);
 }
 
 static void conv_data(void *arg)
 {
     const struct layer *l = arg;
-    hd_conv_backward_data(l->conv, l->rows, l->w, l->y, l->x, l->dx, l->scratch);
+    struct hd_conv_run run = begin(l, HD_CONV_DATA);
+    hd_conv_backward_data(&run, l->rows, l->y, l->x, l->dx);
+    hd_conv_end(&run);
 }
 
 static void report(const char *layer, const char *pass, const char *by, double flop, double seconds)

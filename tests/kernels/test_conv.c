@@ -22,7 +22,9 @@ static const struct {
     {5, 9, 8, 7, 3, 1},     /* no whole block */
 };
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
-static const int64_t batches[] = {1, 3, 41};
+static const struct {
+    int64_t all, part;
+} batches[] = {{1, 1}, {3, 3}, {41, 41}, {41, 7}};
 
 struct data {
     struct hd_conv *conv;
@@ -35,7 +37,6 @@ struct data {
     hd_bf16 *image;
     void *x_there, *dy_there, *y, *dx; /* as the convolution has them */
     float *dw, *dbias;
-    void *scratch;
 };
 
 /* Where an element of an observation lies. */
@@ -117,27 +118,46 @@ static struct data make(int size, int64_t batch, bool bf16)
     return d;
 }
 
-static void run(struct data *d)
+static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int64_t n)
 {
-    int64_t bytes = 0;
-    for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
-        int64_t needed = hd_conv_scratch(d->conv, (enum hd_conv_pass)pass, d->batch);
-        bytes = needed > bytes ? needed : bytes;
-    }
-    d->scratch = guarded(bytes);
-    ck_assert_int_eq(hd_conv_forward(d->conv, d->batch, d->x_there,
-                                     d->f.bf16 ? (void *)d->image : d->weights, d->bias, d->y,
-                                     d->scratch),
-                     HD_OK);
-    ck_assert_int_eq(hd_conv_backward_weights(d->conv, d->batch, d->x_there, d->dy_there, d->dw,
-                                              d->dbias, d->scratch),
-                     HD_OK);
-    ck_assert_int_eq(hd_conv_backward_data(d->conv, d->batch, d->weights, d->dy_there, d->x_there,
-                                           d->dx, d->scratch),
-                     HD_OK);
+    const size_t size = d->f.bf16 ? 2 : 4;
+    const size_t in = (size_t)(first * hd_conv_input_elements(d->conv)) * size;
+    const size_t out = (size_t)(first * hd_conv_output_elements(d->conv)) * size;
+    char *x = (char *)d->x_there + in, *dx = (char *)d->dx + in;
+    char *y = (char *)d->y + out, *dy = (char *)d->dy_there + out;
+    int status = run->pass == HD_CONV_FORWARD   ? hd_conv_forward(run, n, x, y)
+                 : run->pass == HD_CONV_WEIGHTS ? hd_conv_backward_weights(run, n, x, dy)
+                                                : hd_conv_backward_data(run, n, dy, x, dx);
+    ck_assert_int_eq(status, HD_OK);
+}
+
+/* In parts of `most` observations. */
+static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t most)
+{
+    const int64_t bytes = hd_conv_scratch(d->conv, pass, most);
+    const bool image = d->f.bf16 && pass == HD_CONV_FORWARD;
+    struct hd_conv_run run = {.conv = d->conv,
+                              .pass = pass,
+                              .most = most,
+                              .weights = image ? (void *)d->image : d->weights,
+                              .bias = d->bias,
+                              .dweights = d->dw,
+                              .dbias = d->dbias,
+                              .scratch = guarded(bytes)};
+    memset(run.scratch, 0xFF, (size_t)bytes);
+    ck_assert_int_eq(hd_conv_begin(&run), HD_OK);
+    for (int64_t first = 0; first < d->batch; first += most)
+        run_part(d, &run, first, d->batch - first < most ? d->batch - first : most);
+    ck_assert_int_eq(hd_conv_end(&run), HD_OK);
+    check_guard(run.scratch, bytes);
+}
+
+static void run(struct data *d, int64_t most)
+{
     const int64_t in_row = hd_conv_input_elements(d->conv);
     const int64_t out_row = hd_conv_output_elements(d->conv);
-    check_guard(d->scratch, bytes);
+    for (int pass = 0; pass < HD_CONV_PASSES; pass++)
+        run_pass(d, (enum hd_conv_pass)pass, most);
     check_guard(d->y, activation_bytes(d, out_row));
     check_guard(d->dx, activation_bytes(d, in_row));
     check_guard(d->dw, hd_conv_weights(d->conv) * 4);
@@ -193,7 +213,7 @@ static void compare(const struct data *d, const void *found, enum hd_layout layo
 START_TEST(passes_are_what_the_definition_says)
 {
     for (int b = 0; b < (int)(sizeof batches / sizeof *batches); b++) {
-        struct data d = make(_i % N_SIZES, batches[b], _i >= N_SIZES);
+        struct data d = make(_i % N_SIZES, batches[b].all, _i >= N_SIZES);
         const struct hd_conv_fields *f = &d.f;
         const int64_t weights = f->out_channels * f->in_channels * f->kernel * f->kernel;
         const int64_t outputs = d.batch * f->out_channels * d.out_height * d.out_width;
@@ -201,7 +221,7 @@ START_TEST(passes_are_what_the_definition_says)
         double *y = test_alloc(outputs, 8), *dw = test_alloc(weights, 8),
                *dx = test_alloc(inputs, 8);
         float *plain = test_alloc(weights, 4);
-        run(&d);
+        run(&d, batches[b].part);
         define(&d, y, dw, dx);
         compare(&d, d.y, d.output, f->out_channels, d.out_height, d.out_width,
                 hd_conv_output_elements(d.conv), y, NULL, (double)(weights / f->out_channels), "y");
