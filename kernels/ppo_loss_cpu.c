@@ -3,16 +3,32 @@
 
 #include <math.h>
 
-float hd_log_softmax(const float *logit, int64_t n, float *log_p)
+/* log p of a logit is logit - most - log_sum. */
+struct softmax {
+    float most, log_sum;
+};
+
+static struct softmax softmax_of(const float *logit, int64_t n)
 {
-    float most = logit[0], sum = 0, entropy = 0;
+    float most = logit[0], sum = 0;
     for (int64_t i = 1; i < n; i++)
         most = logit[i] > most ? logit[i] : most;
     for (int64_t i = 0; i < n; i++)
         sum += expf(logit[i] - most);
-    const float log_sum = logf(sum);
+    return (struct softmax){most, logf(sum)};
+}
+
+static float log_p_of(const struct softmax *softmax, float logit)
+{
+    return logit - softmax->most - softmax->log_sum;
+}
+
+float hd_log_softmax(const float *logit, int64_t n, float *log_p)
+{
+    const struct softmax softmax = softmax_of(logit, n);
+    float entropy = 0;
     for (int64_t i = 0; i < n; i++) {
-        log_p[i] = logit[i] - most - log_sum;
+        log_p[i] = log_p_of(&softmax, logit[i]);
         entropy -= expf(log_p[i]) * log_p[i];
     }
     return entropy;
@@ -43,29 +59,31 @@ static float share(bool first, bool second)
     return first ? 1 : second ? 0 : 0.5f;
 }
 
-/* dlogit[actions] of one row, for its policy and entropy terms. */
+/* dlogit[actions] of one row, for its policy and entropy terms; until then it holds log p. */
 static void differentiate_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
                                  struct hd_ppo_sums *sums)
 {
     const int64_t n = l->actions, a = l->action[b];
-    float log_p[n], log_old[n];
-    const float entropy = hd_log_softmax(l->out + b * (n + 1), n, log_p);
-    hd_log_softmax(l->logit_old + b * n, n, log_old);
+    const float *old = l->logit_old + b * n;
+    const float entropy = hd_log_softmax(l->out + b * (n + 1), n, dlogit);
+    const struct softmax softmax_old = softmax_of(old, n);
+    const float log_p = dlogit[a], log_old = log_p_of(&softmax_old, old[a]);
     const float lo = 1 - l->clip, hi = 1 + l->clip, adv = l->advantage[b];
-    const float ratio = expf(log_p[a] - log_old[a]), clamped = clamp(ratio, lo, hi);
+    const float ratio = expf(log_p - log_old), clamped = clamp(ratio, lo, hi);
     const float plain = ratio * adv, bounded = clamped * adv;
     const bool inside = ratio >= lo && ratio <= hi;
-    const float by_plain = share(plain<bounded, plain> bounded);
+    const bool less = plain<bounded, more = plain> bounded;
+    const float by_plain = share(less, more);
     const float dratio = adv * (by_plain + (1 - by_plain) * (float)inside);
     for (int64_t j = 0; j < n; j++) {
-        const float p = expf(log_p[j]);
+        const float log_j = dlogit[j], p = expf(log_j), old_j = log_p_of(&softmax_old, old[j]);
         dlogit[j] =
-            -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_p[j] + entropy);
-        sums->kl += expf(log_old[j]) * (log_old[j] - log_p[j]);
+            -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_j + entropy);
+        sums->kl += expf(old_j) * (old_j - log_j);
     }
-    sums->policy -= plain < bounded ? plain : bounded;
+    sums->policy -= less ? plain : bounded;
     sums->entropy += entropy;
-    sums->approx_kl += log_old[a] - log_p[a];
+    sums->approx_kl += log_old - log_p;
     sums->clipfrac += !inside;
 }
 
