@@ -93,9 +93,12 @@ class Ppo(Learner):
 
     RATIO, VALUE_WEIGHT, ENTROPY_WEIGHT = 0.2, 0.5, 0.001
 
-    def __init__(self, name, options, learning_rate=3e-4, eps=1e-8, clip=0.5):
+    def __init__(self, name, options, initialise=None, learning_rate=3e-4, eps=1e-8, clip=0.5):
         torch.manual_seed(0)
-        super().__init__([net.ActorCritic(net.PPO[name])], options, learning_rate, eps, clip)
+        module = net.ActorCritic(net.PPO[name])
+        if initialise:
+            initialise(module)
+        super().__init__([module], options, learning_rate, eps, clip)
 
     @staticmethod
     def make_batch(size, seed=0):
