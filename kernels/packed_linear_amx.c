@@ -121,6 +121,13 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *imag
             y[r * ldy + o] += bias[o];
 }
 
+/* Rows may lie pages apart, and every visit of one costs: many of them are visited for some blocks
+ * of inputs at once, few stay at hand anyway. */
+static int64_t group_of(int64_t rows)
+{
+    return rows > 2 * IN ? HD_PACK_GROUP : 1;
+}
+
 /* -- Backward data: tiles 0 and 1 are dx of even and odd inputs, 2 and 3 of the next rows, 4 and 5
  * dy, 6 and 7 weights of even and odd inputs ------------------------------------------------------
  */
@@ -185,6 +192,20 @@ HD_INLINE void store_tiles(bool two, float *tiles)
     hd_tiles_settle();
 }
 
+/* Rows of dx of one block of inputs. Asks for what comes `ahead` elements later: stores that wait
+ * for their lines hold up loads that look like them. */
+static void store_block_of_rows(const float *tiles, int64_t rows, int64_t inputs,
+                                const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, int64_t ahead)
+{
+    for (int64_t i = 0; i < rows; i++, dx += lddx, mask += mask ? lddx : 0) {
+        const float *even = tiles + i / TILE * 2 * TILE * OUT + i % TILE * OUT;
+        __builtin_prefetch(dx + ahead, 1, 3);
+        if (mask)
+            __builtin_prefetch(mask + ahead, 0, 3);
+        store_row(even, even + TILE * OUT, inputs, mask, dx);
+    }
+}
+
 static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, const hd_bf16 *dy,
                       int64_t lddy, float *tiles)
 {
@@ -211,21 +232,26 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
     const int64_t out_blocks = hd_packed_out_blocks(p), out_pairs = (out_blocks + 1) / 2;
+    const int64_t group = group_of(rows);
     hd_bf16 *pairs = scratch;
-    float *tiles = (float *)(pairs + out_pairs * PAIR);
-    for (int64_t r0 = -1, b = first; b < last; b++) {
-        pair_block(image + b * out_blocks * BLOCK, out_blocks, pairs);
+    float *tiles = (float *)(pairs + group * out_pairs * PAIR);
+    for (int64_t r0 = -1, g = first; g < last; g += group) {
+        const int64_t end = least(last, g + group);
+        for (int64_t b = g; b < end; b++)
+            pair_block(image + b * out_blocks * BLOCK, out_blocks,
+                       pairs + (b - g) * out_pairs * PAIR);
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
             const int64_t n = least(rows - r, 2 * TILE);
             if (n != r0)
                 hd_tiles_load(n > TILE ? 0x2C : 0x13, (int)(n > TILE ? n - TILE : n));
             r0 = n;
-            data_rows(pairs, out_pairs, n, dy + r * lddy, lddy, tiles);
-            for (int64_t i = 0; i < n; i++) {
-                const float *even = tiles + i / TILE * 2 * TILE * OUT + i % TILE * OUT;
-                const int64_t at = (r + i) * lddx + b * IN;
-                store_row(even, even + TILE * OUT, p->in - b * IN, mask ? mask + at : NULL,
-                          dx + at);
+            for (int64_t b = g; b < end; b++) {
+                const int64_t at = r * lddx + b * IN;
+                const int64_t ahead = r + n < rows ? n * lddx : group * IN - r * lddx;
+                data_rows(pairs + (b - g) * out_pairs * PAIR, out_pairs, n, dy + r * lddy, lddy,
+                          tiles);
+                store_block_of_rows(tiles, n, p->in - b * IN, mask ? mask + at : NULL, dx + at,
+                                    lddx, ahead);
             }
         }
     }
@@ -316,22 +342,27 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
 {
     const int64_t out_blocks = hd_packed_out_blocks(p), chunks = (rows + IN - 1) / IN;
     const int64_t next = (out_blocks + 1) / 2 * 2 * BLOCK;
+    const int64_t group = group_of(rows);
     hd_bf16 *pairs = scratch, *columns = pairs + chunks * next;
-    float *tiles = (float *)(columns + chunks * PAIR);
+    float *tiles = (float *)(columns + group * chunks * PAIR);
     for (int64_t c = 0; c < chunks; c++)
         pair_rows(dy, lddy, c * IN, rows, out_blocks, pairs + c * next);
     hd_tiles_load(0, 0);
-    for (int64_t b = first; b < last; b++) {
+    for (int64_t g = first; g < last; g += group) {
+        const int64_t end = least(last, g + group);
         for (int64_t c = 0; c < chunks; c++)
-            columns_of(x + b * IN, ldx, c * IN, rows, columns + c * PAIR);
-        for (int64_t o = 0; o < out_blocks; o += 2) {
-            const bool two = out_blocks - o > 1;
-            float *to = dw + (b * out_blocks + o) * BLOCK;
-            weights_blocks(columns, pairs + o * BLOCK, chunks, next, two, tiles);
-            store_block(tiles, to);
-            if (two)
-                store_block(tiles + 2 * TILE * OUT, to + BLOCK);
-        }
+            for (int64_t b = g; b < end; b++)
+                columns_of(x + b * IN, ldx, c * IN, rows, columns + ((b - g) * chunks + c) * PAIR);
+        for (int64_t b = g; b < end; b++)
+            for (int64_t o = 0; o < out_blocks; o += 2) {
+                const bool two = out_blocks - o > 1;
+                float *to = dw + (b * out_blocks + o) * BLOCK;
+                weights_blocks(columns + (b - g) * chunks * PAIR, pairs + o * BLOCK, chunks, next,
+                               two, tiles);
+                store_block(tiles, to);
+                if (two)
+                    store_block(tiles + 2 * TILE * OUT, to + BLOCK);
+            }
     }
     _tile_release();
     hd_vec_stream_end();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products with a block of the result in registers while the summed index runs. This file is
  * compiled with contraction: every element is one chain of fused multiply-adds. */
-#include "kernels/packed_linear.h"
+#include "kernels/packed_linear_internal.h"
 #include "kernels/vector_internal.h"
 #include "runtime/base/alloc.h"
 
@@ -17,15 +17,19 @@ static int64_t whole_vectors(int64_t rows)
     return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
 }
 
-/* Floats: dy, outputs by rows, and one block of inputs. bf16: as much for every block of outputs
- * and some tiles. */
+/* Floats: dy, outputs by rows, and some blocks of inputs by rows. bf16: dy of 32 rows at a time, as
+ * many blocks of inputs of them, or these blocks' weights; and tiles. */
 int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
 {
-    const int64_t tiles = 8 + hd_packed_out_blocks(p), tile_bytes = 1024;
-    int64_t bytes = (hd_packed_outputs(p) + IN) * whole_vectors(rows) * (int64_t)sizeof(float);
-    int64_t bf16_bytes = tiles * tile_bytes * ((rows + IN - 1) / IN);
-    bytes = bytes > bf16_bytes ? bytes : bf16_bytes;
-    return hd_padded(bytes);
+    enum { TILE_BYTES = 1024, TILES = 4 };
+    const int64_t out_pairs = (hd_packed_out_blocks(p) + 1) / 2, chunks = (rows + IN - 1) / IN;
+    const int64_t floats = (hd_packed_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
+    const int64_t bytes = floats * (int64_t)sizeof(float);
+    const int64_t per_chunk = 2 * out_pairs + 2 * HD_PACK_GROUP;
+    const int64_t weights = (chunks * per_chunk + TILES) * TILE_BYTES;
+    const int64_t data = (HD_PACK_GROUP * out_pairs * 2 + TILES) * TILE_BYTES;
+    const int64_t bf16_bytes = weights > data ? weights : data;
+    return hd_padded(bytes > bf16_bytes ? bytes : bf16_bytes);
 }
 
 /* The first n <= 16 floats, the others zero. */
@@ -155,6 +159,7 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
 
 enum { LARGE = 1 << 18 /* weights that leave the second cache anyway */ };
 enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };
+enum { COLUMNS = 64 /* rows of dx at a time */ };
 
 /* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
  * not there become zero. */
@@ -173,15 +178,15 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
         }
 }
 
-/* dx[i][rows] = sum_o w[o][i] dy[o][rows], for INPUTS inputs and up to ROW_VECTORS vectors. Fetches
- * as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
+/* dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS vectors of
+ * rows. Fetches as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
 HD_INLINE void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
                           int64_t ld, bool start, float *dx, int vectors)
 {
     hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
     for (int i = 0; i < INPUTS && !start; i++)
         for (int v = 0; v < vectors; v++)
-            sum[i][v] = hd_vec_load(dx + i * ld + v * HD_VEC);
+            sum[i][v] = hd_vec_load(dx + i * COLUMNS + v * HD_VEC);
     for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK, ahead += INPUTS * OUT) {
         int64_t n = least(out - o0, OUT);
         for (int i = 0; i < INPUTS; i++)
@@ -197,22 +202,26 @@ HD_INLINE void data_block(int64_t out, const float *w, const float *ahead, const
     }
     for (int i = 0; i < INPUTS; i++)
         for (int v = 0; v < vectors; v++)
-            hd_vec_store(dx + i * ld + v * HD_VEC, sum[i][v]);
+            hd_vec_store(dx + i * COLUMNS + v * HD_VEC, sum[i][v]);
 }
 
-/* Rows of dx for the inputs of one block, from columns of rows. */
-static void store_rows(int64_t rows, int64_t inputs, const float *columns, int64_t ld,
-                       const float *mask, float *dx, int64_t lddx)
+/* Rows of dx from columns[input][COLUMNS]. Asks for what comes `ahead` elements later: stores that
+ * wait for their lines hold up loads that look like them. */
+static void store_rows(int64_t rows, int64_t inputs, const float *columns, const float *mask,
+                       float *dx, int64_t lddx, int64_t ahead)
 {
     for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
         for (int64_t i0 = 0; i0 < inputs; i0 += HD_VEC) {
             hd_vec block[HD_VEC];
             for (int i = 0; i < HD_VEC; i++)
-                block[i] = hd_vec_load(columns + (i0 + i) * ld + r0);
+                block[i] = hd_vec_load(columns + (i0 + i) * COLUMNS + r0);
             hd_vec_transpose(block);
             int64_t n = least(inputs - i0, HD_VEC);
             for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
                 const int64_t at = r * lddx + i0;
+                __builtin_prefetch(dx + at + ahead, 1, 3);
+                if (mask)
+                    __builtin_prefetch(mask + at + ahead, 0, 3);
                 hd_vec value = block[r - r0];
                 if (mask)
                     value = hd_vec_rectify(value, load_some(mask + at, n));
@@ -221,31 +230,45 @@ static void store_rows(int64_t rows, int64_t inputs, const float *columns, int64
         }
 }
 
+/* dx of blocks [first, last), of COLUMNS rows from r0 on, as columns[input][COLUMNS]. */
+static void data_columns(const struct hd_packed *p, int64_t first, int64_t last, int64_t r0,
+                         const float *w, const float *dy, int64_t ld, float *columns)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p), end = least(ld, r0 + COLUMNS);
+    for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
+        for (int64_t b = first; b < last; b++)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                const int64_t blocks = least(out_blocks - o, OUT_BLOCKS);
+                const int64_t out = least(p->out - o * OUT, OUT_BLOCKS * OUT);
+                const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
+                const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
+                float *to = columns + ((b - first) * IN + i) * COLUMNS;
+                for (int64_t r = r0; r < end; r += ROW_VECTORS * HD_VEC, to += ROW_VECTORS * HD_VEC)
+                    if (end - r > HD_VEC)
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 2);
+                    else
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 1);
+            }
+}
+
+/* Some blocks of inputs at a time: rows may lie pages apart, and every visit of one costs. */
 void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
                              const float *dy, int64_t lddy, int64_t first, int64_t last,
                              const float *mask, float *dx, int64_t lddx, void *scratch)
 {
-    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
-    float *dy_columns = scratch, *dx_columns = dy_columns + hd_packed_outputs(p) * ld;
+    const int64_t ld = whole_vectors(rows);
+    float *dy_columns = scratch;
+    float columns[HD_PACK_GROUP * IN * COLUMNS] __attribute__((aligned(64)));
     transpose(rows, p->out, dy, lddy, dy_columns, ld);
-    for (int64_t b = first; b < last; b++) {
-        for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
-            for (int64_t r = 0; r < ld; r += ROW_VECTORS * HD_VEC)
-                for (int64_t i = 0; i < IN; i += INPUTS) {
-                    const int64_t blocks = least(out_blocks - o, OUT_BLOCKS);
-                    const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
-                    const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
-                    const float *from = dy_columns + o * OUT * ld + r;
-                    float *to = dx_columns + i * ld + r;
-                    int64_t out = least(p->out - o * OUT, OUT_BLOCKS * OUT);
-                    if (ld - r > HD_VEC)
-                        data_block(out, block, ahead, from, ld, o == 0, to, 2);
-                    else
-                        data_block(out, block, ahead, from, ld, o == 0, to, 1);
-                }
-        store_rows(rows, least(p->in - b * IN, IN), dx_columns, ld, mask ? mask + b * IN : NULL,
-                   dx + b * IN, lddx);
-    }
+    for (int64_t b = first; b < last; b += HD_PACK_GROUP)
+        for (int64_t r = 0; r < rows; r += COLUMNS) {
+            const int64_t end = least(last, b + HD_PACK_GROUP), at = r * lddx + b * IN;
+            const int64_t ahead =
+                r + COLUMNS < rows ? COLUMNS * lddx : HD_PACK_GROUP * IN - r * lddx;
+            data_columns(p, b, end, r, w, dy_columns, ld, columns);
+            store_rows(least(rows - r, COLUMNS), least(p->in, end * IN) - b * IN, columns,
+                       mask ? mask + at : NULL, dx + at, lddx, ahead);
+        }
 }
 
 /* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
@@ -276,14 +299,15 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
     const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
     const bool stream = hd_packed_weights(p) >= LARGE;
     float *columns = scratch;
-    for (int64_t b = first; b < last; b++) {
-        int64_t inputs = least(p->in - b * IN, IN);
-        if (inputs <= HD_VEC) /* the other half is padding */
-            memset(columns, 0, (size_t)(IN * ld) * sizeof *columns);
+    for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
+        const int64_t end = least(last, b + HD_PACK_GROUP);
+        const int64_t inputs = least(p->in, end * IN) - b * IN, all = (end - b) * IN;
+        if (all - inputs >= HD_VEC) /* half a block is padding */
+            memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
         transpose(rows, inputs, x + b * IN, ldx, columns, ld);
         for (int64_t o = 0; o < out_blocks; o += ROW_VECTORS)
-            for (int64_t i = 0; i < IN; i += INPUTS) {
-                float *to = dw + (b * out_blocks + o) * BLOCK + i * OUT;
+            for (int64_t i = 0; i < all; i += INPUTS) {
+                float *to = dw + ((b + i / IN) * out_blocks + o) * BLOCK + i % IN * OUT;
                 if (out_blocks - o > 1)
                     weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2, stream);
                 else

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two ways in which bf16 passes are computed: on matrix registers, and anywhere. */
+/* What the passes have in common; the two ways in which bf16 ones are computed: on matrix
+ * registers, and anywhere. */
 #ifndef HD_KERNELS_PACKED_LINEAR_INTERNAL_H
 #define HD_KERNELS_PACKED_LINEAR_INTERNAL_H
 
 #include "kernels/packed_linear.h"
+
+/* Blocks of inputs that backward passes of many rows take at a time. */
+enum { HD_PACK_GROUP = 4 };
 
 struct hd_packed_bf16 {
     void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
