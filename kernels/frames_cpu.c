@@ -57,14 +57,6 @@ HD_INLINE hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
     return y;
 }
 
-HD_INLINE void put(const struct hd_frames *f, hd_vec value, void *to, int64_t at)
-{
-    if (f->bf16)
-        hd_vec_store_bf16((hd_bf16 *)to + at, value);
-    else
-        hd_vec_store((float *)to + at, value);
-}
-
 typedef uint32_t words4 __attribute__((vector_size(16), aligned(1)));
 
 enum { SIDE = 4, GROUP = 4 };
@@ -100,65 +92,107 @@ HD_INLINE void split_vectors(hd_vec line[GROUP])
     line[3] = __builtin_shuffle(c, d, odd);
 }
 
-/* Fold 4: the 16 bytes of a 4 x 4 patch are 16 neighbouring channels. Line y of patches of channel
- * c of observations [0, n) becomes to[base + observation * s->row + …]. */
-static void divide_line(const struct hd_frames *f, const struct strides *s, int64_t n,
-                        const uint8_t *line, void *to, int64_t base)
+/* A patch of one frame, or of two that follow one another and whose 32 channels lie together. */
+HD_INLINE void store_patch(const hd_vec *value, int frames, bool bf16, void *to, int64_t at)
 {
-    const int64_t size = f->channels * f->height * f->width, patches = f->width / SIDE;
-    for (int64_t r = 0; r < n; r++, line += size, base += s->row)
-        for (int64_t at = 0; at < patches; at += GROUP) {
-            const int64_t x = at < patches - GROUP ? at : patches - GROUP;
-            words4 group[GROUP];
-            for (int i = 0; i < SIDE; i++)
-                group[i] = *(const words4 *)(line + i * f->width + SIDE * x);
-            split_patches(group);
-            for (int i = 0; i < GROUP; i++)
-                put(f, scale(hd_vec_from_bytes((const uint8_t *)&group[i])), to,
-                    base + (x + i) * s->x);
-        }
+#ifdef __AVX512BF16__
+    if (bf16 && frames == 2) {
+        _mm512_storeu_si512((hd_bf16 *)to + at,
+                            (__m512i)_mm512_cvtne2ps_pbh((__m512)value[GROUP], (__m512)value[0]));
+        return;
+    }
+#endif
+    for (int k = 0; k < frames; k++)
+        if (bf16)
+            hd_vec_store_bf16((hd_bf16 *)to + at + k * HD_VEC, value[k * GROUP]);
+        else
+            hd_vec_store((float *)to + at + k * HD_VEC, value[k * GROUP]);
 }
 
-/* The same with line j of `norm`, which is read once for all n observations. */
-static void normalise_line(const struct hd_frames *f, const struct strides *s,
-                           const struct hd_obs_norm *norm, int64_t j, int64_t n,
-                           const uint8_t *line, void *to, int64_t base)
+/* What is to be done: fold 4, where the 16 bytes of a 4 x 4 patch are 16 neighbouring channels. */
+struct job {
+    const struct hd_frames *f;
+    const struct strides *s;
+    const struct hd_obs_norm *norm; /* or NULL */
+    int64_t rows;
+    const uint8_t *obs;
+    void *to;
+};
+
+/* The pixels from (line, 4 x) on of frame c, as patches. */
+HD_INLINE void load_group(const struct job *j, const uint8_t *frame, int64_t x, words4 group[GROUP])
 {
-    const int64_t size = f->channels * f->height * f->width, patches = f->width / SIDE;
+    for (int i = 0; i < SIDE; i++)
+        group[i] = *(const words4 *)(frame + i * j->f->width + SIDE * x);
+    split_patches(group);
+}
+
+/* What belongs to these pixels of scale or shift. */
+HD_INLINE void load_vectors(const struct job *j, const float *frame, int64_t x, hd_vec group[GROUP])
+{
+    for (int i = 0; i < SIDE; i++)
+        group[i] = hd_vec_load(frame + i * j->f->width + SIDE * x);
+    split_vectors(group);
+}
+
+/* Line y of patches of `frames` frames from c on, of all rows; scale and shift are read once. */
+HD_INLINE void patches_of_line(const struct job *j, int64_t y, int64_t c, int frames, bool bf16,
+                               bool norm)
+{
+    enum { MOST = 2 };
+    const struct hd_frames *f = j->f;
+    const int64_t plane = f->height * f->width, patches = f->width / SIDE;
+    const int64_t first = c * plane + SIDE * y * f->width;
     for (int64_t at = 0; at < patches; at += GROUP) {
         const int64_t x = at < patches - GROUP ? at : patches - GROUP;
-        hd_vec factor[SIDE], shift[SIDE];
-        for (int i = 0; i < SIDE; i++) {
-            factor[i] = hd_vec_load(norm->scale + j + i * f->width + SIDE * x);
-            shift[i] = hd_vec_load(norm->shift + j + i * f->width + SIDE * x);
+        hd_vec factor[MOST * GROUP], shift[MOST * GROUP];
+        for (int k = 0; k < frames && norm; k++) {
+            load_vectors(j, j->norm->scale + first + k * plane, x, factor + k * GROUP);
+            load_vectors(j, j->norm->shift + first + k * plane, x, shift + k * GROUP);
         }
-        for (int64_t r = 0; r < n; r++) {
-            hd_vec group[GROUP];
-            for (int i = 0; i < SIDE; i++)
-                group[i] = normalise(hd_vec_from_bytes(line + r * size + i * f->width + SIDE * x),
-                                     factor[i], shift[i], norm->limit);
-            split_vectors(group);
+        for (int64_t r = 0; r < j->rows; r++) {
+            const uint8_t *frame = j->obs + r * f->channels * plane + first;
+            hd_vec value[MOST * GROUP];
+            for (int k = 0; k < frames; k++) {
+                words4 group[GROUP];
+                load_group(j, frame + k * plane, x, group);
+                for (int i = 0; i < GROUP; i++) {
+                    const hd_vec bytes = hd_vec_from_bytes((const uint8_t *)&group[i]);
+                    const int v = k * GROUP + i;
+                    value[v] =
+                        norm ? normalise(bytes, factor[v], shift[v], j->norm->limit) : scale(bytes);
+                }
+            }
+            const int64_t to = r * j->s->row + c * j->s->group + y * j->s->y + x * j->s->x;
             for (int i = 0; i < GROUP; i++)
-                put(f, group[i], to, base + r * s->row + (x + i) * s->x);
+                store_patch(value + i, frames, bf16, j->to, to + i * j->s->x);
         }
     }
 }
 
-/* Line by line of all channels, so that what lies side by side in the result is written soon after
- * one another. */
-static void patches_of_rows(const struct hd_frames *f, const struct strides *s,
-                            const struct hd_obs_norm *norm, int64_t n, const uint8_t *obs, void *to,
-                            int64_t base)
+HD_INLINE void lines_of(const struct job *j, int64_t y, int64_t c, int frames)
 {
-    for (int64_t y = 0; y < f->height / SIDE; y++)
-        for (int64_t c = 0; c < f->channels; c++) {
-            const int64_t j = (c * f->height + SIDE * y) * f->width;
-            const int64_t at = base + c * s->group + y * s->y;
-            if (norm)
-                normalise_line(f, s, norm, j, n, obs + j, to, at);
+    if (j->f->bf16 && j->norm)
+        patches_of_line(j, y, c, frames, true, true);
+    else if (j->f->bf16)
+        patches_of_line(j, y, c, frames, true, false);
+    else if (j->norm)
+        patches_of_line(j, y, c, frames, false, true);
+    else
+        patches_of_line(j, y, c, frames, false, false);
+}
+
+/* Line by line of all frames, so that what lies side by side in the result is written soon after
+ * one another. */
+static void patches_of_rows(const struct job *j)
+{
+    const bool pairs = j->f->bf16 && j->s->group == HD_VEC;
+    for (int64_t y = 0; y < j->f->height / SIDE; y++)
+        for (int64_t c = 0; c < j->f->channels; c++)
+            if (pairs && j->f->channels - c > 1)
+                lines_of(j, y, c++, 2);
             else
-                divide_line(f, s, n, obs + j, to, at);
-        }
+                lines_of(j, y, c, 1);
 }
 
 /* -- Any fold, element by element ----------------------------------------------------------------
@@ -217,9 +251,16 @@ void hd_frames_from_bytes(const struct hd_frames *f, const struct hd_obs_norm *n
     enum { ROWS = 4 }; /* at once: few enough for the caches */
     clear_padding(f, &s, rows, to);
     if (f->fold == SIDE && s.channel == 1 && f->width >= SIDE * GROUP) {
-        for (int64_t r = 0; r < rows; r += ROWS)
-            patches_of_rows(f, &s, norm, rows - r < ROWS ? rows - r : ROWS, obs + r * size, to,
-                            r * s.row);
+        const int64_t row_bytes = s.row * (int64_t)(f->bf16 ? sizeof(hd_bf16) : sizeof(float));
+        for (int64_t r = 0; r < rows; r += ROWS) {
+            const struct job j = {.f = f,
+                                  .s = &s,
+                                  .norm = norm,
+                                  .rows = rows - r < ROWS ? rows - r : ROWS,
+                                  .obs = obs + r * size,
+                                  .to = (char *)to + r * row_bytes};
+            patches_of_rows(&j);
+        }
         return;
     }
     for (int64_t r = 0; r < rows; r++)
