@@ -41,7 +41,8 @@ static void choose(struct hd_conv *conv)
             conv->by[HD_CONV_FORWARD] = BY_AMX;
     }
     if (conv->output == HD_NCHW16 && hd_winograd_allows(f))
-        conv->by[HD_CONV_FORWARD] = conv->by[HD_CONV_WEIGHTS] = BY_WINOGRAD;
+        for (int pass = 0; pass < HD_CONV_PASSES; pass++)
+            conv->by[pass] = BY_WINOGRAD;
 }
 
 static int make_image(struct hd_conv *conv)
@@ -206,8 +207,8 @@ int hd_conv_begin(struct hd_conv_run *run)
 {
     const struct hd_conv *conv = run->conv;
     run->begun = false;
-    if (conv->by[run->pass] == BY_WINOGRAD && run->pass == HD_CONV_FORWARD)
-        hd_winograd_begin(&conv->fields, run->most, run->weights, run->scratch);
+    if (conv->by[run->pass] == BY_WINOGRAD && run->pass != HD_CONV_WEIGHTS)
+        hd_winograd_begin(&conv->fields, run->pass, run->most, run->weights, run->scratch);
     if (conv->by[run->pass] == BY_AMX && run->pass == HD_CONV_DATA)
         hd_conv_amx_data_begin(&conv->fields, run->weights, run->scratch);
     return HD_OK;
@@ -283,10 +284,12 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
     const struct hd_conv *conv = run->conv;
     void *const arguments[] = {(void *)dy, (void *)run->weights, dx};
     const int64_t n = batch * hd_conv_input_elements(conv);
-    if (conv->by[HD_CONV_DATA] == BY_AMX) {
+    if (conv->by[HD_CONV_DATA] == BY_AMX)
         hd_conv_amx_data(&conv->fields, batch, dy, y, dx, run->scratch);
+    if (conv->by[HD_CONV_DATA] == BY_WINOGRAD)
+        hd_winograd_data(&conv->fields, run->most, batch, dy, y, dx, run->scratch);
+    if (conv->by[HD_CONV_DATA] != BY_ONEDNN)
         return HD_OK;
-    }
     HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_DATA, batch, arguments, run->scratch));
     if (conv->fields.bf16)
         hd_relu_backward_bf16(n, y, dx);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/packed_linear.h"
-#include "kernels/vector_internal.h"
+#include "kernels/activation.h"
+#include "kernels/matrix_internal.h"
 #include "kernels/winograd_internal.h"
+#include "kernels/winograd_lines_internal.h"
+#include "runtime/base/alloc.h"
 
-enum { MOST = 4 /* side of a patch */, BLOCK = HD_VEC * HD_VEC, CACHE_BYTES = 640 << 10 };
-enum { ROWS = 96 /* patches, at least: as many share what is read of the weights */ };
+enum { SIDE = HD_WINOGRAD_SIDE, PLACES = SIDE * SIDE, BLOCK = HD_VEC * HD_VEC };
+enum {
+    CACHE_BYTES = 640 << 10,
+    ROWS = 60 /* patches, at least, that share what is read of weights */
+};
 
 /* What is to be done, in pieces that stay in the second cache: some images, some output channels.
  */
@@ -12,11 +17,9 @@ struct job {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
     int64_t channels, kernel; /* of the input and on it, when every s-th pixel is an image */
-    int64_t side;             /* of a patch of the input: kernel + 1 */
-    int64_t places;           /* of a patch: products of 2 x 2 outputs */
+    int64_t outs;             /* side of a patch of the output */
     int64_t height, width;    /* patches */
-    int64_t images;           /* at a time */
-    struct hd_packed group;   /* input channels by the output channels at a time */
+    int64_t images, group;    /* at a time: images, output channels */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -24,145 +27,60 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static struct job job_of(const struct hd_conv_fields *f, int64_t batch)
+static int64_t at_least(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct job job_of(const struct hd_conv_fields *f, int64_t most)
 {
     struct job j = {.f = *f,
                     .out_height = (f->in_height - f->kernel) / f->stride + 1,
                     .out_width = (f->in_width - f->kernel) / f->stride + 1,
                     .channels = f->in_channels * f->stride * f->stride,
                     .kernel = f->kernel / f->stride};
-    j.side = j.kernel + 1;
-    j.places = j.side * j.side;
-    j.height = (j.out_height + 1) / 2;
-    j.width = (j.out_width + 1) / 2;
+    j.outs = SIDE + 1 - j.kernel;
+    j.height = (j.out_height + j.outs - 1) / j.outs;
+    j.width = (j.out_width + j.outs - 1) / j.outs;
     const int64_t floats = CACHE_BYTES / (int64_t)sizeof(float), area = j.height * j.width;
-    const int64_t patches = j.places * area, enough = (ROWS + area - 1) / area;
-    const int64_t images = floats / (patches * j.channels);
-    j.images = least(images < enough ? enough : images, batch);
-    const int64_t channels = floats / (patches * j.images) / 64 * 64;
-    j.group =
-        (struct hd_packed){f->in_channels, least(channels < 64 ? 64 : channels, f->out_channels)};
+    const int64_t fit = floats / (PLACES * area * j.channels), enough = (ROWS + area - 1) / area;
+    j.images = least(at_least(fit, enough), most);
+    const int64_t channels = floats / (PLACES * area * j.images) / 64 * 64;
+    j.group = least(at_least(channels, 64), f->out_channels);
     return j;
 }
 
 bool hd_winograd_allows(const struct hd_conv_fields *f)
 {
-    const int64_t kernel = f->kernel / f->stride;
+    const int64_t kernel = f->kernel / f->stride, unit = kernel == 2 ? 32 : 64;
     return !f->bf16 && f->kernel % f->stride == 0 && (kernel == 2 || kernel == 3) &&
-           f->input == HD_NCHW16 && f->in_channels % HD_PACK_IN == 0 && f->out_channels % 64 == 0;
-}
-
-/* Output channels of the group from `first` on. */
-static struct hd_packed group_at(const struct job *j, int64_t first)
-{
-    return (struct hd_packed){j->channels, least(j->group.out, j->f.out_channels - first)};
+           f->input == HD_NCHW16 && f->in_channels % HD_VEC == 0 && f->out_channels % unit == 0;
 }
 
 /* Scratch, in floats. */
 struct room {
-    float *weights; /* [group of output channels][place][packed] */
+    float *weights; /* [group][place][input channel][output channel of the group], or, of data,
+                       [group][place][output channel][input channel] */
     float *input;   /* [place][patch][input channel] */
     float *output;  /* [place][patch][output channel of the group] */
-    float *part;    /* one place of the weights' gradient, of some images */
-    float *zero;    /* [output channel of the group] */
-    char *packed;   /* of the products */
     int64_t bytes;
 };
 
 static struct room lay_out(const struct job *j, void *scratch)
 {
     const int64_t rows = j->images * j->height * j->width;
-    float *at = scratch;
-    struct room room = {.weights = at};
-    room.input = room.weights + j->places * j->channels * j->f.out_channels;
-    room.output = room.input + j->places * rows * j->channels;
-    room.part = room.output + j->places * rows * j->group.out;
-    room.zero = room.part + j->channels * j->group.out;
-    room.packed = (char *)(room.zero + j->group.out);
-    room.bytes = (room.packed - (char *)scratch) + hd_packed_scratch(&j->group, rows);
+    struct room room = {.weights = scratch};
+    room.input = room.weights + PLACES * j->channels * j->f.out_channels;
+    room.output = room.input + PLACES * rows * j->channels;
+    room.bytes = (char *)(room.output + PLACES * rows * j->group) - (char *)scratch;
     return room;
 }
 
-int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t batch)
+int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t most)
 {
     static char origin[64] __attribute__((aligned(64)));
-    const struct job j = job_of(f, batch);
+    const struct job j = job_of(f, most);
     return lay_out(&j, origin).bytes;
-}
-
-/* -- The transforms, of a line of vectors `step` apart; `kernel` is 2 or 3 ------------------------
- */
-
-/* G: a line of the kernel becomes one of products. */
-HD_INLINE void expand_kernel(int64_t kernel, const hd_vec *g, int step, hd_vec *u)
-{
-    if (kernel == 2) {
-        u[0] = g[0];
-        u[step] = g[0] + g[step];
-        u[2 * step] = g[step];
-    } else {
-        const hd_vec ends = g[0] + g[2 * step], middle = g[step];
-        u[0] = g[0];
-        u[step] = (ends + middle) * 0.5f;
-        u[2 * step] = (ends - middle) * 0.5f;
-        u[3 * step] = g[2 * step];
-    }
-}
-
-/* G transposed. */
-HD_INLINE void reduce_kernel(int64_t kernel, const hd_vec *u, int step, hd_vec *g)
-{
-    if (kernel == 2) {
-        const hd_vec first = u[0] + u[step], second = u[step] + u[2 * step];
-        g[0] = first;
-        g[step] = second;
-    } else {
-        const hd_vec even = (u[step] + u[2 * step]) * 0.5f, odd = (u[step] - u[2 * step]) * 0.5f;
-        g[0] = u[0] + even;
-        g[step] = odd;
-        g[2 * step] = even + u[3 * step];
-    }
-}
-
-/* B transposed: a line of the input, in place. */
-HD_INLINE void transform_input(int64_t kernel, hd_vec *d, int step)
-{
-    if (kernel == 2) {
-        d[0] = d[0] - d[step];
-        d[2 * step] = d[step] - d[2 * step];
-    } else {
-        const hd_vec d1 = d[step], d2 = d[2 * step];
-        d[0] = d[0] - d2;
-        d[step] = d1 + d2;
-        d[2 * step] = d2 - d1;
-        d[3 * step] = d1 - d[3 * step];
-    }
-}
-
-/* A transposed: products to two outputs. */
-HD_INLINE void reduce_output(int64_t kernel, const hd_vec *m, int step, hd_vec *first,
-                             hd_vec *second)
-{
-    if (kernel == 2) {
-        *first = m[0] + m[step];
-        *second = m[step] - m[2 * step];
-    } else {
-        *first = m[0] + m[step] + m[2 * step];
-        *second = m[step] - m[2 * step] - m[3 * step];
-    }
-}
-
-/* A: gradients of two outputs to those of products. */
-HD_INLINE void expand_output(int64_t kernel, hd_vec first, hd_vec second, int step, hd_vec *m)
-{
-    m[0] = first;
-    m[step] = first + second;
-    if (kernel == 2) {
-        m[2 * step] = -second;
-    } else {
-        m[2 * step] = first - second;
-        m[3 * step] = -second;
-    }
 }
 
 /* -- Weights -------------------------------------------------------------------------------------
@@ -179,208 +97,306 @@ static int64_t weights_at(const struct job *j, int64_t out, int64_t in)
 }
 
 /* From the first place of the kernel to place i. */
-static int64_t tap(const struct job *j, int64_t kernel, int64_t i)
+static int64_t tap(const struct job *j, int64_t i)
 {
-    return (i / kernel * j->f.kernel + i % kernel) * j->f.stride * BLOCK;
+    return (i / j->kernel * j->f.kernel + i % j->kernel) * j->f.stride * BLOCK;
 }
 
-HD_INLINE void expand_row(const struct job *j, int64_t kernel, const float *weights, int64_t place,
-                          float *expanded)
+/* 16 output channels of an input channel, at all places. */
+HD_INLINE void expand_row(const struct job *j, int64_t kernel, const float *weights,
+                          hd_vec u[PLACES])
 {
-    const int64_t side = kernel + 1;
-    hd_vec g[MOST * MOST], u[MOST * MOST];
+    hd_vec g[PLACES], lines[PLACES];
     for (int64_t i = 0; i < kernel * kernel; i++)
-        g[i / kernel * MOST + i % kernel] = hd_vec_load(weights + tap(j, kernel, i));
+        g[i / kernel * SIDE + i % kernel] = hd_vec_load(weights + tap(j, i));
     for (int64_t x = 0; x < kernel; x++)
-        expand_kernel(kernel, g + x, MOST, u + x);
-    for (int64_t y = 0; y < side; y++)
-        expand_kernel(kernel, u + y * MOST, 1, g + y * MOST);
-    for (int64_t i = 0; i < side * side; i++)
-        hd_vec_store(expanded + i * place, g[i / side * MOST + i % side]);
+        hd_winograd_expand_kernel(kernel, g + x, SIDE, lines + x);
+    for (int64_t y = 0; y < SIDE; y++)
+        hd_winograd_expand_kernel(kernel, lines + y * SIDE, 1, u + y * SIDE);
 }
 
-HD_INLINE void reduce_row(const struct job *j, int64_t kernel, const float *expanded, int64_t place,
-                          float *dweights)
+HD_INLINE void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
 {
-    const int64_t side = kernel + 1;
-    hd_vec u[MOST * MOST], g[MOST * MOST];
-    for (int64_t i = 0; i < side * side; i++)
-        u[i / side * MOST + i % side] = hd_vec_load(expanded + i * place);
-    for (int64_t x = 0; x < side; x++)
-        reduce_kernel(kernel, u + x, MOST, g + x);
-    for (int64_t y = 0; y < kernel; y++)
-        reduce_kernel(kernel, g + y * MOST, 1, u + y * MOST);
-    for (int64_t i = 0; i < kernel * kernel; i++)
-        hd_vec_store(dweights + tap(j, kernel, i), u[i / kernel * MOST + i % kernel]);
-}
-
-HD_INLINE void expand_weights(const struct job *j, int64_t kernel, const float *weights,
-                              float *expanded)
-{
-    for (int64_t first = 0; first < j->f.out_channels; first += j->group.out) {
-        const struct hd_packed group = group_at(j, first);
-        const int64_t place = hd_packed_weights(&group);
-        for (int64_t out = 0; out < group.out; out += HD_VEC)
-            for (int64_t in = 0; in < group.in; in++)
-                expand_row(j, kernel, weights + weights_at(j, first + out, in), place,
-                           expanded + hd_packed_at(&group, out, in));
-        expanded += j->places * place;
+    for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
+        const int64_t group = least(j->group, j->f.out_channels - first);
+        const int64_t place = j->channels * group;
+        for (int64_t out = 0; out < group; out += HD_VEC)
+            for (int64_t in = 0; in < j->channels; in++) {
+                hd_vec u[PLACES];
+                expand_row(j, kernel, weights + weights_at(j, first + out, in), u);
+                for (int64_t i = 0; i < PLACES; i++)
+                    hd_vec_store(to + i * place + in * group + out, u[i]);
+            }
+        to += PLACES * place;
     }
 }
 
-HD_INLINE void reduce_weights(const struct job *j, int64_t kernel, const float *expanded,
+/* Rows of output channels, of data; 16 input channels at once. */
+HD_INLINE void expand_transposed(const struct job *j, int64_t kernel, const float *weights,
+                                 float *to)
+{
+    for (int64_t out = 0; out < j->f.out_channels; out += HD_VEC)
+        for (int64_t in = 0; in < j->channels; in += HD_VEC) {
+            const int64_t first = out / j->group * j->group;
+            const int64_t group = least(j->group, j->f.out_channels - first);
+            float *base = to + PLACES * j->channels * first + (out - first) * j->channels + in;
+            hd_vec u[HD_VEC][PLACES];
+            for (int64_t i = 0; i < HD_VEC; i++)
+                expand_row(j, kernel, weights + weights_at(j, out, in + i), u[i]);
+            for (int64_t k = 0; k < PLACES; k++) {
+                hd_vec row[HD_VEC];
+                for (int i = 0; i < HD_VEC; i++)
+                    row[i] = u[i][k];
+                hd_vec_transpose(row);
+                for (int o = 0; o < HD_VEC; o++)
+                    hd_vec_store(base + k * group * j->channels + o * j->channels, row[o]);
+            }
+        }
+}
+
+HD_INLINE void reduce_weights(const struct job *j, int64_t kernel, const float *from,
                               float *dweights)
 {
-    for (int64_t first = 0; first < j->f.out_channels; first += j->group.out) {
-        const struct hd_packed group = group_at(j, first);
-        const int64_t place = hd_packed_weights(&group);
-        for (int64_t out = 0; out < group.out; out += HD_VEC)
-            for (int64_t in = 0; in < group.in; in++)
-                reduce_row(j, kernel, expanded + hd_packed_at(&group, out, in), place,
-                           dweights + weights_at(j, first + out, in));
-        expanded += j->places * place;
+    for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
+        const int64_t group = least(j->group, j->f.out_channels - first);
+        const int64_t place = j->channels * group;
+        for (int64_t out = 0; out < group; out += HD_VEC)
+            for (int64_t in = 0; in < j->channels; in++) {
+                float *to = dweights + weights_at(j, first + out, in);
+                hd_vec u[PLACES], g[PLACES];
+                for (int64_t i = 0; i < PLACES; i++)
+                    u[i] = hd_vec_load(from + i * place + in * group + out);
+                for (int64_t x = 0; x < SIDE; x++)
+                    hd_winograd_reduce_kernel(kernel, u + x, SIDE, g + x);
+                for (int64_t y = 0; y < kernel; y++)
+                    hd_winograd_reduce_kernel(kernel, g + y * SIDE, 1, u + y * SIDE);
+                for (int64_t i = 0; i < kernel * kernel; i++)
+                    hd_vec_store(to + tap(j, i), u[i / kernel * SIDE + i % kernel]);
+            }
+        from += PLACES * place;
     }
 }
 
 /* -- Patches -------------------------------------------------------------------------------------
  */
 
-/* Every s-th pixel of 16 channels of an image. */
+/* Pixels of 16 channels of an image; in the input every s-th, from one on. */
 struct plane {
-    const float *at;
+    int64_t at;            /* floats, from the image's start */
     int64_t height, width; /* of the image, from the first of the pixels on */
     int64_t row, stride;   /* pixels from one row, and from one pixel, to the next */
 };
 
-/* One patch, zero beyond the image. */
-HD_INLINE void load_patch(const struct plane *p, int64_t y0, int64_t x0, int64_t side, hd_vec *d)
-{
-    const hd_vec zero = {0};
-    for (int64_t y = 0; y < side; y++)
-        for (int64_t x = 0; x < side; x++) {
-            const int64_t full_y = (y0 + y) * p->stride, full_x = (x0 + x) * p->stride;
-            d[y * MOST + x] = full_y < p->height && full_x < p->width
-                                  ? hd_vec_load(p->at + (full_y * p->row + full_x) * HD_VEC)
-                                  : zero;
-        }
-}
-
-/* Of channel c of the images of every s-th pixel. */
-static struct plane input_plane(const struct job *j, const float *image, int64_t c)
+/* Of channels [c, c + 16) of the images of every s-th pixel. */
+static struct plane input_plane(const struct job *j, int64_t c)
 {
     const int64_t part = c / j->f.in_channels, channel = c % j->f.in_channels;
     const int64_t y = part / j->f.stride, x = part % j->f.stride;
     const int64_t pixel = channel / HD_VEC * j->f.in_height * j->f.in_width + y * j->f.in_width + x;
-    return (struct plane){image + pixel * HD_VEC, j->f.in_height - y, j->f.in_width - x,
-                          j->f.in_width, j->f.stride};
+    return (struct plane){pixel * HD_VEC, j->f.in_height - y, j->f.in_width - x, j->f.in_width,
+                          j->f.stride};
 }
 
-HD_INLINE void input_patches(const struct job *j, int64_t kernel, int64_t images, const float *x,
-                             float *input)
+static struct plane output_plane(const struct job *j, int64_t c)
 {
-    const int64_t side = kernel + 1, channels = j->channels;
-    const int64_t image = j->f.in_height * j->f.in_width * j->f.in_channels;
-    const int64_t place = images * j->height * j->width * channels;
-    float *to = input;
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t patch = 0; patch < j->height * j->width; patch++, to += channels)
-            for (int64_t c = 0; c < channels; c += HD_VEC) {
-                const struct plane plane = input_plane(j, x + n * image, c);
-                hd_vec d[MOST * MOST];
-                load_patch(&plane, patch / j->width * 2, patch % j->width * 2, side, d);
-                for (int64_t i = 0; i < side; i++)
-                    transform_input(kernel, d + i, MOST);
-                for (int64_t y = 0; y < side; y++)
-                    transform_input(kernel, d + y * MOST, 1);
-                for (int64_t i = 0; i < side * side; i++)
-                    hd_vec_store(to + i * place + c, d[i / side * MOST + i % side]);
-            }
+    return (struct plane){c * j->out_height * j->out_width, j->out_height, j->out_width,
+                          j->out_width, 1};
 }
 
-/* Products of a group of channels from `first` on to outputs, with bias and ReLU. */
-HD_INLINE void output_patches(const struct job *j, int64_t kernel, int64_t images, int64_t first,
+/* Calls `body` for the pixels of a patch from (y0, x0) on that are there; `at` is where. */
+#define FOR_PIXELS(p, y0, x0, side, body)                                                          \
+    for (int64_t y = 0; y < (side); y++)                                                           \
+        for (int64_t x = 0; x < (side); x++) {                                                     \
+            const int64_t full_y = ((y0) + y) * (p)->stride, full_x = ((x0) + x) * (p)->stride;    \
+            const int64_t at = (full_y * (p)->row + full_x) * HD_VEC;                              \
+            if (inside || (full_y < (p)->height && full_x < (p)->width))                           \
+                body;                                                                              \
+        }
+
+static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t side)
+{
+    return (y0 + side - 1) * p->stride < p->height && (x0 + side - 1) * p->stride < p->width;
+}
+
+/* Zero where nothing is. */
+HD_INLINE void load_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
+                          int64_t side, bool inside, hd_vec *d)
+{
+    const hd_vec zero = {0};
+    for (int64_t i = 0; i < PLACES && !inside; i++)
+        d[i] = zero;
+    FOR_PIXELS(p, y0, x0, side, d[y * SIDE + x] = hd_vec_load(image + p->at + at))
+}
+
+HD_INLINE void input_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
+                           bool inside, float *to, int64_t place)
+{
+    hd_vec d[PLACES];
+    load_patch(p, image, y0, x0, SIDE, inside, d);
+    HD_DOWN_AND_ACROSS(SIDE, hd_winograd_transform_input(d + i_, SIDE),
+                       hd_winograd_transform_input(d + i_ * SIDE, 1))
+    for (int64_t i = 0; i < PLACES; i++)
+        hd_vec_store(to + i * place, d[i]);
+}
+
+static void input_patches(const struct job *j, int64_t images, const float *x, float *input)
+{
+    const int64_t area = j->height * j->width, place = images * area * j->channels;
+    const int64_t size = j->f.in_height * j->f.in_width * j->f.in_channels;
+    for (int64_t n = 0; n < images; n++, x += size, input += area * j->channels)
+        for (int64_t c = 0; c < j->channels; c += HD_VEC) {
+            const struct plane p = input_plane(j, c);
+            float *to = input + c;
+            for (int64_t y0 = 0; y0 < j->height * j->outs; y0 += j->outs)
+                for (int64_t x0 = 0; x0 < j->width * j->outs; x0 += j->outs, to += j->channels)
+                    if (is_inside(&p, y0, x0, SIDE))
+                        input_patch(&p, x, y0, x0, true, to, place);
+                    else
+                        input_patch(&p, x, y0, x0, false, to, place);
+        }
+}
+
+/* Gradients of products to the input's, added; zero where `y`, the input, is not positive. */
+HD_INLINE void restore_patch(const struct plane *p, const float *from, int64_t place, int64_t y0,
+                             int64_t x0, bool inside, float *dx)
+{
+    hd_vec d[PLACES];
+    for (int64_t i = 0; i < PLACES; i++)
+        d[i] = hd_vec_load(from + i * place);
+    HD_DOWN_AND_ACROSS(SIDE, hd_winograd_restore_input(d + i_, SIDE),
+                       hd_winograd_restore_input(d + i_ * SIDE, 1))
+    FOR_PIXELS(p, y0, x0, SIDE, {
+        float *to = dx + p->at + at;
+        hd_vec_store(to, hd_vec_load(to) + d[y * SIDE + x]);
+    })
+}
+
+static void restore_patches(const struct job *j, int64_t images, const float *input, float *dx)
+{
+    const int64_t area = j->height * j->width, place = images * area * j->channels;
+    const int64_t size = j->f.in_height * j->f.in_width * j->f.in_channels;
+    for (int64_t n = 0; n < images; n++, dx += size, input += area * j->channels)
+        for (int64_t c = 0; c < j->channels; c += HD_VEC) {
+            const struct plane p = input_plane(j, c);
+            const float *from = input + c;
+            for (int64_t y0 = 0; y0 < j->height * j->outs; y0 += j->outs)
+                for (int64_t x0 = 0; x0 < j->width * j->outs; x0 += j->outs, from += j->channels)
+                    if (is_inside(&p, y0, x0, SIDE))
+                        restore_patch(&p, from, place, y0, x0, true, dx);
+                    else
+                        restore_patch(&p, from, place, y0, x0, false, dx);
+        }
+}
+
+/* Products to outputs, with bias and ReLU. */
+HD_INLINE void output_patch(const struct plane *p, int64_t outs, const float *from, int64_t place,
+                            hd_vec bias, int64_t y0, int64_t x0, bool inside, float *image)
+{
+    hd_vec m[PLACES];
+    for (int64_t i = 0; i < PLACES; i++)
+        m[i] = hd_vec_load(from + i * place);
+    HD_DOWN_AND_ACROSS(SIDE, hd_winograd_reduce_output(outs, m + i_, SIDE),
+                       hd_winograd_reduce_output(outs, m + i_ * SIDE, 1))
+    FOR_PIXELS(p, y0, x0, outs, {
+        const hd_vec value = m[y * SIDE + x] + bias;
+        hd_vec_store(image + p->at + at, hd_vec_rectify(value, value));
+    })
+}
+
+/* Of channels [first, first + group). */
+HD_INLINE void output_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
                               int64_t group, const float *output, const float *bias, float *y)
 {
-    const int64_t side = kernel + 1, plane = j->out_height * j->out_width * HD_VEC;
-    const int64_t place = images * j->height * j->width * group;
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t patch = 0; patch < j->height * j->width; patch++, output += group)
-            for (int64_t c = 0; c < group; c += HD_VEC) {
-                const int64_t y0 = patch / j->width * 2, x0 = patch % j->width * 2;
-                float *to = y + (n * j->f.out_channels + first + c) / HD_VEC * plane;
-                hd_vec m[MOST * MOST], lines[2 * MOST], out[4];
-                for (int64_t i = 0; i < side * side; i++)
-                    m[i / side * MOST + i % side] = hd_vec_load(output + i * place + c);
-                for (int64_t i = 0; i < side; i++)
-                    reduce_output(kernel, m + i, MOST, &lines[i], &lines[MOST + i]);
-                reduce_output(kernel, lines, 1, &out[0], &out[1]);
-                reduce_output(kernel, lines + MOST, 1, &out[2], &out[3]);
-                for (int i = 0; i < 4; i++) {
-                    const hd_vec value = out[i] + hd_vec_load(bias + first + c);
-                    if (y0 + i / 2 < j->out_height && x0 + i % 2 < j->out_width)
-                        hd_vec_store(to + ((y0 + i / 2) * j->out_width + x0 + i % 2) * HD_VEC,
-                                     hd_vec_rectify(value, value));
-                }
-            }
+    const int64_t area = j->height * j->width, place = images * area * group;
+    const int64_t size = j->out_height * j->out_width * j->f.out_channels;
+    for (int64_t n = 0; n < images; n++, y += size, output += area * group)
+        for (int64_t c = 0; c < group; c += HD_VEC) {
+            const struct plane p = output_plane(j, first + c);
+            const hd_vec shift = hd_vec_load(bias + first + c);
+            const float *from = output + c;
+            for (int64_t y0 = 0; y0 < j->height * outs; y0 += outs)
+                for (int64_t x0 = 0; x0 < j->width * outs; x0 += outs, from += group)
+                    if (is_inside(&p, y0, x0, outs))
+                        output_patch(&p, outs, from, place, shift, y0, x0, true, y);
+                    else
+                        output_patch(&p, outs, from, place, shift, y0, x0, false, y);
+        }
 }
 
-/* Gradients of outputs to those of products. */
-HD_INLINE void gradient_patches(const struct job *j, int64_t kernel, int64_t images, int64_t first,
+HD_INLINE void gradient_patch(const struct plane *p, int64_t outs, const float *image, int64_t y0,
+                              int64_t x0, bool inside, float *to, int64_t place)
+{
+    hd_vec d[PLACES];
+    load_patch(p, image, y0, x0, outs, inside, d);
+    HD_DOWN_AND_ACROSS(outs, hd_winograd_expand_output(outs, d + i_, SIDE),
+                       hd_winograd_expand_output(outs, d + i_ * SIDE, 1))
+    for (int64_t i = 0; i < PLACES; i++)
+        hd_vec_store(to + i * place, d[i]);
+}
+
+/* Gradients of outputs to those of products, of channels [first, first + group). */
+HD_INLINE void gradient_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
                                 int64_t group, const float *dy, float *output)
 {
-    const int64_t side = kernel + 1, plane = j->out_height * j->out_width * HD_VEC;
-    const int64_t place = images * j->height * j->width * group;
-    for (int64_t n = 0; n < images; n++)
-        for (int64_t patch = 0; patch < j->height * j->width; patch++, output += group)
-            for (int64_t c = 0; c < group; c += HD_VEC) {
-                hd_vec d[MOST * MOST], lines[2 * MOST], m[MOST * MOST];
-                const struct plane source = {dy + (n * j->f.out_channels + first + c) / HD_VEC *
-                                                      plane,
-                                             j->out_height, j->out_width, j->out_width, 1};
-                load_patch(&source, patch / j->width * 2, patch % j->width * 2, 2, d);
-                expand_output(kernel, d[0], d[1], 1, lines);
-                expand_output(kernel, d[MOST], d[MOST + 1], 1, lines + MOST);
-                for (int64_t i = 0; i < side; i++)
-                    expand_output(kernel, lines[i], lines[MOST + i], MOST, m + i);
-                for (int64_t i = 0; i < side * side; i++)
-                    hd_vec_store(output + i * place + c, m[i / side * MOST + i % side]);
-            }
+    const int64_t area = j->height * j->width, place = images * area * group;
+    const int64_t size = j->out_height * j->out_width * j->f.out_channels;
+    for (int64_t n = 0; n < images; n++, dy += size, output += area * group)
+        for (int64_t c = 0; c < group; c += HD_VEC) {
+            const struct plane p = output_plane(j, first + c);
+            float *to = output + c;
+            for (int64_t y0 = 0; y0 < j->height * outs; y0 += outs)
+                for (int64_t x0 = 0; x0 < j->width * outs; x0 += outs, to += group)
+                    if (is_inside(&p, y0, x0, outs))
+                        gradient_patch(&p, outs, dy, y0, x0, true, to, place);
+                    else
+                        gradient_patch(&p, outs, dy, y0, x0, false, to, place);
+        }
+}
+
+static void gradients(const struct job *j, int64_t images, int64_t first, int64_t group,
+                      const float *dy, float *output)
+{
+    if (j->outs == 2)
+        gradient_patches(j, 2, images, first, group, dy, output);
+    else
+        gradient_patches(j, 3, images, first, group, dy, output);
+}
+
+static void outputs(const struct job *j, int64_t images, int64_t first, int64_t group,
+                    const float *output, const float *bias, float *y)
+{
+    if (j->outs == 2)
+        output_patches(j, 2, images, first, group, output, bias, y);
+    else
+        output_patches(j, 3, images, first, group, output, bias, y);
 }
 
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
-void hd_winograd_begin(const struct hd_conv_fields *f, int64_t most, const float *weights,
-                       void *scratch)
+void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t most,
+                       const float *weights, void *scratch)
 {
     const struct job j = job_of(f, most);
-    const struct room room = lay_out(&j, scratch);
-    memset(room.zero, 0, (size_t)j.group.out * sizeof *room.zero);
-    if (j.kernel == 2)
-        expand_weights(&j, 2, weights, room.weights);
+    float *to = lay_out(&j, scratch).weights;
+    if (pass == HD_CONV_FORWARD && j.kernel == 2)
+        expand_weights(&j, 2, weights, to);
+    else if (pass == HD_CONV_FORWARD)
+        expand_weights(&j, 3, weights, to);
+    else if (j.kernel == 2)
+        expand_transposed(&j, 2, weights, to);
     else
-        expand_weights(&j, 3, weights, room.weights);
+        expand_transposed(&j, 3, weights, to);
 }
 
-HD_INLINE void forward(const struct job *j, int64_t kernel, int64_t batch, const float *x,
-                       const float *bias, float *y, const struct room *room)
+static int64_t in_size(const struct job *j)
 {
-    const int64_t in_image = j->f.in_channels * j->f.in_height * j->f.in_width;
-    const int64_t out_image = j->f.out_channels * j->out_height * j->out_width;
-    for (int64_t n = 0; n < batch; n += j->images) {
-        const int64_t images = least(batch - n, j->images), rows = images * j->height * j->width;
-        const float *expanded = room->weights;
-        input_patches(j, kernel, images, x + n * in_image, room->input);
-        for (int64_t first = 0; first < j->f.out_channels; first += j->group.out) {
-            const struct hd_packed group = group_at(j, first);
-            for (int64_t i = 0; i < j->places; i++, expanded += hd_packed_weights(&group))
-                hd_packed_forward(&group, rows, expanded, room->zero,
-                                  room->input + i * rows * group.in, group.in,
-                                  room->output + i * rows * group.out, group.out);
-            output_patches(j, kernel, images, first, group.out, room->output, bias,
-                           y + n * out_image);
-        }
-    }
+    return j->f.in_channels * j->f.in_height * j->f.in_width;
+}
+
+static int64_t out_size(const struct job *j)
+{
+    return j->f.out_channels * j->out_height * j->out_width;
 }
 
 void hd_winograd_forward(const struct hd_conv_fields *f, int64_t most, int64_t batch,
@@ -388,10 +404,20 @@ void hd_winograd_forward(const struct hd_conv_fields *f, int64_t most, int64_t b
 {
     const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
-    if (j.kernel == 2)
-        forward(&j, 2, batch, x, bias, y, &room);
-    else
-        forward(&j, 3, batch, x, bias, y, &room);
+    for (int64_t n = 0; n < batch; n += j.images) {
+        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        const float *weights = room.weights;
+        input_patches(&j, images, x + n * in_size(&j), room.input);
+        for (int64_t first = 0; first < f->out_channels; first += j.group) {
+            const int64_t group = least(j.group, f->out_channels - first);
+            for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
+                const struct hd_matrix a = {room.input + i * rows * j.channels, j.channels, 1};
+                hd_matrix_multiply(rows, group, j.channels, &a, weights, group, false,
+                                   room.output + i * rows * group, group);
+            }
+            outputs(&j, images, first, group, room.output, bias, y + n * out_size(&j));
+        }
+    }
 }
 
 static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool start,
@@ -409,48 +435,26 @@ static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool
         }
 }
 
-static void add(int64_t n, const float *restrict part, bool start, float *restrict sum)
-{
-    if (start)
-        memcpy(sum, part, (size_t)n * sizeof *sum);
-    for (int64_t i = 0; i < n && !start; i++)
-        sum[i] += part[i];
-}
-
-HD_INLINE void backward(const struct job *j, int64_t kernel, int64_t batch, const float *x,
-                        const float *dy, bool start, float *dbias, const struct room *room)
-{
-    const int64_t in_image = j->f.in_channels * j->f.in_height * j->f.in_width;
-    const int64_t out_image = j->f.out_channels * j->out_height * j->out_width;
-    for (int64_t n = 0; n < batch; n += j->images, start = false) {
-        const int64_t images = least(batch - n, j->images), rows = images * j->height * j->width;
-        float *expanded = room->weights;
-        add_pixels(j, images, dy + n * out_image, start, dbias);
-        input_patches(j, kernel, images, x + n * in_image, room->input);
-        for (int64_t first = 0; first < j->f.out_channels; first += j->group.out) {
-            const struct hd_packed group = group_at(j, first);
-            const int64_t size = hd_packed_weights(&group);
-            gradient_patches(j, kernel, images, first, group.out, dy + n * out_image, room->output);
-            for (int64_t i = 0; i < j->places; i++, expanded += size) {
-                hd_packed_backward_weights(&group, rows, room->output + i * rows * group.out,
-                                           group.out, room->input + i * rows * group.in, group.in,
-                                           0, hd_packed_in_blocks(&group), room->part,
-                                           room->packed);
-                add(size, room->part, start, expanded);
-            }
-        }
-    }
-}
-
 void hd_winograd_weights(const struct hd_conv_fields *f, int64_t most, int64_t batch,
                          const float *x, const float *dy, bool start, float *dbias, void *scratch)
 {
     const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
-    if (j.kernel == 2)
-        backward(&j, 2, batch, x, dy, start, dbias, &room);
-    else
-        backward(&j, 3, batch, x, dy, start, dbias, &room);
+    for (int64_t n = 0; n < batch; n += j.images, start = false) {
+        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        float *weights = room.weights;
+        add_pixels(&j, images, dy + n * out_size(&j), start, dbias);
+        input_patches(&j, images, x + n * in_size(&j), room.input);
+        for (int64_t first = 0; first < f->out_channels; first += j.group) {
+            const int64_t group = least(j.group, f->out_channels - first);
+            gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
+            for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
+                const struct hd_matrix a = {room.input + i * rows * j.channels, 1, j.channels};
+                hd_matrix_multiply(j.channels, group, rows, &a, room.output + i * rows * group,
+                                   group, !start, weights, group);
+            }
+        }
+    }
 }
 
 void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t most, float *dweights,
@@ -462,4 +466,29 @@ void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t most, float
         reduce_weights(&j, 2, room.weights, dweights);
     else
         reduce_weights(&j, 3, room.weights, dweights);
+}
+
+void hd_winograd_data(const struct hd_conv_fields *f, int64_t most, int64_t batch, const float *dy,
+                      const float *y, float *dx, void *scratch)
+{
+    const struct job j = job_of(f, most);
+    const struct room room = lay_out(&j, scratch);
+    for (int64_t n = 0; n < batch; n += j.images) {
+        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t size = images * in_size(&j);
+        const float *weights = room.weights;
+        float *to = dx + n * in_size(&j);
+        for (int64_t first = 0; first < f->out_channels; first += j.group) {
+            const int64_t group = least(j.group, f->out_channels - first);
+            gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
+            for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
+                const struct hd_matrix a = {room.output + i * rows * group, group, 1};
+                hd_matrix_multiply(rows, j.channels, group, &a, weights, j.channels, first > 0,
+                                   room.input + i * rows * j.channels, j.channels);
+            }
+        }
+        memset(to, 0, (size_t)size * sizeof *to);
+        restore_patches(&j, images, room.input, to);
+        hd_relu_backward(size, y + n * in_size(&j), to);
+    }
 }

@@ -16,6 +16,7 @@ static const struct {
     {32, 9, 11, 64, 3, 1},  /* minimal filtering of 3 x 3, patches that stick out */
     {64, 8, 7, 128, 2, 1},  /* of 2 x 2 */
     {32, 12, 10, 64, 4, 2}, /* of 2 x 2 on every second pixel */
+    {16, 13, 20, 32, 4, 2}, /* with few channels */
     {48, 11, 13, 32, 4, 2}, /* a last column that no output meets; blocks of 32 and 16 */
     {16, 9, 9, 16, 3, 1},   /* single blocks */
     {80, 6, 7, 48, 3, 3},   /* kernel and stride alike; odd numbers of blocks */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with a block of the result in registers while the summed index runs. This file is
+ * compiled with contraction: every element is one chain of fused multiply-adds. */
+#include "kernels/matrix_internal.h"
+#include "kernels/vector_internal.h"
+
+enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
+
+/* A block of the result and what it is made of. */
+struct block {
+    struct hd_matrix a;
+    const float *b;
+    int64_t ldb, depth;
+    bool add;
+    float *c;
+    int64_t ldc;
+};
+
+HD_INLINE void multiply(const struct block *p, int rows, int vectors)
+{
+    hd_vec sum[ROWS][VECTORS] = {{{0}}};
+    for (int r = 0; r < rows && p->add; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = hd_vec_load(p->c + r * p->ldc + v * HD_VEC);
+    const float *a = p->a.at, *b = p->b;
+    for (int64_t k = 0; k < p->depth; k++, a += p->a.column, b += p->ldb) {
+        hd_vec row[VECTORS];
+        for (int v = 0; v < vectors; v++)
+            row[v] = hd_vec_load(b + v * HD_VEC);
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] += a[r * p->a.row] * row[v];
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            hd_vec_store(p->c + r * p->ldc + v * HD_VEC, sum[r][v]);
+}
+
+/* The compiler unrolls each of these with its numbers of rows and vectors. */
+#define ONE(rows, vectors)                                                                         \
+    case (rows)*8 + (vectors):                                                                     \
+        multiply(p, rows, vectors);                                                                \
+        break;
+#define ALL(rows) ONE(rows, 1) ONE(rows, 2) ONE(rows, 3) ONE(rows, 4)
+
+static void run(const struct block *p, int rows, int vectors)
+{
+    switch (rows * 8 + vectors) {
+        ALL(1) ALL(2) ALL(3) ALL(4) ALL(5) ALL(6)
+    }
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const struct hd_matrix *a,
+                        const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
+{
+    for (int64_t k = 0; k < depth; k += DEPTH)
+        for (int64_t n = 0; n < columns; n += VECTORS * HD_VEC)
+            for (int64_t m = 0; m < rows; m += ROWS) {
+                const struct block block = {
+                    .a = {a->at + m * a->row + k * a->column, a->row, a->column},
+                    .b = b + k * ldb + n,
+                    .ldb = ldb,
+                    .depth = least(depth - k, DEPTH),
+                    .add = add || k > 0,
+                    .c = c + m * ldc + n,
+                    .ldc = ldc,
+                };
+                run(&block, (int)least(rows - m, ROWS),
+                    (int)(least(columns - n, VECTORS * HD_VEC) / HD_VEC));
+            }
+}
