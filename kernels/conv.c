@@ -232,7 +232,7 @@ int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void 
     void *const arguments[] = {(void *)x, (void *)run->weights, (void *)run->bias, y};
     switch (conv->by[HD_CONV_FORWARD]) {
     case BY_AMX:
-        hd_conv_amx_forward(&conv->fields, batch, x, run->weights, run->bias, y);
+        hd_conv_amx_forward(&conv->fields, &run->ahead, batch, x, run->weights, run->bias, y);
         return HD_OK;
     case BY_WINOGRAD:
         hd_winograd_forward(&conv->fields, run->most, batch, x, run->bias, y, run->scratch);
@@ -271,7 +271,8 @@ int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void 
     if (run->conv->by[HD_CONV_WEIGHTS] == BY_WINOGRAD)
         hd_winograd_weights(f, run->most, batch, x, dy, !run->begun, run->dbias, run->scratch);
     else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
-        hd_conv_amx_weights(f, batch, x, dy, !run->begun, run->dweights, run->dbias, run->scratch);
+        hd_conv_amx_weights(f, &run->ahead, batch, x, dy, !run->begun, run->dweights, run->dbias,
+                            run->scratch);
     else
         status = add_onednn_weights(run, batch, x, dy);
     run->begun = true;

@@ -65,6 +65,13 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t mo
  * Borrowed. */
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
+/* Memory that is read or written soon, to be fetched from afar meanwhile, by passes that can. */
+struct hd_conv_ahead {
+    const void *at; /* NULL: none */
+    int64_t bytes;
+    bool write;
+};
+
 /* A pass on its way. It begins, goes over observations part by part, and ends. Memory is the
  * caller's and stays as it is until then; no two pointers overlap. */
 struct hd_conv_run {
@@ -76,7 +83,8 @@ struct hd_conv_run {
     const float *bias;       /* [out] of forward */
     float *dweights, *dbias; /* of weights: sums over all parts, complete at the end */
     void *scratch;           /* 64-byte aligned */
-    bool begun;              /* its own */
+    struct hd_conv_ahead ahead; /* of the next part; may differ from part to part */
+    bool begun;                 /* its own */
 };
 
 /* All 0, or an error (logged). x, y and their gradients are bf16 or float as the fields say. */

@@ -101,7 +101,8 @@ static void next_outputs(const struct job *j, int n, const hd_bf16 *x, hd_bf16 *
 #define STORE(i) _tile_stored(i, product + (i)*TILE * TILE, 64);
 
 HD_INLINE void multiply(const struct job *j, const struct outputs *outputs, int n,
-                        const hd_bf16 *weights, const float *bias, float *product)
+                        const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch,
+                        float *product)
 {
     const int64_t row = j->f.in_width * j->f.in_channels;
     const int64_t stride = j->f.stride * j->f.in_channels * (int64_t)sizeof(hd_bf16);
@@ -116,6 +117,7 @@ HD_INLINE void multiply(const struct job *j, const struct outputs *outputs, int 
     for (int64_t ky = 0; ky < j->f.kernel; ky++)
         for (int64_t s = 0; s < j->row_steps; s++, weights += TILE_ELEMENTS) {
             const int64_t at = ky * row + s * STEP;
+            hd_fetch_some(fetch);
             _tile_loadd(6, weights, 64);
             _tile_loadd(4, outputs->x[0] + at, stride);
             _tile_dpbf16ps(0, 4, 6);
@@ -165,37 +167,40 @@ static void store_outputs(const struct job *j, const struct outputs *outputs, in
 }
 
 static void run(const struct job *j, const struct outputs *outputs, int n, const hd_bf16 *weights,
-                const float *bias, float *product)
+                const float *bias, struct hd_fetch *fetch, float *product)
 {
     switch (n) {
     case 1:
-        multiply(j, outputs, 1, weights, bias, product);
+        multiply(j, outputs, 1, weights, bias, fetch, product);
         break;
     case 2:
-        multiply(j, outputs, 2, weights, bias, product);
+        multiply(j, outputs, 2, weights, bias, fetch, product);
         break;
     case 3:
-        multiply(j, outputs, 3, weights, bias, product);
+        multiply(j, outputs, 3, weights, bias, fetch, product);
         break;
     default:
-        multiply(j, outputs, 4, weights, bias, product);
+        multiply(j, outputs, 4, weights, bias, fetch, product);
     }
 }
 
-void hd_conv_amx_forward(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *x,
-                         const hd_bf16 *image, const float *bias, hd_bf16 *y)
+void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         hd_bf16 *y)
 {
     const struct job j = job_of(f);
     const int64_t all = batch * j.tiles, weights = f->kernel * j.row_steps * TILE_ELEMENTS;
     float product[TILES * TILE * TILE] __attribute__((aligned(64)));
     struct cursor cursor = {0, 0, 0};
+    struct hd_fetch fetch = hd_fetch_of(
+        ahead, (all + TILES - 1) / TILES * (f->out_channels / TILE) * f->kernel * j.row_steps);
     struct outputs outputs;
     hd_tiles_load(0xBF, (int)j.rows);
     for (int64_t tile = 0; tile < all; tile += TILES) {
         const int n = all - tile < TILES ? (int)(all - tile) : TILES;
         next_outputs(&j, n, x, y, &cursor, &outputs);
         for (int64_t o = 0; o < f->out_channels; o += TILE) {
-            run(&j, &outputs, n, image + o / TILE * weights, bias + o, product);
+            run(&j, &outputs, n, image + o / TILE * weights, bias + o, &fetch, product);
             store_outputs(&j, &outputs, n, o, product);
         }
     }
@@ -215,10 +220,11 @@ void hd_conv_amx_places(const struct hd_conv_fields *f, int32_t *place)
     (void)f, (void)place;
 }
 
-void hd_conv_amx_forward(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *x,
-                         const hd_bf16 *image, const float *bias, hd_bf16 *y)
+void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         hd_bf16 *y)
 {
-    (void)f, (void)batch, (void)x, (void)image, (void)bias, (void)y;
+    (void)f, (void)ahead, (void)batch, (void)x, (void)image, (void)bias, (void)y;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the gradients by weights and by data have in common. A convolution of stride s is one of
- * stride 1 on the s x s images of every s-th pixel. On such an image a weight meets a run of pixels
- * that is the run of outputs, moved by a constant, if the outputs are spread to rows as wide as the
- * image's with zeros in the gaps. */
+/* What the passes have in common: fetching memory meanwhile, and what the gradients know. A
+ * convolution of stride s is one of stride 1 on the s x s images of every s-th pixel. On such an
+ * image a weight meets a run of pixels that is the run of outputs, moved by a constant, if the
+ * outputs are spread to rows as wide as the image's with zeros in the gaps. */
 #ifndef HD_KERNELS_CONV_AMX_INTERNAL_H
 #define HD_KERNELS_CONV_AMX_INTERNAL_H
 
@@ -11,7 +11,32 @@
 
 #ifdef HD_AMX
 
-enum { HD_CONV_PIXELS = 32 /* of a tile whose summed index is the pixel */ };
+enum { HD_LINE = 64 /* bytes */ };
+
+/* What is fetched while tiles are multiplied: so many lines a step. */
+struct hd_fetch {
+    const char *at, *end;
+    int64_t lines;
+    bool write;
+};
+
+/* All of `ahead` in `steps` steps. */
+static inline struct hd_fetch hd_fetch_of(const struct hd_conv_ahead *ahead, int64_t steps)
+{
+    const char *at = ahead->at;
+    const int64_t lines = at && steps > 0 ? (ahead->bytes / HD_LINE + steps - 1) / steps : 0;
+    return (struct hd_fetch){at, at + (lines > 0 ? ahead->bytes : 0), lines, ahead->write};
+}
+
+/* One step. */
+HD_INLINE void hd_fetch_some(struct hd_fetch *f)
+{
+    for (int64_t i = 0; i < f->lines && f->at < f->end; i++, f->at += HD_LINE)
+        if (f->write)
+            __builtin_prefetch(f->at, 1, 2);
+        else
+            __builtin_prefetch(f->at, 0, 2);
+}
 
 /* Sizes that follow from the fields. */
 struct hd_conv_geometry {

@@ -16,15 +16,16 @@ bool hd_conv_amx_allows(const struct hd_conv_fields *fields);
 bool hd_conv_amx_allows_forward(const struct hd_conv_fields *fields);
 int64_t hd_conv_amx_image(const struct hd_conv_fields *fields);
 void hd_conv_amx_places(const struct hd_conv_fields *fields, int32_t *place);
-void hd_conv_amx_forward(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *x,
-                         const hd_bf16 *image, const float *bias, hd_bf16 *y);
+void hd_conv_amx_forward(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         hd_bf16 *y);
 
 /* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of
  * scratch, which nothing outlives; dweights is in order only after the end. */
 int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t most);
-void hd_conv_amx_weights(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *x,
-                         const hd_bf16 *dy, bool start, float *dweights, float *dbias,
-                         void *scratch);
+void hd_conv_amx_weights(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
+                         float *dweights, float *dbias, void *scratch);
 void hd_conv_amx_weights_end(const struct hd_conv_fields *fields, float *dweights);
 
 /* Gradient of the input, zero where y, the input after its ReLU, is not positive. The scratch holds

@@ -87,8 +87,19 @@ static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd
                 hd_cut_piece(cut, hd_conv_scratch(net->conv[i], (enum hd_conv_pass)pass, part), 1);
 }
 
+/* Bytes until `cut` is a line beyond where `like` is, within a page: the processor takes a load for
+ * one of what was stored just before when these bits are alike. */
+enum { PAGE = 4096, LINE = 64 };
+
+static int64_t until_beside(const struct hd_cut *cut, const void *like)
+{
+    const uintptr_t at = (uintptr_t)cut->at + (uintptr_t)cut->used;
+    return cut->at ? (int64_t)(((uintptr_t)like + LINE - at) % PAGE) : PAGE;
+}
+
+/* `a`: of the forward pass, if memory is not NULL. */
 static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, void *memory,
-                                 struct gradients *g)
+                                 const struct hd_activations *a, struct gradients *g)
 {
     struct hd_cut cut = {.at = memory};
     const size_t size = hd_element(net);
@@ -99,7 +110,8 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
     g->hidden = hd_cut_piece(&cut, hidden, sizeof *g->hidden);
     g->hidden_bf16 = net->base.bf16 ? hd_cut_piece(&cut, hidden, sizeof *g->hidden_bf16) : NULL;
     g->mid = hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), size);
-    for (int i = 0; i < HD_CONVS; i++)
+    cut.used += until_beside(&cut, a ? a->conv[HD_CONVS - 1] : NULL);
+    for (int i = HD_CONVS - 1; i >= 0; i--)
         g->conv[i] = hd_cut_piece(
             &cut, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
     for (int i = HD_FRONT; i < HD_CONVS; i++) {
@@ -114,7 +126,7 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
 int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch)
 {
     struct gradients unused;
-    return lay_out_gradients(of(net), batch, NULL, &unused);
+    return lay_out_gradients(of(net), batch, NULL, NULL, &unused);
 }
 
 /* -- Dense layers --------------------------------------------------------------------------------
@@ -242,6 +254,10 @@ static int front_part(const struct backward *b, int64_t first, int64_t n, struct
     const int64_t in = hd_conv_input_elements(conv[0]), out = hd_conv_output_elements(conv[0]);
     const void *x = row_of(b, b->a.input, in, first), *y = row_of(b, b->a.conv[0], out, first);
     const void *dy = row_of(b, b->g.conv[1], hd_conv_output_elements(conv[1]), first);
+    const int64_t left = b->rows - first - n, next = left < n ? left : n;
+    second->ahead = (struct hd_conv_ahead){x, n * in * (int64_t)hd_element(b->net), false};
+    first_run->ahead = (struct hd_conv_ahead){row_of(b, b->a.conv[0], out, first + n),
+                                              next * out * (int64_t)hd_element(b->net), false};
     HD_TRY(hd_conv_backward_data(data, n, dy, y, b->g.conv[0]));
     HD_TRY(hd_conv_backward_weights(second, n, y, dy));
     return hd_conv_backward_weights(first_run, n, x, b->g.conv[0]);
@@ -287,7 +303,7 @@ int hd_conv_net_backward(const struct hd_net *base, const void *params, int64_t 
     struct backward b = {.net = net, .params = params, .rows = batch, .grad = grad};
     int conv = conv_of_stage(net, stage);
     hd_activations_lay_out(net, forward_batch, (void *)work, &b.a);
-    lay_out_gradients(net, batch, scratch, &b.g);
+    lay_out_gradients(net, batch, scratch, &b.a, &b.g);
     clear_gaps(net, stage, grad);
     if (conv >= HD_FRONT)
         return conv_stage(&b, conv);

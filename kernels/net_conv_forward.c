@@ -91,6 +91,18 @@ static void *row_of(const struct hd_conv_net *net, void *rows, int64_t elements,
     return (char *)rows + row * elements * (int64_t)hd_element(net);
 }
 
+/* What the next part, of `n` rows from `first` on, writes: its input while the first convolution
+ * runs, that one's output while the second does. */
+static struct hd_conv_ahead written_next(const struct hd_conv_net *net,
+                                         const struct hd_activations *a, int i, int64_t first,
+                                         int64_t n)
+{
+    const int64_t elements =
+        i == 0 ? hd_conv_input_elements(net->conv[0]) : hd_conv_output_elements(net->conv[0]);
+    void *at = row_of(net, i == 0 ? a->input : a->conv[0], elements, first);
+    return (struct hd_conv_ahead){at, n * elements * (int64_t)hd_element(net), true};
+}
+
 static int run_convs(const struct hd_conv_net *net, const void *params, const struct hd_rows *rows,
                      const struct hd_activations *a)
 {
@@ -102,7 +114,9 @@ static int run_convs(const struct hd_conv_net *net, const void *params, const st
         const int64_t some = n - first < part ? n - first : part;
         void *x = row_of(net, a->input, hd_conv_input_elements(net->conv[0]), first);
         read_input(net, rows, first, some, x);
+        const int64_t next = n - first - some < part ? n - first - some : part;
         for (int i = 0; i < HD_FRONT; i++) {
+            run[i].ahead = written_next(net, a, i, first + some, next);
             void *y = row_of(net, a->conv[i], hd_conv_output_elements(net->conv[i]), first);
             HD_TRY(hd_conv_forward(&run[i], some, x, y));
             x = y;
