@@ -8,6 +8,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/rate.h"
 #include "tasks/types/params.h"
 
 #include <math.h>
@@ -27,17 +28,18 @@ static const struct hd_port ports[] = {
 struct args {
     struct hd_adam adam;
     double longest; /* infinite: gradients are not clipped */
-    int norm, rate; /* fields */
+    int norm;       /* its field */
+    struct hd_rate rate;
 };
 
-static int find_field(const struct hd_setup *setup, int port, const char *name, int *field_p)
+static int find_norm(const struct hd_setup *setup, int *field_p)
 {
-    const struct hd_spec *spec = setup->specs[port];
-    *field_p = spec ? hd_value_field(spec, name) : -1;
+    const struct hd_spec *spec = setup->specs[NORM];
+    *field_p = spec ? hd_value_field(spec, "grad_norm_avg") : -1;
     if (!spec || *field_p >= 0)
         return HD_OK;
     return hd_diag_error(setup->diag, setup->mark,
-                         "adam reads %s from port '%s', but '%s' has none", name, ports[port].name,
+                         "port 'grad_norm' needs a grad_norm_avg, which '%s' does not hold",
                          spec->name);
 }
 
@@ -56,13 +58,13 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
+    args->adam = hd_adam_default(0);
     args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
-    HD_TRY(find_field(setup, NORM, "grad_norm_avg", &args->norm));
-    HD_TRY(find_field(setup, RATE, "learning_rate", &args->rate));
+    HD_TRY(find_norm(setup, &args->norm));
+    HD_TRY(hd_rate_prepare(setup, RATE, &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
     if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
@@ -87,9 +89,7 @@ static float clip(const struct args *args, const struct hd_view *norm)
 static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
 {
     struct hd_adam adam = args->adam;
-    const double steered = rate->data ? field(rate, args->rate) : NAN;
-    if (!isnan(steered))
-        adam.learning_rate = steered;
+    adam.learning_rate = hd_rate_now(&args->rate, rate);
     return adam;
 }
 

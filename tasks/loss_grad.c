@@ -11,6 +11,7 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/losses/loss.h"
+#include "tasks/rate.h"
 #include "tasks/types/learn.h"
 #include "tasks/types/norm_state.h"
 #include "tasks/types/params.h"
@@ -35,6 +36,11 @@ static const struct hd_port ports[] = {
                             .mode = HD_UPDATE,
                             .optional = true,
                             .span = HD_SPAN_LAST},
+    [HD_LOSS_RATE] = {.name = "rate",
+                      .type = "scalars",
+                      .mode = HD_READ,
+                      .optional = true,
+                      .span = HD_SPAN_LAST},
     {0},
 };
 
@@ -57,8 +63,10 @@ static int declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = find_loss(setup);
     HD_TRY(hd_statistics_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
-    return hd_scalars_declare(setup, setup->specs[HD_LOSS_STATS], "learner", loss->fields,
-                              loss->n_fields);
+    struct hd_scalar_field fields[MOST_FIELDS] = {{"cur_lr_avg", HD_MEAN, HD_LOSS_WINDOW}};
+    memcpy(fields + 1, loss->fields, (size_t)loss->n_fields * sizeof *fields);
+    return hd_scalars_declare(setup, setup->specs[HD_LOSS_STATS], "learner", fields,
+                              loss->n_fields + 1);
 }
 
 struct args {
@@ -68,6 +76,7 @@ struct args {
     int64_t batch, micro, items;
     int backward_stages;
     int levels; /* of batch norms; 0: the net has none */
+    struct hd_rate rate;
 };
 
 /* A microbatch's work memory. */
@@ -159,6 +168,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->backward_stages = hd_net_stages(args->net);
     args->levels = hd_net_levels(args->net);
     HD_TRY(check_norm(setup, args));
+    HD_TRY(hd_rate_prepare(setup, HD_LOSS_RATE, &args->rate));
     HD_TRY(hd_net_prepare(args->net, forward_rows(args), args->micro));
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }
@@ -336,8 +346,11 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     if (args->levels > 0)
         track(args, &views[HD_LOSS_NORM_STATE], context->works[0]);
     double loss = args->loss->sum(args->loss_args, own, args->items, values, weights);
+    if (stats->data)
+        hd_scalars_push(stats->spec, stats->data, 0, hd_rate_now(&args->rate, &views[HD_LOSS_RATE]),
+                        weights[0]);
     for (int i = 0; stats->data && i < args->loss->n_fields; i++)
-        hd_scalars_push(stats->spec, stats->data, i, values[i], weights[i]);
+        hd_scalars_push(stats->spec, stats->data, i + 1, values[i], weights[i]);
     if (!isfinite(loss))
         return hd_body_fail(context, "the loss of update %lld is not a number (shard %lld)",
                             (long long)context->update + 1, (long long)context->shard);

@@ -11,32 +11,20 @@
 
 #include <string.h>
 
-enum { CUR_LR, TOTAL_LOSS, ACCURACY, N_FIELDS };
+enum { TOTAL_LOSS, ACCURACY, N_FIELDS };
 
-/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
-enum { WINDOW = 11 };
 static const struct hd_scalar_field fields[N_FIELDS] = {
-    [CUR_LR] = {"cur_lr_avg", HD_MEAN, WINDOW},
-    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, WINDOW},
-    [ACCURACY] = {"accuracy_avg", HD_MEAN, WINDOW},
-};
-
-struct args {
-    double learning_rate;
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ACCURACY] = {"accuracy_avg", HD_MEAN, HD_LOSS_WINDOW},
 };
 
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
-    (void)rows;
+    (void)rows, (void)args_p;
     if (hd_net_heads(net) != HD_HEADS_Q)
         return hd_params_refuse_type(setup, "bc",
                                      "loss bc needs a net of one head, which yields logits");
-    struct args *args = hd_alloc(1, sizeof *args);
-    if (!args)
-        return HD_ERR_NOMEM;
-    *args_p = args;
-    args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
     return HD_OK;
 }
 
@@ -75,7 +63,7 @@ static int64_t differentiate(const void *args, const struct hd_loss_pass *pass)
 static double sum(const void *memory, void *const *items, int64_t n, double *values,
                   double *weights)
 {
-    const struct args *args = memory;
+    (void)memory;
     struct hd_cross_entropy_sums sums = {0};
     for (int64_t i = 0; i < n; i++) {
         const struct hd_cross_entropy_sums *own = items[i];
@@ -84,7 +72,6 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         sums.weighted_loss += own->weighted_loss;
         sums.weighted_hits += own->weighted_hits;
     }
-    values[CUR_LR] = args->learning_rate;
     values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
     values[ACCURACY] = sums.weight > 0 ? sums.weighted_hits / sums.weight : 0;
     for (int i = 0; i < N_FIELDS; i++)

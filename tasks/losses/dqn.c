@@ -11,19 +11,15 @@
 
 #include <string.h>
 
-enum { CUR_LR, TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
+enum { TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
 
-/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
-enum { WINDOW = 11 };
 static const struct hd_scalar_field fields[N_FIELDS] = {
-    [CUR_LR] = {"cur_lr_avg", HD_MEAN, WINDOW},
-    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, WINDOW},
-    [Q_VALUE] = {"q_value_avg", HD_MEAN, WINDOW},
-    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, WINDOW},
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [Q_VALUE] = {"q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
 };
 
 struct args {
-    double learning_rate;
     float gamma;
 };
 
@@ -44,7 +40,6 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
         return HD_ERR_NOMEM;
     *args_p = args;
     args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
-    args->learning_rate = hd_config_real(setup->config, "policy.learn.learning_rate");
     return hd_net_prepare(net, rows, 0); /* the target's pass */
 }
 
@@ -97,7 +92,7 @@ static int64_t differentiate(const void *memory, const struct hd_loss_pass *pass
 static double sum(const void *memory, void *const *items, int64_t n, double *values,
                   double *weights)
 {
-    const struct args *args = memory;
+    (void)memory;
     struct hd_dqn_sums sums = {0};
     double rows = 0, matrix = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -108,7 +103,6 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         rows += (double)own->rows;
         matrix += (double)(own->rows * own->actions);
     }
-    values[CUR_LR] = args->learning_rate;
     values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
     values[Q_VALUE] = rows > 0 ? sums.q / matrix : 0;
     values[TARGET_Q_VALUE] = rows > 0 ? sums.target_q / matrix : 0;

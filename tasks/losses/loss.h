@@ -16,8 +16,12 @@ enum hd_loss_port {
     HD_LOSS_STATS,
     HD_LOSS_GRAD,
     HD_LOSS_NORM,
-    HD_LOSS_NORM_STATE
+    HD_LOSS_NORM_STATE,
+    HD_LOSS_RATE
 };
+
+/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
+enum { HD_LOSS_WINDOW = 11 };
 
 /* A microbatch under way. */
 struct hd_loss_pass {
@@ -41,7 +45,7 @@ struct hd_loss {
     const char *batch; /* type of the batch that it takes */
     bool target;       /* needs a target net */
     enum hd_loss_passes passes;
-    const struct hd_scalar_field *fields; /* of the statistics */
+    const struct hd_scalar_field *fields; /* of the statistics, beside the learning rate */
     int n_fields;
     /* Mistakes in the config go to setup->diag. Released by hd_free. */
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,

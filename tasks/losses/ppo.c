@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum {
-    CUR_LR,
     TOTAL,
     POLICY,
     VALUE,
@@ -26,25 +25,22 @@ enum {
     N_FIELDS
 };
 
-/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2), of maxima too. */
-enum { WINDOW = 11 };
+/* Means of maxima too. */
 static const struct hd_scalar_field fields[N_FIELDS] = {
-    [CUR_LR] = {"cur_lr_avg", HD_MEAN, WINDOW},
-    [TOTAL] = {"total_loss_avg", HD_MEAN, WINDOW},
-    [POLICY] = {"policy_loss_avg", HD_MEAN, WINDOW},
-    [VALUE] = {"value_loss_avg", HD_MEAN, WINDOW},
-    [ENTROPY] = {"entropy_loss_avg", HD_MEAN, WINDOW},
-    [ADV_MAX] = {"adv_max_avg", HD_MEAN, WINDOW},
-    [ADV_MEAN] = {"adv_mean_avg", HD_MEAN, WINDOW},
-    [APPROX_KL] = {"approx_kl_avg", HD_MEAN, WINDOW},
-    [CLIPFRAC] = {"clipfrac_avg", HD_MEAN, WINDOW},
-    [VALUE_MAX] = {"value_max_avg", HD_MEAN, WINDOW},
-    [VALUE_MEAN] = {"value_mean_avg", HD_MEAN, WINDOW},
-    [KL] = {"kl_avg", HD_MEAN, WINDOW},
+    [TOTAL] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [POLICY] = {"policy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE] = {"value_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ENTROPY] = {"entropy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ADV_MAX] = {"adv_max_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ADV_MEAN] = {"adv_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [APPROX_KL] = {"approx_kl_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [CLIPFRAC] = {"clipfrac_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE_MAX] = {"value_max_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE_MEAN] = {"value_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [KL] = {"kl_avg", HD_MEAN, HD_LOSS_WINDOW},
 };
 
 struct args {
-    double learning_rate;
     float clip, value_weight, entropy_weight;
     bool value_clip;
 };
@@ -66,7 +62,6 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->learning_rate = hd_config_real(config, "policy.learn.learning_rate");
     args->clip = (float)hd_config_real(config, "policy.learn.clip_ratio");
     args->value_weight = (float)hd_config_real(config, "policy.learn.value_weight");
     args->entropy_weight = (float)hd_config_real(config, "policy.learn.entropy_weight");
@@ -157,7 +152,6 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         values[i] = used > 0 ? means[i] / used : 0;
         weights[i] = used > 0;
     }
-    values[CUR_LR] = args->learning_rate;
     values[ADV_MAX] = used > 0 ? sums.adv_max : 0;
     values[VALUE_MAX] = used > 0 ? sums.v_max : 0;
     return total;

@@ -47,7 +47,7 @@ struct world {
     double part_mb;
     bool plays;             /* has ENVS, COUNTS and EPISODES */
     bool normalised;        /* observations go through OBS_NORM */
-    bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; adam reads RATE */
+    bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
     struct value v[N_VALUES];
 };
 
@@ -246,7 +246,8 @@ static inline void world_loss(struct world *w)
 {
     spoil(&w->v[GRAD]);
     world_run(w, &hd_verb_loss_grad,
-              (int[]){POLICY, NONE, BATCH, STATS, GRAD, obs_norm_of(w), N_VALUES},
+              (int[]){POLICY, NONE, BATCH, STATS, GRAD, obs_norm_of(w), NONE,
+                      w->steered ? RATE : NONE, N_VALUES},
               world_at(w, 0, 0));
 }
 

@@ -287,6 +287,26 @@ START_TEST(rows_without_a_sample_contribute_nothing)
 }
 END_TEST
 
+/* The learning rate that is shown is the one that counts. */
+START_TEST(the_shown_rate_is_the_steered_one)
+{
+    struct world w = {0};
+    const char *sets[] = {"policy.learn.learning_rate=0.5"};
+    open_sized(&w, 8, 8, sets, 1);
+    world_shuffle(&w, 0, 0);
+    world_gather(&w);
+    world_loss(&w);
+    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
+    w.steered = true;
+    world_loss(&w);
+    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
+    hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);
+    world_loss(&w);
+    ck_assert_double_eq_tol(world_field(&w, STATS, "cur_lr_avg"), 1.25 / 3, 1e-15);
+    world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("minibatches");
@@ -297,5 +317,6 @@ int main(void)
     tcase_add_test(tests, graphs_take_all_minibatches);
     tcase_add_loop_test(tests, rows_without_a_sample_contribute_nothing, 0,
                         (int)(sizeof nets / sizeof *nets));
+    tcase_add_test(tests, the_shown_rate_is_the_steered_one);
     return run_suite("minibatch", tests);
 }
