@@ -285,12 +285,16 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
     const struct hd_conv *conv = run->conv;
     void *const arguments[] = {(void *)dy, (void *)run->weights, dx};
     const int64_t n = batch * hd_conv_input_elements(conv);
-    if (conv->by[HD_CONV_DATA] == BY_AMX)
+    switch (conv->by[HD_CONV_DATA]) {
+    case BY_AMX:
         hd_conv_amx_data(&conv->fields, batch, dy, y, dx, run->scratch);
-    if (conv->by[HD_CONV_DATA] == BY_WINOGRAD)
-        hd_winograd_data(&conv->fields, run->most, batch, dy, y, dx, run->scratch);
-    if (conv->by[HD_CONV_DATA] != BY_ONEDNN)
         return HD_OK;
+    case BY_WINOGRAD:
+        hd_winograd_data(&conv->fields, run->most, batch, dy, y, dx, run->scratch);
+        return HD_OK;
+    default:
+        break;
+    }
     HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_DATA, batch, arguments, run->scratch));
     if (conv->fields.bf16)
         hd_relu_backward_bf16(n, y, dx);

@@ -3,6 +3,7 @@
  * compiled with contraction: every element is one chain of fused multiply-adds. */
 #include "kernels/matrix_internal.h"
 #include "kernels/vector_internal.h"
+#include "runtime/base/least.h"
 
 enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
 
@@ -36,23 +37,9 @@ HD_INLINE void multiply(const struct block *p, int rows, int vectors)
             hd_vec_store(p->c + r * p->ldc + v * HD_VEC, sum[r][v]);
 }
 
-/* The compiler unrolls each of these with its numbers of rows and vectors. */
-#define ONE(rows, vectors)                                                                         \
-    case (rows)*8 + (vectors):                                                                     \
-        multiply(p, rows, vectors);                                                                \
-        break;
-#define ALL(rows) ONE(rows, 1) ONE(rows, 2) ONE(rows, 3) ONE(rows, 4)
-
 static void run(const struct block *p, int rows, int vectors)
 {
-    switch (rows * 8 + vectors) {
-        ALL(1) ALL(2) ALL(3) ALL(4) ALL(5) ALL(6)
-    }
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
+    HD_UNROLL(multiply, p, rows, vectors)
 }
 
 void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const struct hd_matrix *a,
@@ -65,12 +52,12 @@ void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const stru
                     .a = {a->at + m * a->row + k * a->column, a->row, a->column},
                     .b = b + k * ldb + n,
                     .ldb = ldb,
-                    .depth = least(depth - k, DEPTH),
+                    .depth = hd_least(depth - k, DEPTH),
                     .add = add || k > 0,
                     .c = c + m * ldc + n,
                     .ldc = ldc,
                 };
-                run(&block, (int)least(rows - m, ROWS),
-                    (int)(least(columns - n, VECTORS * HD_VEC) / HD_VEC));
+                run(&block, (int)hd_least(rows - m, ROWS),
+                    (int)(hd_least(columns - n, VECTORS * HD_VEC) / HD_VEC));
             }
 }

@@ -4,15 +4,11 @@
  * that pairs arise from shifts within words. */
 #include "kernels/amx_internal.h"
 #include "kernels/packed_linear_internal.h"
+#include "runtime/base/least.h"
 
 #ifdef HD_AMX
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, TILE = HD_TILE_ROWS };
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Weights come from main memory: asks for n elements before they are needed. Beyond the end that is
  * harmless. */
@@ -106,14 +102,14 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *imag
             const struct panel panel = {
                 .image = image + b * out_blocks * BLOCK,
                 .next = out_blocks * BLOCK,
-                .blocks = least(in_blocks - b, BLOCKS_AT_ONCE),
+                .blocks = hd_least(in_blocks - b, BLOCKS_AT_ONCE),
                 .x = x + r * ldx + b * IN,
                 .ldx = ldx,
                 .y = y + r * ldy,
                 .ldy = ldy,
                 .start = b == 0,
             };
-            forward_rows(&panel, out_blocks, least(rows - r, 2 * TILE));
+            forward_rows(&panel, out_blocks, hd_least(rows - r, 2 * TILE));
         }
     _tile_release();
     for (int64_t r = 0; r < rows; r++)
@@ -236,12 +232,12 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
     hd_bf16 *pairs = scratch;
     float *tiles = (float *)(pairs + group * out_pairs * PAIR);
     for (int64_t r0 = -1, g = first; g < last; g += group) {
-        const int64_t end = least(last, g + group);
+        const int64_t end = hd_least(last, g + group);
         for (int64_t b = g; b < end; b++)
             pair_block(image + b * out_blocks * BLOCK, out_blocks,
                        pairs + (b - g) * out_pairs * PAIR);
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
-            const int64_t n = least(rows - r, 2 * TILE);
+            const int64_t n = hd_least(rows - r, 2 * TILE);
             if (n != r0)
                 hd_tiles_load(n > TILE ? 0x2C : 0x13, (int)(n > TILE ? n - TILE : n));
             r0 = n;
@@ -349,7 +345,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
         pair_rows(dy, lddy, c * IN, rows, out_blocks, pairs + c * next);
     hd_tiles_load(0, 0);
     for (int64_t g = first; g < last; g += group) {
-        const int64_t end = least(last, g + group);
+        const int64_t end = hd_least(last, g + group);
         for (int64_t c = 0; c < chunks; c++)
             for (int64_t b = g; b < end; b++)
                 columns_of(x + b * IN, ldx, c * IN, rows, columns + ((b - g) * chunks + c) * PAIR);

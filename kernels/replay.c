@@ -2,6 +2,7 @@
 #include "kernels/replay.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/least.h"
 
 #include <string.h>
 
@@ -90,16 +91,11 @@ void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int6
     memcpy(ring.frames + slot * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
                    const struct hd_transition *transition)
 {
     struct ring ring = ring_at(shape, memory);
-    int64_t oldest = transition->frame - least(transition->age, shape->stack - 1);
+    int64_t oldest = transition->frame - hd_least(transition->age, shape->stack - 1);
     int64_t number = ring.head->added++;
     lose(ring.head, ring.head->added - shape->capacity);
     /* An env's transitions come in order, so the last one that starts at a frame is the last one
@@ -136,7 +132,7 @@ static void stack_frames(const struct hd_replay_shape *shape, const struct ring 
     const size_t bytes = (size_t)shape->frame_bytes;
     for (int64_t back = shape->stack - 1; back >= 0; back--, obs += bytes)
         memcpy(obs,
-               ring->frames + slot_of(shape, env, frame - least(back, age)) * shape->frame_bytes,
+               ring->frames + slot_of(shape, env, frame - hd_least(back, age)) * shape->frame_bytes,
                bytes);
 }
 

@@ -111,4 +111,25 @@ HD_INLINE void hd_vec_transpose(hd_vec row[HD_VEC])
     HD_EXCHANGE(1, low1, high1)
 }
 
+/* Calls f(p, rows, vectors), which is inlined for each of 1 … 6 rows and 1 … 4 vectors, so that the
+ * compiler unrolls its loops over them. */
+#define HD_UNROLL(f, p, rows, vectors)                                                             \
+    switch ((rows)*8 + (vectors)) {                                                                \
+        HD_UNROLL_ROWS(f, p, 1)                                                                    \
+        HD_UNROLL_ROWS(f, p, 2)                                                                    \
+        HD_UNROLL_ROWS(f, p, 3)                                                                    \
+        HD_UNROLL_ROWS(f, p, 4)                                                                    \
+        HD_UNROLL_ROWS(f, p, 5)                                                                    \
+        HD_UNROLL_ROWS(f, p, 6)                                                                    \
+    }
+#define HD_UNROLL_ROWS(f, p, rows)                                                                 \
+    HD_UNROLL_ONE(f, p, rows, 1)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 2)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 3)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 4)
+#define HD_UNROLL_ONE(f, p, rows, vectors)                                                         \
+    case (rows)*8 + (vectors):                                                                     \
+        f(p, rows, vectors);                                                                       \
+        break;
+
 #endif

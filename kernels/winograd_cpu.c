@@ -4,6 +4,7 @@
 #include "kernels/winograd_internal.h"
 #include "kernels/winograd_lines_internal.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/least.h"
 
 enum { SIDE = HD_WINOGRAD_SIDE, PLACES = SIDE * SIDE, BLOCK = HD_VEC * HD_VEC };
 enum {
@@ -22,11 +23,6 @@ struct job {
     int64_t images, group;    /* at a time: images, output channels */
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t at_least(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -44,10 +40,21 @@ static struct job job_of(const struct hd_conv_fields *f, int64_t most)
     j.width = (j.out_width + j.outs - 1) / j.outs;
     const int64_t floats = CACHE_BYTES / (int64_t)sizeof(float), area = j.height * j.width;
     const int64_t fit = floats / (PLACES * area * j.channels), enough = (ROWS + area - 1) / area;
-    j.images = least(at_least(fit, enough), most);
+    j.images = hd_least(at_least(fit, enough), most);
     const int64_t channels = floats / (PLACES * area * j.images) / 64 * 64;
-    j.group = least(at_least(channels, 64), f->out_channels);
+    j.group = hd_least(at_least(channels, 64), f->out_channels);
     return j;
+}
+
+/* Floats of an image. */
+static int64_t in_size(const struct job *j)
+{
+    return j->f.in_channels * j->f.in_height * j->f.in_width;
+}
+
+static int64_t out_size(const struct job *j)
+{
+    return j->f.out_channels * j->out_height * j->out_width;
 }
 
 bool hd_winograd_allows(const struct hd_conv_fields *f)
@@ -118,7 +125,7 @@ HD_INLINE void expand_row(const struct job *j, int64_t kernel, const float *weig
 HD_INLINE void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
-        const int64_t group = least(j->group, j->f.out_channels - first);
+        const int64_t group = hd_least(j->group, j->f.out_channels - first);
         const int64_t place = j->channels * group;
         for (int64_t out = 0; out < group; out += HD_VEC)
             for (int64_t in = 0; in < j->channels; in++) {
@@ -138,7 +145,7 @@ HD_INLINE void expand_transposed(const struct job *j, int64_t kernel, const floa
     for (int64_t out = 0; out < j->f.out_channels; out += HD_VEC)
         for (int64_t in = 0; in < j->channels; in += HD_VEC) {
             const int64_t first = out / j->group * j->group;
-            const int64_t group = least(j->group, j->f.out_channels - first);
+            const int64_t group = hd_least(j->group, j->f.out_channels - first);
             float *base = to + PLACES * j->channels * first + (out - first) * j->channels + in;
             hd_vec u[HD_VEC][PLACES];
             for (int64_t i = 0; i < HD_VEC; i++)
@@ -158,7 +165,7 @@ HD_INLINE void reduce_weights(const struct job *j, int64_t kernel, const float *
                               float *dweights)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
-        const int64_t group = least(j->group, j->f.out_channels - first);
+        const int64_t group = hd_least(j->group, j->f.out_channels - first);
         const int64_t place = j->channels * group;
         for (int64_t out = 0; out < group; out += HD_VEC)
             for (int64_t in = 0; in < j->channels; in++) {
@@ -218,6 +225,19 @@ static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t sid
     return (y0 + side - 1) * p->stride < p->height && (x0 + side - 1) * p->stride < p->width;
 }
 
+/* Calls `body` for all patches of a plane, each with its first pixel (y0, x0), and whether all its
+ * `side` x `side` pixels are there: `inside`, known to the compiler. */
+#define FOR_PATCHES(j, p, outs, side, body)                                                        \
+    for (int64_t y0 = 0; y0 < (j)->height * (outs); y0 += (outs))                                  \
+        for (int64_t x0 = 0; x0 < (j)->width * (outs); x0 += (outs))                               \
+            if (is_inside(p, y0, x0, side)) {                                                      \
+                const bool inside = true;                                                          \
+                body;                                                                              \
+            } else {                                                                               \
+                const bool inside = false;                                                         \
+                body;                                                                              \
+            }
+
 /* Zero where nothing is. */
 HD_INLINE void load_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
                           int64_t side, bool inside, hd_vec *d)
@@ -242,21 +262,18 @@ HD_INLINE void input_patch(const struct plane *p, const float *image, int64_t y0
 static void input_patches(const struct job *j, int64_t images, const float *x, float *input)
 {
     const int64_t area = j->height * j->width, place = images * area * j->channels;
-    const int64_t size = j->f.in_height * j->f.in_width * j->f.in_channels;
-    for (int64_t n = 0; n < images; n++, x += size, input += area * j->channels)
+    for (int64_t n = 0; n < images; n++, x += in_size(j), input += area * j->channels)
         for (int64_t c = 0; c < j->channels; c += HD_VEC) {
             const struct plane p = input_plane(j, c);
             float *to = input + c;
-            for (int64_t y0 = 0; y0 < j->height * j->outs; y0 += j->outs)
-                for (int64_t x0 = 0; x0 < j->width * j->outs; x0 += j->outs, to += j->channels)
-                    if (is_inside(&p, y0, x0, SIDE))
-                        input_patch(&p, x, y0, x0, true, to, place);
-                    else
-                        input_patch(&p, x, y0, x0, false, to, place);
+            FOR_PATCHES(j, &p, j->outs, SIDE, {
+                input_patch(&p, x, y0, x0, inside, to, place);
+                to += j->channels;
+            })
         }
 }
 
-/* Gradients of products to the input's, added; zero where `y`, the input, is not positive. */
+/* Gradients of products to the input's, added. */
 HD_INLINE void restore_patch(const struct plane *p, const float *from, int64_t place, int64_t y0,
                              int64_t x0, bool inside, float *dx)
 {
@@ -274,17 +291,14 @@ HD_INLINE void restore_patch(const struct plane *p, const float *from, int64_t p
 static void restore_patches(const struct job *j, int64_t images, const float *input, float *dx)
 {
     const int64_t area = j->height * j->width, place = images * area * j->channels;
-    const int64_t size = j->f.in_height * j->f.in_width * j->f.in_channels;
-    for (int64_t n = 0; n < images; n++, dx += size, input += area * j->channels)
+    for (int64_t n = 0; n < images; n++, dx += in_size(j), input += area * j->channels)
         for (int64_t c = 0; c < j->channels; c += HD_VEC) {
             const struct plane p = input_plane(j, c);
             const float *from = input + c;
-            for (int64_t y0 = 0; y0 < j->height * j->outs; y0 += j->outs)
-                for (int64_t x0 = 0; x0 < j->width * j->outs; x0 += j->outs, from += j->channels)
-                    if (is_inside(&p, y0, x0, SIDE))
-                        restore_patch(&p, from, place, y0, x0, true, dx);
-                    else
-                        restore_patch(&p, from, place, y0, x0, false, dx);
+            FOR_PATCHES(j, &p, j->outs, SIDE, {
+                restore_patch(&p, from, place, y0, x0, inside, dx);
+                from += j->channels;
+            })
         }
 }
 
@@ -308,18 +322,15 @@ HD_INLINE void output_patches(const struct job *j, int64_t outs, int64_t images,
                               int64_t group, const float *output, const float *bias, float *y)
 {
     const int64_t area = j->height * j->width, place = images * area * group;
-    const int64_t size = j->out_height * j->out_width * j->f.out_channels;
-    for (int64_t n = 0; n < images; n++, y += size, output += area * group)
+    for (int64_t n = 0; n < images; n++, y += out_size(j), output += area * group)
         for (int64_t c = 0; c < group; c += HD_VEC) {
             const struct plane p = output_plane(j, first + c);
             const hd_vec shift = hd_vec_load(bias + first + c);
             const float *from = output + c;
-            for (int64_t y0 = 0; y0 < j->height * outs; y0 += outs)
-                for (int64_t x0 = 0; x0 < j->width * outs; x0 += outs, from += group)
-                    if (is_inside(&p, y0, x0, outs))
-                        output_patch(&p, outs, from, place, shift, y0, x0, true, y);
-                    else
-                        output_patch(&p, outs, from, place, shift, y0, x0, false, y);
+            FOR_PATCHES(j, &p, outs, outs, {
+                output_patch(&p, outs, from, place, shift, y0, x0, inside, y);
+                from += group;
+            })
         }
 }
 
@@ -339,17 +350,14 @@ HD_INLINE void gradient_patches(const struct job *j, int64_t outs, int64_t image
                                 int64_t group, const float *dy, float *output)
 {
     const int64_t area = j->height * j->width, place = images * area * group;
-    const int64_t size = j->out_height * j->out_width * j->f.out_channels;
-    for (int64_t n = 0; n < images; n++, dy += size, output += area * group)
+    for (int64_t n = 0; n < images; n++, dy += out_size(j), output += area * group)
         for (int64_t c = 0; c < group; c += HD_VEC) {
             const struct plane p = output_plane(j, first + c);
             float *to = output + c;
-            for (int64_t y0 = 0; y0 < j->height * outs; y0 += outs)
-                for (int64_t x0 = 0; x0 < j->width * outs; x0 += outs, to += group)
-                    if (is_inside(&p, y0, x0, outs))
-                        gradient_patch(&p, outs, dy, y0, x0, true, to, place);
-                    else
-                        gradient_patch(&p, outs, dy, y0, x0, false, to, place);
+            FOR_PATCHES(j, &p, outs, outs, {
+                gradient_patch(&p, outs, dy, y0, x0, inside, to, place);
+                to += group;
+            })
         }
 }
 
@@ -389,27 +397,17 @@ void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, i
         expand_transposed(&j, 3, weights, to);
 }
 
-static int64_t in_size(const struct job *j)
-{
-    return j->f.in_channels * j->f.in_height * j->f.in_width;
-}
-
-static int64_t out_size(const struct job *j)
-{
-    return j->f.out_channels * j->out_height * j->out_width;
-}
-
 void hd_winograd_forward(const struct hd_conv_fields *f, int64_t most, int64_t batch,
                          const float *x, const float *bias, float *y, void *scratch)
 {
     const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
-        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
         const float *weights = room.weights;
         input_patches(&j, images, x + n * in_size(&j), room.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = least(j.group, f->out_channels - first);
+            const int64_t group = hd_least(j.group, f->out_channels - first);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.input + i * rows * j.channels, j.channels, 1};
                 hd_matrix_multiply(rows, group, j.channels, &a, weights, group, false,
@@ -441,12 +439,12 @@ void hd_winograd_weights(const struct hd_conv_fields *f, int64_t most, int64_t b
     const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images, start = false) {
-        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
         float *weights = room.weights;
         add_pixels(&j, images, dy + n * out_size(&j), start, dbias);
         input_patches(&j, images, x + n * in_size(&j), room.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = least(j.group, f->out_channels - first);
+            const int64_t group = hd_least(j.group, f->out_channels - first);
             gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.input + i * rows * j.channels, 1, j.channels};
@@ -474,12 +472,12 @@ void hd_winograd_data(const struct hd_conv_fields *f, int64_t most, int64_t batc
     const struct job j = job_of(f, most);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
-        const int64_t images = least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
         const int64_t size = images * in_size(&j);
         const float *weights = room.weights;
         float *to = dx + n * in_size(&j);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = least(j.group, f->out_channels - first);
+            const int64_t group = hd_least(j.group, f->out_channels - first);
             gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.output + i * rows * group, group, 1};

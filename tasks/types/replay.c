@@ -4,15 +4,11 @@
 #include "kernels/replay.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/least.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/obs.h"
 #include "tasks/types/rollout.h"
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t most(int64_t a, int64_t b)
 {
@@ -34,7 +30,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     int64_t usual = (int64_t)((double)(rollouts * rollout.chunk) * (1 + slack)) + before;
     if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
         return any;
-    return least(any, most(usual, 2 * rollout.frames_of_env + before));
+    return hd_least(any, most(usual, 2 * rollout.frames_of_env + before));
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
