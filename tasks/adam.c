@@ -10,6 +10,7 @@
 #include "tasks/builtin.h"
 #include "tasks/rate.h"
 #include "tasks/types/params.h"
+#include "tasks/types/scalars.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,17 +33,6 @@ struct args {
     struct hd_rate rate;
 };
 
-static int find_norm(const struct hd_setup *setup, int *field_p)
-{
-    const struct hd_spec *spec = setup->specs[NORM];
-    *field_p = spec ? hd_value_field(spec, "grad_norm_avg") : -1;
-    if (!spec || *field_p >= 0)
-        return HD_OK;
-    return hd_diag_error(setup->diag, setup->mark,
-                         "port 'grad_norm' needs a grad_norm_avg, which '%s' does not hold",
-                         spec->name);
-}
-
 /* The run file asks for what the graph does not do. */
 static int refuse(const struct hd_setup *setup, const char *key, const char *value,
                   const char *verb)
@@ -58,13 +48,13 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->adam = hd_adam_default(0);
+    args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
     args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
-    HD_TRY(find_norm(setup, &args->norm));
-    HD_TRY(hd_rate_prepare(setup, RATE, &args->rate));
+    HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
+    HD_TRY(hd_rate_prepare(setup, ports, RATE, &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
     if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&

@@ -168,7 +168,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->backward_stages = hd_net_stages(args->net);
     args->levels = hd_net_levels(args->net);
     HD_TRY(check_norm(setup, args));
-    HD_TRY(hd_rate_prepare(setup, HD_LOSS_RATE, &args->rate));
+    HD_TRY(hd_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
     HD_TRY(hd_net_prepare(args->net, forward_rows(args), args->micro));
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }

@@ -10,8 +10,9 @@ struct hd_rate {
     int field;    /* of the port's value */
 };
 
-/* From a verb's `prepare`; a port whose value holds no learning rate is a mistake. */
-int hd_rate_prepare(const struct hd_setup *setup, int port, struct hd_rate *rate_p);
+/* From a verb's `prepare`; a value without a learning rate at the port is a mistake. */
+int hd_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                    struct hd_rate *rate_p);
 
 /* What `steer` wrote last; before that, and where the port is not connected, the first one. */
 double hd_rate_now(const struct hd_rate *rate, const struct hd_view *view);

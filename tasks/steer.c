@@ -5,6 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/rate.h"
 #include "tasks/types/scalars.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static const struct hd_scalar_field fields[] = {{"learning_rate", HD_MEAN, 1}};
 
 struct args {
     bool follows;
-    double start, low, high, factor, min, max;
+    struct hd_rate rate;
+    double low, high, factor, min, max;
 };
 
 static int declare(const struct hd_setup *setup)
@@ -42,13 +44,12 @@ static int prepare(const struct hd_setup *setup, void **args_p)
                              "steer needs the divergence kl_avg, which '%s' does not hold",
                              setup->specs[MEANS]->name);
     args->follows = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
-    args->start = hd_config_real(config, "policy.learn.learning_rate");
     args->low = hd_config_real(config, "policy.learn.lr_scheduler.kl_low");
     args->high = hd_config_real(config, "policy.learn.lr_scheduler.kl_high");
     args->factor = hd_config_real(config, "policy.learn.lr_scheduler.factor");
     args->min = hd_config_real(config, "policy.learn.lr_scheduler.min");
     args->max = hd_config_real(config, "policy.learn.lr_scheduler.max");
-    return HD_OK;
+    return hd_rate_prepare(setup, ports, RATE, &args->rate);
 }
 
 static double field(const struct hd_view *view, const char *name)
@@ -60,8 +61,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)context;
     const struct args *args = memory;
-    const double kl = field(&views[MEANS], "kl_avg"), old = field(&views[RATE], "learning_rate");
-    double rate = isnan(old) ? args->start : old;
+    const double kl = field(&views[MEANS], "kl_avg");
+    double rate = hd_rate_now(&args->rate, &views[RATE]);
     if (args->follows && kl < args->low)
         rate = fmin(rate * args->factor, args->max);
     else if (args->follows && kl > args->high)

@@ -90,6 +90,17 @@ int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
     return status;
 }
 
+int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                    const char *name, int *field_p)
+{
+    const struct hd_spec *spec = setup->specs[port];
+    *field_p = spec ? hd_value_field(spec, name) : -1;
+    if (!spec || *field_p >= 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, setup->mark, "%s reads %s from port '%s', but '%s' has none",
+                         setup->verb, name, ports[port].name, spec->name);
+}
+
 void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value, double weight)
 {
     const struct shape *shape = spec->shape;

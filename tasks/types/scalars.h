@@ -29,6 +29,11 @@ int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
 void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value,
                      double weight);
 
+/* From a verb's `prepare`: the field of the value at one of its ports, -1 where none is connected.
+ * A value without such a field is a mistake. */
+int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                    const char *name, int *field_p);
+
 /* The component given at declaration. */
 const char *hd_scalars_component(const struct hd_spec *spec);
 

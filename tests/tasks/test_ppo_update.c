@@ -146,10 +146,10 @@ START_TEST(mistakes)
     check_mistake(&hd_verb_adam, &w, (int[]){MEAN_GRAD, POLICY, OPTIMIZER, NONE, NONE, N_VALUES},
                   "clip_norm needs the result of a step grad_norm");
     check_mistake(&hd_verb_adam, &w, (int[]){MEAN_GRAD, POLICY, OPTIMIZER, STATS, NONE, N_VALUES},
-                  "port 'grad_norm' needs a grad_norm_avg, which 'stats' does not hold");
+                  "adam reads grad_norm_avg from port 'grad_norm', but 'stats' has none");
     check_mistake(&hd_verb_adam, &w,
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, MEANS, N_VALUES},
-                  "port 'rate' needs a learning_rate, which 'means' does not hold");
+                  "adam reads learning_rate from port 'rate', but 'means' has none");
     world_close(&w);
     open_three(&w, "policy.learn.lr_scheduler.type=kl", false, 0);
     check_mistake(&hd_verb_adam, &w,
