@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from turns import OURS, ROOT, Missing, environment, pinned, report
+from turns import OURS, Missing, pinned, report, train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARM, UPDATES = 20, 40
@@ -59,14 +59,10 @@ def watch(command, memory, **more):
 
 
 def heddle(options, strategy, precision, memory):
-    with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
-        path = os.path.join(scratch, "line.jsonl")
-        words = [f"{options.build}/runner", "bench", "configs/pong_dqn_ddp.yaml", "--strategies", strategy,
-                 "--updates", UPDATES, "--warmup", WARM, "--repeats", 1, "--quiet", "--json", path,
-                 "--set", f"runtime.precision={precision}", "--set", "policy.learn.microbatch=16"]
-        watch(pinned([0, 1], *words), memory, cwd=ROOT, env=environment(options))
-        with open(path, encoding="utf-8") as file:
-            return json.loads(file.readline())["updates_per_s"]["median"]
+    line = train(options, "configs/pong_dqn_ddp.yaml", strategy, UPDATES, WARM,
+                 [f"runtime.precision={precision}", "policy.learn.microbatch=16"],
+                 functools.partial(watch, memory=memory))
+    return line["updates_per_s"]["median"]
 
 
 def di_engine(memory, full):

@@ -6,35 +6,20 @@ epoch. Evaluations are left out on both sides."""
 import functools
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-from turns import OURS, ROOT, Missing, environment, pinned, report
+from turns import OURS, execute, pinned, report, train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EPOCHS, UPDATES = 10, 100
 SETTINGS = ["runtime.workers=2", "policy.collect.groups=2", "policy.learn.microbatch=160"]
 
 
-def execute(words, **more):
-    done = subprocess.run(pinned([0, 1], *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          text=True, check=False, **more)
-    if done.returncode != 0:
-        raise Missing((done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1])
-
-
 def heddle(options, precision, collects):
     """The second of its iterations; a third has begun by then."""
-    with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
-        path = os.path.join(scratch, "line.jsonl")
-        words = [f"{options.build}/runner", "bench", "configs/pong_ppo_ddp.yaml", "--strategies", "serial",
-                 "--updates", UPDATES, "--warmup", UPDATES, "--repeats", 1, "--quiet", "--json", path]
-        for setting in [f"runtime.precision={precision}", *SETTINGS]:
-            words += ["--set", setting]
-        execute(words, cwd=ROOT, env=environment(options))
-        with open(path, encoding="utf-8") as file:
-            line = json.loads(file.readline())
+    line = train(options, "configs/pong_ppo_ddp.yaml", "serial", UPDATES, UPDATES,
+                 [f"runtime.precision={precision}", *SETTINGS])
     seconds = UPDATES / line["updates_per_s"]["median"]
     collects.append(seconds * line["tasks"]["collect_on_policy"])
     return seconds
@@ -45,7 +30,8 @@ def di_engine(epochs, collects):
     with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
         path = os.path.join(scratch, "seconds.json")
         words = [sys.executable, os.path.join(HERE, "ppo_di_engine.py"), epochs, path]
-        execute(words, cwd=scratch, env={**os.environ, "PYTHONPATH": HERE, "OMP_NUM_THREADS": "2"})
+        execute(pinned([0, 1], *words), cwd=scratch,
+                env={**os.environ, "PYTHONPATH": HERE, "OMP_NUM_THREADS": "2"})
         with open(path, encoding="utf-8") as file:
             collect, learn = json.load(file)
     collects.append(collect)

@@ -6,12 +6,8 @@ ago, which PyTorch's programs do not."""
 
 import contextlib
 import functools
-import json
-import os
-import subprocess
-import tempfile
 
-from turns import OURS, ROOT, Missing, environment, pinned, report
+from turns import OURS, report, train
 from worker import Worker
 
 WARM, UPDATES = 32, 128  # 16 an iteration
@@ -23,17 +19,8 @@ USUAL = ("envpool", "autocast", "channels_last")  # CleanRL's way, with bf16
 
 
 def heddle(options, strategy):
-    with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
-        path = os.path.join(scratch, "line.jsonl")
-        words = [f"{options.build}/runner", "bench", "configs/pong_ppo_fast.yaml", "--strategies", strategy,
-                 "--updates", UPDATES, "--warmup", WARM, "--repeats", 1, "--quiet", "--json", path,
-                 "--set", "runtime.workers=2"]
-        done = subprocess.run(pinned([0, 1], *words), cwd=ROOT, env=environment(options), text=True,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-        if done.returncode != 0:
-            raise Missing((done.stderr.splitlines() or [f"exit code {done.returncode}"])[0])
-        with open(path, encoding="utf-8") as file:
-            return json.loads(file.readline())["env_steps_per_s"]["median"]
+    line = train(options, "configs/pong_ppo_fast.yaml", strategy, UPDATES, WARM, ["runtime.workers=2"])
+    return line["env_steps_per_s"]["median"]
 
 
 def start(settings):

@@ -5,6 +5,7 @@ import json
 import os
 import statistics
 import subprocess
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 
@@ -110,3 +111,23 @@ def part(options, *words, core=1):
     if done.returncode != 0:
         raise Missing((done.stderr.splitlines() or [f"exit code {done.returncode}"])[0])
     return json.loads(done.stdout.splitlines()[0])["value"]
+
+
+def execute(command, **more):
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          check=False, **more)
+    if done.returncode != 0:
+        raise Missing((done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1])
+
+
+def train(options, config, strategy, updates, warmup, settings, run=execute):
+    """What `runner bench` says of a strategy on two cores, once; `run` executes its command."""
+    with tempfile.TemporaryDirectory(prefix="heddle-peers-") as scratch:
+        path = os.path.join(scratch, "line.jsonl")
+        words = [f"{options.build}/runner", "bench", config, "--strategies", strategy, "--updates", updates,
+                 "--warmup", warmup, "--repeats", 1, "--quiet", "--json", path]
+        for setting in settings:
+            words += ["--set", setting]
+        run(pinned([0, 1], *words), cwd=ROOT, env=environment(options))
+        with open(path, encoding="utf-8") as file:
+            return json.loads(file.readline())
