@@ -4,13 +4,15 @@
 #ifndef HD_KERNELS_BF16_H
 #define HD_KERNELS_BF16_H
 
+#include "runtime/base/inline.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 typedef uint16_t hd_bf16;
 
-static inline hd_bf16 hd_bf16_from(float value)
+HD_INLINE hd_bf16 hd_bf16_from(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -21,7 +23,7 @@ static inline hd_bf16 hd_bf16_from(float value)
     return (hd_bf16)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-static inline float hd_bf16_to(hd_bf16 value)
+HD_INLINE float hd_bf16_to(hd_bf16 value)
 {
     uint32_t bits = (uint32_t)value << 16;
     float wide;
@@ -31,6 +33,7 @@ static inline float hd_bf16_to(hd_bf16 value)
 
 /* to[i] = from[i], i < n. */
 void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to);
+int hd_bf16_round_cuda(const float *from, int64_t n, hd_bf16 *to, void *stream);
 
 enum { HD_BF16_UNIT = 32 };
 

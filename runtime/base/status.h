@@ -20,7 +20,8 @@
     X(ERR_WATCHDOG, -8, 3, "nothing finished for too long")                                        \
     X(ERR_DIVERGED, -9, 4, "ranks hold different parameters")                                      \
     X(ERR_STOPPED, -10, 75, "stopped, can be resumed")                                             \
-    X(ERR_INTERRUPTED, -11, 130, "interrupted")
+    X(ERR_INTERRUPTED, -11, 130, "interrupted")                                                    \
+    X(ERR_DEVICE, -12, 1, "a GPU failed")
 
 enum hd_status {
 #define HD_STATUS_ENUM(name, value, exit_code, text) HD_##name = (value),

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of a header that both processors compute with: formulas of a single element. */
+#ifndef HD_RUNTIME_BASE_INLINE_H
+#define HD_RUNTIME_BASE_INLINE_H
+
+#ifdef __CUDACC__
+#define HD_INLINE static inline __host__ __device__
+#else
+#define HD_INLINE static inline
+#endif
+
+#endif
