@@ -35,11 +35,24 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
         fprintf(file, " shared");
     if (value->parted)
         fprintf(file, " parted");
+    if (value->pinned)
+        fprintf(file, " pinned");
+    if (value->homes > 1)
+        fprintf(file, " on host and gpu%s", value->homes > 2 ? "s" : "");
     if (spec->type->none)
         fprintf(file, " starts as none");
     if (spec->init)
         fprintf(file, " starts as %s", spec->init->name);
     fputc('\n', file);
+}
+
+/* Readers whose version may be on the other side: who changes the value there moves it. */
+static void dump_move(const struct hd_plan *plan, const struct hd_op *op, int i, FILE *file)
+{
+    if (plan->values[op->step->refs[i].value].homes == 1)
+        return;
+    const bool gpu = hd_op_touches(op, i, true), host = hd_op_touches(op, i, false);
+    fprintf(file, " (%s)", gpu && host ? "both" : gpu ? "gpu" : "host");
 }
 
 static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum hd_mode mode,
@@ -57,6 +70,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, " (snapshot)");
         if (!hd_op_whole(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
             fprintf(file, " (by items)");
+        dump_move(plan, op, i, file);
         any = true;
     }
 }
@@ -98,6 +112,19 @@ static const char *where(const struct hd_plan *plan, const struct hd_op *op)
     return "global";
 }
 
+static void dump_devices(const struct hd_op *op, FILE *file)
+{
+    int on_gpu = 0;
+    if (!op->gpu)
+        return;
+    for (int stage = 0; stage < op->pieces.stages; stage++)
+        on_gpu += hd_op_stage_on_gpu(op, stage);
+    const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->pieces.stages;
+    fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
+    if (op->step->verb->finish && !hd_op_finish_on_gpu(op))
+        fprintf(file, ", finish on cpu");
+}
+
 static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
 {
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
@@ -111,6 +138,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->exchanged)
         fprintf(file, ", in slices");
+    dump_devices(op, file);
     fprintf(file, "%s]", op->side ? ", side" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);
     dump_refs(plan, op, HD_UPDATE, " updates ", file);
@@ -161,8 +189,11 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
 
 void hd_plan_dump(const struct hd_plan *plan, FILE *file)
 {
-    fprintf(file, "plan of rank %d of %d, %" PRId64 " shards\n", plan->rank, plan->ranks,
+    fprintf(file, "plan of rank %d of %d, %" PRId64 " shards", plan->rank, plan->ranks,
             plan->graph->shards);
+    if (plan->devices > 0)
+        fprintf(file, ", %d gpu%s", plan->devices, plan->devices > 1 ? "s" : "");
+    fputc('\n', file);
     if (plan->graph->n_knobs) {
         fprintf(file, "strategy\n");
         for (int i = 0; i < plan->graph->n_knobs; i++)

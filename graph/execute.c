@@ -160,12 +160,14 @@ static void rotate_writes(struct hd_executor *executor, const struct hd_step *st
                                 hd_executor_iteration(executor));
 }
 
-static void count_versions(struct hd_executor *executor, const struct hd_step *step)
+static void count_versions(struct hd_executor *executor, const struct hd_op *op)
 {
+    const struct hd_step *step = op->step;
     for (int i = 0; i < step->n_refs; i++)
         if (hd_ref_changes(&step->refs[i])) {
             struct hd_instances *instances = &executor->instances[step->refs[i].value];
             instances->rows[instances->current].version = ++instances->version;
+            hd_executor_note_write(executor, op, i);
         }
 }
 
@@ -189,6 +191,7 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     if (!is_due(executor, op))
         return HD_OK;
     rotate_writes(executor, step);
+    HD_TRY(hd_executor_bring_reads(executor, op));
     if (step->verb->kind == HD_VERB_STOP)
         HD_TRY(run_stop(executor, op, stopped_p));
     else if (op->mean)
@@ -198,7 +201,7 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     else if (!op->exchanged)
         HD_TRY(hd_executor_submit_collective(executor, op));
     remember_reads(executor, op);
-    count_versions(executor, step);
+    count_versions(executor, op);
     count_attributes(executor, step);
     if (step->every > 0)
         executor->memories[step->index].next_due =
@@ -237,7 +240,7 @@ static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
 static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
 {
     const struct hd_op *op = &executor->plan->ops[at];
-    const struct hd_row *row;
+    struct hd_row *row;
     switch (op->kind) {
     case HD_OP_STEP:
         return run_step(executor, op, stopped_p);
@@ -345,8 +348,23 @@ static int make_instances(struct hd_executor *executor)
                 first = &executor->instances[j];
         snprintf(executor->snapshot_labels[i], HD_LABEL_BYTES, "snapshot %s", value->spec.name);
         snprintf(executor->compare_labels[i], HD_LABEL_BYTES, "compare %s", value->spec.name);
-        HD_TRY(hd_instances_create(executor->session, &executor->setup, value,
-                                   &executor->plan->values[i], first, &executor->instances[i]));
+        snprintf(executor->move_labels[i], HD_LABEL_BYTES, "move %s", value->spec.name);
+        HD_TRY(hd_instances_create(executor->session, &executor->setup, executor->plan, i, first,
+                                   &executor->instances[i]));
+    }
+    return HD_OK;
+}
+
+/* What the bodies of a GPU need there, once. */
+static int make_ready(struct hd_executor *executor, int home)
+{
+    HD_TRY(hd_device_use(hd_session_device(executor->session, home)));
+    for (int i = 0; i < executor->plan->n_ops; i++) {
+        const struct hd_op *op = &executor->plan->ops[i];
+        const struct hd_gpu_verb *gpu =
+            op->kind == HD_OP_STEP && op->gpu ? op->step->verb->gpu : NULL;
+        if (gpu && gpu->ready)
+            HD_TRY(gpu->ready(op->step->args));
     }
     return HD_OK;
 }
@@ -364,9 +382,10 @@ static int fill(struct hd_executor *executor)
     executor->exchange_labels = hd_alloc(graph->total_steps, sizeof *executor->exchange_labels);
     executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
+    executor->move_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
         !executor->memories || !executor->works || !executor->exchange_labels ||
-        !executor->snapshot_labels || !executor->compare_labels)
+        !executor->snapshot_labels || !executor->compare_labels || !executor->move_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->check_every;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
@@ -374,7 +393,10 @@ static int fill(struct hd_executor *executor)
         HD_TRY(hd_works_create(executor, &executor->plan->ops[i]));
         HD_TRY(hd_exchange_labels(executor, &executor->plan->ops[i]));
     }
-    return make_instances(executor);
+    HD_TRY(make_instances(executor));
+    for (int home = 1; home <= executor->plan->devices; home++)
+        HD_TRY(make_ready(executor, home));
+    return HD_OK;
 }
 
 int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
@@ -404,11 +426,11 @@ void hd_executor_destroy(struct hd_executor *executor)
         return;
     hd_session_drain(executor->session);
     for (int i = 0; executor->instances && i < executor->plan->graph->n_values; i++)
-        hd_instances_destroy(&executor->instances[i]);
+        hd_instances_destroy(executor->session, &executor->instances[i]);
     for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)
         hd_free(executor->memories[i].fields);
     for (int i = 0; executor->works && i < executor->plan->graph->total_steps; i++)
-        hd_works_destroy(&executor->works[i]);
+        hd_works_destroy(executor, &executor->works[i]);
     hd_free(executor->instances);
     hd_free(executor->attributes);
     hd_free(executor->counters);
@@ -418,23 +440,33 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_free(executor->accesses);
     hd_free(executor->snapshot_labels);
     hd_free(executor->compare_labels);
+    hd_free(executor->move_labels);
     hd_free(executor);
 }
 
 /* -- Looking in ---------------------------------------------------------------------------------
  */
 
-void *hd_executor_write(struct hd_executor *executor, int value, int instance)
-{
-    return (void *)hd_executor_data(executor, value, instance);
-}
-
-const void *hd_executor_data(const struct hd_executor *executor, int value, int instance)
+const void *hd_executor_data(struct hd_executor *executor, int value, int instance)
 {
     const struct hd_instances *instances = &executor->instances[value];
     if (instance >= instances->plan->instances)
         return NULL;
-    return instances->rows[instances->current].data[instance];
+    struct hd_row *row = &instances->rows[instances->current];
+    if (row->copies[0].version != row->version &&
+        (hd_executor_bring(executor, value, row, 0) != HD_OK ||
+         hd_session_drain(executor->session) != HD_OK))
+        return NULL;
+    return row->copies[0].data[instance];
+}
+
+void *hd_executor_write(struct hd_executor *executor, int value, int instance)
+{
+    void *data = (void *)hd_executor_data(executor, value, instance);
+    const struct hd_instances *instances = &executor->instances[value];
+    for (int copy = 1; data && copy < instances->plan->homes; copy++)
+        instances->rows[instances->current].copies[copy].version = -1;
+    return data;
 }
 
 int64_t hd_executor_version(const struct hd_executor *executor, int value)

@@ -27,9 +27,9 @@ void hd_executor_destroy(struct hd_executor *executor);
  * that stop step (borrowed). Returns the session's first error otherwise. */
 int hd_executor_run(struct hd_executor *executor, const char **reason_p);
 
-/* The current version of instance `instance` (counted on this rank) of a value; NULL when this rank
- * has none. Valid when nothing runs, until the next run. */
-const void *hd_executor_data(const struct hd_executor *executor, int value, int instance);
+/* The current version of instance `instance` (counted on this rank) of a value, on the host; NULL
+ * when this rank has none, or the session has failed. Nothing may run; valid until the next run. */
+const void *hd_executor_data(struct hd_executor *executor, int value, int instance);
 
 /* The same, to be filled with other content before a run. */
 void *hd_executor_write(struct hd_executor *executor, int value, int instance);
@@ -39,8 +39,10 @@ void *hd_executor_write(struct hd_executor *executor, int value, int instance);
 int64_t hd_executor_version(const struct hd_executor *executor, int value);
 int64_t hd_executor_counter(const struct hd_executor *executor, const char *name);
 
-/* Bytes of scratch and of transport that the plan's tasks and collectives need. */
+/* Bytes of scratch and of transport that the plan's tasks and collectives need; of scratch on each
+ * GPU. */
 int64_t hd_plan_scratch(const struct hd_plan *plan);
+int64_t hd_plan_device_scratch(const struct hd_plan *plan);
 int64_t hd_plan_payload(const struct hd_plan *plan);
 
 #endif

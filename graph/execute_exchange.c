@@ -48,8 +48,8 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
         .context = hd_executor_context(executor, step, -1),
         .terms = &plan->graph->values[mean->refs[0].value].spec,
         .n_in = plan->values[mean->refs[0].value].instances,
-        .in = terms->data,
-        .in_buffers = terms->buffers,
+        .in = terms->copies[0].data,
+        .in_buffers = terms->copies[0].buffers,
         .n = step->n_refs,
         .group = hd_executor_group(executor, false),
     };

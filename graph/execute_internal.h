@@ -18,7 +18,10 @@ struct hd_step_memory {
 
 /* What steps in pieces keep between their tasks, for every instance and item. */
 struct hd_works {
-    void **memory;              /* [instances][items] */
+    void **memory; /* [instances][items], on the instance's GPU if the step runs there */
+    void **heads;  /* likewise, host memory */
+    int instances;
+    bool gpu;
     struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
     int64_t n;
     struct hd_pool_memory *pools; /* [n_pools], by stage; NULL: nothing is added up */
@@ -57,6 +60,7 @@ struct hd_executor {
     struct hd_group stop_group;
     const char *reason; /* of the stop step that held */
     char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
+    char (*move_labels)[HD_LABEL_BYTES];
 };
 
 /* The iteration being submitted. */
@@ -66,8 +70,7 @@ static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
 }
 
 /* The row that ref i of a step reads or writes now. */
-const struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op,
-                                     int i);
+struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i);
 
 /* The version that ref i would read, and whether it is newer than what the step read last. A copy
  * for a side step is made only if the step is due, so this looks at what would be copied. */
@@ -82,7 +85,7 @@ struct hd_group *hd_executor_group(struct hd_executor *executor, bool side);
 struct hd_context hd_executor_context(const struct hd_executor *executor,
                                       const struct hd_step *step, int64_t shard);
 
-/* View and access i of a step on local instance `instance`. */
+/* View and access i of a step on local instance `instance`, for the home of *task. */
 void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
                       int instance, int part, struct hd_task *task, struct hd_access *access);
 
@@ -90,10 +93,16 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
 struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
                                 int64_t shard);
 
+/* Moves (execute_moves.c): has copy `copy` of a row hold what the row holds; all that an op reads,
+ * to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
+int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy);
+int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op);
+void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
+
 /* Steps in pieces (execute_pieces.c): their memory, and their tasks for all of `instances` from
  * shard `first` on (-1: not a shard step). */
 int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
-void hd_works_destroy(struct hd_works *works);
+void hd_works_destroy(struct hd_executor *executor, struct hd_works *works);
 int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
                               int64_t first);
 
@@ -117,7 +126,7 @@ int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);
 
 /* Submits a copy of a value's current version to a row. */
-int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
                                 bool side);
 
 /* Submits the comparison of a global value between ranks. */

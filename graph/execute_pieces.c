@@ -7,6 +7,14 @@
 /* -- Work memory ----------------------------------------------------------------------------------
  */
 
+/* Of the memory of (instance, item) number i, where the step runs on GPUs. */
+static int device_of(const struct hd_executor *executor, const struct hd_works *works, int64_t i)
+{
+    const int instance = (int)(i / (works->n / works->instances));
+    return hd_session_device(executor->session,
+                             hd_plan_home(executor->plan, instance, works->instances));
+}
+
 int hd_works_create(struct hd_executor *executor, const struct hd_op *op)
 {
     if (op->kind != HD_OP_STEP || hd_op_whole(op))
@@ -17,27 +25,41 @@ int hd_works_create(struct hd_executor *executor, const struct hd_op *op)
                         : op->step->placement == HD_RANK0 ? plan->rank == 0
                                                           : 1;
     works->n = instances * op->pieces.items;
+    works->instances = (int)instances;
+    works->gpu = op->gpu;
     works->memory = hd_alloc(works->n, sizeof *works->memory);
+    works->heads = hd_alloc(works->n, sizeof *works->heads);
     works->buffers = hd_alloc(works->n, sizeof *works->buffers);
-    if (!works->memory || !works->buffers)
+    if (!works->memory || !works->heads || !works->buffers)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < works->n; i++) {
         HD_TRY(hd_buffer_create(executor->session, HD_WORK_PARTS, 1, &works->buffers[i]));
-        works->memory[i] = hd_alloc(op->pieces.work_bytes, 1);
-        if (!works->memory[i])
+        works->memory[i] =
+            op->gpu ? hd_device_alloc(device_of(executor, works, i), op->pieces.work_bytes)
+                    : hd_alloc(op->pieces.work_bytes, 1);
+        works->heads[i] =
+            op->gpu ? hd_pinned_alloc(op->pieces.head_bytes) : hd_alloc(op->pieces.head_bytes, 1);
+        if (!works->memory[i] || !works->heads[i])
             return HD_ERR_NOMEM;
     }
     return hd_pools_create(executor, op);
 }
 
-void hd_works_destroy(struct hd_works *works)
+void hd_works_destroy(struct hd_executor *executor, struct hd_works *works)
 {
     hd_pools_destroy(works);
-    for (int64_t i = 0; works->memory && works->buffers && i < works->n; i++) {
+    for (int64_t i = 0; works->memory && works->heads && works->buffers && i < works->n; i++) {
         hd_buffer_destroy(works->buffers[i]);
-        hd_free(works->memory[i]);
+        if (works->gpu) {
+            hd_device_free(device_of(executor, works, i), works->memory[i]);
+            hd_pinned_free(works->heads[i]);
+        } else {
+            hd_free(works->memory[i]);
+            hd_free(works->heads[i]);
+        }
     }
     hd_free(works->memory);
+    hd_free(works->heads);
     hd_free(works->buffers);
 }
 
@@ -197,6 +219,22 @@ static int add_pools(const struct piece *piece, const struct hd_works *works, st
     return HD_OK;
 }
 
+/* Where the piece runs, and by which function. */
+static void set_home(const struct piece *piece, const struct hd_works *works, struct hd_task *task)
+{
+    const struct hd_op *op = piece->op;
+    const struct hd_verb *verb = op->step->verb;
+    const bool gpu = piece->body ? hd_op_stage_on_gpu(op, piece->stage) : hd_op_finish_on_gpu(op);
+    if (gpu) {
+        task->home = hd_plan_home(piece->executor->plan, piece->instance, works->instances);
+        task->replays = verb->gpu->replays;
+    }
+    if (piece->body)
+        task->body = gpu ? verb->gpu->body : verb->body;
+    else
+        task->body = gpu ? verb->gpu->finish : verb->finish;
+}
+
 static int submit_piece(const struct piece *piece, const struct hd_task *common)
 {
     struct hd_executor *executor = piece->executor;
@@ -204,6 +242,7 @@ static int submit_piece(const struct piece *piece, const struct hd_task *common)
     const struct hd_works *works = &executor->works[op->step->index];
     const int64_t first = piece->instance * op->pieces.items;
     struct hd_task task = *common;
+    set_home(piece, works, &task);
     executor->n_accesses = 0;
     for (int i = 0; i < op->step->n_refs; i++)
         HD_TRY(add_port(piece, i, &task));
@@ -211,13 +250,14 @@ static int submit_piece(const struct piece *piece, const struct hd_task *common)
     HD_TRY(add_pools(piece, works, &task));
     task.accesses = executor->accesses;
     task.n_accesses = (int)executor->n_accesses;
-    task.body = piece->body ? op->step->verb->body : op->step->verb->finish;
     task.finish = piece->body && piece->finish ? op->step->verb->finish : NULL;
     task.context.item = piece->item;
     task.context.stage = piece->stage;
     task.context.items = op->pieces.items;
     task.context.work = piece->body ? works->memory[first + piece->item] : NULL;
     task.context.works = piece->finish ? works->memory + first : NULL;
+    task.context.head = piece->body ? works->heads[first + piece->item] : NULL;
+    task.context.heads = piece->finish ? works->heads + first : NULL;
     return hd_submit(executor->session, &task);
 }
 
@@ -234,10 +274,10 @@ static int submit_stages(struct hd_executor *executor, const struct hd_op *op, i
         const bool finish = piece.stage == finish_after && op->step->verb->finish;
         common.priority = pieces->stages - piece.stage;
         piece.body = true;
-        piece.finish = finish && pieces->items == 1;
+        piece.finish = finish && pieces->items == 1 && !op->gpu;
         for (piece.item = 0; piece.item < pieces->items; piece.item++)
             HD_TRY(submit_piece(&piece, &common));
-        if (!finish || pieces->items == 1)
+        if (!finish || piece.finish)
             continue;
         piece.body = false;
         piece.finish = true;

@@ -4,8 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-const struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op,
-                                     int i)
+struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i)
 {
     const struct hd_ref *ref = &op->step->refs[i];
     return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
@@ -63,14 +62,16 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
     }
     const struct hd_row *row = hd_executor_row(executor, op, i);
     const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
+    const struct hd_copies *copies =
+        &row->copies[hd_plan_copy(executor->plan, ref->value, task->home)];
     int at = spec->placement == HD_SHARD ? instance : 0;
-    task->views[i] = (struct hd_view){.data = row->data[at],
+    task->views[i] = (struct hd_view){.data = copies->data[at],
                                       .spec = spec,
                                       .part = part,
                                       .version = row->version,
                                       .fresh = hd_executor_is_fresh(executor, op, i)};
     bool by_part = op->parts > 1 && spec->parts == op->parts;
-    *access = (struct hd_access){row->buffers[at], by_part ? part : HD_ALL_PARTS, HD_ALL_LEAVES,
+    *access = (struct hd_access){copies->buffers[at], by_part ? part : HD_ALL_PARTS, HD_ALL_LEAVES,
                                  ref->mode};
 }
 
@@ -92,7 +93,7 @@ struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op
 }
 
 static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
-                           int64_t shard)
+                           int instances, int64_t shard)
 {
     const struct hd_step *step = op->step;
     struct hd_access accesses[HD_PORTS_MAX];
@@ -100,6 +101,11 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.accesses = accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
+    if (op->gpu) {
+        task.home = hd_plan_home(executor->plan, instance, instances);
+        task.body = step->verb->gpu->body;
+        task.replays = step->verb->gpu->replays;
+    }
     task.work_at = op->scratch;
     for (int part = 0; part < op->parts; part++) {
         for (int i = 0; i < step->n_refs; i++)
@@ -120,7 +126,7 @@ int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op
     if (!hd_op_whole(op))
         return hd_executor_submit_pieces(executor, op, instances, first);
     for (int i = 0; i < instances; i++)
-        HD_TRY(submit_instance(executor, op, i, first + i));
+        HD_TRY(submit_instance(executor, op, i, instances, first + i));
     return HD_OK;
 }
 
@@ -138,6 +144,13 @@ static struct hd_collective make_collective(const struct hd_graph *graph,
     return c;
 }
 
+static const struct hd_copies *copies_at(const struct hd_executor *executor, const struct hd_op *op,
+                                         int i, int home)
+{
+    const struct hd_row *row = hd_executor_row(executor, op, i);
+    return &row->copies[hd_plan_copy(executor->plan, op->step->refs[i].value, home)];
+}
+
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op)
 {
     const struct hd_step *step = op->step;
@@ -146,12 +159,14 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
     c.priority = HD_PRIORITY_FIRST;
     c.group = hd_executor_group(executor, false);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
-        const struct hd_row *from = hd_executor_row(executor, op, 0),
-                            *to = hd_executor_row(executor, op, 1);
-        c.n_in = executor->instances[step->refs[0].value].plan->instances;
+        const struct hd_plan *plan = executor->plan;
+        c.home = op->gpu ? 1 : HD_HOST;
+        const struct hd_copies *from = copies_at(executor, op, 0, c.home),
+                               *to = copies_at(executor, op, 1, c.home);
+        c.n_in = plan->values[step->refs[0].value].instances;
         c.in = from->data;
         c.in_buffers = from->buffers;
-        if (executor->instances[step->refs[1].value].plan->instances > 0) {
+        if (plan->values[step->refs[1].value].instances > 0) {
             c.out = to->data[0];
             c.out_buffer = to->buffers[0];
         }
@@ -168,6 +183,14 @@ static int copy_body(struct hd_context *context, const struct hd_view *views, co
     return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
 }
 
+static int copy_on_gpu_body(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
+{
+    (void)args;
+    return hd_device_copy(views[1].data, views[0].data, hd_value_device_bytes(views[0].spec),
+                          context->stream);
+}
+
 static int copy_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)args;
@@ -178,23 +201,30 @@ static int copy_part_body(struct hd_context *context, const struct hd_view *view
 
 /* Types that know how to copy a range are copied part by part: a part is copied as soon as it is
  * done, and nobody who changes another part waits. */
-static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to, int i,
-                       bool side)
+static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to_row,
+                       int copy, int i, bool side)
 {
     const struct hd_instances *instances = &executor->instances[value];
-    const struct hd_row *from = &instances->rows[instances->current];
+    const struct hd_copies *from = &instances->rows[instances->current].copies[copy];
+    const struct hd_copies *to = &to_row->copies[copy];
     const struct hd_spec *spec = &instances->value->spec;
-    const bool by_part = spec->parts > 1 && spec->type->copy_range;
+    const bool by_part = spec->parts > 1 && spec->type->copy_range && copy == 0;
     struct hd_task task = {
         .verb = "snapshot",
         .name = executor->snapshot_labels[value],
-        .body = by_part ? copy_part_body : copy_body,
+        .body = copy > 0  ? copy_on_gpu_body
+                : by_part ? copy_part_body
+                          : copy_body,
         .context = hd_executor_context(executor, NULL, instances->plan->first + i),
         .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
         .n = 2,
         .n_accesses = 2,
         .group = hd_executor_group(executor, side),
     };
+    if (copy > 0)
+        task.home = spec->placement == HD_SHARD
+                        ? hd_plan_home(executor->plan, i, instances->plan->instances)
+                        : copy;
     for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
         const int which = by_part ? part : HD_ALL_PARTS;
         const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_LEAVES, HD_READ},
@@ -206,25 +236,31 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
     return HD_OK;
 }
 
-int hd_executor_submit_snapshot(struct hd_executor *executor, int value, const struct hd_row *to,
+/* Made where its readers are; if they are on either side, on the GPU, from where it is moved. */
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
                                 bool side)
 {
-    for (int i = 0; i < executor->instances[value].plan->instances; i++)
-        HD_TRY(submit_copy(executor, value, to, i, side));
+    struct hd_instances *instances = &executor->instances[value];
+    const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !side;
+    HD_TRY(hd_executor_bring(executor, value, &instances->rows[instances->current], copy));
+    for (int i = 0; i < instances->plan->instances; i++)
+        HD_TRY(submit_copy(executor, value, to, copy, i, side));
+    to->copies[copy].version = to->version;
     return HD_OK;
 }
 
 int hd_executor_submit_compare(struct hd_executor *executor, int value)
 {
     const struct hd_instances *instances = &executor->instances[value];
-    const struct hd_row *row = &instances->rows[instances->current];
+    struct hd_row *row = &instances->rows[instances->current];
+    HD_TRY(hd_executor_bring(executor, value, row, 0));
     const struct hd_collective c = {.verb = "compare",
                                     .name = executor->compare_labels[value],
                                     .kind = HD_COLLECTIVE_COMPARE,
                                     .in_spec = &instances->value->spec,
                                     .n_in = 1,
-                                    .in = row->data,
-                                    .in_buffers = row->buffers,
+                                    .in = row->copies[0].data,
+                                    .in_buffers = row->copies[0].buffers,
                                     .iteration = hd_executor_iteration(executor),
                                     .group = hd_executor_group(executor, false)};
     return hd_submit_collective(executor->session, &c);
@@ -269,6 +305,19 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
                 bytes += op->pieces.work_bytes;
             bytes = pools > bytes ? pools : bytes;
         }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_device_scratch(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct hd_op *op = &plan->ops[i];
+        const struct hd_gpu_verb *gpu =
+            op->kind == HD_OP_STEP && op->gpu ? op->step->verb->gpu : NULL;
+        const int64_t bytes = gpu && gpu->scratch ? gpu->scratch(op->step->args) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -6,48 +6,94 @@
 
 #include <string.h>
 
-/* Zeroed memory of instance i in row `row`: in the area that all ranks see, or of its own. */
-static void *make_memory(struct hd_session *session, const struct hd_instances *instances, int row,
-                         int i)
+/* -- Memory ---------------------------------------------------------------------------------------
+ */
+
+/* The GPU of instance i of copies number `copy`: a shard's is one of its shard's, others' is the
+ * copy's. */
+static int device_of(struct hd_session *session, const struct hd_instances *instances, int copy,
+                     int i)
 {
-    const struct hd_plan_value *plan = instances->plan;
-    const int64_t bytes = instances->value->spec.bytes;
-    if (plan->shared == HD_NOT_SHARED || row >= plan->buffers)
-        return hd_alloc(bytes, 1);
-    const int64_t at = row * (int64_t)plan->instances + i;
-    return memset(hd_session_area(session) + plan->shared + at * hd_plan_shared_bytes(bytes), 0,
-                  (size_t)bytes);
+    const bool by_shard = instances->value->spec.placement == HD_SHARD;
+    const int home = by_shard ? 1 + i * instances->devices / instances->plan->instances : copy;
+    return hd_session_device(session, home);
 }
 
-static void free_memory(const struct hd_instances *instances, int row, void *memory)
+static bool in_area(const struct hd_instances *instances, int row)
 {
-    if (instances->plan->shared == HD_NOT_SHARED || row >= instances->plan->buffers)
+    return instances->plan->shared != HD_NOT_SHARED && row < instances->plan->buffers;
+}
+
+/* Host memory that GPUs copy from and to. */
+static bool is_pinned(const struct hd_instances *instances)
+{
+    return instances->plan->pinned || instances->plan->homes > 1;
+}
+
+/* Zeroed memory of instance i in row `row`: on its GPU, in the area that all ranks see, or of its
+ * own. */
+static void *make_memory(struct hd_session *session, const struct hd_instances *instances, int row,
+                         int copy, int i)
+{
+    const struct hd_plan_value *plan = instances->plan;
+    const struct hd_spec *spec = &instances->value->spec;
+    if (copy > 0)
+        return hd_device_alloc(device_of(session, instances, copy, i), hd_value_device_bytes(spec));
+    if (!in_area(instances, row))
+        return is_pinned(instances) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
+    const int64_t at = row * (int64_t)plan->instances + i;
+    return memset(hd_session_area(session) + plan->shared + at * hd_plan_shared_bytes(spec->bytes),
+                  0, (size_t)spec->bytes);
+}
+
+static void free_memory(struct hd_session *session, const struct hd_instances *instances, int row,
+                        int copy, int i, void *memory)
+{
+    if (copy > 0)
+        hd_device_free(device_of(session, instances, copy, i), memory);
+    else if (!in_area(instances, row) && is_pinned(instances))
+        hd_pinned_free(memory);
+    else if (!in_area(instances, row))
         hd_free(memory);
+}
+
+static int create_copies(struct hd_session *session, const struct hd_setup *setup,
+                         struct hd_instances *instances, int row, int copy)
+{
+    struct hd_copies *copies = &instances->rows[row].copies[copy];
+    const struct hd_spec *spec = &instances->value->spec;
+    const int n = instances->plan->instances;
+    copies->version = copy == 0 ? 0 : -1;
+    copies->data = hd_alloc(n, sizeof *copies->data);
+    copies->buffers = hd_alloc(n, sizeof *copies->buffers);
+    if (!copies->data || !copies->buffers)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < n; i++) {
+        copies->data[i] = make_memory(session, instances, row, copy, i);
+        if (!copies->data[i])
+            return HD_ERR_NOMEM;
+        if (copy == 0)
+            HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, copies->data[i]));
+        HD_TRY(hd_buffer_create(session, spec->parts, spec->leaves, &copies->buffers[i]));
+    }
+    return HD_OK;
 }
 
 static int create_row(struct hd_session *session, const struct hd_setup *setup,
                       struct hd_instances *instances, int number)
 {
     struct hd_row *row = &instances->rows[number];
-    const struct hd_spec *spec = &instances->value->spec;
-    int n = instances->plan->instances;
-    row->data = hd_alloc(n, sizeof *row->data);
-    row->buffers = hd_alloc(n, sizeof *row->buffers);
-    if (!row->data || !row->buffers)
+    row->copies = hd_alloc(instances->plan->homes, sizeof *row->copies);
+    if (!row->copies)
         return HD_ERR_NOMEM;
-    for (int i = 0; i < n; i++) {
-        row->data[i] = make_memory(session, instances, number, i);
-        if (!row->data[i])
-            return HD_ERR_NOMEM;
-        HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, row->data[i]));
-        HD_TRY(hd_buffer_create(session, spec->parts, spec->leaves, &row->buffers[i]));
-    }
+    for (int copy = 0; copy < instances->plan->homes; copy++)
+        HD_TRY(create_copies(session, setup, instances, number, copy));
     return HD_OK;
 }
 
 static int copy_first(const struct hd_instances *first, struct hd_instances *instances)
 {
-    const struct hd_row *to = &instances->rows[0], *from = &first->rows[0];
+    const struct hd_copies *to = instances->rows[0].copies, *from = first->rows[0].copies;
     for (int i = 0; i < instances->plan->instances; i++)
         HD_TRY(hd_value_snapshot(&instances->value->spec, to->data[i],
                                  from->data[first->plan->instances > 1 ? i : 0]));
@@ -55,43 +101,56 @@ static int copy_first(const struct hd_instances *first, struct hd_instances *ins
 }
 
 int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
-                        const struct hd_graph_value *value, const struct hd_plan_value *plan,
-                        const struct hd_instances *first, struct hd_instances *instances)
+                        const struct hd_plan *plan, int value, const struct hd_instances *first,
+                        struct hd_instances *instances)
 {
-    *instances = (struct hd_instances){.value = value, .plan = plan, .side = -1};
-    int n_rows = plan->buffers + plan->lag_copies + plan->side_copies;
+    const struct hd_plan_value *is = &plan->values[value];
+    *instances = (struct hd_instances){
+        .value = &plan->graph->values[value], .plan = is, .devices = plan->devices, .side = -1};
+    int n_rows = is->buffers + is->lag_copies + is->side_copies;
     instances->rows = hd_alloc(n_rows, sizeof *instances->rows);
-    instances->starts = hd_alloc(plan->lag + 1, sizeof *instances->starts);
+    instances->starts = hd_alloc(is->lag + 1, sizeof *instances->starts);
     if (!instances->rows || !instances->starts)
         return HD_ERR_NOMEM;
     instances->n_rows = n_rows;
     for (int i = 0; i < n_rows; i++)
         HD_TRY(create_row(session, setup, instances, i));
     /* Copies hold nothing yet. */
-    for (int i = plan->buffers; i < n_rows; i++)
-        instances->rows[i].version = -1;
+    for (int i = is->buffers; i < n_rows; i++)
+        instances->rows[i].version = instances->rows[i].copies[0].version = -1;
     return first ? copy_first(first, instances) : HD_OK;
 }
 
-void hd_instances_destroy(struct hd_instances *instances)
+static void destroy_copies(struct hd_session *session, struct hd_instances *instances, int row,
+                           int copy)
+{
+    struct hd_copies *copies = &instances->rows[row].copies[copy];
+    for (int i = 0; i < instances->plan->instances; i++) {
+        if (copies->buffers)
+            hd_buffer_destroy(copies->buffers[i]);
+        if (copy == 0 && copies->data && copies->data[i])
+            hd_value_fini(&instances->value->spec, copies->data[i]);
+        if (copies->data)
+            free_memory(session, instances, row, copy, i, copies->data[i]);
+    }
+    hd_free(copies->buffers);
+    hd_free(copies->data);
+}
+
+void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances)
 {
     for (int r = 0; r < instances->n_rows; r++) {
-        struct hd_row *row = &instances->rows[r];
-        for (int i = 0; i < instances->plan->instances; i++) {
-            if (row->buffers)
-                hd_buffer_destroy(row->buffers[i]);
-            if (row->data && row->data[i])
-                hd_value_fini(&instances->value->spec, row->data[i]);
-            if (row->data)
-                free_memory(instances, r, row->data[i]);
-        }
-        hd_free(row->buffers);
-        hd_free(row->data);
+        for (int copy = 0; instances->rows[r].copies && copy < instances->plan->homes; copy++)
+            destroy_copies(session, instances, r, copy);
+        hd_free(instances->rows[r].copies);
     }
     hd_free(instances->rows);
     hd_free(instances->starts);
     *instances = (struct hd_instances){0};
 }
+
+/* -- Versions -------------------------------------------------------------------------------------
+ */
 
 /* Before iteration 0 everything stood at its initial version, which is the one at its start. */
 static int start_slot(const struct hd_instances *instances, int64_t iteration)
@@ -162,8 +221,8 @@ struct hd_row *hd_instances_side(struct hd_instances *instances)
     return &instances->rows[instances->side];
 }
 
-const struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
-                                       int lag, int64_t iteration)
+struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
+                                 int lag, int64_t iteration)
 {
     switch (source) {
     case HD_FROM_LAG:

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The instances of one value on this rank: their memory, and which buffer holds which version. All
- * instances of a value rotate together. */
+ * instances of a value rotate together. Where GPUs take part a buffer has copies: the host's, and
+ * others on GPUs, each of some version. */
 #ifndef HD_GRAPH_INSTANCES_H
 #define HD_GRAPH_INSTANCES_H
 
 #include "graph/plan.h"
 #include "runtime/submit.h"
 
-/* A row of buffers: one per instance. */
-struct hd_row {
+/* One per instance. */
+struct hd_copies {
     void **data;                /* [instances] */
     struct hd_buffer **buffers; /* [instances] */
-    int64_t version;            /* what it holds */
+    int64_t version;            /* what they hold */
+};
+
+/* A row of buffers: what one version of the value needs. */
+struct hd_row {
+    struct hd_copies *copies; /* [homes of the plan's value] */
+    int64_t version;          /* what it holds, in one copy at least */
 };
 
 struct hd_instances {
     const struct hd_graph_value *value;
     const struct hd_plan_value *plan;
+    int devices;         /* of the plan */
     struct hd_row *rows; /* the rotation, then copies for lags, then copies for side tasks */
     int n_rows;
     int current;     /* row of the current version */
@@ -26,11 +34,12 @@ struct hd_instances {
                         i % (lag + 1) */
 };
 
-/* Allocates and initialises; `first`, if not NULL, is the value whose initial content is copied. */
+/* Allocates and initialises, on the host; `first`, if not NULL, is the value whose initial content
+ * is copied. */
 int hd_instances_create(struct hd_session *session, const struct hd_setup *setup,
-                        const struct hd_graph_value *value, const struct hd_plan_value *plan,
-                        const struct hd_instances *first, struct hd_instances *instances);
-void hd_instances_destroy(struct hd_instances *instances);
+                        const struct hd_plan *plan, int value, const struct hd_instances *first,
+                        struct hd_instances *instances);
+void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances);
 
 /* The row that the next write of iteration `iteration` goes to: not one that a lagged reader still
  * needs. It becomes current. */
@@ -45,7 +54,7 @@ struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iterat
 struct hd_row *hd_instances_side(struct hd_instances *instances);
 
 /* The row that a reader sees. */
-const struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
-                                       int lag, int64_t iteration);
+struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
+                                 int lag, int64_t iteration);
 
 #endif

@@ -157,7 +157,10 @@ static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
 {
     const struct hd_step *step = op->step;
     if (step->verb->pieces) {
-        step->verb->pieces(step->args, &op->pieces);
+        if (op->gpu && step->verb->gpu->pieces)
+            step->verb->gpu->pieces(step->args, &op->pieces);
+        else
+            step->verb->pieces(step->args, &op->pieces);
         for (int i = 0; i < step->n_refs; i++)
             if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
                 graph->values[step->refs[i].value].spec.type->flat &&
@@ -232,6 +235,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->parts = parts_of(plan->graph, step);
     op->side = side[step->index];
+    op->gpu = plan->devices > 0 && step->verb->gpu && !op->side;
     if (step->verb->scratch)
         op->scratch = hd_padded(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);
@@ -284,12 +288,14 @@ static int build(struct hd_plan *plan, bool *side_steps)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
     HD_TRY(add_steps(plan, graph->steps, graph->n_steps, side_steps));
+    hd_plan_fold_on_gpu(plan);
     hd_plan_exchanges(plan);
+    hd_plan_homes(plan);
     add_compares(plan);
     return HD_OK;
 }
 
-int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int64_t check_every,
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int devices, int64_t check_every,
                    struct hd_plan **plan_p)
 {
     struct hd_plan *plan = hd_alloc(1, sizeof *plan);
@@ -298,6 +304,7 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int64_t check_ev
     plan->graph = graph;
     plan->rank = rank;
     plan->ranks = ranks;
+    plan->devices = devices;
     plan->check_every = check_every;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
     int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);

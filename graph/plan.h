@@ -16,8 +16,13 @@ struct hd_plan_value {
                       */
     int side_copies; /* buffers for snapshots that side tasks read; 0: none needed */
     /* Among several ranks: */
-    int64_t shared;  /* where its rotation lies in the area that all ranks see, in bytes, an
-                        instance after another, buffer by buffer; HD_NOT_SHARED: memory of its own */
+    int64_t shared; /* where its rotation lies in the area that all ranks see, in bytes, an
+                       instance after another, buffer by buffer; HD_NOT_SHARED: memory of its own */
+    /* Where GPUs take part: */
+    bool pinned; /* it stays in host memory, which GPUs address */
+    int homes;   /* copies of each buffer: 1, the host's; a shard's has one on its shard's GPU too,
+                    others on every GPU: hd_plan_copy */
+    bool lag_on_gpu; /* copies for lagged readers are made there */
     bool parted;     /* every rank has its slices of the parts only */
     bool not_stored; /* exists between two tasks only */
 };
@@ -48,7 +53,8 @@ struct hd_op {
     int value;
     int end;
     int parts;       /* tasks per instance */
-    int64_t scratch; /* bytes that its bodies need, a multiple of 64 */
+    int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
+    bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
     struct hd_pieces pieces;
     int flat; /* ref of the flat value that a step in pieces writes by ranges of leaves, or -1 */
     struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
@@ -62,6 +68,7 @@ struct hd_op {
 struct hd_plan {
     struct hd_graph *graph;
     int rank, ranks;
+    int devices; /* GPUs of this rank; 0: everything runs on CPUs */
     int64_t check_every;
     int update_counter;           /* HD_NO_COUNTER: nothing is compared */
     struct hd_plan_value *values; /* by index in the graph */
@@ -70,9 +77,9 @@ struct hd_plan {
     int64_t shared_bytes; /* of each rank's area */
 };
 
-/* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows). The graph
- * outlives it. Released by hd_plan_destroy (accepts NULL). */
-int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int64_t check_every,
+/* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), with `devices`
+ * GPUs. The graph outlives it. Released by hd_plan_destroy (accepts NULL). */
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int devices, int64_t check_every,
                    struct hd_plan **plan_p);
 void hd_plan_destroy(struct hd_plan *plan);
 
@@ -94,8 +101,28 @@ static inline int64_t hd_plan_shared_bytes(int64_t bytes)
 /* Whether a step's work is one task per instance and part. */
 static inline bool hd_op_whole(const struct hd_op *op)
 {
-    return op->pieces.items == 1 && op->pieces.stages == 1;
+    return op->pieces.items == 1 && op->pieces.stages == 1 && !(op->gpu && op->step->verb->finish);
 }
+
+/* Whether a stage of a step, or its `finish`, runs on a GPU. */
+static inline bool hd_op_stage_on_gpu(const struct hd_op *op, int stage)
+{
+    const struct hd_gpu_verb *gpu = op->gpu ? op->step->verb->gpu : NULL;
+    return gpu && (!gpu->stage || gpu->stage(op->step->args, stage));
+}
+
+static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
+{
+    return op->gpu && op->step->verb->gpu && op->step->verb->gpu->finish;
+}
+
+/* Whether tasks of op on a GPU (or on the host) touch the value of ref i (plan_devices.c). */
+bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
+
+/* Which copy of a value stands at a home, and the home of a shard step's local instance among
+ * `instances`, or of other steps (instance 0 of 1). */
+int hd_plan_copy(const struct hd_plan *plan, int value, int home);
+int hd_plan_home(const struct hd_plan *plan, int instance, int instances);
 
 /* -- Between the files of graph/ ----------------------------------------------------------------
  */
@@ -111,6 +138,10 @@ static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
 {
     return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;
 }
+
+/* Which collectives run on a GPU, and where the values are that GPUs touch (plan_devices.c). */
+void hd_plan_fold_on_gpu(struct hd_plan *plan);
+void hd_plan_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * parted, not stored, or shared among the ranks (plan_exchange.c). */

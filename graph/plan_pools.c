@@ -54,7 +54,13 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
     memcpy(data, vector, (size_t)vector_bytes(spec, part));
 }
 
-static const struct hd_reduction reduction = {vector_bytes, pack, combine, unpack, 1 << HD_SUM};
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
 static const struct hd_type type = {.name = "pool", .reduction = &reduction};
 
 /* -- What a step pools ------------------------------------------------------------------------- */

@@ -167,6 +167,16 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
+static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    const struct hd_collective *c = &round->is;
+    return c->in_spec->type->reduction->fold_on_gpu(c->in_spec, c->part, c->how, c->n_in,
+                                                    (const void *const *)round->in, c->out_spec,
+                                                    c->out, context->stream);
+}
+
 static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
@@ -227,6 +237,7 @@ static struct hd_task make_task(const struct round *round,
         .body = body,
         .args = round,
         .context = {.iteration = c->iteration, .shard = -1},
+        .home = c->home,
         .priority = c->priority,
         .group = c->group,
     };
@@ -271,7 +282,8 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
     if (!round)
         return HD_ERR_NOMEM;
     if (session->options.ranks == 1)
-        return submit_part(round, make_task(round, run_alone), true, true, true);
+        return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
+                           true, true, true);
     round->sequence = ++session->next_sequence;
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
     const struct hd_sync_point point = {.name = c->name,

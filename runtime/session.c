@@ -264,7 +264,11 @@ static int start_starpu(struct hd_session *session)
     struct starpu_conf conf;
     starpu_conf_init(&conf);
     conf.ncpus = options->workers;
-    conf.ncuda = conf.nopencl = 0;
+    conf.ncuda = options->n_devices;
+    conf.nopencl = 0;
+    conf.use_explicit_workers_cuda_gpuid = options->n_devices > 0;
+    for (int i = 0; i < options->n_devices; i++)
+        conf.workers_cuda_gpuid[i] = (unsigned)options->devices[i];
     conf.sched_policy_name = options->scheduler;
     is_submitter = true;
     session->driver = (struct starpu_driver){.type = STARPU_CPU_WORKER, .id.cpu_id = 0};
@@ -279,6 +283,10 @@ static int start_starpu(struct hd_session *session)
     if ((int)starpu_cpu_worker_get_count() != options->workers)
         return hd_fail(HD_ERR_SYSTEM, "StarPU started %u workers instead of %d",
                        starpu_cpu_worker_get_count(), options->workers);
+    int cpus[STARPU_NMAXWORKERS];
+    starpu_worker_get_ids_by_type(STARPU_CPU_WORKER, cpus, STARPU_NMAXWORKERS);
+    for (int i = 0; i < options->workers; i++)
+        session->lanes[cpus[i]] = i;
     session->lowest = starpu_sched_get_min_priority();
     session->highest = starpu_sched_get_max_priority();
     if (starpu_driver_init(&session->driver) != 0)
@@ -299,7 +307,7 @@ int hd_session_reserve(struct hd_session *session, int64_t bytes)
 {
     if (bytes <= session->scratch_bytes)
         return HD_OK;
-    for (int i = 0; i < session->options.workers; i++) {
+    for (int i = 0; i < session->options.workers; i++) { /* the GPUs' stays as it is */
         void *block = hd_alloc(bytes, 1);
         if (!block)
             return HD_ERR_NOMEM;
@@ -313,17 +321,19 @@ int hd_session_reserve(struct hd_session *session, int64_t bytes)
 static int start(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
-    const struct hd_trace_options trace = {.workers = options->workers,
+    const int lanes = options->workers + options->n_devices;
+    const struct hd_trace_options trace = {.workers = lanes,
                                            .capacity = options->trace_capacity,
                                            .collectives = options->ranks > 1,
                                            .verbs_by_any = options->measure};
-    session->scratch = hd_alloc(options->workers, sizeof *session->scratch);
+    session->scratch = hd_alloc(lanes, sizeof *session->scratch);
     if (!session->scratch)
         return HD_ERR_NOMEM;
     HD_TRY(hd_trace_create(&trace, &session->trace));
     HD_TRY(hd_session_reserve(session, options->scratch_bytes > 0 ? options->scratch_bytes : 1));
     if (!options->sequential)
         HD_TRY(start_starpu(session));
+    HD_TRY(hd_session_start_devices(session));
     HD_TRY(hd_buffer_create(session, 1, 1, &session->token));
     return hd_buffer_create(session, 1, 1, &session->log_token);
 }
@@ -355,6 +365,7 @@ void hd_session_destroy(struct hd_session *session)
         hd_session_drain(session);
     hd_buffer_destroy(session->token);
     hd_buffer_destroy(session->log_token);
+    hd_session_stop_devices(session);
     if (session->starpu_running)
         stop_starpu(session);
     hd_session_free_jobs(session);
@@ -385,6 +396,21 @@ int hd_session_ranks(const struct hd_session *session)
 int hd_session_workers(const struct hd_session *session)
 {
     return session->options.workers;
+}
+
+int hd_session_devices(const struct hd_session *session)
+{
+    return session->options.n_devices;
+}
+
+int hd_session_device(const struct hd_session *session, int home)
+{
+    return session->options.devices[home - 1];
+}
+
+int hd_session_workers_max(void)
+{
+    return STARPU_MAXCPUS;
 }
 
 struct hd_trace *hd_session_trace(struct hd_session *session)

@@ -5,11 +5,13 @@
  *
  * executor "starpu": tasks run on StarPU's CPU workers. The submitting thread is always one of
  * them: it computes while it waits, so no core spins for it and nothing has to wake it. The other
- * workers nap when idle. executor "sequential": every task runs at its submission, in program
- * order, without StarPU; it is the oracle of the tests. */
+ * workers nap when idle. Each GPU has one more worker, a thread that queues bodies on the GPU's
+ * stream and polls for their ends, and so keeps a core busy. executor "sequential": every task runs
+ * at its submission, in program order, without StarPU; it is the oracle of the tests. */
 #ifndef HD_RUNTIME_SESSION_H
 #define HD_RUNTIME_SESSION_H
 
+#include "runtime/device.h"
 #include "runtime/value.h"
 
 #include <signal.h>
@@ -22,8 +24,11 @@ struct hd_session_options {
     const char *scheduler; /* StarPU's name for it */
     int rank, ranks;
     int local_rank;
-    struct hd_comm *comm;       /* NULL when ranks == 1; borrowed */
-    int64_t scratch_bytes;      /* the largest need of any task and collective */
+    struct hd_comm *comm;        /* NULL when ranks == 1; borrowed */
+    int64_t scratch_bytes;       /* the largest need of any task and collective */
+    int n_devices;               /* GPUs: homes 1 … n_devices */
+    int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
+    int64_t device_scratch_bytes;
     int64_t watchdog_ns;        /* 0: none */
     int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
     bool measure;               /* measures more than runs need (hd_timing.any_ns) */
@@ -69,7 +74,13 @@ char *hd_session_area(const struct hd_session *session);
 int hd_session_rank(const struct hd_session *session);
 int hd_session_ranks(const struct hd_session *session);
 int hd_session_workers(const struct hd_session *session);
+int hd_session_devices(const struct hd_session *session);
+int hd_session_device(const struct hd_session *session, int home); /* CUDA's number */
 struct hd_trace *hd_session_trace(struct hd_session *session);
+
+/* CPU workers that this build's StarPU allows a process, and whether it knows GPUs. */
+int hd_session_workers_max(void);
+bool hd_session_knows_devices(void);
 
 /* Whether `name` is a scheduler that keeps the promises of this project (NULL-ended list in
  * *names_p, may be NULL). */

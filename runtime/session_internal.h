@@ -25,6 +25,7 @@ struct hd_job {
     struct hd_job *next;
     struct hd_session *session;
     struct hd_task task;
+    int64_t begin_ns;         /* tasks of GPUs: when the body was called */
     struct starpu_task *open; /* side tasks: holds the accesses until the last slice has ended */
     bool again;               /* side tasks: there is another slice */
 };
@@ -37,8 +38,12 @@ struct hd_session {
     int lowest, highest; /* priorities that the scheduler knows */
     struct hd_trace *trace;
 
-    void **scratch; /* one block per worker */
+    void **scratch; /* one block per lane: CPU workers, then GPUs */
     int64_t scratch_bytes;
+    int lanes[STARPU_NMAXWORKERS];        /* by StarPU's number of a worker */
+    int device_workers[HD_DEVICES_MAX];   /* StarPU's numbers of the GPUs' workers, by home - 1 */
+    void *device_streams[HD_DEVICES_MAX]; /* sequential executor only */
+    int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
 
     struct hd_buffer *token;     /* orders the collectives */
     struct hd_buffer *log_token; /* orders the tasks that log */
@@ -75,11 +80,24 @@ void hd_session_progress(struct hd_session *session);
  * error. Cheap. Any thread. */
 int hd_session_poll(struct hd_session *session);
 
-/* Runs a task on `worker` with its context completed, stamps it, latches its error. A body that
+/* Runs a task on `lane` with its context completed, stamps it, latches its error. A body that
  * returns HD_AGAIN is called again at once until slice_ns are over (0: no limit); returns whether
  * it then still wants to be called. */
-bool hd_session_execute(struct hd_session *session, int worker, struct hd_task *task,
+bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
                         int64_t slice_ns);
+
+/* The same for a task of a GPU, in two steps: its body queues work on `stream`; the work is done.
+ */
+void hd_session_launch(struct hd_session *session, struct hd_job *job, void *stream);
+void hd_session_landed(struct hd_session *session, const struct hd_job *job);
+
+/* The lane of the calling worker. */
+int hd_session_lane(const struct hd_session *session);
+
+/* The GPUs' part of start and stop (session_devices.c). */
+int hd_session_start_devices(struct hd_session *session);
+void hd_session_stop_devices(struct hd_session *session);
+void *hd_session_local_stream(void);
 
 /* What the scheduler is told: those that know no priorities take any but 0 amiss. */
 static inline int hd_session_priority(const struct hd_session *session, int priority)

@@ -84,7 +84,14 @@ static void run_job(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
-    hd_session_execute(job->session, starpu_worker_get_id(), &job->task, 0);
+    hd_session_execute(job->session, hd_session_lane(job->session), &job->task, 0);
+}
+
+static void launch_job(void *buffers[], void *arg)
+{
+    (void)buffers;
+    struct hd_job *job = arg;
+    hd_session_launch(job->session, job, hd_session_local_stream());
 }
 
 static void job_ended(void *arg)
@@ -92,6 +99,8 @@ static void job_ended(void *arg)
     struct hd_job *job = arg;
     struct hd_session *session = job->session;
     struct hd_group *group = job->task.group;
+    if (job->task.home != HD_HOST)
+        hd_session_landed(session, job);
     hd_free(job->task.owned);
     give_job(job);
     hd_session_ended(session, group);
@@ -99,6 +108,13 @@ static void job_ended(void *arg)
 
 static struct starpu_codelet codelet = {
     .cpu_funcs = {run_job}, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle"};
+
+/* Has done its work when the worker's stream has. */
+static struct starpu_codelet gpu_codelet = {.where = STARPU_CUDA,
+                                            .cuda_funcs = {launch_job},
+                                            .cuda_flags = {STARPU_CUDA_ASYNC},
+                                            .nbuffers = STARPU_VARIABLE_NBUFFERS,
+                                            .name = "heddle gpu"};
 
 /* Holds its accesses while something else than a worker is at it. */
 static struct starpu_codelet open_codelet = {
@@ -200,12 +216,28 @@ static void leave_open(struct starpu_task *starpu, void (*granted)(void *arg), v
     starpu_task_end_dep_add(starpu, 1);
 }
 
+/* The sequential executor's: its next task needs what this one does. */
+static void await(struct hd_session *session, const struct hd_job *job)
+{
+    int status = hd_stream_wait(session->device_streams[job->task.home - 1]);
+    if (status != HD_OK)
+        hd_session_fail(session, status, "task %s failed on a GPU", job->task.name);
+}
+
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)
 {
-    struct hd_task copy = *task;
     begin(session, task->group);
-    hd_session_execute(session, 0, &copy, 0);
-    hd_free(copy.owned);
+    if (task->home == HD_HOST) {
+        struct hd_task copy = *task;
+        hd_session_execute(session, 0, &copy, 0);
+    } else {
+        struct hd_job job = {.session = session, .task = *task};
+        HD_TRY(hd_device_use(session->options.devices[task->home - 1]));
+        hd_session_launch(session, &job, session->device_streams[task->home - 1]);
+        await(session, &job);
+        hd_session_landed(session, &job);
+    }
+    hd_free(task->owned);
     hd_session_ended(session, task->group);
     return HD_OK;
 }
@@ -220,7 +252,11 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
     job->session = session;
     job->task = *task;
     struct starpu_task *starpu = starpu_task_create();
-    starpu->cl = &codelet;
+    starpu->cl = task->home == HD_HOST ? &codelet : &gpu_codelet;
+    if (task->home != HD_HOST) {
+        starpu->execute_on_a_specific_worker = 1;
+        starpu->workerid = (unsigned)session->device_workers[task->home - 1];
+    }
     starpu->cl_arg = job;
     starpu->callback_func = job_ended;
     starpu->callback_arg = job;

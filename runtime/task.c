@@ -9,10 +9,10 @@
 /* -- Calling a body -------------------------------------------------------------------------------
  */
 
-static void complete(struct hd_session *session, int worker, struct hd_task *task, char *message)
+static void complete(struct hd_session *session, int lane, struct hd_task *task, char *message)
 {
     struct hd_context *context = &task->context;
-    context->scratch = session->scratch[worker];
+    context->scratch = session->scratch[lane];
     context->message = message;
     context->n_views = task->n;
     if (task->logs) {
@@ -47,32 +47,81 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     return status;
 }
 
-bool hd_session_execute(struct hd_session *session, int worker, struct hd_task *task,
-                        int64_t slice_ns)
+static struct hd_event event_of(const struct hd_task *task, int64_t begin_ns)
 {
-    if (hd_session_status(session) != HD_OK)
-        return false;
-    char message[HD_MESSAGE_BYTES] = "";
-    complete(session, worker, task, message);
     const struct hd_context *context = &task->context;
-    struct hd_event event = {.name = task->name,
-                             .begin_ns = hd_clock_ns(),
+    return (struct hd_event){.name = task->name,
+                             .begin_ns = begin_ns,
                              .iteration = (int32_t)context->iteration,
                              .shard = (int16_t)context->shard,
                              .part = task->n ? (int16_t)task->views[0].part : 0,
                              .item = (int16_t)context->item,
                              .stage = (int16_t)context->stage};
-    hd_trace_begin(session->trace, worker, task->verb, event.begin_ns);
-    int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
-    event.end_ns = hd_clock_ns();
-    hd_trace_end(session->trace, worker, task->verb, &event);
-    if (status == HD_AGAIN)
-        return hd_session_status(session) == HD_OK;
+}
+
+static void latch(struct hd_session *session, const struct hd_task *task, int status,
+                  const char *message)
+{
     if (status != HD_OK)
         hd_session_fail(session, status, "task %s of iteration %lld failed on rank %d: %s",
-                        task->name, (long long)context->iteration, session->options.rank,
+                        task->name, (long long)task->context.iteration, session->options.rank,
                         message[0] ? message : hd_status_text(status));
+}
+
+bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
+                        int64_t slice_ns)
+{
+    if (hd_session_status(session) != HD_OK)
+        return false;
+    char message[HD_MESSAGE_BYTES] = "";
+    complete(session, lane, task, message);
+    struct hd_event event = event_of(task, hd_clock_ns());
+    hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
+    int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
+    event.end_ns = hd_clock_ns();
+    hd_trace_end(session->trace, lane, task->verb, &event);
+    if (status == HD_AGAIN)
+        return hd_session_status(session) == HD_OK;
+    latch(session, task, status, message);
     return false;
+}
+
+/* -- Tasks of GPUs --------------------------------------------------------------------------------
+ * A body only queues; its time is from there to the end of what it queued, but for the time in
+ * which the GPU was still at the task before. */
+
+static int lane_of_home(const struct hd_session *session, int home)
+{
+    return session->options.workers + home - 1;
+}
+
+void hd_session_launch(struct hd_session *session, struct hd_job *job, void *stream)
+{
+    struct hd_task *task = &job->task;
+    job->begin_ns = 0;
+    if (hd_session_status(session) != HD_OK)
+        return;
+    const int lane = lane_of_home(session, task->home);
+    char message[HD_MESSAGE_BYTES] = "";
+    complete(session, lane, task, message);
+    task->context.stream = stream;
+    job->begin_ns = hd_clock_ns();
+    hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
+    latch(session, task, task->body(&task->context, task->views, task->args), message);
+}
+
+void hd_session_landed(struct hd_session *session, const struct hd_job *job)
+{
+    if (job->begin_ns == 0)
+        return;
+    const int home = job->task.home;
+    int64_t *before_ns = &session->device_ended_ns[home - 1];
+    struct hd_event event = event_of(&job->task, job->begin_ns);
+    event.end_ns = hd_clock_ns();
+    if (event.begin_ns < *before_ns)
+        event.begin_ns = *before_ns;
+    *before_ns = event.end_ns;
+    hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
 }
 
 /* -- Side tasks in slices -------------------------------------------------------------------------
@@ -87,7 +136,8 @@ static void run_slice(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
-    job->again = hd_session_execute(job->session, starpu_worker_get_id(), &job->task, SLICE_NS);
+    job->again =
+        hd_session_execute(job->session, hd_session_lane(job->session), &job->task, SLICE_NS);
 }
 
 static void slice_ended(void *arg)

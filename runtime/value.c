@@ -119,3 +119,13 @@ int hd_body_fail(struct hd_context *context, const char *format, ...)
     va_end(args);
     return HD_ERR_TASK;
 }
+
+int64_t hd_value_device_bytes(const struct hd_spec *spec)
+{
+    return spec->type->device ? spec->type->device->bytes(spec) : spec->bytes;
+}
+
+int64_t hd_value_common_bytes(const struct hd_spec *spec)
+{
+    return spec->type->device ? spec->type->device->common(spec) : spec->bytes;
+}

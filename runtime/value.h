@@ -70,6 +70,23 @@ struct hd_reduction {
     void (*unpack)(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
                    void *data);
     unsigned hows; /* sum of 1 << HD_..., the ways that make sense; 0: all */
+    /* On a GPU: out = the n_in >= 1 instances in[] combined, as pack, combine in tree order and
+     * unpack do it, to the bit. Queues on `stream`; all memory is that GPU's. NULL: the host's
+     * functions only. */
+    int (*fold_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                       const void *const *in, const struct hd_spec *out_spec, void *out,
+                       void *stream);
+};
+
+/* An instance on a GPU: the host's first `common` bytes, then whatever the GPU makes of them for
+ * itself, as the host may have something of its own behind them. */
+struct hd_device_form {
+    int64_t (*common)(const struct hd_spec *spec);
+    int64_t (*bytes)(const struct hd_spec *spec); /* of an instance on a GPU */
+    /* The common bytes have been renewed: renews the rest, on the GPU by `stream`, on the host at
+     * once. */
+    int (*renew_on_gpu)(const struct hd_spec *spec, void *data, void *stream);
+    int (*renew_on_host)(const struct hd_spec *spec, void *data);
 };
 
 /* A type of value. NULL functions have the stated default, which suits plain memory: a type whose
@@ -102,6 +119,8 @@ struct hd_type {
     uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
                                                                        of the floats by blocks */
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
+    bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
+    const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
     /* Flat types with a reduction: samples in a part of a leaf. A type that has it is combined by
      * adding its floats one by one, and a mean is the sum divided by the sum of these; so it may be
      * combined block by block, without a vector. Or NULL. */
@@ -122,6 +141,10 @@ int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
+
+/* Bytes of an instance on a GPU, and how many of them are the host's. */
+int64_t hd_value_device_bytes(const struct hd_spec *spec);
+int64_t hd_value_common_bytes(const struct hd_spec *spec);
 
 /* For a type's `save` and `load`: `bytes` of an instance to or from its file. Errors:
  * HD_ERR_SYSTEM, HD_ERR_FORMAT when the file ends before (logged). */
@@ -172,12 +195,14 @@ struct hd_context {
     void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
                    of the item, undefined before stage 0; NULL when the step wants none */
     void *const *works; /* finish: [items], every item's memory; else NULL */
+    void *head; /* likewise, the item's `head_bytes`, which `finish` sees wherever it runs */
+    void *const *heads; /* finish: [items] */
     double *pool;       /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *pooled; /* the sums of what the stage before has added; else NULL */
     bool again;           /* the last call returned HD_AGAIN */
     int n_views;
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
-    void *stream;  /* CUDA stream, NULL on a CPU */
+    void *stream;  /* CUDA stream, NULL on a CPU; `scratch` is then the GPU's memory */
     struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */
     const struct hd_timing *timing; /* verbs with `logs`; ended by verb == NULL */
     char *message;                  /* what went wrong, see hd_body_fail */

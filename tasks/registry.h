@@ -32,6 +32,8 @@ struct hd_pieces {
     int64_t items;
     int stages;
     int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
+    int64_t head_bytes; /* per item, for what `finish` takes from stages that run on a GPU: memory
+                           that both see; 0: none */
     bool finish_last;   /* `finish` runs after the last stage of all items, not after stage 0 */
 };
 
@@ -58,6 +60,29 @@ struct hd_count {
      * counted by earlier entries of the verb's `counts` being new already. */
     int64_t (*next)(const void *args, const int64_t *counted);
 };
+
+/* A verb on a GPU. Bodies queue their work on context->stream and return; they are given device
+ * memory, but for values that are small enough to stay in host memory that both see: what they
+ * hold when the body is called may be read by the body itself. */
+struct hd_gpu_verb {
+    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from `works`. */
+    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
+    void (*pieces)(const void *args, struct hd_pieces *pieces_p); /* NULL: the verb's */
+    int64_t (*scratch)(const void *args);                         /* bytes on the GPU; NULL: 0 */
+    /* Makes what the bodies need on the present GPU, before the first of them; NULL: nothing. */
+    int (*ready)(const void *args);
+    /* A function of the views' and work's addresses alone: what the body queues is recorded and
+     * played again the next time. */
+    bool replays;
+};
+
+#if HD_CUDA
+#define HD_ON_GPU(verb) (&(verb))
+#else
+#define HD_ON_GPU(verb) NULL
+#endif
 
 struct hd_verb {
     const char *name;
@@ -109,7 +134,8 @@ struct hd_verb {
      * hi); context->again is false in the first of these calls and true in the others. */
     int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                  int64_t lo, int64_t hi, const float *sum, float count);
-    const char *help; /* one sentence */
+    const struct hd_gpu_verb *gpu; /* NULL: runs on CPUs only */
+    const char *help;              /* one sentence */
 };
 
 struct hd_registry {

@@ -23,7 +23,7 @@
 static const char plain_graph[] = GRAPH("", "");
 static const char norm_graph[] = GRAPH("obs_norm: {type: statistics}, ", ", obs_norm");
 
-static int print_verdict(const struct hd_executor *executor, const struct hd_graph *graph)
+static int print_verdict(struct hd_executor *executor, const struct hd_graph *graph)
 {
     int value = hd_graph_find(graph, "verdict");
     const struct hd_spec *spec = &graph->values[value].spec;
@@ -85,7 +85,7 @@ static int start(struct hd_options *options)
     HD_TRY(hd_job_load(options, 1, &job));
     const struct hd_session_options session_options = {
         .sequential = true, .workers = 1, .ranks = 1};
-    int status = hd_plan_create(job.graph, 0, 1, 0, &plan);
+    int status = hd_plan_create(job.graph, 0, 1, 0, 0, &plan);
     if (status == HD_OK)
         status = hd_session_create(&session_options, &session);
     if (status == HD_OK)

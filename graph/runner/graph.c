@@ -12,7 +12,8 @@ static int print_plan(const struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
                        options->ranks, options->ranks - 1);
     HD_TRY(hd_job_load(options, options->ranks, &job));
-    int status = hd_plan_create(job.graph, options->rank, options->ranks, job.check_every, &plan);
+    int status = hd_plan_create(job.graph, options->rank, options->ranks, job.devices,
+                                job.check_every, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dot : hd_plan_dump)(plan, stdout);
         if (fflush(stdout) != 0)

@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/session.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,6 +32,8 @@ static const struct hd_key run_keys[] = {
      "sequential: one task after another, without StarPU"},
     {"runtime.workers", HD_KEY_INT, 1, 64, "auto", "auto", "per rank",
      "CPU workers; auto: the cores of the rank"},
+    {"runtime.gpus", HD_KEY_INT, 1, HD_DEVICES_MAX, "auto", "auto", "per rank",
+     "GPUs; auto: a rank's share of the machine's, but no more than it has shards"},
     {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
      "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
      "modular-heft",
@@ -203,6 +206,41 @@ static int choose_shards(struct hd_job *job, int ranks)
     return hd_config_override(job->config, "world.shards", text);
 }
 
+/* GPUs of each rank. Where the run file insists on them there is one at least, on paper. */
+static int count_devices(const struct hd_job *job, int ranks)
+{
+    const char *cuda = hd_config_text(job->config, "policy.cuda");
+    if (strcmp(cuda, "false") == 0)
+        return 0;
+    const int shards = (int)(job->shards / ranks);
+    int n = hd_session_knows_devices() ? hd_device_count() / ranks : 0;
+    if (!hd_config_word(job->config, "runtime.gpus"))
+        n = (int)hd_config_int(job->config, "runtime.gpus");
+    else if (strcmp(cuda, "true") == 0 && n < 1)
+        n = 1;
+    return n < shards ? n : shards;
+}
+
+int hd_job_check_devices(const struct hd_job *job, int local_ranks)
+{
+    const int needed = job->devices * local_ranks;
+    if (needed == 0)
+        return HD_OK;
+    if (!hd_session_knows_devices())
+        return hd_fail(HD_ERR_INPUT,
+                       "policy.cuda and runtime.gpus ask for GPUs, but this program was "
+                       "built without CUDA, or with a StarPU without it "
+                       "(scripts/setup --cuda builds both)");
+    const int found = hd_device_count();
+    if (found < needed)
+        return hd_fail(HD_ERR_INPUT,
+                       "policy.cuda and runtime.gpus ask for %d GPUs (%d for each of %d "
+                       "ranks), but this machine has %d (policy.cuda: auto takes what "
+                       "there is)",
+                       needed, job->devices, local_ranks, found);
+    return HD_OK;
+}
+
 static int load(const struct hd_options *options, int ranks, struct hd_job *job)
 {
     int n;
@@ -225,9 +263,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_job *job)
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",
                        ranks);
-    if (strcmp(hd_config_text(job->config, "policy.cuda"), "true") == 0)
-        return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but this program was built without CUDA "
-                                     "(use auto or false)");
+    job->devices = count_devices(job, ranks);
     return hd_plan_allows(job->shards, ranks);
 }
 

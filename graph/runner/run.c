@@ -58,15 +58,16 @@ static int meet(struct hd_train *train)
 
 static int count_workers(const struct hd_train *train)
 {
-    enum { WORKERS_MAX = 4 }; /* what Debian's StarPU allows a process */
+    /* A GPU's worker keeps a core busy. */
+    const int cores = train->share.cores - train->plan->devices, most = hd_session_workers_max();
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
     if (!hd_config_word(train->job.config, "runtime.workers"))
         return (int)hd_config_int(train->job.config, "runtime.workers");
-    if (train->share.oversubscribed)
+    if (train->share.oversubscribed || cores < 1)
         return 1;
-    return train->share.cores < WORKERS_MAX ? train->share.cores : WORKERS_MAX;
+    return cores < most ? cores : most;
 }
 
 static int start_session(struct hd_train *train)
@@ -74,7 +75,7 @@ static int start_session(struct hd_train *train)
     enum { TRACE_EVENTS = 1 << 16 };
     const struct hd_config *config = train->job.config;
     const char *scheduler = getenv("STARPU_SCHED");
-    const struct hd_session_options options = {
+    struct hd_session_options options = {
         .sequential = strcmp(hd_config_text(config, "runtime.executor"), "sequential") == 0,
         .workers = count_workers(train),
         .scheduler = scheduler ? scheduler : hd_config_text(config, "runtime.scheduler"),
@@ -83,12 +84,16 @@ static int start_session(struct hd_train *train)
         .local_rank = train->world.local_rank,
         .comm = train->comm,
         .scratch_bytes = hd_plan_scratch(train->plan),
+        .n_devices = train->plan->devices,
+        .device_scratch_bytes = hd_plan_device_scratch(train->plan),
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
         .logbook = train->logbook,
         .interrupted = &hd_interrupted,
     };
+    for (int i = 0; i < options.n_devices; i++)
+        options.devices[i] = train->world.local_rank * options.n_devices + i;
     if (!hd_scheduler_known(options.scheduler, NULL))
         return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
                        options.scheduler);
@@ -119,6 +124,7 @@ static int prepare(struct hd_train *train)
     hd_log_set_rank(train->world.rank, train->world.world);
     HD_TRY(bind_to_cores(train));
     HD_TRY(hd_job_load(train->options, train->world.world, &train->job));
+    HD_TRY(hd_job_check_devices(&train->job, train->world.local_world));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
     char libraries[128];
@@ -126,7 +132,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
-                          train->job.check_every, &train->plan));
+                          train->job.devices, train->job.check_every, &train->plan));
     HD_TRY(meet(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));

@@ -455,6 +455,7 @@ int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup,
 
 const struct hd_type hd_type_envs = {
     .name = "envs",
+    .host_only = true,
     .resolve = resolve,
     .release = release,
     .init = init,

@@ -303,8 +303,13 @@ static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine ho
     hd_grad_counts(spec, data, 0)[part] = count;
 }
 
-static const struct hd_reduction grad_reduction = {vector_bytes, pack_grad, combine_grad,
-                                                   unpack_grad, 1 << HD_SUM | 1 << HD_MEAN};
+static const struct hd_reduction grad_reduction = {
+    .bytes = vector_bytes,
+    .pack = pack_grad,
+    .combine = combine_grad,
+    .unpack = unpack_grad,
+    .hows = 1 << HD_SUM | 1 << HD_MEAN,
+};
 
 const struct hd_type hd_type_grad = {
     .name = "grad",

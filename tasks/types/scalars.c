@@ -203,7 +203,13 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return shape->fields[index].is.how == HD_MEAN ? sum.value / sum.weight : sum.value;
 }
 
-static const struct hd_reduction reduction = {vector_bytes, pack, combine, unpack, 1 << HD_MEAN};
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_MEAN,
+};
 
 const struct hd_type hd_type_scalars = {
     .name = "scalars",

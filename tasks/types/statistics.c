@@ -176,8 +176,13 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
     memcpy(data, vector, (size_t)spec->bytes);
 }
 
-static const struct hd_reduction reduction = {hd_value_vector_bytes, hd_value_pack, combine, unpack,
-                                              1 << HD_SUM};
+static const struct hd_reduction reduction = {
+    .bytes = hd_value_vector_bytes,
+    .pack = hd_value_pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
 
 /* -- Fields: the first element's ------------------------------------------------------------------
  */

@@ -79,8 +79,13 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     return fields[index];
 }
 
-static const struct hd_reduction reduction = {hd_value_vector_bytes, hd_value_pack, combine, unpack,
-                                              1 << HD_SUM};
+static const struct hd_reduction reduction = {
+    .bytes = hd_value_vector_bytes,
+    .pack = hd_value_pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
 
 const struct hd_type hd_type_verdict = {
     .name = "verdict",

@@ -152,10 +152,20 @@ static int copy_floats(const struct hd_spec *spec, int64_t lo, int64_t hi, void 
 }
 
 static const char *const counted[] = {"size", NULL};
-static const struct hd_reduction ints_reduction = {ints_bytes, ints_pack, ints_combine, ints_unpack,
-                                                   0};
-static const struct hd_reduction floats_reduction = {floats_bytes, floats_pack, floats_combine,
-                                                     floats_unpack, 0};
+static const struct hd_reduction ints_reduction = {
+    .bytes = ints_bytes,
+    .pack = ints_pack,
+    .combine = ints_combine,
+    .unpack = ints_unpack,
+    .hows = 0,
+};
+static const struct hd_reduction floats_reduction = {
+    .bytes = floats_bytes,
+    .pack = floats_pack,
+    .combine = floats_combine,
+    .unpack = floats_unpack,
+    .hows = 0,
+};
 
 static const struct hd_type type_ints = {.name = "ints",
                                          .counted = counted,

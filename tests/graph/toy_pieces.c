@@ -111,8 +111,13 @@ static float weight(const struct hd_spec *spec, int part, const void *data, int6
     return leaf_weights(spec, data, leaf)[part];
 }
 
-static const struct hd_reduction reduction = {vector_bytes, pack, combine, unpack,
-                                              1 << HD_SUM | 1 << HD_MEAN};
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM | 1 << HD_MEAN,
+};
 
 const struct hd_type hd_toy_sums = {.name = "sums",
                                     .flat = true,

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where GPUs take part: which collectives they run, where the values are that they touch. A verb
+ * says which of its stages have a form for GPUs, and all of these run there: nothing is decided
+ * when the run is under way. A value that both processors touch has a copy on either side; the
+ * executor copies it over where a reader's is older (execute_moves.c). */
+#include "graph/plan.h"
+
+/* Values up to this size, but for flat ones, stay in host memory that GPUs address: fetching a few
+ * numbers over the bus costs less than a task that copies them. */
+enum { PINNED_BYTES = 65536 };
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->step->verb->kind != HD_VERB_TASK && op->step->verb->kind != HD_VERB_STOP;
+}
+
+/* Whether the piece of a step that runs `stage` (or `finish` for stage -1) touches a port. */
+static bool piece_touches(const struct hd_op *op, enum hd_span span, int stage)
+{
+    if (hd_op_whole(op))
+        return true;
+    switch (span) {
+    case HD_SPAN_FIRST:
+        return stage == 0;
+    case HD_SPAN_RANGE:
+        return stage >= 0;
+    case HD_SPAN_EVERY:
+    case HD_SPAN_ITEM:
+        return true;
+    case HD_SPAN_LAST:
+        break;
+    }
+    return stage < 0;
+}
+
+bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
+{
+    if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
+        return op->gpu == gpu;
+    const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
+    for (int stage = 0; stage < op->pieces.stages; stage++)
+        if (hd_op_stage_on_gpu(op, stage) == gpu && piece_touches(op, span, stage))
+            return true;
+    return !hd_op_whole(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
+           piece_touches(op, span, -1);
+}
+
+/* -- Collectives ----------------------------------------------------------------------------------
+ * One GPU that holds all terms adds them itself. */
+
+static bool made_on_gpu(const struct hd_plan *plan, int value)
+{
+    for (int at = 0; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        for (int i = 0; op->kind == HD_OP_STEP && op->gpu && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value && hd_ref_changes(&op->step->refs[i]) &&
+                hd_op_touches(op, i, true))
+                return true;
+    }
+    return false;
+}
+
+void hd_plan_fold_on_gpu(struct hd_plan *plan)
+{
+    for (int at = 0; at < plan->n_ops; at++) {
+        struct hd_op *op = &plan->ops[at];
+        if (op->kind != HD_OP_STEP || op->step->verb->kind != HD_VERB_COLLECTIVE ||
+            plan->devices != 1 || plan->ranks != 1)
+            continue;
+        const int value = op->step->refs[0].value;
+        const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
+        op->gpu = reduction && reduction->fold_on_gpu && made_on_gpu(plan, value);
+    }
+}
+
+/* -- Values ---------------------------------------------------------------------------------------
+ */
+
+static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    if (ref->value == HD_NO_VALUE || !hd_op_touches(op, i, true))
+        return;
+    struct hd_plan_value *value = &plan->values[ref->value];
+    const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
+    if (spec->type->host_only)
+        return;
+    value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
+    if (spec->bytes <= PINNED_BYTES && !spec->type->flat)
+        value->pinned = true;
+    else
+        value->homes = spec->placement == HD_SHARD ? 2 : 1 + plan->devices;
+}
+
+void hd_plan_homes(struct hd_plan *plan)
+{
+    for (int i = 0; i < plan->graph->n_values; i++)
+        plan->values[i].homes = 1;
+    for (int at = 0; at < plan->n_ops; at++)
+        for (int i = 0; plan->ops[at].kind == HD_OP_STEP && i < plan->ops[at].step->n_refs; i++)
+            note_touch(plan, &plan->ops[at], i);
+}
+
+int hd_plan_copy(const struct hd_plan *plan, int value, int home)
+{
+    if (home == 0 || plan->values[value].homes == 1)
+        return 0;
+    return plan->graph->values[value].spec.placement == HD_SHARD ? 1 : home;
+}
+
+int hd_plan_home(const struct hd_plan *plan, int instance, int instances)
+{
+    return 1 + instance * plan->devices / instances;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+
+static int checked(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return HD_OK;
+    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+}
+
+int hd_device_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess) {
+        cudaGetLastError(); /* no driver is no failure of later calls */
+        return 0;
+    }
+    return n;
+}
+
+int hd_device_use(int device)
+{
+    return checked(cudaSetDevice(device), "a GPU cannot be used");
+}
+
+/* Calls from this thread may concern a device while they go on with another. */
+static int enter(int device, int *before_p)
+{
+    HD_TRY(checked(cudaGetDevice(before_p), "the present GPU"));
+    return hd_device_use(device);
+}
+
+void *hd_device_alloc(int device, int64_t bytes)
+{
+    int before;
+    void *memory = NULL;
+    if (enter(device, &before) != HD_OK)
+        return NULL;
+    if (checked(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)), "memory of a GPU") == HD_OK)
+        checked(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
+    checked(cudaDeviceSynchronize(), "memory of a GPU");
+    hd_device_use(before);
+    return memory;
+}
+
+void hd_device_free(int device, void *memory)
+{
+    int before;
+    if (!memory || enter(device, &before) != HD_OK)
+        return;
+    checked(cudaFree(memory), "memory of a GPU");
+    hd_device_use(before);
+}
+
+void *hd_pinned_alloc(int64_t bytes)
+{
+    void *memory = NULL;
+    if (checked(cudaHostAlloc(&memory, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable),
+                "pinned memory") != HD_OK)
+        return NULL;
+    return memset(memory, 0, (size_t)bytes);
+}
+
+void hd_pinned_free(void *memory)
+{
+    if (memory)
+        checked(cudaFreeHost(memory), "pinned memory");
+}
+
+int hd_pinned_register(void *memory, int64_t bytes)
+{
+    return checked(cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable),
+                   "memory cannot be pinned");
+}
+
+void hd_pinned_unregister(void *memory)
+{
+    checked(cudaHostUnregister(memory), "pinned memory");
+}
+
+int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
+{
+    return checked(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, stream),
+                   "a copy to or from a GPU");
+}
+
+int hd_stream_create(int device, void **stream_p)
+{
+    int before;
+    cudaStream_t stream;
+    HD_TRY(enter(device, &before));
+    int status = checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    hd_device_use(before);
+    if (status == HD_OK)
+        *stream_p = stream;
+    return status;
+}
+
+int hd_stream_wait(void *stream)
+{
+    return checked(cudaStreamSynchronize(stream), "work of a GPU");
+}
+
+void hd_stream_destroy(int device, void *stream)
+{
+    int before;
+    if (!stream || enter(device, &before) != HD_OK)
+        return;
+    checked(cudaStreamDestroy(stream), "a stream");
+    hd_device_use(before);
+}
+
+void hd_device_name(int device, char *text, int64_t bytes)
+{
+    struct cudaDeviceProp properties;
+    int version = 0;
+    text[0] = '\0';
+    if (cudaGetDeviceProperties(&properties, device) == cudaSuccess &&
+        cudaDriverGetVersion(&version) == cudaSuccess)
+        snprintf(text, (size_t)bytes, "%s, driver %d.%d", properties.name, version / 1000,
+                 version % 1000 / 10);
+}
+
+#else
+
+static int no_device(void)
+{
+    return hd_fail(HD_ERR_UNSUPPORTED, "this program was built without CUDA");
+}
+
+int hd_device_count(void)
+{
+    return 0;
+}
+
+int hd_device_use(int device)
+{
+    (void)device;
+    return no_device();
+}
+
+void *hd_device_alloc(int device, int64_t bytes)
+{
+    (void)device, (void)bytes;
+    no_device();
+    return NULL;
+}
+
+void hd_device_free(int device, void *memory)
+{
+    (void)device, (void)memory;
+}
+
+void *hd_pinned_alloc(int64_t bytes)
+{
+    return hd_alloc(bytes, 1);
+}
+
+void hd_pinned_free(void *memory)
+{
+    hd_free(memory);
+}
+
+int hd_pinned_register(void *memory, int64_t bytes)
+{
+    (void)memory, (void)bytes;
+    return HD_OK;
+}
+
+void hd_pinned_unregister(void *memory)
+{
+    (void)memory;
+}
+
+int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
+{
+    (void)to, (void)from, (void)bytes, (void)stream;
+    return no_device();
+}
+
+int hd_stream_create(int device, void **stream_p)
+{
+    (void)device, (void)stream_p;
+    return no_device();
+}
+
+int hd_stream_wait(void *stream)
+{
+    (void)stream;
+    return no_device();
+}
+
+void hd_stream_destroy(int device, void *stream)
+{
+    (void)device, (void)stream;
+}
+
+void hd_device_name(int device, char *text, int64_t bytes)
+{
+    (void)device;
+    if (bytes > 0)
+        text[0] = '\0';
+}
+#endif
