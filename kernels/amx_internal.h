@@ -48,7 +48,7 @@ static inline void hd_tiles_settle(void)
 }
 
 /* Tiles 0 to 3 become zero, to be added to. */
-HD_INLINE void hd_tiles_begin(void)
+HD_ALWAYS void hd_tiles_begin(void)
 {
     hd_tiles_settle();
     _tile_zero(0);
@@ -58,13 +58,13 @@ HD_INLINE void hd_tiles_begin(void)
 }
 
 /* Words of two vectors of 16 pairs: the first and the second of each pair. */
-HD_INLINE __m512i hd_pairs_first(__m512i a, __m512i b)
+HD_ALWAYS __m512i hd_pairs_first(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
 }
 
 /* Likewise. */
-HD_INLINE __m512i hd_pairs_second(__m512i a, __m512i b)
+HD_ALWAYS __m512i hd_pairs_second(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);
 }

@@ -12,6 +12,7 @@
 
 typedef uint16_t hd_bf16;
 
+/* One number, as said above. */
 HD_INLINE hd_bf16 hd_bf16_from(float value)
 {
     uint32_t bits;
@@ -23,6 +24,7 @@ HD_INLINE hd_bf16 hd_bf16_from(float value)
     return (hd_bf16)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+/* The float that it stands for. */
 HD_INLINE float hd_bf16_to(hd_bf16 value)
 {
     uint32_t bits = (uint32_t)value << 16;

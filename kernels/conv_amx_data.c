@@ -132,7 +132,7 @@ static void next_places(const struct job *j, struct cursor *c, struct places *pl
     }
 }
 
-HD_INLINE void multiply(const struct job *j, const hd_bf16 *wide, const hd_bf16 *weights, bool two,
+HD_ALWAYS void multiply(const struct job *j, const hd_bf16 *wide, const hd_bf16 *weights, bool two,
                         float *tiles)
 {
     const int64_t channels = j->f.out_channels, next = j->steps * TILE_ELEMENTS;

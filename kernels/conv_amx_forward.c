@@ -100,7 +100,7 @@ static void next_outputs(const struct job *j, int n, const hd_bf16 *x, hd_bf16 *
 #define START(i) _tile_loadd(i, bias, 0);
 #define STORE(i) _tile_stored(i, product + (i)*TILE * TILE, 64);
 
-HD_INLINE void multiply(const struct job *j, const struct outputs *outputs, int n,
+HD_ALWAYS void multiply(const struct job *j, const struct outputs *outputs, int n,
                         const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch,
                         float *product)
 {

@@ -29,7 +29,7 @@ static inline struct hd_fetch hd_fetch_of(const struct hd_conv_ahead *ahead, int
 }
 
 /* One step. */
-HD_INLINE void hd_fetch_some(struct hd_fetch *f)
+HD_ALWAYS void hd_fetch_some(struct hd_fetch *f)
 {
     for (int64_t i = 0; i < f->lines && f->at < f->end; i++, f->at += HD_LINE)
         if (f->write)

@@ -63,7 +63,7 @@ static __m512i load_one(const hd_bf16 *image, int32_t at)
 
 /* A pixel of both images, 16 of their channels in turns: those of one block of a group. Channels go
  * where instructions that work within quarters put them (channel_of). */
-HD_INLINE __m512i turns_of(const struct images *x, int32_t at, bool two, int block)
+HD_ALWAYS __m512i turns_of(const struct images *x, int32_t at, bool two, int block)
 {
     if (two) {
         const __m512i a = load_two(x->first, at), b = load_two(x->second, at);
@@ -103,7 +103,7 @@ static void find_outputs(const struct job *j, int32_t *at)
 
 /* 16 pixels of a group of channels, transposed: the channels of `block` as turns_of has them, each
  * in its own row; blocks lie `next` apart. */
-HD_INLINE void transpose_tile(const struct images *dy, const int32_t *at, bool two, int block,
+HD_ALWAYS void transpose_tile(const struct images *dy, const int32_t *at, bool two, int block,
                               hd_bf16 *tile, int64_t next)
 {
     hd_vec row[HD_VEC];
@@ -223,7 +223,7 @@ struct product {
 #define STORE(tile) _tile_stored(tile, p->dw[tile], 64)
 
 /* Of `n` places: the input differs little from one to the next, and is in the first cache then. */
-HD_INLINE void multiply(const struct product *p, int n)
+HD_ALWAYS void multiply(const struct product *p, int n)
 {
     const hd_bf16 *a = p->columns;
     hd_tiles_settle();

@@ -27,7 +27,7 @@ static struct strides strides_of(const struct hd_frames *f)
 
 /* x / 255 rounded correctly: a product with the rounded reciprocal, then one step of refinement,
  * which gives the quotient itself with fused operations (Markstein 1990). */
-HD_INLINE hd_vec scale(hd_vec x)
+HD_ALWAYS hd_vec scale(hd_vec x)
 {
 #ifdef __FMA__
     const float reciprocal = 1.0f / 255.0f;
@@ -40,7 +40,7 @@ HD_INLINE hd_vec scale(hd_vec x)
 }
 
 /* x as hd_obs_normal has it. */
-HD_INLINE hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
+HD_ALWAYS hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
 {
     hd_vec y;
 #ifdef __AVX512F__
@@ -62,7 +62,7 @@ typedef uint32_t words4 __attribute__((vector_size(16), aligned(1)));
 enum { SIDE = 4, GROUP = 4 };
 
 /* Four 4 x 4 patches that lie side by side, a line of each in every vector, become one in each. */
-HD_INLINE void split_patches(words4 line[GROUP])
+HD_ALWAYS void split_patches(words4 line[GROUP])
 {
     const words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
     const words4 a = __builtin_shuffle(line[0], line[2], low);
@@ -76,7 +76,7 @@ HD_INLINE void split_patches(words4 line[GROUP])
 }
 
 /* The same of floats: a line of four patches in every vector becomes a patch in each. */
-HD_INLINE void split_vectors(hd_vec line[GROUP])
+HD_ALWAYS void split_vectors(hd_vec line[GROUP])
 {
     const hd_vec_mask low = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
     const hd_vec_mask high = {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31};
@@ -93,7 +93,7 @@ HD_INLINE void split_vectors(hd_vec line[GROUP])
 }
 
 /* A patch of one frame, or of two that follow one another and whose 32 channels lie together. */
-HD_INLINE void store_patch(const hd_vec *value, int frames, bool bf16, void *to, int64_t at)
+HD_ALWAYS void store_patch(const hd_vec *value, int frames, bool bf16, void *to, int64_t at)
 {
 #ifdef __AVX512BF16__
     if (bf16 && frames == 2) {
@@ -120,7 +120,7 @@ struct job {
 };
 
 /* The pixels from (line, 4 x) on of frame c, as patches. */
-HD_INLINE void load_group(const struct job *j, const uint8_t *frame, int64_t x, words4 group[GROUP])
+HD_ALWAYS void load_group(const struct job *j, const uint8_t *frame, int64_t x, words4 group[GROUP])
 {
     for (int i = 0; i < SIDE; i++)
         group[i] = *(const words4 *)(frame + i * j->f->width + SIDE * x);
@@ -128,7 +128,7 @@ HD_INLINE void load_group(const struct job *j, const uint8_t *frame, int64_t x, 
 }
 
 /* What belongs to these pixels of scale or shift. */
-HD_INLINE void load_vectors(const struct job *j, const float *frame, int64_t x, hd_vec group[GROUP])
+HD_ALWAYS void load_vectors(const struct job *j, const float *frame, int64_t x, hd_vec group[GROUP])
 {
     for (int i = 0; i < SIDE; i++)
         group[i] = hd_vec_load(frame + i * j->f->width + SIDE * x);
@@ -136,7 +136,7 @@ HD_INLINE void load_vectors(const struct job *j, const float *frame, int64_t x, 
 }
 
 /* Line y of patches of `frames` frames from c on, of all rows; scale and shift are read once. */
-HD_INLINE void patches_of_line(const struct job *j, int64_t y, int64_t c, int frames, bool bf16,
+HD_ALWAYS void patches_of_line(const struct job *j, int64_t y, int64_t c, int frames, bool bf16,
                                bool norm)
 {
     enum { MOST = 2 };
@@ -170,7 +170,7 @@ HD_INLINE void patches_of_line(const struct job *j, int64_t y, int64_t c, int fr
     }
 }
 
-HD_INLINE void lines_of(const struct job *j, int64_t y, int64_t c, int frames)
+HD_ALWAYS void lines_of(const struct job *j, int64_t y, int64_t c, int frames)
 {
     if (j->f->bf16 && j->norm)
         patches_of_line(j, y, c, frames, true, true);

@@ -17,7 +17,7 @@ struct block {
     int64_t ldc;
 };
 
-HD_INLINE void multiply(const struct block *p, int rows, int vectors)
+HD_ALWAYS void multiply(const struct block *p, int rows, int vectors)
 {
     hd_vec sum[ROWS][VECTORS] = {{{0}}};
     for (int r = 0; r < rows && p->add; r++)

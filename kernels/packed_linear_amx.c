@@ -12,7 +12,7 @@ enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, TILE = HD_TILE
 
 /* Weights come from main memory: asks for n elements before they are needed. Beyond the end that is
  * harmless. */
-HD_INLINE void fetch(const hd_bf16 *from, int64_t n)
+HD_ALWAYS void fetch(const hd_bf16 *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i += HD_PACK_IN)
         __builtin_prefetch(from + i, 0, 3);
@@ -47,7 +47,7 @@ struct panel {
 #define LOAD_Y(tile, r, o) _tile_loadd(tile, p->y + (r)*TILE * p->ldy + (o)*OUT, stride_y)
 #define STORE_Y(tile, r, o) _tile_stored(tile, p->y + (r)*TILE * p->ldy + (o)*OUT, stride_y)
 
-HD_INLINE void forward_panel(const struct panel *p, int rows, int outs)
+HD_ALWAYS void forward_panel(const struct panel *p, int rows, int outs)
 {
     const int64_t stride_y = p->ldy * (int64_t)sizeof(float);
     const int64_t stride_x = p->ldx * (int64_t)sizeof(hd_bf16);
@@ -177,7 +177,7 @@ static void store_row(const float *even, const float *odd, int64_t inputs, const
 }
 
 /* Tiles 0 and 1, and 2 and 3 if there are two pairs, one after another. */
-HD_INLINE void store_tiles(bool two, float *tiles)
+HD_ALWAYS void store_tiles(bool two, float *tiles)
 {
     _tile_stored(0, tiles, 64);
     _tile_stored(1, tiles + TILE * OUT, 64);

@@ -29,7 +29,7 @@ int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
 }
 
 /* The first n <= 16 floats, the others zero. */
-HD_INLINE hd_vec load_some(const float *from, int64_t n)
+HD_ALWAYS hd_vec load_some(const float *from, int64_t n)
 {
     if (n == HD_VEC)
         return hd_vec_load(from);
@@ -38,7 +38,7 @@ HD_INLINE hd_vec load_some(const float *from, int64_t n)
     return some;
 }
 
-HD_INLINE void store_some(float *to, hd_vec value, int64_t n)
+HD_ALWAYS void store_some(float *to, hd_vec value, int64_t n)
 {
     if (n == HD_VEC)
         hd_vec_store(to, value);
@@ -65,7 +65,7 @@ struct panel {
     const float *ahead; /* a block's row of what comes next, to be fetched meanwhile; or NULL */
 };
 
-HD_INLINE void forward_block(const struct panel *p, int rows, int vectors)
+HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
 {
     hd_vec sum[ROWS][VECTORS] = {{{0}}};
     for (int r = 0; r < rows && !p->start; r++)
@@ -167,7 +167,7 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
 
 /* dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS vectors of
  * rows. Fetches as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
-HD_INLINE void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
+HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
                           int64_t ld, bool start, float *dx, int vectors)
 {
     hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
@@ -259,7 +259,7 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
 }
 
 /* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
-HD_INLINE void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
+HD_ALWAYS void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
                              int64_t lddy, float *dw, int vectors, bool stream)
 {
     hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};

@@ -20,22 +20,22 @@ enum { HD_VEC = 16 };
 typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 
-#define HD_INLINE static inline __attribute__((always_inline))
+#define HD_ALWAYS static inline __attribute__((always_inline))
 
 /* 16 floats from or to memory of any alignment. */
-HD_INLINE hd_vec hd_vec_load(const float *from)
+HD_ALWAYS hd_vec hd_vec_load(const float *from)
 {
     return *(const hd_vec *)from;
 }
 
 /* Likewise. */
-HD_INLINE void hd_vec_store(float *to, hd_vec value)
+HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
 {
     *(hd_vec *)to = value;
 }
 
 /* 16 bytes as floats. */
-HD_INLINE hd_vec hd_vec_from_bytes(const uint8_t *from)
+HD_ALWAYS hd_vec hd_vec_from_bytes(const uint8_t *from)
 {
 #ifdef __AVX512F__
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)));
@@ -48,7 +48,7 @@ HD_INLINE hd_vec hd_vec_from_bytes(const uint8_t *from)
 }
 
 /* 16 floats, rounded. */
-HD_INLINE void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
+HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 {
 #ifdef __AVX512BF16__
     _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));
@@ -60,7 +60,7 @@ HD_INLINE void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 
 /* 16 floats to 64-byte aligned memory that is not read again soon, past the caches: nobody waits
  * for what was there before. After the last of them hd_vec_stream_end, before anybody is told. */
-HD_INLINE void hd_vec_stream(float *to, hd_vec value)
+HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
 {
 #ifdef __AVX512F__
     __builtin_ia32_movntps512(to, value);
@@ -70,7 +70,7 @@ HD_INLINE void hd_vec_stream(float *to, hd_vec value)
 }
 
 /* Likewise. */
-HD_INLINE void hd_vec_stream_end(void)
+HD_ALWAYS void hd_vec_stream_end(void)
 {
 #ifdef __SSE__
     __builtin_ia32_sfence();
@@ -78,7 +78,7 @@ HD_INLINE void hd_vec_stream_end(void)
 }
 
 /* value where `positive` is > 0 or no number, else 0. */
-HD_INLINE hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
+HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
 {
     const hd_vec zero = {0};
     return (hd_vec)((hd_vec_mask)value & ~(hd_vec_mask)(positive <= zero));
@@ -95,7 +95,7 @@ HD_INLINE hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
         }
 
 /* row[i][j] becomes row[j][i]. */
-HD_INLINE void hd_vec_transpose(hd_vec row[HD_VEC])
+HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
 {
     const hd_vec_mask low1 = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30};
     const hd_vec_mask high1 = {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31};

@@ -110,7 +110,7 @@ static int64_t tap(const struct job *j, int64_t i)
 }
 
 /* 16 output channels of an input channel, at all places. */
-HD_INLINE void expand_row(const struct job *j, int64_t kernel, const float *weights,
+HD_ALWAYS void expand_row(const struct job *j, int64_t kernel, const float *weights,
                           hd_vec u[PLACES])
 {
     hd_vec g[PLACES], lines[PLACES];
@@ -122,7 +122,7 @@ HD_INLINE void expand_row(const struct job *j, int64_t kernel, const float *weig
         hd_winograd_expand_kernel(kernel, lines + y * SIDE, 1, u + y * SIDE);
 }
 
-HD_INLINE void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
+HD_ALWAYS void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
         const int64_t group = hd_least(j->group, j->f.out_channels - first);
@@ -139,7 +139,7 @@ HD_INLINE void expand_weights(const struct job *j, int64_t kernel, const float *
 }
 
 /* Rows of output channels, of data; 16 input channels at once. */
-HD_INLINE void expand_transposed(const struct job *j, int64_t kernel, const float *weights,
+HD_ALWAYS void expand_transposed(const struct job *j, int64_t kernel, const float *weights,
                                  float *to)
 {
     for (int64_t out = 0; out < j->f.out_channels; out += HD_VEC)
@@ -161,7 +161,7 @@ HD_INLINE void expand_transposed(const struct job *j, int64_t kernel, const floa
         }
 }
 
-HD_INLINE void reduce_weights(const struct job *j, int64_t kernel, const float *from,
+HD_ALWAYS void reduce_weights(const struct job *j, int64_t kernel, const float *from,
                               float *dweights)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
@@ -239,7 +239,7 @@ static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t sid
             }
 
 /* Zero where nothing is. */
-HD_INLINE void load_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
+HD_ALWAYS void load_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
                           int64_t side, bool inside, hd_vec *d)
 {
     const hd_vec zero = {0};
@@ -248,7 +248,7 @@ HD_INLINE void load_patch(const struct plane *p, const float *image, int64_t y0,
     FOR_PIXELS(p, y0, x0, side, d[y * SIDE + x] = hd_vec_load(image + p->at + at))
 }
 
-HD_INLINE void input_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
+HD_ALWAYS void input_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
                            bool inside, float *to, int64_t place)
 {
     hd_vec d[PLACES];
@@ -274,7 +274,7 @@ static void input_patches(const struct job *j, int64_t images, const float *x, f
 }
 
 /* Gradients of products to the input's, added. */
-HD_INLINE void restore_patch(const struct plane *p, const float *from, int64_t place, int64_t y0,
+HD_ALWAYS void restore_patch(const struct plane *p, const float *from, int64_t place, int64_t y0,
                              int64_t x0, bool inside, float *dx)
 {
     hd_vec d[PLACES];
@@ -303,7 +303,7 @@ static void restore_patches(const struct job *j, int64_t images, const float *in
 }
 
 /* Products to outputs, with bias and ReLU. */
-HD_INLINE void output_patch(const struct plane *p, int64_t outs, const float *from, int64_t place,
+HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *from, int64_t place,
                             hd_vec bias, int64_t y0, int64_t x0, bool inside, float *image)
 {
     hd_vec m[PLACES];
@@ -318,7 +318,7 @@ HD_INLINE void output_patch(const struct plane *p, int64_t outs, const float *fr
 }
 
 /* Of channels [first, first + group). */
-HD_INLINE void output_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
+HD_ALWAYS void output_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
                               int64_t group, const float *output, const float *bias, float *y)
 {
     const int64_t area = j->height * j->width, place = images * area * group;
@@ -334,7 +334,7 @@ HD_INLINE void output_patches(const struct job *j, int64_t outs, int64_t images,
         }
 }
 
-HD_INLINE void gradient_patch(const struct plane *p, int64_t outs, const float *image, int64_t y0,
+HD_ALWAYS void gradient_patch(const struct plane *p, int64_t outs, const float *image, int64_t y0,
                               int64_t x0, bool inside, float *to, int64_t place)
 {
     hd_vec d[PLACES];
@@ -346,7 +346,7 @@ HD_INLINE void gradient_patch(const struct plane *p, int64_t outs, const float *
 }
 
 /* Gradients of outputs to those of products, of channels [first, first + group). */
-HD_INLINE void gradient_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
+HD_ALWAYS void gradient_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
                                 int64_t group, const float *dy, float *output)
 {
     const int64_t area = j->height * j->width, place = images * area * group;

@@ -10,7 +10,7 @@
 enum { HD_WINOGRAD_SIDE = 4 /* of a patch of the input */ };
 
 /* G: a line of the kernel becomes one of products. */
-HD_INLINE void hd_winograd_expand_kernel(int64_t kernel, const hd_vec *g, int step, hd_vec *u)
+HD_ALWAYS void hd_winograd_expand_kernel(int64_t kernel, const hd_vec *g, int step, hd_vec *u)
 {
     const hd_vec ends = kernel == 2 ? g[0] : g[0] + g[2 * step];
     u[0] = g[0];
@@ -20,7 +20,7 @@ HD_INLINE void hd_winograd_expand_kernel(int64_t kernel, const hd_vec *g, int st
 }
 
 /* G transposed. */
-HD_INLINE void hd_winograd_reduce_kernel(int64_t kernel, const hd_vec *u, int step, hd_vec *g)
+HD_ALWAYS void hd_winograd_reduce_kernel(int64_t kernel, const hd_vec *u, int step, hd_vec *g)
 {
     const hd_vec even = (u[step] + u[2 * step]) * 0.5f, odd = (u[step] - u[2 * step]) * 0.5f;
     const hd_vec first = u[0] + even, last = u[3 * step];
@@ -34,7 +34,7 @@ HD_INLINE void hd_winograd_reduce_kernel(int64_t kernel, const hd_vec *u, int st
 }
 
 /* B transposed: a line of the input, in place. */
-HD_INLINE void hd_winograd_transform_input(hd_vec *d, int step)
+HD_ALWAYS void hd_winograd_transform_input(hd_vec *d, int step)
 {
     const hd_vec d1 = d[step], d2 = d[2 * step];
     d[0] = d[0] - d2;
@@ -44,7 +44,7 @@ HD_INLINE void hd_winograd_transform_input(hd_vec *d, int step)
 }
 
 /* B: from a line of gradients of products to those of the input, in place. */
-HD_INLINE void hd_winograd_restore_input(hd_vec *v, int step)
+HD_ALWAYS void hd_winograd_restore_input(hd_vec *v, int step)
 {
     const hd_vec v0 = v[0], v1 = v[step], v2 = v[2 * step], v3 = v[3 * step];
     v[step] = v1 - v2 + v3;
@@ -53,7 +53,7 @@ HD_INLINE void hd_winograd_restore_input(hd_vec *v, int step)
 }
 
 /* A transposed: a line of products to one of outputs, in place. */
-HD_INLINE void hd_winograd_reduce_output(int64_t outs, hd_vec *m, int step)
+HD_ALWAYS void hd_winograd_reduce_output(int64_t outs, hd_vec *m, int step)
 {
     const hd_vec sum = m[step] + m[2 * step], difference = m[step] - m[2 * step];
     m[0] = m[0] + sum;
@@ -66,7 +66,7 @@ HD_INLINE void hd_winograd_reduce_output(int64_t outs, hd_vec *m, int step)
 }
 
 /* A: a line of gradients of outputs to those of products, in place. */
-HD_INLINE void hd_winograd_expand_output(int64_t outs, hd_vec *y, int step)
+HD_ALWAYS void hd_winograd_expand_output(int64_t outs, hd_vec *y, int step)
 {
     const hd_vec first = y[0], second = y[step], last = y[(outs - 1) * step];
     const hd_vec ends = outs == 2 ? first : first + last;

@@ -2,8 +2,8 @@
 /* What CUDA sources of the kernels share. Kernels have static shared memory only and are launched
  * by HD_LAUNCH, so that they can also be compiled for the host, where a <cuda_runtime.h> of the
  * tests' own takes the place of CUDA's and runs them thread by thread (tests/emulation). */
-#ifndef HD_KERNELS_CUDA_INTERNAL_H
-#define HD_KERNELS_CUDA_INTERNAL_H
+#ifndef HD_KERNELS_CUDA_INTERNAL_CUH
+#define HD_KERNELS_CUDA_INTERNAL_CUH
 
 #include <cuda_runtime.h>
 #include <math.h>
