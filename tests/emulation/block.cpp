@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the threads of a kernel's blocks, block after block, as fibres. A fibre runs threads one
+ * after the other until one waits for others; the next fibre goes on with those not yet started.
+ * So kernels without barriers never switch stacks. What is undefined on a GPU ends the program. */
+#include "tests/emulation/kernel.h"
+
+#include <algorithm>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace
+{
+
+enum { WARP = 32, STACK = 256 << 10 };
+
+/* A stack and where its execution stands. */
+struct Fibre {
+    char *stack = nullptr;
+    size_t bytes = STACK;
+    void *at[5]; /* of __builtin_setjmp */
+    void *fake_stack = nullptr;
+};
+
+enum State { NOT_STARTED, READY, AT_BARRIER, IN_WARP, FINISHED };
+
+struct Thread {
+    State state = NOT_STARTED;
+    Fibre *fibre = nullptr;
+    /* Its part in an exchange of the warp. */
+    const char *what;
+    unsigned mask;
+    int source;
+    uint64_t value;
+    bool predicate;
+    hd_emulated_exchanged result;
+};
+
+const hd_emulated_kernel *kernel;
+std::vector<Thread> threads; /* of the running block */
+unsigned n_threads, n_started, n_finished, n_at_barrier;
+int n_true, barrier_result;
+Thread *current;
+Fibre scheduler;
+std::vector<Fibre *> idle;
+const bool backwards =
+    getenv("HD_EMULATED_ORDER") && !strcmp(getenv("HD_EMULATED_ORDER"), "reverse");
+
+[[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "emulation: kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", kernel->name,
+            blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    abort();
+}
+
+/* -- Switching ----------------------------------------------------------------------------------*/
+
+/* The builtins save what the caller of a function may expect to be kept, and call no system. They
+ * must not meet in one function. */
+[[noreturn]] __attribute__((noinline, no_sanitize("address"))) void leap(Fibre *to)
+{
+    __builtin_longjmp(to->at, 1);
+}
+
+__attribute__((noinline, no_sanitize("address"))) void jump(Fibre *from, Fibre *to)
+{
+    if (__builtin_setjmp(from->at) == 0)
+        leap(to);
+}
+
+void before_switch(Fibre *from, Fibre *to)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(&from->fake_stack, to->stack, to->bytes);
+#else
+    (void)from, (void)to;
+#endif
+}
+
+void after_switch(Fibre *now)
+{
+#ifdef __SANITIZE_ADDRESS__
+    const void *bottom;
+    size_t bytes;
+    __sanitizer_finish_switch_fiber(now->fake_stack, &bottom, &bytes);
+    if (now != &scheduler) { /* It came from the scheduler, whose stack is thereby known. */
+        scheduler.stack = (char *)bottom;
+        scheduler.bytes = bytes;
+    }
+#else
+    (void)now;
+#endif
+}
+
+void switch_to(Fibre *from, Fibre *to)
+{
+    before_switch(from, to);
+    jump(from, to);
+    after_switch(from);
+}
+
+/* The lanes of the warp of threads [first, first + 32). */
+unsigned lanes_of(unsigned first)
+{
+    return std::min(n_threads - first, (unsigned)WARP);
+}
+
+unsigned number_of(const Thread *thread)
+{
+    return (unsigned)(thread - threads.data());
+}
+
+void go_on_as(Thread *thread)
+{
+    const unsigned i = number_of(thread);
+    current = thread;
+    threadIdx = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+}
+
+/* The i-th thread of the block to run. The other order shows where a barrier is missing. */
+Thread *in_order(unsigned i)
+{
+    return &threads[backwards ? n_threads - 1 - i : i];
+}
+
+void release_warp(unsigned first);
+
+void finish(Thread *thread)
+{
+    thread->state = FINISHED;
+    n_finished++;
+    if (n_at_barrier > 0)
+        die("has ended while others wait in __syncthreads()");
+    release_warp(number_of(thread) / WARP * WARP);
+}
+
+/* A fibre starts threads while there are any, then waits for the next block. */
+void fibre_main(unsigned low, unsigned high)
+{
+    Fibre *self = (Fibre *)((uintptr_t)high << 32 | low);
+    after_switch(self);
+    for (;;) {
+        while (n_started < n_threads) {
+            Thread *thread = in_order(n_started++);
+            thread->fibre = self;
+            go_on_as(thread);
+            thread->state = READY;
+            kernel->thread();
+            finish(current);
+        }
+        idle.push_back(self);
+        switch_to(self, &scheduler);
+    }
+}
+
+/* Makes a fibre and lets it start threads, the only time that it is entered from outside. */
+__attribute__((noinline)) void start_fibre()
+{
+    const long page = sysconf(_SC_PAGESIZE);
+    Fibre *fibre = new Fibre;
+    char *room = (char *)mmap(nullptr, page + STACK, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED || mprotect(room, page, PROT_NONE) != 0)
+        die("no memory for a stack");
+    fibre->stack = room + page;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = fibre->stack;
+    context.uc_stack.ss_size = fibre->bytes;
+    context.uc_link = nullptr;
+    makecontext(&context, (void (*)())fibre_main, 2, (unsigned)(uintptr_t)fibre,
+                (unsigned)((uintptr_t)fibre >> 32));
+    before_switch(&scheduler, fibre);
+    if (__builtin_setjmp(scheduler.at) == 0)
+        setcontext(&context);
+    after_switch(&scheduler);
+}
+
+/* The running thread gives way until somebody has made it READY. */
+void wait_as(State state)
+{
+    Thread *thread = current;
+    thread->state = state;
+    switch_to(thread->fibre, &scheduler);
+}
+
+/* -- Blocks -------------------------------------------------------------------------------------*/
+
+[[noreturn]] void die_of_deadlock()
+{
+    for (Thread &thread : threads) {
+        if (thread.state == FINISHED)
+            continue;
+        go_on_as(&thread);
+        if (thread.state == AT_BARRIER)
+            die("waits in __syncthreads() for ever: some of the block's threads do not come");
+        die("waits in %s(0x%08x) for ever: some of these lanes do not come", thread.what,
+            thread.mask);
+    }
+    abort();
+}
+
+void run_block()
+{
+    threads.assign(n_threads, Thread());
+    n_started = n_finished = n_at_barrier = n_true = 0;
+    while (n_started < n_threads) {
+        if (idle.empty()) {
+            start_fibre();
+            continue;
+        }
+        Fibre *fibre = idle.back();
+        idle.pop_back();
+        switch_to(&scheduler, fibre);
+    }
+    while (n_finished < n_threads) {
+        bool moved = false;
+        for (unsigned i = 0; i < n_threads; i++) {
+            Thread *thread = in_order(i);
+            if (thread->state != READY)
+                continue;
+            moved = true;
+            go_on_as(thread);
+            switch_to(&scheduler, thread->fibre);
+        }
+        if (!moved)
+            die_of_deadlock();
+    }
+}
+
+/* -- Warps --------------------------------------------------------------------------------------*/
+
+/* Whether all lanes of the mask that still run have come; then they are made ready. */
+void complete(Thread *warp, unsigned n_lanes, unsigned mask, const char *what)
+{
+    uint32_t ballot = 0;
+    for (unsigned l = 0; l < n_lanes; l++) {
+        if (!(mask >> l & 1) || warp[l].state == FINISHED)
+            continue;
+        if (warp[l].state != IN_WARP || warp[l].mask != mask || strcmp(warp[l].what, what))
+            return;
+        ballot |= (uint32_t)warp[l].predicate << l;
+    }
+    const auto takes_part = [&](int lane) {
+        return lane >= 0 && lane < (int)n_lanes && mask >> lane & 1 && warp[lane].state != FINISHED;
+    };
+    for (unsigned l = 0; l < n_lanes; l++)
+        if (takes_part((int)l)) {
+            const int source = warp[l].source;
+            warp[l].result = {takes_part(source) ? warp[source].value : UINT64_MAX, ballot};
+        }
+    for (unsigned l = 0; l < n_lanes; l++)
+        if (takes_part((int)l))
+            warp[l].state = READY;
+}
+
+/* After a lane of the warp has ended. */
+void release_warp(unsigned first)
+{
+    const unsigned n_lanes = lanes_of(first);
+    Thread *warp = &threads[first];
+    for (unsigned l = 0; l < n_lanes; l++)
+        if (warp[l].state == IN_WARP)
+            complete(warp, n_lanes, warp[l].mask, warp[l].what);
+}
+
+} // namespace
+
+hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int source,
+                                           uint64_t value, bool predicate)
+{
+    Thread *self = current;
+    const unsigned first = number_of(self) / WARP * WARP;
+    if (!(mask >> (number_of(self) - first) & 1))
+        die("calls %s(0x%08x), a mask without its lane", what, mask);
+    self->what = what;
+    self->mask = mask;
+    self->source = source;
+    self->value = value;
+    self->predicate = predicate;
+    self->state = IN_WARP;
+    complete(&threads[first], lanes_of(first), mask, what);
+    if (self->state == IN_WARP)
+        wait_as(IN_WARP);
+    return self->result;
+}
+
+int hd_emulated_barrier(bool predicate)
+{
+    if (n_finished > 0)
+        die("is in __syncthreads(), which others have not reached before they ended");
+    n_true += predicate;
+    if (++n_at_barrier < n_threads) {
+        wait_as(AT_BARRIER);
+        return barrier_result;
+    }
+    barrier_result = n_true;
+    n_at_barrier = n_true = 0;
+    for (Thread &thread : threads)
+        thread.state = READY;
+    return barrier_result;
+}
+
+/* -- Shared memory ------------------------------------------------------------------------------*/
+
+static char *shared_begin, *shared_end;
+
+void hd_emulated_shared_at(char *begin, char *end)
+{
+    shared_begin = begin;
+    shared_end = end;
+}
+
+void hd_emulated_run(const hd_emulated_kernel &it)
+{
+    kernel = &it;
+    gridDim = it.grid;
+    blockDim = it.block;
+    n_threads = it.block.x * it.block.y * it.block.z;
+    for (unsigned z = 0; z < gridDim.z; z++)
+        for (unsigned y = 0; y < gridDim.y; y++)
+            for (unsigned x = 0; x < gridDim.x; x++) {
+                blockIdx = {x, y, z};
+                if (shared_end > shared_begin)
+                    memset(shared_begin, 0xFF, (size_t)(shared_end - shared_begin));
+                run_block();
+            }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests ask the emulation of GPUs about, since the process started. Thread safe.
+ *
+ * Set in the environment: HD_EMULATED_DEVICES, the number of devices (1); HD_EMULATED_DELAY_US, so
+ * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER=reverse, the
+ * threads of a block run in the other order, which shows where a barrier is missing. */
+#ifndef HD_TESTS_EMULATION_EMULATION_H
+#define HD_TESTS_EMULATION_EMULATION_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Calls that make the host wait for devices: waiting for streams, events and devices, allocation,
+ * copies other than those of pinned memory on a stream. */
+int64_t hd_emulated_synchronous_calls(void);
+
+/* Copies on a stream from or to memory of the host that is not pinned. */
+int64_t hd_emulated_pageable_copies(void);
+
+/* Launches of kernels; those of a graph do not count. */
+int64_t hd_emulated_launches(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between kernels compiled for the host and what runs them (block.cpp). A kernel's threads are
+ * fibres of the one thread of the host that serves all streams: only a thread that waits for others
+ * of its block gives way. */
+#ifndef HD_TESTS_EMULATION_KERNEL_H
+#define HD_TESTS_EMULATION_KERNEL_H
+
+#include <cuda_runtime_api.h>
+#include <functional>
+#include <stdint.h>
+
+/* Where the running thread is. */
+extern "C" {
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+}
+
+struct hd_emulated_kernel {
+    const char *name;
+    dim3 grid, block;
+    std::function<void()> thread; /* what each thread runs */
+};
+
+/* Enqueues on the stream. Like a launch on a GPU it tells its error through cudaGetLastError. */
+void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream);
+
+/* What blocks share, set to NaN before every block. */
+void hd_emulated_shared_at(char *begin, char *end);
+
+/* Runs all threads of all blocks to their end. */
+void hd_emulated_run(const hd_emulated_kernel &kernel);
+
+/* Returns when every thread of the block has called it: for how many the predicate holds. */
+int hd_emulated_barrier(bool predicate);
+
+/* This thread's place in its warp. */
+static inline int hd_emulated_lane(void)
+{
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+}
+
+/* What a lane gets of an exchange: its source's value, all ones where that takes no part; and bit l
+ * where lane l's predicate holds. */
+struct hd_emulated_exchanged {
+    uint64_t value;
+    uint32_t ballot;
+};
+
+/* Returns when all lanes in `mask` that still run have called it with the same `what` and mask. */
+hd_emulated_exchanged hd_emulated_exchange(const char *what, unsigned mask, int source,
+                                           uint64_t value, bool predicate);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory and a stream for the tests of CUDA kernels, and a suite with a case for them. A
+ * test program that includes this is run three times: kernels/test_X without the case "cuda",
+ * gpu/test_X that case on a GPU, and, as another program, emulated/test_X that case without one. */
+#ifndef HD_TESTS_KERNELS_DEVICE_H
+#define HD_TESTS_KERNELS_DEVICE_H
+
+#include "tests/kernels/check_close.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICE_TRY(call) ck_assert_msg((call) == cudaSuccess, "%s failed", #call)
+
+static void *device_blocks[TEST_BLOCKS], *shared_blocks[TEST_BLOCKS];
+static int n_device_blocks, n_shared_blocks;
+static cudaStream_t device_stream_;
+
+/* Whether a GPU can be used. Asks in a process of its own: one that has used a GPU cannot give its
+ * children any, and every test is a child. */
+static inline bool device_here(void)
+{
+    const pid_t child = fork();
+    int n, status;
+    if (child == 0)
+        _exit(cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* The test's stream, which does not synchronise with the default stream. */
+static inline void *device_stream(void)
+{
+    if (!device_stream_)
+        DEVICE_TRY(cudaStreamCreateWithFlags(&device_stream_, cudaStreamNonBlocking));
+    return device_stream_;
+}
+
+/* to = bytes of device memory, after all that is on the stream. */
+static inline void device_get(void *to, const void *device, int64_t bytes)
+{
+    DEVICE_TRY(cudaStreamSynchronize(device_stream()));
+    DEVICE_TRY(cudaMemcpy(to, device, (size_t)bytes, cudaMemcpyDeviceToHost));
+}
+
+/* Device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test ends. */
+static inline void *device_make(const void *content, int64_t bytes)
+{
+    void *block;
+    ck_assert_int_lt(n_device_blocks, TEST_BLOCKS);
+    DEVICE_TRY(cudaMalloc(&block, (size_t)(bytes > 0 ? bytes : 1)));
+    if (content)
+        DEVICE_TRY(cudaMemcpy(block, content, (size_t)bytes, cudaMemcpyHostToDevice));
+    else
+        DEVICE_TRY(cudaMemset(block, 0xFF, (size_t)bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+    return device_blocks[n_device_blocks++] = block;
+}
+
+/* Zeroed memory of the host that devices address as well, until the test ends. */
+static inline void *device_shared(int64_t bytes)
+{
+    void *block;
+    ck_assert_int_lt(n_shared_blocks, TEST_BLOCKS);
+    DEVICE_TRY(cudaHostAlloc(&block, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable));
+    return shared_blocks[n_shared_blocks++] = memset(block, 0, (size_t)bytes);
+}
+
+static inline void free_device_blocks(void)
+{
+    if (device_stream_)
+        DEVICE_TRY(cudaStreamSynchronize(device_stream_));
+    while (n_device_blocks > 0)
+        DEVICE_TRY(cudaFree(device_blocks[--n_device_blocks]));
+    while (n_shared_blocks > 0)
+        DEVICE_TRY(cudaFreeHost(shared_blocks[--n_shared_blocks]));
+    if (device_stream_)
+        DEVICE_TRY(cudaStreamDestroy(device_stream_));
+    device_stream_ = NULL;
+    free_test_blocks();
+}
+
+#else
+
+static inline bool device_here(void)
+{
+    return false;
+}
+
+#endif
+
+/* Why the case "cuda" cannot be run; NULL if it can. */
+static inline const char *no_cuda(const TCase *cuda)
+{
+    return !HD_CUDA || !cuda ? "built without CUDA" : !device_here() ? "no GPU here" : NULL;
+}
+
+/* Runs a suite of a case for the CPU, or, if CK_RUN_CASE=cuda asks for it, of the case made by
+ * tcase_create("cuda"); returns main's exit code, a skip (77) if there is no GPU. */
+static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
+{
+    const char *asked = getenv("CK_RUN_CASE");
+    if (!asked || strcmp(asked, "cuda") != 0)
+        return run_suite(name, cpu);
+    if (no_cuda(cuda)) {
+        printf("skipped: %s\n", no_cuda(cuda));
+        return 77;
+    }
+#if HD_CUDA
+    tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
+#endif
+    return run_suite(name, cuda);
+}
+
+#endif
