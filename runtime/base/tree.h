@@ -5,6 +5,8 @@
 #ifndef HD_RUNTIME_BASE_TREE_H
 #define HD_RUNTIME_BASE_TREE_H
 
+#include "runtime/base/inline.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +20,22 @@ void hd_tree_allowed_text(int64_t shards, char *text, size_t bytes);
 
 /* Number of levels that hd_tree_fold uses for n >= 1 leaves: ceil(log2 n) + 1. */
 int hd_tree_levels(int64_t n);
+
+/* How many nodes of the tree over n leaves end with leaf i, itself left out: so many sums are
+ * formed once it is there. With a stack: push leaf i, then replace the upper two by their sum so
+ * often. */
+HD_INLINE int hd_tree_sums_at(int64_t i, int64_t n)
+{
+    int sums = 0;
+    while (n > 1) {
+        const int64_t half = n / 2;
+        const bool right = i >= half;
+        i -= right ? half : 0;
+        n = right ? n - half : half;
+        sums = right ? sums + 1 : 0;
+    }
+    return sums;
+}
 
 /* Folds leaves lo <= i < hi in tree order and returns the root's result. One scratch buffer per
  * level is enough: `leaf` returns leaf i, which it may put into the buffer of `level` or leave
