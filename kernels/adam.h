@@ -4,7 +4,6 @@
 #define HD_KERNELS_ADAM_H
 
 #include "kernels/tree_add.h"
-#include "runtime/base/inline.h"
 
 #include <stdint.h>
 

@@ -4,6 +4,7 @@
 #define HD_KERNELS_ADAM_INTERNAL_H
 
 #include "kernels/adam.h"
+#include "runtime/base/inline.h"
 
 #include <math.h>
 

@@ -24,4 +24,11 @@ struct hd_cross_entropy_sums {
 void hd_cross_entropy(const struct hd_cross_entropy *loss, float *dlogit,
                       struct hd_cross_entropy_sums *sums_p);
 
+/* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
+ * derivative of zeros. The sums are in another fixed order. One launch; `loss`, memory of the host
+ * that points to the device's, is read before the call returns; *sums_p is the device's or shared.
+ */
+int hd_cross_entropy_cuda(const struct hd_cross_entropy *loss, const int64_t *used, float *dlogit,
+                          struct hd_cross_entropy_sums *sums_p, void *stream);
+
 #endif

@@ -36,9 +36,20 @@ struct hd_ppo_sums {
  */
 void hd_ppo_loss(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
 
+/* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
+ * derivative of zeros. The sums are in another fixed order. One launch; `loss`, memory of the host
+ * that points to the device's, is read before the call returns; *sums_p is the device's or shared.
+ */
+int hd_ppo_loss_cuda(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
+                     struct hd_ppo_sums *sums_p, void *stream);
+
 /* (adv - mean) / (std + 1e-8) of n numbers in place, with the deviation of n - 1 (PyTorch's std).
  */
 void hd_standardise(float *adv, int64_t n);
+
+/* The same on a GPU, of *n numbers, which the device reads: both are the device's. Sums in double
+ * in another fixed order. One launch of one block. */
+int hd_standardise_cuda(float *adv, const int64_t *n, void *stream);
 
 /* log_p[n] of a row of logits, and the entropy. */
 float hd_log_softmax(const float *logit, int64_t n, float *log_p);
