@@ -2,7 +2,9 @@
 /* Adam: numbers of spec 9.4, a naive version in double, bits independent of how a range is cut. */
 #include "kernels/adam.h"
 #include "runtime/base/rng.h"
-#include "tests/kernels/check_close.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "tests/kernels/device.h"
 
 #include <string.h>
 
@@ -32,21 +34,32 @@ static void gradient(int t, float *g)
         g[i] = (float)(hd_rng_uniform(&rng, (uint32_t)i) - 0.5) * (float)(i % 7);
 }
 
+struct naive {
+    double m[N], v[N], p[N];
+};
+
+/* Parameters after step t are the naive version's, which is taken through it as well. */
+static void check_step(struct naive *naive, int t, const float *g, const float *p)
+{
+    for (int i = 0; i < N; i++) {
+        naive->m[i] = 0.9 * naive->m[i] + 0.1 * g[i];
+        naive->v[i] = 0.999 * naive->v[i] + 0.001 * (double)g[i] * g[i];
+        double mean = naive->m[i] / (1 - pow(0.9, t));
+        double square = naive->v[i] / (1 - pow(0.999, t));
+        naive->p[i] -= 1e-2 * mean / (sqrt(square) + 1e-8);
+        CHECK_CLOSE(p[i], naive->p[i], 1e-2 * t, 1e-5, "parameter");
+    }
+}
+
 START_TEST(many_steps_are_those_of_a_naive_version)
 {
     struct hd_adam adam = hd_adam_default(1e-2);
     static float p[N], m[N], v[N], g[N];
-    static double rp[N], rm[N], rv[N];
+    static struct naive naive;
     for (int t = 1; t <= STEPS; t++) {
         gradient(t, g);
         hd_adam_step(&adam, t, N, g, 1, 1, m, v, p);
-        for (int i = 0; i < N; i++) {
-            rm[i] = 0.9 * rm[i] + 0.1 * g[i];
-            rv[i] = 0.999 * rv[i] + 0.001 * (double)g[i] * g[i];
-            double mean = rm[i] / (1 - pow(0.9, t)), square = rv[i] / (1 - pow(0.999, t));
-            rp[i] -= 1e-2 * mean / (sqrt(square) + 1e-8);
-            CHECK_CLOSE(p[i], rp[i], 1e-2 * t, 1e-5, "parameter");
-        }
+        check_step(&naive, t, g, p);
     }
 }
 END_TEST
@@ -113,12 +126,130 @@ START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
 }
 END_TEST
 
+#if HD_CUDA
+
+/* An optimizer of the device's. */
+struct device_adam {
+    int64_t *updates;
+    float *room, *m, *v, *p;
+};
+
+static struct device_adam make_device_adam(int64_t updates)
+{
+    float *zeros = test_alloc(N, sizeof *zeros);
+    memset(zeros, 0, N * sizeof *zeros);
+    return (struct device_adam){
+        device_make(&updates, sizeof updates), device_make(NULL, HD_ADAM_ROOM * sizeof(float)),
+        device_make(zeros, N * sizeof *zeros), device_make(zeros, N * sizeof *zeros),
+        device_make(zeros, N * sizeof *zeros)};
+}
+
+/* Elements [lo, hi) of its next step, or of the last one once more. */
+static void device_step(const struct device_adam *d, const struct hd_leaves *grad, float scale,
+                        int64_t lo, int64_t hi, bool again)
+{
+    struct hd_adam adam = hd_adam_default(1e-2);
+    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, scale, again ? NULL : d->updates,
+                                       d->room, d->m, d->v, d->p, device_stream()),
+                     HD_OK);
+}
+
+static void check_updates(const struct device_adam *d, int64_t wanted)
+{
+    int64_t updates;
+    device_get(&updates, d->updates, sizeof updates);
+    ck_assert_int_eq(updates, wanted);
+}
+
+START_TEST(cuda_steps_are_those_of_a_naive_version)
+{
+    const struct device_adam d = make_device_adam(0);
+    static float p[N], g[N];
+    static struct naive naive;
+    for (int t = 1; t <= STEPS; t++) {
+        gradient(t, g);
+        const struct hd_leaves grad = {device_make(g, sizeof g), NULL, 1, N};
+        device_step(&d, &grad, 1, 0, N, false);
+        device_get(p, d.p, sizeof p);
+        check_step(&naive, t, g, p);
+    }
+    check_updates(&d, STEPS);
+}
+END_TEST
+
+enum { MOST = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
+
+/* Leaves of step t with samples at their ends; their sum and their samples. */
+static float fill_leaves(int t, int leaves, float *floats, float *sum)
+{
+    const float *all = floats, *counts = floats + N;
+    float count;
+    for (int l = 0; l < leaves; l++) {
+        gradient(t * MOST + l, floats + l * STRIDE);
+        for (int i = 0; i < N; i++) /* from ordinary down to squares that vanish */
+            floats[l * STRIDE + i] *= ldexpf(1, i % 40 - 30);
+        floats[l * STRIDE + N] = (float)((l + t) % 3);
+    }
+    hd_tree_add(1, &all, leaves, STRIDE, 0, N, sum);
+    hd_tree_add(1, &counts, leaves, STRIDE, 0, 1, &count);
+    return count > 0 ? count : 1;
+}
+
+/* Moments to the bit. Parameters to the bit as well if the device's pow rounds as this machine's
+ * does; where it does not, a step's scalars may be off by a float's last bit. */
+static void check_state(const struct device_adam *d, const float *m, const float *v, const float *p,
+                        int updates)
+{
+    static float found[N];
+    device_get(found, d->m, sizeof found);
+    ck_assert(memcmp(found, m, sizeof found) == 0);
+    device_get(found, d->v, sizeof found);
+    ck_assert(memcmp(found, v, sizeof found) == 0);
+    device_get(found, d->p, sizeof found);
+    for (int i = 0; i < N; i++)
+        CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
+}
+
+/* One leaf and more, cut anywhere, scaled, after steps that this one does not know of. */
+START_TEST(cuda_steps_are_the_cpu_s)
+{
+    static const int leaves[] = {1, 2, 5, 8, MOST}, cuts[] = {0, 1, 512, 1001, N};
+    static float p[N], m[N], v[N], sum[N];
+    const struct device_adam d = make_device_adam(BEFORE);
+    const struct hd_adam adam = hd_adam_default(1e-2);
+    float *floats = device_shared(LONG * MOST * STRIDE * sizeof *floats);
+    for (int t = 0; t < LONG; t++, floats += MOST * STRIDE) {
+        const int cut = cuts[t % 5];
+        const struct hd_leaves grad = {floats, floats + N, leaves[_i], STRIDE};
+        const float count = fill_leaves(t, leaves[_i], floats, sum), scale = t % 2 ? .37f : 1;
+        hd_adam_step(&adam, BEFORE + t + 1, N, sum, count, scale, m, v, p);
+        device_step(&d, &grad, scale, 0, cut, false);
+        device_step(&d, &grad, scale, cut, N, true);
+    }
+    check_state(&d, m, v, p, LONG);
+    check_updates(&d, BEFORE + LONG);
+}
+END_TEST
+
+static TCase *cuda_case(void)
+{
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, cuda_steps_are_those_of_a_naive_version);
+    tcase_add_loop_test(tests, cuda_steps_are_the_cpu_s, 0, 5);
+    return tests;
+}
+#endif
+
 int main(void)
 {
-    TCase *tests = tcase_create("adam");
+    TCase *tests = tcase_create("adam"), *cuda = NULL;
     tcase_add_test(tests, two_steps_are_the_spec_s);
     tcase_add_test(tests, many_steps_are_those_of_a_naive_version);
     tcase_add_test(tests, cutting_a_range_changes_no_bit);
     tcase_add_test(tests, a_step_by_a_sum_is_the_formula_to_the_bit);
-    return run_suite("adam", tests);
+#if HD_CUDA
+    cuda = cuda_case();
+#endif
+    return run_cuda_suite("adam", tests, cuda);
 }
