@@ -28,6 +28,10 @@ const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_N
                  "numbers) take none");
         return "norm";
     }
+    if (fields->precision == HD_TF32) {
+        snprintf(message, HD_NET_MESSAGE, "tf32 is for GPUs; processors compute in f32 or bf16");
+        return "precision";
+    }
     if (fields->obs_dims == 3)
         return hd_conv_net_mistake(fields, message);
     if (fields->precision != HD_F32) {
@@ -72,9 +76,12 @@ struct hd_net hd_net_base(const struct hd_net_fields *fields)
                          .heads = fields->heads,
                          .init = fields->init,
                          .batch_norm = fields->norm == HD_NORM_SYNC_BATCH,
-                         .bf16 = fields->precision == HD_BF16};
-    for (int i = 0; i < fields->obs_dims; i++)
+                         .bf16 = fields->precision == HD_BF16,
+                         .on_gpu = fields->on_gpu};
+    for (int i = 0; i < fields->obs_dims; i++) {
         net.obs *= fields->obs_shape[i];
+        net.obs_shape[i] = fields->obs_dims == 3 ? fields->obs_shape[i] : 0;
+    }
     if (net.heads == HD_HEADS_ACTOR_CRITIC)
         net.outputs++;
     return net;
@@ -88,6 +95,11 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     struct hd_net *net;
     HD_TRY(fields->obs_dims == 3 ? hd_conv_net_create(fields, &net)
                                  : hd_dense_net_create(fields, &net));
+    net->gpus = hd_alloc(1, sizeof *net->gpus);
+    if (!net->gpus) {
+        hd_net_destroy(net);
+        return HD_ERR_NOMEM;
+    }
     int64_t bytes = net->elements * (int64_t)sizeof(float);
     if (net->params_bytes == 0)
         net->params_bytes = hd_padded(bytes);
@@ -99,7 +111,10 @@ void hd_net_destroy(struct hd_net *net)
 {
     if (!net)
         return;
+    for (int i = 0; i < HD_NET_GPUS && net->gpus && net->gpus->release; i++)
+        net->gpus->release(net->gpus->on[i]);
     net->kind->destroy(net);
+    hd_free(net->gpus);
     hd_free(net->norms);
     hd_free(net->tensors);
     hd_free(net);

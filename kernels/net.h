@@ -20,7 +20,11 @@
 
 enum { HD_TENSOR_NAME = 64, HD_NET_DIMS = 4, HD_NET_MESSAGE = 256 };
 
-enum hd_precision { HD_F32, HD_BF16 };
+enum hd_precision {
+    HD_F32,
+    HD_BF16, /* products of bf16 with sums in f32 */
+    HD_TF32  /* GPUs alone: products of floats rounded to 10 bits, sums in f32 */
+};
 
 /* What follows the encoder; a stream is a hidden layer with ReLU, as wide as the encoder's last
  * layer, and an output layer. */
@@ -74,7 +78,8 @@ struct hd_net_fields {
     enum hd_heads heads;
     enum hd_norm norm;
     enum hd_init init;
-    enum hd_precision precision;
+    enum hd_precision precision; /* of processors; it decides how the flat array is laid out */
+    enum hd_precision on_gpu;    /* and of GPUs */
 };
 
 struct hd_net;
@@ -170,6 +175,42 @@ int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch);
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
+
+/* -- On a GPU ------------------------------------------------------------------------------------
+ * Params instances on a GPU are other than a processor's: the same floats, hd_net_elements of them,
+ * and then an image of them, padded and in the precision and order in which the GPU multiplies.
+ * Calls are about the current GPU and, but for preparing, only enqueue on `stream`: they can be
+ * captured in a CUDA graph. Pointers are to memory of the GPU, aligned to 64 bytes, unless they are
+ * said to be the host's. Results depend on the number of rows too. Errors: HD_ERR_UNSUPPORTED (nets
+ * with batch norm; no library), HD_ERR_DEVICE, HD_ERR_INPUT (nobody prepared), all logged. */
+
+/* Bytes of a params instance there, a multiple of 64. */
+int64_t hd_net_device_bytes(const struct hd_net *net);
+
+/* Builds and keeps what passes need on the current GPU, and the choice of algorithms for forward
+ * passes of `batch` rows and backward passes of `backward_batch` rows (0: none); at once when it is
+ * there. The only call here that allocates memory of the GPU or waits for it. Thread safe.
+ * HD_ERR_NOMEM. */
+int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+
+/* Renews the image after floats [lo, hi) changed; all of them the first time. */
+int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
+                        void *stream);
+
+/* As hd_net_forward and hd_net_forward_pair; `norm` is the host's, its scale and shift are not. */
+int64_t hd_net_forward_cuda_bytes(const struct hd_net *net, int64_t batch);
+int hd_net_forward_cuda(const struct hd_net *net, const void *params,
+                        const struct hd_obs_norm *norm, const void *obs, int64_t batch, void *work,
+                        float *q, void *stream);
+int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
+                             const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
+                             int64_t rows, void *work, float *q, void *stream);
+
+/* As hd_net_backward, in stages [first, last). `scratch` is kept from stage to stage. */
+int64_t hd_net_backward_cuda_bytes(const struct hd_net *net, int64_t batch);
+int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         int first, int last, float *grad, void *stream);
 
 /* -- Training with batch norm --------------------------------------------------------------------
  */

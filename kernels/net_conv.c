@@ -23,6 +23,11 @@ static const struct hd_conv_net *of(const struct hd_net *net)
     return (const struct hd_conv_net *)net;
 }
 
+int64_t hd_conv_net_stride(int i)
+{
+    return strides[i];
+}
+
 const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
 {
     if (fields->n_hidden != 3 && fields->n_hidden != 4) {

@@ -40,9 +40,19 @@ struct hd_net_kind {
     bool (*track)(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
 };
 
+/* What a net keeps on GPUs, by their numbers; filled in as they are prepared (kernels/net_cuda.c).
+ */
+enum { HD_NET_GPUS = 16 };
+struct hd_net_on_gpu;
+struct hd_net_gpus {
+    _Atomic(struct hd_net_on_gpu *) on[HD_NET_GPUS];
+    void (*release)(struct hd_net_on_gpu *on); /* NULL until there is one */
+};
+
 /* The start of every kind's struct. */
 struct hd_net {
     const struct hd_net_kind *kind;
+    int64_t obs_shape[3]; /* of convolutional nets; zeros in others */
     int64_t obs, actions, outputs, elements, params_bytes;
     int64_t plain_elements; /* of the tensors so far */
     bool obs_u8, bf16, batch_norm;
@@ -52,6 +62,8 @@ struct hd_net {
     struct hd_tensor *tensors;
     int levels, n_norms;
     struct hd_net_norm *norms;
+    enum hd_precision on_gpu;
+    struct hd_net_gpus *gpus;
 };
 
 /* What the fields alone say. */
@@ -66,6 +78,9 @@ static inline bool hd_net_has_value(const struct hd_net *net)
 /* Makes a net of that kind; hd_net_create does what they share before and after. */
 int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
 int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
+
+/* The stride of a convolutional net's convolution i. */
+int64_t hd_conv_net_stride(int i);
 
 /* Names the mistakes of a convolutional net. */
 const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);

@@ -3,6 +3,8 @@
 #ifndef HD_KERNELS_OBS_NORM_H
 #define HD_KERNELS_OBS_NORM_H
 
+#include "runtime/base/inline.h"
+
 #include <math.h>
 #include <stdint.h>
 
@@ -15,7 +17,7 @@ struct hd_obs_norm {
 };
 
 /* What the definition above says; kernels/frames_cpu.c has it 16 at once. */
-static inline float hd_obs_normal(const struct hd_obs_norm *norm, int64_t j, float x)
+HD_INLINE float hd_obs_normal(const struct hd_obs_norm *norm, int64_t j, float x)
 {
     const float y = fmaf(x, norm->scale[j], norm->shift[j]), limit = norm->limit;
     return y > limit ? limit : y < -limit ? -limit : y;
