@@ -107,6 +107,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         task.replays = step->verb->gpu->replays;
     }
     task.work_at = op->scratch;
+    task.head_at = op->scratch + hd_padded(op->pieces.work_bytes);
     for (int part = 0; part < op->parts; part++) {
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
@@ -302,7 +303,7 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
             hd_pools_need(plan, op, &pools, &payload);
             bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
             if (hd_op_whole(op))
-                bytes += op->pieces.work_bytes;
+                bytes += hd_padded(op->pieces.work_bytes) + hd_padded(op->pieces.head_bytes);
             bytes = pools > bytes ? pools : bytes;
         }
         most = bytes > most ? bytes : most;

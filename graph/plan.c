@@ -235,7 +235,8 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->parts = parts_of(plan->graph, step);
     op->side = side[step->index];
-    op->gpu = plan->devices > 0 && step->verb->gpu && !op->side;
+    op->gpu = plan->devices > 0 && step->verb->gpu && !op->side &&
+              (!step->verb->gpu->able || step->verb->gpu->able(step->args));
     if (step->verb->scratch)
         op->scratch = hd_padded(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);

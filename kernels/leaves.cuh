@@ -4,7 +4,7 @@
 #ifndef HD_KERNELS_LEAVES_CUH
 #define HD_KERNELS_LEAVES_CUH
 
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 extern "C" {
 #include "kernels/tree_add.h"

@@ -4,7 +4,7 @@
 #ifndef HD_KERNELS_ROWS_CUH
 #define HD_KERNELS_ROWS_CUH
 
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 enum { HD_ROW_THREADS = 512 };
 

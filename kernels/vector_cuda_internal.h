@@ -3,7 +3,7 @@
 #ifndef HD_KERNELS_VECTOR_CUDA_INTERNAL_H
 #define HD_KERNELS_VECTOR_CUDA_INTERNAL_H
 
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 extern "C" {
 #include "kernels/bf16.h"

@@ -18,6 +18,7 @@ static int make_scratch(struct hd_session *session)
         if (!block)
             return HD_ERR_NOMEM;
         session->scratch[options->workers + i] = block;
+        HD_TRY(hd_recordings_create(&session->recordings[i]));
     }
     return HD_OK;
 }
@@ -86,6 +87,7 @@ void hd_session_stop_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
     for (int i = 0; i < options->n_devices; i++) {
+        hd_recordings_destroy(session->recordings[i]);
         hd_stream_destroy(options->devices[i], session->device_streams[i]);
         if (session->scratch)
             hd_device_free(options->devices[i], session->scratch[options->workers + i]);

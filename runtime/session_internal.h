@@ -3,6 +3,7 @@
 #ifndef HD_RUNTIME_SESSION_INTERNAL_H
 #define HD_RUNTIME_SESSION_INTERNAL_H
 
+#include "runtime/recordings.h"
 #include "runtime/submit.h"
 #include "runtime/trace.h"
 
@@ -40,9 +41,10 @@ struct hd_session {
 
     void **scratch; /* one block per lane: CPU workers, then GPUs */
     int64_t scratch_bytes;
-    int lanes[STARPU_NMAXWORKERS];        /* by StarPU's number of a worker */
-    int device_workers[HD_DEVICES_MAX];   /* StarPU's numbers of the GPUs' workers, by home - 1 */
-    void *device_streams[HD_DEVICES_MAX]; /* sequential executor only */
+    int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
+    int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
+    struct hd_recordings *recordings[HD_DEVICES_MAX];
+    void *device_streams[HD_DEVICES_MAX];    /* sequential executor only */
     int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
 
     struct hd_buffer *token;     /* orders the collectives */

@@ -26,9 +26,11 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
 static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
 {
     struct hd_context *context = &task->context;
-    void *own_work = context->work;
+    void *own_work = context->work, *own_head = context->head;
     if (!own_work)
         context->work = (char *)context->scratch + task->work_at;
+    if (!own_head)
+        context->head = (char *)context->scratch + task->head_at;
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
@@ -37,13 +39,17 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
         status = task->body(context, task->views, task->args);
     }
     if (status == HD_OK && task->finish) {
-        void *const *works = context->works;
+        void *const *works = context->works, *const *heads = context->heads;
         if (!works)
             context->works = &context->work;
+        if (!heads)
+            context->heads = &context->head;
         status = task->finish(context, task->views, task->args);
         context->works = works;
+        context->heads = heads;
     }
     context->work = own_work;
+    context->head = own_head;
     return status;
 }
 
@@ -107,7 +113,10 @@ void hd_session_launch(struct hd_session *session, struct hd_job *job, void *str
     task->context.stream = stream;
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
-    latch(session, task, task->body(&task->context, task->views, task->args), message);
+    const struct hd_recorded_call call = {task->body, &task->context, task->views, task->args};
+    int status = task->replays ? hd_recordings_run(session->recordings[task->home - 1], &call)
+                               : task->body(&task->context, task->views, task->args);
+    latch(session, task, status, message);
 }
 
 void hd_session_landed(struct hd_session *session, const struct hd_job *job)

@@ -130,6 +130,26 @@ static int slice(struct hd_context *context, const struct hd_view *views, const 
     return HD_OK;
 }
 
+#if HD_CUDA
+/* The norm and the rate are small, so on the host. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *policy = &views[POLICY];
+    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const struct hd_leaves grad =
+        hd_grad_leaves(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].part);
+    const struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    int64_t lo, hi;
+    hd_spec_part(policy->spec, policy->part, &lo, &hi);
+    HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),
+                             moments.updates + policy->part, context->scratch, moments.first,
+                             moments.second, policy->data, context->stream));
+    return hd_net_refresh_cuda(hd_params_net(policy->spec), policy->data, lo, hi, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratch};
+#endif
+
 const struct hd_verb hd_verb_adam = {
     .name = "adam",
     .ports = ports,
@@ -138,5 +158,6 @@ const struct hd_verb hd_verb_adam = {
     .scratch = scratch,
     .body = body,
     .slice = slice,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "one step of Adam with the mean gradient, or with each shard's own",
 };

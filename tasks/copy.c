@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy: a hard copy of parameters, by parts. */
 #include "runtime/base/status.h"
+#include "runtime/device.h"
 #include "tasks/builtin.h"
+#include "tasks/types/params.h"
 
 static const struct hd_port ports[] = {
     {.name = "from", .type = "params", .mode = HD_READ},
@@ -27,11 +29,27 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return hd_value_copy_range(views[1].spec, lo, hi, views[1].data, views[0].data);
 }
 
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const float *from = views[0].data;
+    float *to = views[1].data;
+    int64_t lo, hi;
+    hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
+    HD_TRY(hd_device_copy(to + lo, from + lo, (hi - lo) * (int64_t)sizeof(float), context->stream));
+    return hd_net_refresh_cuda(hd_params_net(views[1].spec), to, lo, hi, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
 const struct hd_verb hd_verb_copy = {
     .name = "copy",
     .ports = ports,
     .by_part = true,
     .prepare = prepare,
     .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "copies parameters to another value",
 };

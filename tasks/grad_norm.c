@@ -17,7 +17,7 @@ enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
     [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ},
-    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE},
+    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
     {0},
 };
 
@@ -85,9 +85,40 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
             squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
         }
     }
-    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(fold(squares, 0, blocks)), 1);
+    *(double *)context->head = fold(squares, 0, blocks);
     return HD_OK;
 }
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p = (struct hd_pieces){.items = 1, .stages = 1, .head_bytes = sizeof(double)};
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const double *squares = context->heads[0];
+    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(*squares), 1);
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *grad = &views[GRAD];
+    const int64_t blocks = *(const int64_t *)args;
+    for (int part = 0; part < grad->spec->parts; part++) {
+        const struct hd_leaves leaves = hd_grad_leaves(grad->spec, grad->data, part);
+        int64_t lo, hi;
+        hd_spec_part(grad->spec, part, &lo, &hi);
+        HD_TRY(hd_squares_cuda(&leaves, lo, hi, context->scratch, context->stream));
+    }
+    return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratch, .replays = true};
+#endif
 
 const struct hd_verb hd_verb_grad_norm = {
     .name = "grad_norm",
@@ -96,5 +127,8 @@ const struct hd_verb hd_verb_grad_norm = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "the L2 norm of a mean gradient, or of each shard's own",
 };

@@ -6,6 +6,7 @@
  * direction, for what all items of all shards add up to: with L levels of norms, stages 0 … L go
  * forward and L … 2 L back, and `finish` hands the batch's moments to the running statistics. */
 #include "kernels/net.h"
+#include "kernels/samples.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
@@ -75,13 +76,14 @@ struct args {
     const struct hd_net *net;
     int64_t batch, micro, items;
     int backward_stages;
+    int parts;  /* of the gradient */
     int levels; /* of batch norms; 0: the net has none */
     struct hd_rate rate;
 };
 
 /* A microbatch's work memory. */
 struct work {
-    int64_t *rows; /* [1]: how many of its rows count */
+    void *head; /* the loss's, which starts with how many of the rows count */
     void *own;
     float *out, *dout; /* [micro][outputs] */
     char *forward, *backward;
@@ -92,21 +94,32 @@ static int64_t forward_rows(const struct args *args)
     return args->micro * (int64_t)args->loss->passes;
 }
 
+/* Bytes of the passes' memory. */
+struct pass_bytes {
+    int64_t forward, backward;
+};
+
+static struct pass_bytes bytes_on_cpu(const struct args *args)
+{
+    if (args->levels > 0)
+        return (struct pass_bytes){hd_net_training_bytes(args->net, args->micro), 0};
+    return (struct pass_bytes){hd_net_forward_bytes(args->net, forward_rows(args)),
+                               hd_net_backward_bytes(args->net, args->micro)};
+}
+
 /* Returns the bytes; memory NULL: only counts. */
-static int64_t lay_out(const struct args *args, void *memory, struct work *work)
+static int64_t lay_out(const struct args *args, struct pass_bytes bytes, void *memory, void *head,
+                       struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
-    const int64_t own = args->loss->own_bytes(args->net, args->micro);
+    const int64_t own = args->loss->own_bytes ? args->loss->own_bytes(args->net, args->micro) : 0;
     const int64_t outputs = args->micro * hd_net_outputs(args->net);
-    const int64_t forward = args->levels > 0 ? hd_net_training_bytes(args->net, args->micro)
-                                             : hd_net_forward_bytes(args->net, forward_rows(args));
-    const int64_t backward = args->levels > 0 ? 0 : hd_net_backward_bytes(args->net, args->micro);
-    work->rows = hd_arena_take(&arena, 1, sizeof *work->rows);
+    work->head = head;
     work->own = hd_arena_take(&arena, own, 1);
     work->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *work->out);
     work->dout = hd_arena_take(&arena, outputs, sizeof *work->dout);
-    work->forward = hd_arena_take(&arena, forward, 1);
-    work->backward = hd_arena_take(&arena, backward, 1);
+    work->forward = hd_arena_take(&arena, bytes.forward, 1);
+    work->backward = hd_arena_take(&arena, bytes.backward, 1);
     return arena.used;
 }
 
@@ -166,6 +179,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     args->backward_stages = hd_net_stages(args->net);
+    args->parts = setup->specs[HD_LOSS_GRAD]->parts;
     args->levels = hd_net_levels(args->net);
     HD_TRY(check_norm(setup, args));
     HD_TRY(hd_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
@@ -193,7 +207,8 @@ static void pieces(const void *arg, struct hd_pieces *pieces_p)
         .stages = args->levels > 0             ? 2 * args->levels + 1
                   : args->backward_stages == 1 ? 1
                                                : 1 + args->backward_stages,
-        .work_bytes = lay_out(args, NULL, &unused),
+        .work_bytes = lay_out(args, bytes_on_cpu(args), NULL, NULL, &unused),
+        .head_bytes = args->loss->head_bytes,
         .finish_last = args->levels > 0,
     };
 }
@@ -231,23 +246,32 @@ static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view
         .rows = args->micro,
         .forward = work->forward,
         .own = work->own,
+        .head = work->head,
         .out = work->out,
         .dout = work->dout,
     };
 }
 
+/* How many rows count stands first in the head. */
+static void count_rows(const struct args *args, const struct hd_loss_pass *pass)
+{
+    const int64_t left = *args->loss->used(&pass->views[HD_LOSS_BATCH]) - pass->first;
+    *(int64_t *)pass->head = left < 0 ? 0 : left < pass->rows ? left : pass->rows;
+}
+
 static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,
                        const struct work *work)
 {
-    struct hd_loss_pass pass = pass_of(args, views, item, work);
+    const struct hd_loss_pass pass = pass_of(args, views, item, work);
     struct hd_obs_norm norm;
+    count_rows(args, &pass);
     if (args->loss->obs) {
-        const void *obs = args->loss->obs(&pass, &pass.used);
+        const void *obs = args->loss->obs(&pass);
         hd_net_forward(args->net, views[HD_LOSS_POLICY].data,
                        hd_statistics_norm(&views[HD_LOSS_NORM], &norm), obs, args->micro,
                        work->forward, work->out);
     }
-    *work->rows = args->loss->differentiate(args->loss_args, &pass);
+    args->loss->differentiate(args->loss_args, &pass);
 }
 
 /* The counts of all parts that a range touches. */
@@ -272,7 +296,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro, forward_rows(args),
                     work->forward, work->dout, work->backward, stage,
                     hd_grad_leaf(grad->spec, grad->data, item));
-    count_samples(grad, item, *work->rows, lo, hi);
+    count_samples(grad, item, *(const int64_t *)work->head, lo, hi);
 }
 
 /* A stage of a net with batch norm; the one in the middle goes both ways. */
@@ -281,14 +305,15 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
 {
     const struct hd_view *grad = &views[HD_LOSS_GRAD];
     const int stage = context->stage, levels = args->levels;
-    struct hd_loss_pass pass = pass_of(args, views, context->item, work);
+    const struct hd_loss_pass pass = pass_of(args, views, context->item, work);
     struct hd_obs_norm norm;
+    count_rows(args, &pass);
     const struct hd_training_pass training = {
         .params = views[HD_LOSS_POLICY].data,
         .norm = hd_statistics_norm(&views[HD_LOSS_NORM], &norm),
-        .obs = args->loss->obs(&pass, &pass.used),
+        .obs = args->loss->obs(&pass),
         .batch = args->micro,
-        .used = pass.used,
+        .used = hd_loss_used(&pass),
         .work = work->forward,
         .q = work->out,
         .dq = work->dout,
@@ -297,19 +322,19 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
     if (stage <= levels)
         hd_net_training_forward(args->net, &training, stage, context->pooled, context->pool);
     if (stage == levels)
-        *work->rows = args->loss->differentiate(args->loss_args, &pass);
+        args->loss->differentiate(args->loss_args, &pass);
     if (stage >= levels)
         hd_net_training_backward(args->net, &training, stage - levels, context->pooled,
                                  context->pool);
     if (stage == 2 * levels)
-        count_samples(grad, context->item, *work->rows, 0, hd_net_elements(args->net));
+        count_samples(grad, context->item, hd_loss_used(&pass), 0, hd_net_elements(args->net));
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
 {
     const struct args *args = arg;
     struct work work;
-    lay_out(args, context->work, &work);
+    lay_out(args, bytes_on_cpu(args), context->work, context->head, &work);
     if (args->levels > 0) {
         go_through_norms(context, views, args, &work);
         return HD_OK;
@@ -326,7 +351,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static void track(const struct args *args, const struct hd_view *state, void *memory)
 {
     struct work work;
-    lay_out(args, memory, &work);
+    lay_out(args, bytes_on_cpu(args), memory, NULL, &work);
     const struct hd_training_pass training = {.batch = args->micro, .work = work.forward};
     *hd_norm_state_batches(state->data) +=
         hd_net_track(args->net, &training, hd_norm_state_running(state->data));
@@ -337,15 +362,9 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct args *args = arg;
     const struct hd_view *stats = &views[HD_LOSS_STATS];
     double values[MOST_FIELDS], weights[MOST_FIELDS];
-    void **own = context->scratch;
-    for (int64_t item = 0; item < args->items; item++) {
-        struct work work;
-        lay_out(args, context->works[item], &work);
-        own[item] = work.own;
-    }
     if (args->levels > 0)
         track(args, &views[HD_LOSS_NORM_STATE], context->works[0]);
-    double loss = args->loss->sum(args->loss_args, own, args->items, values, weights);
+    double loss = args->loss->sum(args->loss_args, context->heads, args->items, values, weights);
     if (stats->data)
         hd_scalars_push(stats->spec, stats->data, 0, hd_rate_now(&args->rate, &views[HD_LOSS_RATE]),
                         weights[0]);
@@ -357,10 +376,113 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-static int64_t scratch(const void *arg)
+#if HD_CUDA
+/* -- On a GPU -------------------------------------------------------------------------------------
+ * A gradient in one part has nobody who waits for an earlier stage: then there is one stage. */
+
+static bool in_one_stage(const struct args *args)
 {
-    return ((const struct args *)arg)->items * (int64_t)sizeof(void *);
+    return args->parts == 1 || args->backward_stages == 1;
 }
+
+static bool able_on_gpu(const void *arg)
+{
+    return ((const struct args *)arg)->levels == 0;
+}
+
+static struct pass_bytes bytes_on_gpu(const struct args *args)
+{
+    return (struct pass_bytes){hd_net_forward_cuda_bytes(args->net, forward_rows(args)),
+                               hd_net_backward_cuda_bytes(args->net, args->micro)};
+}
+
+static void pieces_on_gpu(const void *arg, struct hd_pieces *pieces_p)
+{
+    const struct args *args = arg;
+    struct work unused;
+    *pieces_p = (struct hd_pieces){
+        .items = args->items,
+        .stages = in_one_stage(args) ? 1 : 1 + args->backward_stages,
+        .work_bytes = lay_out(args, bytes_on_gpu(args), NULL, NULL, &unused),
+        .head_bytes = args->loss->head_bytes,
+    };
+}
+
+static int ready_on_gpu(const void *arg)
+{
+    const struct args *args = arg;
+    return hd_net_prepare_cuda(args->net, forward_rows(args), args->micro);
+}
+
+static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass *pass)
+{
+    struct hd_obs_norm norm;
+    HD_TRY(hd_samples_count_cuda(args->loss->used(&pass->views[HD_LOSS_BATCH]), pass->first,
+                                 pass->rows, pass->head, pass->stream));
+    if (args->loss->obs)
+        HD_TRY(hd_net_forward_cuda(args->net, pass->views[HD_LOSS_POLICY].data,
+                                   hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
+                                   args->loss->obs(pass), args->micro, pass->forward,
+                                   (float *)pass->out, pass->stream));
+    return args->loss->differentiate_on_gpu(args->loss_args, pass);
+}
+
+/* The counts of all parts from that of element lo to that before hi. */
+static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss_pass *pass,
+                                int64_t leaf, int64_t lo, int64_t hi)
+{
+    float *counts = hd_grad_counts(grad->spec, grad->data, leaf);
+    int first = -1, end = 0;
+    for (int part = 0; part < grad->spec->parts; part++) {
+        int64_t part_lo, part_hi;
+        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
+        if (part_lo >= hi || part_hi <= lo)
+            continue;
+        first = first < 0 ? part : first;
+        end = part + 1;
+    }
+    if (first < 0)
+        return HD_OK;
+    return hd_samples_note_cuda(hd_loss_used_at(pass), end - first, counts + first, pass->stream);
+}
+
+static int go_backward_on_gpu(const struct args *args, const struct hd_loss_pass *pass,
+                              const struct work *work, int64_t item, int from, int to)
+{
+    const struct hd_view *grad = &pass->views[HD_LOSS_GRAD];
+    int64_t lo, hi, unused;
+    hd_net_stage_range(args->net, from, &lo, &unused);
+    hd_net_stage_range(args->net, to - 1, &unused, &hi);
+    HD_TRY(hd_net_backward_cuda(args->net, pass->views[HD_LOSS_POLICY].data, args->micro,
+                                forward_rows(args), work->forward, work->dout, work->backward, from,
+                                to, hd_grad_leaf(grad->spec, grad->data, item), pass->stream));
+    return count_samples_on_gpu(grad, pass, item, lo, hi);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *arg)
+{
+    const struct args *args = arg;
+    const int stage = context->stage;
+    struct work work;
+    lay_out(args, bytes_on_gpu(args), context->work, context->head, &work);
+    struct hd_loss_pass pass = pass_of(args, views, context->item, &work);
+    pass.stream = context->stream;
+    if (stage == 0)
+        HD_TRY(go_forward_on_gpu(args, &pass));
+    if (in_one_stage(args))
+        return go_backward_on_gpu(args, &pass, &work, context->item, 0, args->backward_stages);
+    return stage == 0 ? HD_OK
+                      : go_backward_on_gpu(args, &pass, &work, context->item, stage - 1, stage);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .able = able_on_gpu,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+    .replays = true,
+};
+#endif
 
 const struct hd_verb hd_verb_loss_grad = {
     .name = "loss_grad",
@@ -369,12 +491,12 @@ const struct hd_verb hd_verb_loss_grad = {
     .declare = declare,
     .prepare = prepare,
     .release = release,
-    .scratch = scratch,
     .body = body,
     .pieces = pieces,
     .stage_range = stage_range,
     .finish = finish,
     .span = span,
     .pool = pool,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "the gradient of the loss over a batch, summed over its samples",
 };

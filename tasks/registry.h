@@ -68,6 +68,7 @@ struct hd_gpu_verb {
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from `works`. */
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    bool (*able)(const void *args);             /* NULL: with every config */
     bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
     void (*pieces)(const void *args, struct hd_pieces *pieces_p); /* NULL: the verb's */
     int64_t (*scratch)(const void *args);                         /* bytes on the GPU; NULL: 0 */

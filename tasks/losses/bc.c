@@ -28,37 +28,53 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+struct head {
+    int64_t used;
+    struct hd_cross_entropy_sums sums;
+};
+
+static const int64_t *used(const struct hd_view *batch)
 {
-    (void)net, (void)rows;
-    return sizeof(struct hd_cross_entropy_sums);
+    return hd_batch_use(batch->spec, batch->data).used;
 }
 
-static const void *obs(const struct hd_loss_pass *pass, int64_t *used_p)
+static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
-    *used_p = hd_batch_used(batch->spec, batch->data, pass->first, pass->rows);
     return (const char *)rows.obs + pass->first * hd_net_obs_bytes(pass->net);
 }
 
-static int64_t differentiate(const void *args, const struct hd_loss_pass *pass)
+static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t rows)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    return (struct hd_cross_entropy){
+        .batch = rows,
+        .actions = hd_net_actions(pass->net),
+        .logit = pass->out,
+        .action = hd_batch_rows(batch->spec, batch->data).action + pass->first,
+        .weight = hd_batch_use(batch->spec, batch->data).weight + pass->first,
+    };
+}
+
+static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     (void)args;
-    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
-    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
-    const struct hd_cross_entropy loss = {
-        .batch = pass->used,
-        .actions = actions,
-        .logit = pass->out,
-        .action = rows.action + first,
-        .weight = hd_batch_use(batch->spec, batch->data).weight + first,
-    };
-    memset(pass->dout, 0, (size_t)(pass->rows * actions) * sizeof *pass->dout);
-    hd_cross_entropy(&loss, pass->dout, pass->own);
-    return pass->used;
+    struct head *head = pass->head;
+    const struct hd_cross_entropy loss = loss_of(pass, head->used);
+    memset(pass->dout, 0, (size_t)(pass->rows * loss.actions) * sizeof *pass->dout);
+    hd_cross_entropy(&loss, pass->dout, &head->sums);
 }
+
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    (void)args;
+    const struct hd_cross_entropy loss = loss_of(pass, pass->rows);
+    return hd_cross_entropy_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                                 &((struct head *)pass->head)->sums, pass->stream);
+}
+#endif
 
 static double sum(const void *memory, void *const *items, int64_t n, double *values,
                   double *weights)
@@ -66,11 +82,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     (void)memory;
     struct hd_cross_entropy_sums sums = {0};
     for (int64_t i = 0; i < n; i++) {
-        const struct hd_cross_entropy_sums *own = items[i];
-        sums.loss += own->loss;
-        sums.weight += own->weight;
-        sums.weighted_loss += own->weighted_loss;
-        sums.weighted_hits += own->weighted_hits;
+        const struct head *head = items[i];
+        sums.loss += head->sums.loss;
+        sums.weight += head->sums.weight;
+        sums.weighted_loss += head->sums.weighted_loss;
+        sums.weighted_hits += head->sums.weighted_hits;
     }
     values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
     values[ACCURACY] = sums.weight > 0 ? sums.weighted_hits / sums.weight : 0;
@@ -86,8 +102,12 @@ const struct hd_loss hd_loss_bc = {
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
-    .own_bytes = own_bytes,
+    .head_bytes = sizeof(struct head),
+    .used = used,
     .obs = obs,
     .differentiate = differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
     .sum = sum,
 };

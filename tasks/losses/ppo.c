@@ -45,10 +45,9 @@ struct args {
     bool value_clip;
 };
 
-/* The loss's own memory of a microbatch. */
-struct own {
-    struct hd_ppo_sums sums;
+struct head {
     int64_t used;
+    struct hd_ppo_sums sums;
 };
 
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
@@ -69,46 +68,55 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+static const int64_t *used(const struct hd_view *batch)
 {
-    (void)net, (void)rows;
-    return sizeof(struct own);
+    return hd_minibatch_at(batch->spec, batch->data).used;
 }
 
-static const void *obs(const struct hd_loss_pass *pass, int64_t *used_p)
+static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
-    const int64_t left = *batch.used - pass->first;
-    *used_p = left < 0 ? 0 : left < pass->rows ? left : pass->rows;
     return batch.obs + pass->first * hd_net_obs_bytes(pass->net);
 }
 
-static int64_t differentiate(const void *memory, const struct hd_loss_pass *pass)
+static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
+                                  int64_t rows)
 {
-    const struct args *args = memory;
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
     const int64_t first = pass->first, actions = hd_net_actions(pass->net);
-    const int64_t outputs = hd_net_outputs(pass->net);
-    struct own *own = pass->own;
-    own->used = pass->used;
-    const struct hd_ppo_loss loss = {.batch = own->used,
-                                     .actions = actions,
-                                     .clip = args->clip,
-                                     .value_clip = args->value_clip,
-                                     .value_weight = args->value_weight,
-                                     .entropy_weight = args->entropy_weight,
-                                     .out = pass->out,
-                                     .logit_old = batch.logit + first * actions,
-                                     .value_old = batch.value + first,
-                                     .advantage = batch.advantage + first,
-                                     .target = batch.target + first,
-                                     .action = batch.action + first};
-    memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
-    hd_ppo_loss(&loss, pass->dout, &own->sums);
-    return own->used;
+    return (struct hd_ppo_loss){.batch = rows,
+                                .actions = actions,
+                                .clip = args->clip,
+                                .value_clip = args->value_clip,
+                                .value_weight = args->value_weight,
+                                .entropy_weight = args->entropy_weight,
+                                .out = pass->out,
+                                .logit_old = batch.logit + first * actions,
+                                .value_old = batch.value + first,
+                                .advantage = batch.advantage + first,
+                                .target = batch.target + first,
+                                .action = batch.action + first};
 }
+
+static void differentiate(const void *args, const struct hd_loss_pass *pass)
+{
+    struct head *head = pass->head;
+    const struct hd_ppo_loss loss = loss_of(args, pass, head->used);
+    const int64_t outputs = hd_net_outputs(pass->net);
+    memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
+    hd_ppo_loss(&loss, pass->dout, &head->sums);
+}
+
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    const struct hd_ppo_loss loss = loss_of(args, pass, pass->rows);
+    return hd_ppo_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                            &((struct head *)pass->head)->sums, pass->stream);
+}
+#endif
 
 static void add(struct hd_ppo_sums *into, const struct hd_ppo_sums *sums)
 {
@@ -129,11 +137,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
 {
     const struct args *args = memory;
     struct hd_ppo_sums sums = {.adv_max = -INFINITY, .v_max = -INFINITY};
-    double used = 0;
+    double rows = 0;
     for (int64_t i = 0; i < n; i++) {
-        const struct own *own = items[i];
-        add(&sums, &own->sums);
-        used += (double)own->used;
+        const struct head *head = items[i];
+        add(&sums, &head->sums);
+        rows += (double)head->used;
     }
     const double total =
         sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
@@ -149,11 +157,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         [KL] = sums.kl,
     };
     for (int i = 0; i < N_FIELDS; i++) {
-        values[i] = used > 0 ? means[i] / used : 0;
-        weights[i] = used > 0;
+        values[i] = rows > 0 ? means[i] / rows : 0;
+        weights[i] = rows > 0;
     }
-    values[ADV_MAX] = used > 0 ? sums.adv_max : 0;
-    values[VALUE_MAX] = used > 0 ? sums.v_max : 0;
+    values[ADV_MAX] = rows > 0 ? sums.adv_max : 0;
+    values[VALUE_MAX] = rows > 0 ? sums.v_max : 0;
     return total;
 }
 
@@ -164,8 +172,12 @@ const struct hd_loss hd_loss_ppo = {
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
-    .own_bytes = own_bytes,
+    .head_bytes = sizeof(struct head),
+    .used = used,
     .obs = obs,
     .differentiate = differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
     .sum = sum,
 };

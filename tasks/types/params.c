@@ -3,6 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "tasks/builtin.h"
@@ -160,6 +161,37 @@ static int load_params(const struct hd_spec *spec, void *data, FILE *file)
     return HD_OK;
 }
 
+/* On a GPU: the floats, then what its passes make of them. */
+static int64_t common_bytes(const struct hd_spec *spec)
+{
+    return spec->elements * (int64_t)sizeof(float);
+}
+
+#if HD_CUDA
+static int64_t device_bytes(const struct hd_spec *spec)
+{
+    return hd_net_device_bytes(spec->shape);
+}
+
+static int renew_on_gpu(const struct hd_spec *spec, void *data, void *stream)
+{
+    return hd_net_refresh_cuda(spec->shape, data, 0, spec->elements, stream);
+}
+
+static int renew_on_host(const struct hd_spec *spec, void *data)
+{
+    hd_net_refresh(spec->shape, data, 0, spec->elements);
+    return HD_OK;
+}
+
+static const struct hd_device_form device_form = {
+    .common = common_bytes,
+    .bytes = device_bytes,
+    .renew_on_gpu = renew_on_gpu,
+    .renew_on_host = renew_on_host,
+};
+#endif
+
 const struct hd_type hd_type_params = {
     .name = "params",
     .flat = true,
@@ -169,6 +201,7 @@ const struct hd_type hd_type_params = {
     .copy_range = copy_range,
     .save = save_params,
     .load = load_params,
+    .device = HD_ON_GPU(device_form),
 };
 
 /* -- What is made `of` params --------------------------------------------------------------------
@@ -303,12 +336,43 @@ static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine ho
     hd_grad_counts(spec, data, 0)[part] = count;
 }
 
+struct hd_leaves hd_grad_leaves(const struct hd_spec *spec, const void *data, int part)
+{
+    return (struct hd_leaves){
+        .floats = leaf_floats(spec, data, 0),
+        .counts = spec->placement == HD_SHARD ? leaf_counts(spec, data, 0) + part : NULL,
+        .n = spec->leaves,
+        .stride = leaf_bytes(spec) / (int64_t)sizeof(float),
+    };
+}
+
+#if HD_CUDA
+static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                       const void *const *in, const struct hd_spec *out_spec, void *out,
+                       void *stream)
+{
+    struct hd_leaves leaves[HD_LEAVES_GROUPS];
+    int64_t lo, hi;
+    if (n_in > HD_LEAVES_GROUPS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
+                       HD_LEAVES_GROUPS, n_in);
+    for (int i = 0; i < n_in; i++)
+        leaves[i] = hd_grad_leaves(spec, in[i], part);
+    hd_spec_part(spec, part, &lo, &hi);
+    return hd_leaves_mean_cuda(n_in, leaves, how == HD_MEAN, lo, hi, out,
+                               hd_grad_counts(out_spec, out, 0) + part, stream);
+}
+#endif
+
 static const struct hd_reduction grad_reduction = {
     .bytes = vector_bytes,
     .pack = pack_grad,
     .combine = combine_grad,
     .unpack = unpack_grad,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
+#if HD_CUDA
+    .fold_on_gpu = fold_on_gpu,
+#endif
 };
 
 const struct hd_type hd_type_grad = {

@@ -5,6 +5,7 @@
 #define HD_TASKS_TYPES_PARAMS_H
 
 #include "kernels/net.h"
+#include "kernels/tree_add.h"
 #include "tasks/registry.h"
 
 /* The net of a value of type params, or of one made `of` it. Borrowed. */
@@ -25,6 +26,10 @@ float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf);
  * 1). Without samples the sum is zero and divided by 1. */
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
                          int64_t hi, float *room, float *count_p);
+
+/* The same leaves for a GPU: those of part `part`, floats from element 0 on. A gradient that is not
+ * a shard's is a mean already: it has no counts. */
+struct hd_leaves hd_grad_leaves(const struct hd_spec *spec, const void *data, int part);
 
 /* First and second moments [elements] and number of updates [parts] of an adam_state. */
 struct hd_moments {
