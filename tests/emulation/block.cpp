@@ -2,7 +2,7 @@
 /* Runs the threads of a kernel's blocks, block after block, as fibres. A fibre runs threads one
  * after the other until one waits for others; the next fibre goes on with those not yet started.
  * So kernels without barriers never switch stacks. What is undefined on a GPU ends the program. */
-#include "tests/emulation/kernel.h"
+#include "tests/emulation/kernel.hpp"
 
 #include <algorithm>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, errors and counters of the emulated runtime. */
 #include "tests/emulation/emulation.h"
-#include "tests/emulation/runtime.h"
+#include "tests/emulation/runtime.hpp"
 
 #include <atomic>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the emulated runtime. Device memory is memory of the host, full of NaN at first;
  * copies verify what their pointers point to. */
-#include "tests/emulation/runtime.h"
+#include "tests/emulation/runtime.hpp"
 
 #include <map>
 #include <stdlib.h>

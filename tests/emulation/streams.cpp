@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events of the emulated runtime: queues that one thread serves in turn. */
-#include "tests/emulation/kernel.h"
-#include "tests/emulation/runtime.h"
+#include "tests/emulation/kernel.hpp"
+#include "tests/emulation/runtime.hpp"
 
 #include <chrono>
 #include <map>

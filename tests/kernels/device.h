@@ -22,17 +22,6 @@ static void *device_blocks[TEST_BLOCKS], *shared_blocks[TEST_BLOCKS];
 static int n_device_blocks, n_shared_blocks;
 static cudaStream_t device_stream_;
 
-/* Whether a GPU can be used. Asks in a process of its own: one that has used a GPU cannot give its
- * children any, and every test is a child. */
-static inline bool device_here(void)
-{
-    const pid_t child = fork();
-    int n, status;
-    if (child == 0)
-        _exit(cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? 0 : 1);
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
-}
-
 /* The test's stream, which does not synchronise with the default stream. */
 static inline void *device_stream(void)
 {
@@ -85,6 +74,24 @@ static inline void free_device_blocks(void)
     free_test_blocks();
 }
 
+/* Whether a GPU can be used. Asks in a process of its own: one that has used a GPU cannot give its
+ * children any, and every test is a child. */
+static inline bool device_here(void)
+{
+    const pid_t child = fork();
+    int n, status;
+    if (child == 0)
+        _exit(cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* Makes the case release what its tests allocate; why it cannot be run, NULL if it can. */
+static inline const char *prepare_cuda(TCase *cuda)
+{
+    tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
+    return device_here() ? NULL : "no GPU here";
+}
+
 #else
 
 static inline bool device_here(void)
@@ -92,28 +99,27 @@ static inline bool device_here(void)
     return false;
 }
 
-#endif
-
-/* Why the case "cuda" cannot be run; NULL if it can. */
-static inline const char *no_cuda(const TCase *cuda)
+static inline const char *prepare_cuda(TCase *cuda)
 {
-    return !HD_CUDA || !cuda ? "built without CUDA" : !device_here() ? "no GPU here" : NULL;
+    (void)cuda;
+    return "built without CUDA";
 }
 
+#endif
+
 /* Runs a suite of a case for the CPU, or, if CK_RUN_CASE=cuda asks for it, of the case made by
- * tcase_create("cuda"); returns main's exit code, a skip (77) if there is no GPU. */
+ * tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that of a skip (77) if
+ * there is no GPU. */
 static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
 {
     const char *asked = getenv("CK_RUN_CASE");
     if (!asked || strcmp(asked, "cuda") != 0)
         return run_suite(name, cpu);
-    if (no_cuda(cuda)) {
-        printf("skipped: %s\n", no_cuda(cuda));
+    const char *hindrance = prepare_cuda(cuda);
+    if (hindrance) {
+        printf("skipped: %s\n", hindrance);
         return 77;
     }
-#if HD_CUDA
-    tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
-#endif
     return run_suite(name, cuda);
 }
 

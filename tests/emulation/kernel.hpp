@@ -2,8 +2,8 @@
 /* Between kernels compiled for the host and what runs them (block.cpp). A kernel's threads are
  * fibres of the one thread of the host that serves all streams: only a thread that waits for others
  * of its block gives way. */
-#ifndef HD_TESTS_EMULATION_KERNEL_H
-#define HD_TESTS_EMULATION_KERNEL_H
+#ifndef HD_TESTS_EMULATION_KERNEL_HPP
+#define HD_TESTS_EMULATION_KERNEL_HPP
 
 #include <cuda_runtime_api.h>
 #include <functional>

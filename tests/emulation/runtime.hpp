@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the emulated runtime share. One lock guards all of it; one thread of the host,
  * started by the first operation of a process, serves all streams of all devices. */
-#ifndef HD_TESTS_EMULATION_RUNTIME_H
-#define HD_TESTS_EMULATION_RUNTIME_H
+#ifndef HD_TESTS_EMULATION_RUNTIME_HPP
+#define HD_TESTS_EMULATION_RUNTIME_HPP
 
 #include <condition_variable>
 #include <cuda_runtime_api.h>
