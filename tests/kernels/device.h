@@ -40,24 +40,24 @@ static inline void device_get(void *to, const void *device, int64_t bytes)
 /* Device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test ends. */
 static inline void *device_make(const void *content, int64_t bytes)
 {
-    void *block;
     ck_assert_int_lt(n_device_blocks, TEST_BLOCKS);
-    DEVICE_TRY(cudaMalloc(&block, (size_t)(bytes > 0 ? bytes : 1)));
+    void **block = &device_blocks[n_device_blocks++];
+    DEVICE_TRY(cudaMalloc(block, (size_t)(bytes > 0 ? bytes : 1)));
     if (content)
-        DEVICE_TRY(cudaMemcpy(block, content, (size_t)bytes, cudaMemcpyHostToDevice));
+        DEVICE_TRY(cudaMemcpy(*block, content, (size_t)bytes, cudaMemcpyHostToDevice));
     else
-        DEVICE_TRY(cudaMemset(block, 0xFF, (size_t)bytes));
+        DEVICE_TRY(cudaMemset(*block, 0xFF, (size_t)bytes));
     DEVICE_TRY(cudaDeviceSynchronize());
-    return device_blocks[n_device_blocks++] = block;
+    return *block;
 }
 
 /* Zeroed memory of the host that devices address as well, until the test ends. */
 static inline void *device_shared(int64_t bytes)
 {
-    void *block;
     ck_assert_int_lt(n_shared_blocks, TEST_BLOCKS);
-    DEVICE_TRY(cudaHostAlloc(&block, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable));
-    return shared_blocks[n_shared_blocks++] = memset(block, 0, (size_t)bytes);
+    void **block = &shared_blocks[n_shared_blocks++];
+    DEVICE_TRY(cudaHostAlloc(block, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable));
+    return memset(*block, 0, (size_t)bytes);
 }
 
 static inline void free_device_blocks(void)
