@@ -24,6 +24,9 @@ struct hd_emulated_kernel {
 /* Enqueues on the stream. Like a launch on a GPU it tells its error through cudaGetLastError. */
 void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream);
 
+/* The same for other work; on an error, which it returns, nothing is enqueued. */
+cudaError_t hd_emulated_enqueue(cudaStream_t stream, std::function<void()> work);
+
 /* What blocks share, set to NaN before every block. */
 void hd_emulated_shared_at(char *begin, char *end);
 

@@ -233,6 +233,11 @@ void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream)
     result(error);
 }
 
+cudaError_t hd_emulated_enqueue(cudaStream_t stream, std::function<void()> work)
+{
+    return result(enqueue(stream, std::move(work)));
+}
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
 {
     return result(enqueue(stream, [=] { function(argument); }));

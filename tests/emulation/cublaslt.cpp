@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcublasLt for the emulation of GPUs: D = epilogue(alpha op(A) op(B) + beta C) for matrices of
+ * f32 and bf16, summed in f32 in the order of k. What the library would reject or read wrongly
+ * (shapes, alignments, memory of the host, too small a workspace) fails or ends the program. */
+#include "tests/emulation/kernel.hpp"
+
+#include <cublasLt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vector>
+
+namespace
+{
+
+struct Layout {
+    cudaDataType_t type;
+    uint64_t rows, cols;
+    int64_t ld;
+    int32_t order = CUBLASLT_ORDER_COL, batch_count = 1;
+    int64_t batch_stride = 0;
+};
+
+struct Product {
+    int32_t compute, scale, transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+    int32_t pointer_mode = CUBLASLT_POINTER_MODE_HOST;
+    uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const void *bias = nullptr;
+    int32_t bias_type = -1; /* that of D */
+    int64_t bias_stride = 0;
+};
+
+struct Preference {
+    uint64_t workspace = 0;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+    uint32_t alignment[4] = {256, 256, 256, 256}; /* of A, B, C and D */
+};
+
+/* What an algorithm relies on. */
+struct Algorithm {
+    uint64_t magic, workspace;
+    uint32_t alignment[4];
+};
+
+const uint64_t MAGIC = 0x746C736165746C68;
+const uint64_t WORKSPACE = 1 << 16, WORKSPACE_ALIGNMENT = 256;
+
+[[noreturn]] void die(const char *what)
+{
+    fprintf(stderr, "emulation: cublasLtMatmul: %s\n", what);
+    abort();
+}
+
+/* -- Elements ---------------------------------------------------------------------------------- */
+
+size_t size_of(int type)
+{
+    return type == CUDA_R_16BF ? 2 : 4;
+}
+
+float load(int type, const char *at)
+{
+    uint32_t bits = 0;
+    if (type == CUDA_R_16BF)
+        memcpy((char *)&bits + 2, at, 2);
+    else
+        memcpy(&bits, at, 4);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* To the nearest number whose lower `bits` bits are zero, ties to even. */
+uint32_t rounded(float value, int bits)
+{
+    uint32_t all;
+    memcpy(&all, &value, sizeof all);
+    if (isnan(value) || isinf(value))
+        return isnan(value) ? all | 0x400000 : all;
+    return (all + (1u << (bits - 1)) - 1 + (all >> bits & 1)) & -(1u << bits);
+}
+
+void store(int type, char *at, float value)
+{
+    const uint32_t bits = type == CUDA_R_16BF ? rounded(value, 16) : 0;
+    if (type == CUDA_R_16BF)
+        memcpy(at, (const char *)&bits + 2, 2);
+    else
+        memcpy(at, &value, 4);
+}
+
+/* Element (row, column) of a matrix. */
+size_t offset(const Layout &layout, int64_t row, int64_t column)
+{
+    return (size_t)(layout.order == CUBLASLT_ORDER_ROW ? row * layout.ld + column
+                                                       : column * layout.ld + row) *
+           size_of(layout.type);
+}
+
+/* -- Products ---------------------------------------------------------------------------------- */
+
+struct Job {
+    Product product;
+    Layout a, b, c, d;
+    const char *a_at, *b_at, *c_at;
+    char *d_at;
+    float alpha, beta;
+    int64_t m, n, k;
+};
+
+/* to[outer][inner], of element (inner, outer) of the matrix, or of its transpose. */
+void pack(const Layout &layout, const char *at, bool transpose, int64_t inner, int64_t outer,
+          bool tf32, std::vector<float> &to)
+{
+    to.resize((size_t)(inner * outer));
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            float value =
+                load(layout.type, at + (transpose ? offset(layout, o, i) : offset(layout, i, o)));
+            if (tf32) {
+                const uint32_t bits = rounded(value, 13);
+                memcpy(&value, &bits, sizeof value);
+            }
+            to[(size_t)(o * inner + i)] = value;
+        }
+}
+
+void store_column(const Job &job, int64_t batch, int64_t j, const float *sum)
+{
+    const int bias_type = job.product.bias_type < 0 ? job.d.type : job.product.bias_type;
+    const char *bias = (const char *)job.product.bias +
+                       (size_t)(batch * job.product.bias_stride) * size_of(bias_type);
+    const size_t c = (size_t)(batch * job.c.batch_stride) * size_of(job.c.type);
+    const size_t d = (size_t)(batch * job.d.batch_stride) * size_of(job.d.type);
+    for (int64_t i = 0; i < job.m; i++) {
+        float value = job.alpha * sum[i];
+        if (job.beta != 0)
+            value += job.beta * load(job.c.type, job.c_at + c + offset(job.c, i, j));
+        if (job.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
+            value += load(bias_type, bias + (size_t)i * size_of(bias_type));
+        if (job.product.epilogue & CUBLASLT_EPILOGUE_RELU)
+            value = value > 0 || isnan(value) ? value : 0;
+        store(job.d.type, job.d_at + d + offset(job.d, i, j), value);
+    }
+}
+
+/* Four columns of D at a time; every element is the sum over k from 0 on. */
+void multiply(const Job &job, int64_t batch)
+{
+    static std::vector<float> a, b, sums; /* of the thread that serves the streams */
+    const bool tf32 = job.product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    const size_t a_batch = (size_t)(batch * job.a.batch_stride) * size_of(job.a.type);
+    const size_t b_batch = (size_t)(batch * job.b.batch_stride) * size_of(job.b.type);
+    pack(job.a, job.a_at + a_batch, job.product.transpose_a != CUBLAS_OP_N, job.m, job.k, tf32, a);
+    pack(job.b, job.b_at + b_batch, job.product.transpose_b != CUBLAS_OP_N, job.k, job.n, tf32, b);
+    const int64_t COLUMNS = 4;
+    const size_t m = (size_t)job.m, k_end = (size_t)job.k;
+    for (int64_t j0 = 0; j0 < job.n; j0 += COLUMNS) {
+        const int64_t columns = job.n - j0 < COLUMNS ? job.n - j0 : COLUMNS;
+        sums.assign(COLUMNS * m, 0);
+        for (size_t k = 0; k < k_end; k++)
+            for (int64_t j = 0; j < columns; j++) {
+                const float factor = b[(size_t)(j0 + j) * k_end + k];
+                const float *from = &a[k * m];
+                float *to = &sums[(size_t)j * m];
+                for (size_t i = 0; i < m; i++)
+                    to[i] += from[i] * factor;
+            }
+        for (int64_t j = 0; j < columns; j++)
+            store_column(job, batch, j0 + j, &sums[(size_t)j * m]);
+    }
+}
+
+/* -- Arguments --------------------------------------------------------------------------------- */
+
+bool usable(const Layout &layout)
+{
+    const bool by_row = layout.order == CUBLASLT_ORDER_ROW;
+    return (layout.type == CUDA_R_32F || layout.type == CUDA_R_16BF) &&
+           (by_row || layout.order == CUBLASLT_ORDER_COL) &&
+           layout.ld >= (int64_t)(by_row ? layout.cols : layout.rows) && layout.rows > 0 &&
+           layout.cols > 0;
+}
+
+/* The sizes, or what about the arguments the library does not take. */
+cublasStatus_t describe(const Product &p, const Layout &a, const Layout &b, const Layout &c,
+                        const Layout &d, Job *job)
+{
+    const bool ta = p.transpose_a != CUBLAS_OP_N, tb = p.transpose_b != CUBLAS_OP_N;
+    *job = {p, a, b, c, d, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+    job->m = (int64_t)(ta ? a.cols : a.rows);
+    job->k = (int64_t)(ta ? a.rows : a.cols);
+    job->n = (int64_t)(tb ? b.rows : b.cols);
+    if (!usable(a) || !usable(b) || !usable(c) || !usable(d) ||
+        (int64_t)(tb ? b.cols : b.rows) != job->k || (int64_t)d.rows != job->m ||
+        (int64_t)d.cols != job->n || c.rows != d.rows || c.cols != d.cols ||
+        a.batch_count != d.batch_count || b.batch_count != d.batch_count)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const bool compute_f32 = p.compute == CUBLAS_COMPUTE_32F ||
+                             (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F);
+    const bool from_f32 = a.type == CUDA_R_32F && d.type == CUDA_R_32F;
+    if (!compute_f32 || p.scale != CUDA_R_32F || p.pointer_mode != CUBLASLT_POINTER_MODE_HOST ||
+        a.type != b.type || c.type != d.type || (a.type != CUDA_R_16BF && !from_f32) ||
+        (p.epilogue & ~(uint32_t)CUBLASLT_EPILOGUE_RELU_BIAS & ~1u))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+void check_pointer(const void *pointer, size_t alignment, const char *what)
+{
+    cudaPointerAttributes attributes;
+    if ((uintptr_t)pointer % alignment)
+        die(what);
+    if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess ||
+        attributes.type == cudaMemoryTypeUnregistered)
+        die("a pointer to memory that devices do not see");
+}
+
+void check_pointers(const Job &job, const Algorithm &algorithm, void *workspace, size_t bytes)
+{
+    const void *all[] = {job.a_at, job.b_at, job.c_at, job.d_at};
+    for (int i = 0; i < 4; i++)
+        check_pointer(all[i], algorithm.alignment[i], "less aligned than the preference says");
+    if (job.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
+        check_pointer(job.product.bias, 4, "a bias that is not aligned");
+    if (algorithm.workspace == 0)
+        return;
+    if (bytes < algorithm.workspace)
+        die("a smaller workspace than the algorithm needs");
+    check_pointer(workspace, WORKSPACE_ALIGNMENT, "a workspace that is not aligned");
+}
+
+template <typename T> cublasStatus_t set(T *to, const void *from, size_t bytes)
+{
+    if (bytes != sizeof *to)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy((void *)to, from, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Handle, typename T, typename... A>
+cublasStatus_t create(Handle *handle_p, A... values)
+{
+    *handle_p = (Handle) new T{values...};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T, typename Handle> cublasStatus_t destroy(Handle handle)
+{
+    delete (T *)handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+} // namespace
+
+/* -- The library's functions ------------------------------------------------------------------- */
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle_p)
+{
+    return create<cublasLtHandle_t, int>(handle_p, 0);
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    return destroy<int>(handle);
+}
+
+const char *cublasLtGetStatusName(cublasStatus_t status)
+{
+    switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    }
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return cublasLtGetStatusName(status);
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return CUBLAS_VERSION;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc_p, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    return create<cublasLtMatmulDesc_t, Product>(desc_p, (int32_t)compute, (int32_t)scale);
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    return destroy<Product>(desc);
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t what,
+                                              const void *value, size_t bytes)
+{
+    Product *product = (Product *)desc;
+    switch (what) {
+    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
+        return set(&product->pointer_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return set(&product->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return set(&product->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return set(&product->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return set(&product->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        return set(&product->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
+        return set(&product->bias_stride, value, bytes);
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout_p, cudaDataType_t type,
+                                          uint64_t rows, uint64_t cols, int64_t ld)
+{
+    return create<cublasLtMatrixLayout_t, Layout>(layout_p, type, rows, cols, ld);
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    return destroy<Layout>(layout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t matrix,
+                                                cublasLtMatrixLayoutAttribute_t what,
+                                                const void *value, size_t bytes)
+{
+    Layout *layout = (Layout *)matrix;
+    switch (what) {
+    case CUBLASLT_MATRIX_LAYOUT_ORDER:
+        return set(&layout->order, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        return set(&layout->batch_count, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        return set(&layout->batch_stride, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+        return set(&layout->ld, value, bytes);
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference_p)
+{
+    return create<cublasLtMatmulPreference_t, Preference>(preference_p);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    return destroy<Preference>(preference);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                    cublasLtMatmulPreferenceAttributes_t what,
+                                                    const void *value, size_t bytes)
+{
+    Preference *preference = (Preference *)handle;
+    switch (what) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+        return set(&preference->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+        return set(&preference->reductions, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+        return set(&preference->alignment[0], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+        return set(&preference->alignment[1], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+        return set(&preference->alignment[2], value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+        return set(&preference->alignment[3], value, bytes);
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t handle, int wanted,
+                                              cublasLtMatmulHeuristicResult_t found[],
+                                              int *n_found_p)
+{
+    static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm fits");
+    Job job;
+    *n_found_p = 0;
+    if (wanted < 1)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const cublasStatus_t status =
+        describe(*(Product *)desc, *(Layout *)a, *(Layout *)b, *(Layout *)c, *(Layout *)d, &job);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    const Preference *preference = (Preference *)handle;
+    Algorithm algorithm = {
+        MAGIC, preference->workspace < WORKSPACE ? preference->workspace : WORKSPACE, {}};
+    memcpy(algorithm.alignment, preference->alignment, sizeof algorithm.alignment);
+    found[0] = {};
+    memcpy(&found[0].algo, &algorithm, sizeof algorithm);
+    found[0].workspaceSize = algorithm.workspace;
+    found[0].state = CUBLAS_STATUS_SUCCESS;
+    *n_found_p = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
+                              void *workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    Job job;
+    const cublasStatus_t status =
+        describe(*(Product *)desc, *(Layout *)a_layout, *(Layout *)b_layout, *(Layout *)c_layout,
+                 *(Layout *)d_layout, &job);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    job.a_at = (const char *)a;
+    job.b_at = (const char *)b;
+    job.c_at = (const char *)c;
+    job.d_at = (char *)d;
+    job.alpha = *(const float *)alpha;
+    job.beta = *(const float *)beta;
+    Algorithm algorithm = {};
+    if (algo)
+        memcpy(&algorithm, algo, sizeof algorithm);
+    if (algorithm.magic != MAGIC)
+        die("an algorithm that is not from the heuristic");
+    check_pointers(job, algorithm, workspace, workspace_bytes);
+    const cudaError_t error = hd_emulated_enqueue(stream, [=] {
+        if (algorithm.workspace)
+            memset(workspace, 0xFF, algorithm.workspace);
+        for (int64_t batch = 0; batch < job.d.batch_count; batch++)
+            multiply(job, batch);
+    });
+    return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
