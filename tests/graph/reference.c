@@ -125,15 +125,16 @@ static void call(int (*body)(struct hd_context *, const struct hd_view *, const 
 
 /* Stages [from, to) of all items, one item after another: items must not see one another. */
 static void run_items(const struct hd_step *step, struct hd_context *context,
-                      const struct hd_view *views, void **works, int from, int to)
+                      const struct hd_view *views, void **works, void **heads, int from, int to)
 {
     for (context->item = 0; context->item < context->items; context->item++) {
         context->work = works[context->item];
+        context->head = heads[context->item];
         for (context->stage = from; context->stage < to; context->stage++)
             call(step->verb->body, context, views, step->args);
     }
     context->item = context->stage = 0;
-    context->work = NULL;
+    context->work = context->head = NULL;
 }
 
 static void run_pieces(const struct hd_step *step, struct hd_context *context,
@@ -144,19 +145,26 @@ static void run_pieces(const struct hd_step *step, struct hd_context *context,
         step->verb->pieces(step->args, &pieces);
     const int head = pieces.finish_last ? pieces.stages : 1;
     void **works = hd_alloc(pieces.items, sizeof *works);
-    for (int64_t i = 0; i < pieces.items; i++)
+    void **heads = hd_alloc(pieces.items, sizeof *heads);
+    for (int64_t i = 0; i < pieces.items; i++) {
         works[i] = hd_alloc(pieces.work_bytes, 1);
+        heads[i] = hd_alloc(pieces.head_bytes, 1);
+    }
     context->items = pieces.items;
-    run_items(step, context, views, works, 0, head);
+    run_items(step, context, views, works, heads, 0, head);
     if (step->verb->finish) {
         context->works = works;
+        context->heads = heads;
         call(step->verb->finish, context, views, step->args);
-        context->works = NULL;
+        context->works = context->heads = NULL;
     }
-    run_items(step, context, views, works, head, pieces.stages);
-    for (int64_t i = 0; i < pieces.items; i++)
+    run_items(step, context, views, works, heads, head, pieces.stages);
+    for (int64_t i = 0; i < pieces.items; i++) {
         hd_free(works[i]);
+        hd_free(heads[i]);
+    }
     hd_free(works);
+    hd_free(heads);
 }
 
 static int parts_of(const struct hd_reference *r, const struct hd_step *step)

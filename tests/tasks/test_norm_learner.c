@@ -17,7 +17,7 @@ enum { OBS = 4, ACTIONS = 2, MOST_SHARDS = 4, MOST_ITEMS = 4, MOST_SUMS = 64 };
 /* The learner of one shard. */
 struct shard {
     struct value batch, stats, grad, state, *ports[MAX_PORTS];
-    void *works[MOST_ITEMS];
+    void *works[MOST_ITEMS], *heads[MOST_ITEMS];
 };
 
 struct world {
@@ -191,7 +191,7 @@ static void learn(struct world *w)
     verb->pieces(w->args, &pieces);
     ck_assert(pieces.finish_last && pieces.items == w->items);
     struct hd_context context = at(&w->setup, 0, 0);
-    context.scratch = hd_alloc(verb->scratch(w->args), 1);
+    context.scratch = hd_alloc(verb->scratch ? verb->scratch(w->args) : 0, 1);
     context.message = message;
     context.items = w->items;
     for (context.stage = 0; context.stage < pieces.stages; context.stage++) {
@@ -206,8 +206,11 @@ static void learn(struct world *w)
                     shard->works[context.item] = hd_alloc(pieces.work_bytes, 1);
                 if (context.stage == 0)
                     memset(shard->works[context.item], 0xFF, (size_t)pieces.work_bytes);
+                if (context.stage == 0)
+                    shard->heads[context.item] = hd_alloc(pieces.head_bytes, 1);
                 context.shard = s;
                 context.work = shard->works[context.item];
+                context.head = shard->heads[context.item];
                 context.pool = n > 0 ? to->leaf[s * w->items + context.item] : NULL;
                 context.pooled = context.stage > 0 ? from->sum : NULL;
                 views_of(w, s, context.stage, pieces.stages, false, views);
@@ -215,16 +218,17 @@ static void learn(struct world *w)
             }
         add_up(to, w->shards * w->items, n);
     }
-    context.work = NULL;
+    context.work = context.head = NULL;
     context.pool = NULL;
     context.pooled = NULL;
     for (int s = 0; s < w->shards; s++) {
         context.shard = s;
         context.works = w->shard[s].works;
+        context.heads = w->shard[s].heads;
         views_of(w, s, pieces.stages - 1, pieces.stages, true, views);
         ck_assert_msg(verb->finish(&context, views, w->args) == HD_OK, "%s", message);
         for (int64_t i = 0; i < w->items; i++)
-            hd_free(w->shard[s].works[i]);
+            hd_free(w->shard[s].works[i]), hd_free(w->shard[s].heads[i]);
     }
     hd_free(context.scratch);
 }

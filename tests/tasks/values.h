@@ -150,7 +150,7 @@ static inline int run_pieces(const struct hd_verb *verb, struct hd_context *cont
                              const struct hd_view *views, const void *args, int64_t scratch)
 {
     enum { MOST_ITEMS = 64 };
-    void *works[MOST_ITEMS];
+    void *works[MOST_ITEMS], *heads[MOST_ITEMS];
     struct hd_pieces pieces;
     int status = HD_OK;
     verb->pieces(args, &pieces);
@@ -159,23 +159,30 @@ static inline int run_pieces(const struct hd_verb *verb, struct hd_context *cont
     for (int64_t i = 0; i < pieces.items; i++) {
         works[i] = hd_alloc(1, (size_t)pieces.work_bytes + GUARD_BYTES);
         memset(works[i], 0xA5, (size_t)pieces.work_bytes + GUARD_BYTES);
+        heads[i] = hd_alloc(1, (size_t)pieces.head_bytes + GUARD_BYTES);
+        memset(heads[i], 0xA5, (size_t)pieces.head_bytes + GUARD_BYTES);
     }
     for (context->stage = 0; context->stage < pieces.stages; context->stage++)
         for (int64_t i = 0; status == HD_OK && i < pieces.items; i++) {
             context->item = first_item_first ? i : pieces.items - 1 - i;
             context->work = works[context->item];
+            context->head = heads[context->item];
             memset(context->scratch, 0xA5, (size_t)scratch);
             status = verb->body(context, views, args);
         }
-    context->work = NULL;
+    context->work = context->head = NULL;
     context->works = works;
+    context->heads = heads;
     memset(context->scratch, 0xA5, (size_t)scratch);
     if (status == HD_OK && verb->finish)
         status = verb->finish(context, views, args);
     for (int64_t i = 0; i < pieces.items; i++) {
-        for (int j = 0; j < GUARD_BYTES; j++)
+        for (int j = 0; j < GUARD_BYTES; j++) {
             ck_assert_uint_eq(((unsigned char *)works[i])[pieces.work_bytes + j], 0xA5);
+            ck_assert_uint_eq(((unsigned char *)heads[i])[pieces.head_bytes + j], 0xA5);
+        }
         hd_free(works[i]);
+        hd_free(heads[i]);
     }
     return status;
 }
