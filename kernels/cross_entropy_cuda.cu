@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda_internal.cuh"
-#include "kernels/rows.cuh"
+#include "kernels/rows_internal.cuh"
 
 extern "C" {
 #include "kernels/cross_entropy_internal.h"

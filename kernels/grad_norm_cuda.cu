@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda_internal.cuh"
-#include "kernels/leaves.cuh"
+#include "kernels/leaves_internal.cuh"
 
 extern "C" {
 #include "kernels/grad_norm.h"

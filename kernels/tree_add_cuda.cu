@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/cuda_internal.cuh"
-#include "kernels/leaves.cuh"
+#include "kernels/leaves_internal.cuh"
 
 typedef hd_leaves_tree<HD_LEAVES_GROUPS> tree_of_groups;
 

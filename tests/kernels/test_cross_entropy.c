@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* hd_cross_entropy, or the same on a GPU. */
-typedef void differentiate(const struct hd_cross_entropy *loss, float *dlogit,
-                           struct hd_cross_entropy_sums *sums_p);
+typedef void loss_kernel(const struct hd_cross_entropy *loss, float *dlogit,
+                         struct hd_cross_entropy_sums *sums_p);
 
 enum { MOST_ROWS = 33, MOST_ACTIONS = 18, GUARD = 4 };
 
@@ -72,7 +72,7 @@ static void check_sums(const struct data *d, const struct hd_cross_entropy_sums 
     ck_assert_double_eq(sums->weighted_hits, wanted.weighted_hits);
 }
 
-static void check_all(differentiate *differentiate)
+static void check_all(loss_kernel *differentiate)
 {
     static const int64_t actions[] = {1, 2, 3, 6, 18};
     static const double scales[] = {0, 1, 30};
@@ -105,7 +105,7 @@ START_TEST(sums_and_derivative)
 END_TEST
 
 /* Logits that differ by more than any exponent bears. */
-static void check_sure(differentiate *differentiate)
+static void check_sure(loss_kernel *differentiate)
 {
     static const float logit[] = {300, -300, 0, 1, 1, -1};
     static const int32_t action[] = {1, 0};

@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* hd_ppo_loss, or the same on a GPU; likewise hd_standardise. */
-typedef void differentiate(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
-typedef void standardise(float *adv, int64_t n);
+typedef void loss_kernel(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
+typedef void standard_kernel(float *adv, int64_t n);
 
-static void check_spec(differentiate *differentiate, standardise *standardise)
+static void check_spec(loss_kernel *differentiate, standard_kernel *standardise)
 {
     const float out[] = {.1f, .2f, -.3f, .5f, 1, -1, 0, 1.5f, 0, 0, 0, -.2f, 2, 1, 0, 0};
     const float old[] = {0, 0, 0, .5f, -.5f, 0, .3f, -.3f, .1f, 0, 1, 2};
@@ -94,7 +94,7 @@ static double naive_loss(const struct hd_ppo_loss *l, int b, const double *out)
 
 /* The derivative by differences of the naive loss. Rows so near a kink that the differences see
  * both of its sides are left out. */
-static void check_gradient(differentiate *differentiate, bool value_clip)
+static void check_gradient(loss_kernel *differentiate, bool value_clip)
 {
     struct hd_rng rng = hd_rng_make(7, 8, 9, 10, 11);
     float out[ROWS * WIDTH], old[ROWS * ACTIONS], rest[3][ROWS], dout[ROWS * WIDTH];
@@ -156,7 +156,7 @@ START_TEST(gradient_by_differences)
 END_TEST
 
 /* Where nothing moved, the ratio is 1 and all branches tie: the gradient is the plain one. */
-static void check_ties(differentiate *differentiate)
+static void check_ties(loss_kernel *differentiate)
 {
     const float out[] = {.3f, -.2f, .5f}, old[] = {.3f, -.2f}, v_old[] = {.5f}, adv[] = {2};
     const float target[] = {1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels that read leaves of gradients share: sums of leaves in tree order, a few elements a
  * thread, in registers. */
-#ifndef HD_KERNELS_LEAVES_CUH
-#define HD_KERNELS_LEAVES_CUH
+#ifndef HD_KERNELS_LEAVES_INTERNAL_CUH
+#define HD_KERNELS_LEAVES_INTERNAL_CUH
 
 #include "kernels/cuda_internal.cuh"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels share that go over the rows of a batch in one block, because what they add up must
  * come in a fixed order and batches are small. */
-#ifndef HD_KERNELS_ROWS_CUH
-#define HD_KERNELS_ROWS_CUH
+#ifndef HD_KERNELS_ROWS_INTERNAL_CUH
+#define HD_KERNELS_ROWS_INTERNAL_CUH
 
 #include "kernels/cuda_internal.cuh"
 
