@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What convolutions multiply: columns of observations and of activations. A thread makes HD_VECTOR
  * elements of a row, threads side by side what lies side by side in memory. */
-#include "kernels/vector_cuda_internal.h"
+#include "kernels/vector_cuda_internal.cuh"
 
 extern "C" {
 #include "kernels/obs_norm.h"

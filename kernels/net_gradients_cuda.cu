@@ -3,7 +3,7 @@
  * columns, which are the gradients of biases. A block makes a chunk of the rows for some columns: a
  * thread goes down HD_VECTOR columns, and what the threads of a column found is added up as a tree,
  * so that sums are the same in every run. */
-#include "kernels/vector_cuda_internal.h"
+#include "kernels/vector_cuda_internal.cuh"
 
 /* How a block's threads are spread: `across` side by side, the others below one another. */
 struct shape {
@@ -127,7 +127,8 @@ template <class T> struct from_columns {
     __device__ hd_vector<T> operator()(int64_t pixel, int64_t channel) const
     {
         const uint32_t p = (uint32_t)pixel, up = p / (uint32_t)w.width;
-        const int32_t px = (int32_t)(p % (uint32_t)w.width), py = (int32_t)(up % (uint32_t)w.height);
+        const int32_t px = (int32_t)(p % (uint32_t)w.width),
+                      py = (int32_t)(up % (uint32_t)w.height);
         const int64_t row = up / (uint32_t)w.height, at = pixel * w.channels + channel;
         const int32_t top = py < w.kernel ? 0 : (py - w.kernel) / w.stride + 1;
         const int32_t left = px < w.kernel ? 0 : (px - w.kernel) / w.stride + 1;

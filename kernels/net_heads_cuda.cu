@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output layers and what becomes of their outputs: a block per row, a warp per output. */
-#include "kernels/vector_cuda_internal.h"
+#include "kernels/vector_cuda_internal.cuh"
 
 enum { WARP = 32 };
 

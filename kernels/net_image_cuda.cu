@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the flat array and the order in which a GPU multiplies. */
-#include "kernels/vector_cuda_internal.h"
+#include "kernels/vector_cuda_internal.cuh"
 
 /* A block takes a tile, so that what it reads from blocks of the flat array, which are wide across
  * the rows of a matrix, is still near when the next row wants the elements beside it. */

@@ -4,6 +4,7 @@
 #ifndef HD_TESTS_KERNELS_NAIVE_NET_H
 #define HD_TESTS_KERNELS_NAIVE_NET_H
 
+#include "kernels/bf16.h"
 #include "kernels/net.h"
 #include "tests/kernels/check_close.h"
 
@@ -29,6 +30,7 @@ struct naive_net {
     double *out[NAIVE_LAYERS], *gradient[NAIVE_LAYERS]; /* of the row at hand */
     double *grad[2 * NAIVE_LAYERS];                     /* by tensors, summed over rows */
     double *input;
+    bool bf16; /* rounds what a GPU rounds in bf16: see naive_round */
 };
 
 static inline double *naive_alloc(int64_t n)
@@ -139,6 +141,41 @@ static inline void naive_destroy(struct naive_net *naive)
     hd_free(naive->input);
 }
 
+static inline double naive_rounded(double x)
+{
+    return hd_bf16_to(hd_bf16_from((float)x));
+}
+
+static inline void naive_round_all(double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = naive_rounded(x[i]);
+}
+
+/* Parameters become bf16, and so do in passes the observation, activations and the gradients by
+ * them: all but biases and activations of the heads' hidden layers, and the output layers. */
+static inline bool naive_is_output(const struct naive_net *naive, int k)
+{
+    return k == naive->policy || (naive->heads != HD_HEADS_Q && k == naive->value);
+}
+
+static inline bool naive_is_hidden(const struct naive_net *naive, int k)
+{
+    return k + 1 < naive->layers && naive_is_output(naive, k + 1);
+}
+
+static inline void naive_round(struct naive_net *naive)
+{
+    naive->bf16 = true;
+    for (int k = 0; k < naive->layers; k++) {
+        const struct naive_layer *l = &naive->layer[k];
+        if (!naive_is_output(naive, k))
+            naive_round_all(naive->weight[k], l->out * l->in * l->kernel * l->kernel);
+        if (!naive_is_output(naive, k) && !naive_is_hidden(naive, k))
+            naive_round_all(naive->bias[k], l->out);
+    }
+}
+
 /* Calls for every product of a layer: output o, input i, weight w (flat indices). */
 #define NAIVE_PRODUCTS(l, body)                                                                    \
     for (int64_t oc = 0; oc < (l)->out; oc++)                                                      \
@@ -171,6 +208,8 @@ static inline void naive_forward(struct naive_net *naive, int k)
     NAIVE_PRODUCTS(l, out[o] += weight[w] * in[i])
     for (int64_t j = 0; j < naive_outputs(l) && l->relu; j++)
         out[j] = out[j] > 0 ? out[j] : 0;
+    if (naive->bf16 && !naive_is_output(naive, k) && !naive_is_hidden(naive, k))
+        naive_round_all(out, naive_outputs(l));
 }
 
 static inline void naive_backward(struct naive_net *naive, int k)
@@ -183,6 +222,8 @@ static inline void naive_backward(struct naive_net *naive, int k)
     for (int64_t j = 0; j < naive_outputs(l); j++) {
         if (l->relu && naive->out[k][j] <= 0)
             dout[j] = 0;
+        if (naive->bf16 && !naive_is_output(naive, k))
+            dout[j] = naive_rounded(dout[j]);
         naive->grad[2 * k + 1][j / plane] += dout[j];
     }
     NAIVE_PRODUCTS(l, {
@@ -198,6 +239,8 @@ static inline void naive_pass(struct naive_net *naive, const float *dq, double *
     const int a = naive->policy, v = naive->value;
     const bool dueling = naive->heads == HD_HEADS_DUELING;
     double mean = 0, sum = 0;
+    if (naive->bf16)
+        naive_round_all(naive->input, naive->obs);
     for (int k = 0; k < naive->layers; k++) {
         naive_forward(naive, k);
         memset(naive->gradient[k], 0, (size_t)naive_outputs(&naive->layer[k]) * sizeof(double));

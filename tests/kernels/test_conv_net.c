@@ -6,74 +6,14 @@
 #include "runtime/base/hash.h"
 #include "tests/golden/dqn_pong.h"
 #include "tests/kernels/bf16_here.h"
+#include "tests/kernels/conv_nets.h"
+#include "tests/kernels/device.h"
+#include "tests/kernels/device_net.h"
 #include "tests/kernels/golden_net.h"
-#include "tests/kernels/guarded.h"
 #include "tests/kernels/naive_net.h"
 
 #include <pthread.h>
 #include <string.h>
-
-static const int64_t pong_shape[] = {4, 84, 84}, pong_hidden[] = {128, 128, 512};
-
-static struct hd_net *make_net(const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
-                               int64_t actions, enum hd_heads heads, enum hd_precision precision)
-{
-    const struct hd_net_fields fields = {.obs_dims = 3,
-                                         .obs_shape = shape,
-                                         .obs_u8 = true,
-                                         .actions = actions,
-                                         .hidden = hidden,
-                                         .n_hidden = n_hidden,
-                                         .heads = heads,
-                                         .precision = precision};
-    struct hd_net *net;
-    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
-    return net;
-}
-
-static struct hd_net *pong_net(enum hd_precision precision)
-{
-    return make_net(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, precision);
-}
-
-/* What a training pass of `rows` rows needs, obs and next_obs random. */
-struct pass {
-    const struct hd_net *net;
-    int64_t rows;
-    uint8_t *obs;
-    float *q, *dq, *grad;
-    void *params, *work, *scratch;
-};
-
-static struct pass make_pass(const struct hd_net *net, int64_t rows)
-{
-    struct pass p = {.net = net, .rows = rows};
-    int64_t n = 2 * rows * hd_net_obs_bytes(net), outputs = 2 * rows * hd_net_outputs(net);
-    p.obs = guarded(n);
-    p.q = guarded(outputs * 4);
-    p.dq = guarded(outputs * 4);
-    p.grad = guarded(hd_net_elements(net) * 4);
-    p.params = guarded(hd_net_params_bytes(net));
-    p.work = guarded(hd_net_forward_bytes(net, 2 * rows));
-    p.scratch = guarded(hd_net_backward_bytes(net, rows));
-    for (int64_t i = 0; i < n; i++)
-        p.obs[i] = (uint8_t)(256 * fill(7, (uint64_t)i));
-    for (int64_t i = 0; i < outputs; i++)
-        p.dq[i] = (float)(fill(8, (uint64_t)i) - 0.5);
-    return p;
-}
-
-static void check_guards(const struct pass *p)
-{
-    int64_t outputs = 2 * p->rows * hd_net_outputs(p->net);
-    check_guard(p->obs, 2 * p->rows * hd_net_obs_bytes(p->net));
-    check_guard(p->q, outputs * 4);
-    check_guard(p->dq, outputs * 4);
-    check_guard(p->grad, hd_net_elements(p->net) * 4);
-    check_guard(p->params, hd_net_params_bytes(p->net));
-    check_guard(p->work, hd_net_forward_bytes(p->net, 2 * p->rows));
-    check_guard(p->scratch, hd_net_backward_bytes(p->net, p->rows));
-}
 
 static void forward(const struct pass *p)
 {
@@ -107,11 +47,38 @@ struct update {
     float target_q[GOLDEN_BATCH * GOLDEN_ACTIONS], td2[GOLDEN_BATCH];
     float *m, *v, *plain;
     struct tolerance tolerance;
+    const struct passes *passes;
+    void *device; /* the passes' own */
 };
+
+/* Who computes: the net's passes between arrays of the host. */
+struct passes {
+    void (*of_target)(struct update *u, const void *params, const uint8_t *obs, void *work);
+    void (*forward)(struct update *u);
+    void (*backward)(struct update *u);
+};
+
+static void target_here(struct update *u, const void *params, const uint8_t *obs, void *work)
+{
+    hd_net_forward(u->p.net, params, NULL, obs, GOLDEN_BATCH, work, u->target_q);
+}
+
+static void forward_here(struct update *u)
+{
+    forward(&u->p);
+}
+
+static void backward_here(struct update *u)
+{
+    backward(&u->p);
+}
+
+static const struct passes here = {target_here, forward_here, backward_here};
 
 static struct update make_update(const struct hd_net *net, enum hd_precision precision)
 {
-    struct update u = {.p = make_pass(net, GOLDEN_BATCH), .tolerance = tolerances[precision]};
+    struct update u = {
+        .p = make_pass(net, GOLDEN_BATCH), .tolerance = tolerances[precision], .passes = &here};
     int64_t n = hd_net_elements(net), bytes = hd_net_obs_bytes(net);
     u.target = guarded(hd_net_params_bytes(net));
     u.target_work = guarded(hd_net_forward_bytes(net, GOLDEN_BATCH));
@@ -176,11 +143,10 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     const struct tolerance *may = &u->tolerance;
     const int64_t n = hd_net_elements(u->p.net), bytes = hd_net_obs_bytes(u->p.net);
     struct hd_dqn_sums sums;
-    hd_net_forward(u->p.net, u->target, NULL, u->p.obs + GOLDEN_BATCH * bytes, GOLDEN_BATCH,
-                   u->target_work, u->target_q);
-    forward(&u->p);
+    u->passes->of_target(u, u->target, u->p.obs + GOLDEN_BATCH * bytes, u->target_work);
+    u->passes->forward(u);
     run_loss(u, &sums);
-    backward(&u->p);
+    u->passes->backward(u);
     /* Later steps start from parameters that are as far off as the tolerance after Adam says. */
     double q = t == 1 ? may->q : may->q_after;
     check_matrix(u->p.q, golden->q, q, "q");
@@ -204,14 +170,19 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
         check_golden(u, u->p.params, k, &golden->params_after[k], may->params);
 }
 
+static void run_updates(struct update *u)
+{
+    for (int t = 1; t <= GOLDEN_STEPS; t++)
+        run_update(u, t, &golden_steps[t - 1]);
+    u->passes->of_target(u, u->p.params, u->p.obs, u->target_work);
+    check_matrix(u->target_q, golden_q_after, u->tolerance.q_after, "q after three updates");
+}
+
 START_TEST(three_updates_are_di_engine_s)
 {
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct update u = make_update(net, (enum hd_precision)_i);
-    for (int t = 1; t <= GOLDEN_STEPS; t++)
-        run_update(&u, t, &golden_steps[t - 1]);
-    hd_net_forward(net, u.p.params, NULL, u.p.obs, GOLDEN_BATCH, u.target_work, u.target_q);
-    check_matrix(u.target_q, golden_q_after, u.tolerance.q_after, "q after three updates");
+    run_updates(&u);
     check_guards(&u.p);
     check_guard(u.target, hd_net_params_bytes(net));
     check_guard(u.target_work, hd_net_forward_bytes(net, GOLDEN_BATCH));
@@ -245,25 +216,6 @@ END_TEST
 
 /* -- Against a naive net in double ----------------------------------------------------------------
  */
-
-static const struct {
-    int64_t shape[3], hidden[4], n_hidden, actions;
-    enum hd_heads heads;
-} odd[] = {
-    {{3, 36, 44}, {5, 7, 6, 0}, 3, 3, HD_HEADS_DUELING}, /* folds; no size is a multiple of 16 */
-    {{2, 37, 38}, {6, 3, 5, 9}, 4, 4, HD_HEADS_Q},       /* does not fold */
-    {{1, 44, 36}, {16, 32, 16, 33}, 4, 2, HD_HEADS_DUELING}, /* one frame, whole blocks, then not */
-    {{4, 52, 44}, {32, 48, 64, 64}, 4, 6, HD_HEADS_DUELING}, /* whole blocks all the way */
-    {{5, 36, 36}, {17, 16, 31, 16}, 4, 18, HD_HEADS_Q},      /* off by one from whole blocks */
-    {{2, 44, 52},
-     {64, 64, 64, 32},
-     4,
-     5,
-     HD_HEADS_DUELING}, /* channels enough for every kernel of ours */
-    {{3, 44, 36}, {7, 18, 9, 11}, 4, 3, HD_HEADS_ACTOR_CRITIC},
-    {{4, 52, 44}, {32, 64, 64, 32}, 4, 6, HD_HEADS_ACTOR_CRITIC},
-};
-enum { N_ODD = sizeof odd / sizeof *odd };
 
 START_TEST(odd_nets_are_naive_nets)
 {
@@ -495,6 +447,65 @@ START_TEST(mistakes_name_their_field)
 }
 END_TEST
 
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+
+static void target_there(struct update *u, const void *params, const uint8_t *obs, void *work)
+{
+    (void)work;
+    device_params(u->device, params);
+    device_forward(u->device, NULL, obs, NULL, GOLDEN_BATCH, u->target_q);
+}
+
+static void forward_there(struct update *u)
+{
+    const struct pass *p = &u->p;
+    device_params(u->device, p->params);
+    device_forward(u->device, NULL, p->obs, p->obs + p->rows * hd_net_obs_bytes(p->net),
+                   2 * p->rows, p->q);
+}
+
+static void backward_there(struct update *u)
+{
+    device_backward(u->device, u->p.rows, 2 * u->p.rows, u->p.dq, u->p.grad);
+}
+
+/* In the precisions of the CPU; tf32, whose factors have 11 bits, is nearer than bf16. */
+START_TEST(three_updates_are_di_engine_s_on_a_gpu)
+{
+    static const struct passes there = {target_there, forward_there, backward_there};
+    const enum hd_precision on_gpu = (enum hd_precision)_i;
+    struct hd_net *net =
+        make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32, on_gpu);
+    struct update u = make_update(net, on_gpu == HD_F32 ? HD_F32 : HD_BF16);
+    struct device_pass device = device_pass(net, 2 * GOLDEN_BATCH, GOLDEN_BATCH);
+    u.passes = &there;
+    u.device = &device;
+    run_updates(&u);
+    hd_net_destroy(net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    enum { PRECISIONS = 3 };
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 200);
+    tcase_add_loop_test(tests, three_updates_are_di_engine_s_on_a_gpu, 0, PRECISIONS);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
 int main(void)
 {
     TCase *tests = tcase_create("conv_net");
@@ -511,5 +522,5 @@ int main(void)
     tcase_add_loop_test(tests, microbatches_add_up_to_the_batch, 0, precisions);
     tcase_add_loop_test(tests, floats_are_bytes_divided_by_255, 0, precisions * N_ODD);
     tcase_add_test(tests, mistakes_name_their_field);
-    return run_suite("conv_net", tests);
+    return run_cuda_suite("conv_net", tests, cuda_tests());
 }

@@ -6,22 +6,32 @@
 #include "kernels/net.h"
 #include "runtime/base/status.h"
 #include "tests/golden/dqn_cartpole.h"
+#include "tests/kernels/device.h"
+#include "tests/kernels/device_net.h"
 #include "tests/kernels/golden_net.h"
+#include "tests/kernels/naive_net.h"
 
 #include <string.h>
 
-static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidden,
-                               int64_t n_hidden, enum hd_heads heads)
+static struct hd_net *make_net_for(int64_t obs, int64_t actions, const int64_t *hidden,
+                                   int64_t n_hidden, enum hd_heads heads, enum hd_precision on_gpu)
 {
     const struct hd_net_fields fields = {.obs_dims = 1,
                                          .obs_shape = &obs,
                                          .actions = actions,
                                          .hidden = hidden,
                                          .n_hidden = n_hidden,
-                                         .heads = heads};
+                                         .heads = heads,
+                                         .on_gpu = on_gpu};
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
+}
+
+static struct hd_net *make_net(int64_t obs, int64_t actions, const int64_t *hidden,
+                               int64_t n_hidden, enum hd_heads heads)
+{
+    return make_net_for(obs, actions, hidden, n_hidden, heads, HD_F32);
 }
 
 static struct hd_net *cartpole_net(void)
@@ -80,11 +90,34 @@ struct update {
     int32_t action[GOLDEN_BATCH];
     float *params, *target, *grad, *m, *v;
     void *work, *scratch;
+    const struct passes *passes;
+    void *device; /* the passes' own */
 };
+
+/* Who computes: the net's forward and backward passes between arrays of the host. */
+struct passes {
+    void (*forward)(struct update *u, const float *params, const float *obs, int64_t rows,
+                    float *q);
+    void (*backward)(struct update *u);
+};
+
+static void forward_here(struct update *u, const float *params, const float *obs, int64_t rows,
+                         float *q)
+{
+    hd_net_forward(u->net, params, NULL, obs, rows, u->work, q);
+}
+
+static void backward_here(struct update *u)
+{
+    hd_net_backward(u->net, u->params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->work, u->dq, u->scratch,
+                    0, u->grad);
+}
+
+static const struct passes here = {forward_here, backward_here};
 
 static struct update make_update(void)
 {
-    struct update u = {.net = cartpole_net()};
+    struct update u = {.net = cartpole_net(), .passes = &here};
     int64_t n = hd_net_elements(u.net);
     u.params = test_alloc(n, sizeof(float));
     u.target = test_alloc(n, sizeof(float));
@@ -111,9 +144,8 @@ static struct update make_update(void)
 static void run_update(struct update *u, int t, const struct golden_step *golden)
 {
     int64_t n = hd_net_elements(u->net);
-    hd_net_forward(u->net, u->target, NULL, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->work,
-                   u->target_q);
-    hd_net_forward(u->net, u->params, NULL, u->obs, 2 * GOLDEN_BATCH, u->work, u->q);
+    u->passes->forward(u, u->target, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->target_q);
+    u->passes->forward(u, u->params, u->obs, 2 * GOLDEN_BATCH, u->q);
     const struct hd_dqn_loss loss = {.batch = GOLDEN_BATCH,
                                      .actions = 2,
                                      .nstep = 1,
@@ -127,8 +159,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
                                      .done = u->done};
     struct hd_dqn_sums sums;
     hd_dqn_loss(&loss, u->dq, u->td2, &sums);
-    hd_net_backward(u->net, u->params, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->work, u->dq, u->scratch,
-                    0, u->grad);
+    u->passes->backward(u);
 
     check_matrix(u->q, golden->q, "q");
     check_matrix(u->q + GOLDEN_BATCH * 2, golden->online_next_q, "online q of next");
@@ -151,14 +182,19 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     }
 }
 
+static void run_updates(struct update *u)
+{
+    for (int t = 1; t <= GOLDEN_STEPS; t++)
+        run_update(u, t, &golden_steps[t - 1]);
+    u->passes->forward(u, u->params, u->obs, GOLDEN_BATCH, u->q);
+    for (int i = 0; i < GOLDEN_BATCH * 2; i++)
+        CHECK_CLOSE(u->q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
+}
+
 START_TEST(three_updates_are_di_engine_s)
 {
     struct update u = make_update();
-    for (int t = 1; t <= GOLDEN_STEPS; t++)
-        run_update(&u, t, &golden_steps[t - 1]);
-    hd_net_forward(u.net, u.params, NULL, u.obs, GOLDEN_BATCH, u.work, u.q);
-    for (int i = 0; i < GOLDEN_BATCH * 2; i++)
-        CHECK_CLOSE(u.q[i], golden_q_after[i], 1.0, 2e-6, "q after three updates");
+    run_updates(&u);
     hd_net_destroy(u.net);
 }
 END_TEST
@@ -287,6 +323,122 @@ START_TEST(init_is_within_pytorch_s_bounds)
 }
 END_TEST
 
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+
+static void forward_there(struct update *u, const float *params, const float *obs, int64_t rows,
+                          float *q)
+{
+    device_params(u->device, params);
+    device_forward(u->device, NULL, obs, NULL, rows, q);
+}
+
+static void backward_there(struct update *u)
+{
+    device_backward(u->device, GOLDEN_BATCH, 2 * GOLDEN_BATCH, u->dq, u->grad);
+}
+
+START_TEST(three_updates_are_di_engine_s_on_a_gpu)
+{
+    static const struct passes there = {forward_there, backward_there};
+    struct update u = make_update();
+    struct device_pass device = device_pass(u.net, 2 * GOLDEN_BATCH, GOLDEN_BATCH);
+    u.passes = &there;
+    u.device = &device;
+    run_updates(&u);
+    hd_net_destroy(u.net);
+}
+END_TEST
+
+enum { NETS = 12, PRECISIONS = 3 };
+
+/* The odd nets again, in pairs of rows, of which the first half goes back. */
+START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
+{
+    enum { ROWS = 19 };
+    const int i = _i % NETS;
+    const enum hd_precision precision = (enum hd_precision)(_i / NETS);
+    int64_t n_hidden = 0;
+    while (n_hidden < 3 && small[i % 4][n_hidden] > 0)
+        n_hidden++;
+    struct hd_net *net =
+        make_net_for(3 + i, 1 + i % 5, small[i % 4], n_hidden, (enum hd_heads)(i / 4), precision);
+    const int64_t obs = hd_net_obs(net), outputs = hd_net_outputs(net), n = hd_net_elements(net);
+    struct hd_rng rng = hd_rng_make(9, (uint64_t)i, 0, 0, 0);
+    float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *x = test_alloc(2 * ROWS * obs, 4);
+    float *q = test_alloc(2 * ROWS * outputs, 4), *dq = test_alloc(2 * ROWS * outputs, 4);
+    double *wanted = test_alloc(2 * ROWS * outputs, sizeof *wanted);
+    ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
+    for (int64_t j = 0; j < 2 * ROWS * obs; j++)
+        x[j] = (float)(2 * fill(3, (uint64_t)j) - 1);
+    for (int64_t j = 0; j < ROWS * outputs; j++)
+        dq[j] = (float)(fill(4, (uint64_t)j) - 0.5);
+    struct device_pass device = device_pass(net, 2 * ROWS, ROWS);
+    device_params(&device, params);
+    device_forward(&device, NULL, x, x + ROWS * obs, 2 * ROWS, q);
+    device_backward(&device, ROWS, 2 * ROWS, dq, grad);
+    struct naive_net naive;
+    naive_create(&naive, net, NULL, small[i % 4], n_hidden, (enum hd_heads)(i / 4), params);
+    if (precision == HD_BF16)
+        naive_round(&naive);
+    for (int64_t r = 0; r < 2 * ROWS; r++) {
+        for (int64_t j = 0; j < obs; j++)
+            naive.input[j] = x[r * obs + j];
+        naive_pass(&naive, dq + r * outputs, wanted + r * outputs);
+    }
+    double off = distance(q, wanted, 2 * ROWS * outputs);
+    ck_assert_msg(off <= device_off_by[precision].q, "net %d: q off by %.1e", i, off);
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        off = distance(grad + tensor->offset, naive.grad[t], tensor->count);
+        ck_assert_msg(off <= device_off_by[precision].grad, "net %d: gradient of %s off by %.1e", i,
+                      tensor->name, off);
+    }
+    naive_destroy(&naive);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(what_a_gpu_cannot_do_is_refused)
+{
+    static const int64_t obs = 4, hidden[] = {8, 8};
+    const struct hd_net_fields fields = {.obs_dims = 1,
+                                         .obs_shape = &obs,
+                                         .actions = 2,
+                                         .hidden = hidden,
+                                         .n_hidden = 2,
+                                         .norm = HD_NORM_SYNC_BATCH};
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    ck_assert_int_eq(hd_net_prepare_cuda(net, 4, 0), HD_ERR_UNSUPPORTED);
+    hd_net_destroy(net);
+    net = cartpole_net();
+    ck_assert_int_eq(hd_net_refresh_cuda(net, NULL, 0, 1, NULL), HD_ERR_INPUT);
+    hd_net_destroy(net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, three_updates_are_di_engine_s_on_a_gpu);
+    tcase_add_loop_test(tests, passes_on_a_gpu_are_those_of_a_naive_net, 0, PRECISIONS * NETS);
+    tcase_add_test(tests, what_a_gpu_cannot_do_is_refused);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
 int main(void)
 {
     TCase *tests = tcase_create("net");
@@ -298,5 +450,5 @@ int main(void)
     tcase_add_test(tests, a_row_does_not_depend_on_its_batch);
     tcase_add_test(tests, backward_of_the_first_rows_is_that_of_a_smaller_batch);
     tcase_add_test(tests, init_is_within_pytorch_s_bounds);
-    return run_suite("net", tests);
+    return run_cuda_suite("net", tests, cuda_tests());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HD_VECTOR elements at once, as CUDA sources read and write activations. */
-#ifndef HD_KERNELS_VECTOR_CUDA_INTERNAL_H
-#define HD_KERNELS_VECTOR_CUDA_INTERNAL_H
+#ifndef HD_KERNELS_VECTOR_CUDA_INTERNAL_CUH
+#define HD_KERNELS_VECTOR_CUDA_INTERNAL_CUH
 
 #include "kernels/cuda_internal.cuh"
 
