@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
  * 1, 2, 3", SC'11). A draw is a pure function of (seed, stream) and (shard, iteration, trip, item),
- * so nothing random depends on ranks, workers or the order of execution. Thread safe. */
+ * so nothing random depends on ranks, workers, processors or the order of execution. Thread safe.
+ */
 #ifndef HD_RUNTIME_BASE_RNG_H
 #define HD_RUNTIME_BASE_RNG_H
+
+#include "runtime/base/inline.h"
 
 #include <stdint.h>
 
@@ -18,18 +21,51 @@ struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shard, int64_t
                           int64_t trip);
 
 /* The raw block function: out[4] from counter[4] and key[2]. */
-void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+HD_INLINE void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0;
+        uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
 
 /* Four 32-bit words of item `item`. */
-void hd_rng_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4]);
+HD_INLINE void hd_rng_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4])
+{
+    const uint32_t counter[4] = {item, rng->trip, rng->iteration, rng->shard};
+    hd_philox4x32(counter, rng->key, out);
+}
 
 /* 64 random bits of item `item`. */
-uint64_t hd_rng_u64(const struct hd_rng *rng, uint32_t item);
+HD_INLINE uint64_t hd_rng_u64(const struct hd_rng *rng, uint32_t item)
+{
+    uint32_t words[4];
+    hd_rng_words(rng, item, words);
+    return (uint64_t)words[1] << 32 | words[0];
+}
 
 /* Uniform in [0, 1), 53 bits, of item `item`. */
-double hd_rng_uniform(const struct hd_rng *rng, uint32_t item);
+HD_INLINE double hd_rng_uniform(const struct hd_rng *rng, uint32_t item)
+{
+    return (double)(hd_rng_u64(rng, item) >> 11) * 0x1p-53;
+}
 
 /* Uniform integer in [0, n) of item `item`, n > 0 (multiply-shift of 64 bits; bias < n / 2^64). */
-int64_t hd_rng_below(const struct hd_rng *rng, uint32_t item, int64_t n);
+HD_INLINE int64_t hd_rng_below(const struct hd_rng *rng, uint32_t item, int64_t n)
+{
+    return (int64_t)((unsigned __int128)hd_rng_u64(rng, item) * (uint64_t)n >> 64);
+}
 
 #endif
