@@ -6,8 +6,8 @@ void hd_gae(const struct hd_gae *gae, float *advantage)
     const float decay = gae->gamma * gae->lambda;
     float next = 0;
     for (int64_t t = gae->n - 1; t >= 0; t--) {
-        float bootstrap = gae->gamma * gae->next_value[t] * (1 - gae->done[t]);
-        float delta = gae->reward[t] + bootstrap - gae->value[t];
-        advantage[t] = next = delta + decay * (1 - gae->end[t]) * next;
+        if (gae->end[t] != 0)
+            next = 0;
+        advantage[t] = next = hd_gae_error(gae, t) + decay * next;
     }
 }

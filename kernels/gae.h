@@ -3,6 +3,8 @@
 #ifndef HD_KERNELS_GAE_H
 #define HD_KERNELS_GAE_H
 
+#include "runtime/base/inline.h"
+
 #include <stdint.h>
 
 struct hd_gae {
@@ -14,8 +16,18 @@ struct hd_gae {
     const float *end;                /* [n] 1: the chunk ends here, or the episode does */
 };
 
-/* advantage[n], from the last sample to the first: A = r + gamma next_value (1 - done) - value +
- * gamma lambda (1 - end) A of the sample after it. */
+/* The one-step error of sample t: r + gamma next_value (1 - done) - value. */
+HD_INLINE float hd_gae_error(const struct hd_gae *gae, int64_t t)
+{
+    const float bootstrap = gae->gamma * gae->next_value[t] * (1 - gae->done[t]);
+    return gae->reward[t] + bootstrap - gae->value[t];
+}
+
+/* advantage[n], from the last sample to the first: A = error + gamma lambda A', where A' is that of
+ * the sample after it, or 0 where `end` is 1. */
 void hd_gae(const struct hd_gae *gae, float *advantage);
+
+/* The same bits; all arrays in device memory. A thread goes through each chunk. */
+int hd_gae_cuda(const struct hd_gae *gae, float *advantage, void *stream);
 
 #endif

@@ -33,12 +33,8 @@ void hd_statistics_bytes(const uint32_t *sum, const uint32_t *square, int64_t ro
                          struct hd_statistics of)
 {
     *of.count = (double)rows;
-    for (int64_t j = 0; j < n; j++) {
-        const double mean = rows > 0 ? sum[j] / (double)rows : 0;
-        const double squares = square[j] - mean * sum[j];
-        of.mean[j] = mean;
-        of.squares[j] = squares > 0 ? squares : 0;
-    }
+    for (int64_t j = 0; j < n; j++)
+        hd_statistics_byte(sum[j], square[j], rows, of.mean + j, of.squares + j);
 }
 
 void hd_statistics_merge(struct hd_statistics into, struct hd_statistics other, int64_t n)
@@ -47,10 +43,8 @@ void hd_statistics_merge(struct hd_statistics into, struct hd_statistics other, 
     if (*other.count == 0)
         return;
     const double share = *other.count / count, both = *into.count * share;
-    for (int64_t j = 0; j < n; j++) {
-        const double off = other.mean[j] - into.mean[j];
-        into.mean[j] += off * share;
-        into.squares[j] += other.squares[j] + off * off * both;
-    }
+    for (int64_t j = 0; j < n; j++)
+        hd_statistics_merge_one(into.mean + j, into.squares + j, other.mean[j], other.squares[j],
+                                share, both);
     *into.count = count;
 }

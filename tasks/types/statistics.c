@@ -101,12 +101,9 @@ struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data)
 
 static void derive(const struct shape *shape, const struct arrays *arrays)
 {
-    for (int64_t j = 0; j < shape->n; j++) {
-        const double variance = arrays->of.squares[j] / *arrays->of.count;
-        const double scale = 1 / sqrt(variance + shape->epsilon);
-        arrays->scale[j] = (float)scale;
-        arrays->shift[j] = (float)(-arrays->of.mean[j] * scale);
-    }
+    for (int64_t j = 0; j < shape->n; j++)
+        hd_statistics_scale(*arrays->of.count, arrays->of.mean[j], arrays->of.squares[j],
+                            shape->epsilon, arrays->scale + j, arrays->shift + j);
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)

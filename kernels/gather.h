@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Minibatches from the samples of an on-policy collect on a GPU (spec 3.5), as the verb `gather`
+ * has them. Thread safe; launches only. */
+#ifndef HD_KERNELS_GATHER_H
+#define HD_KERNELS_GATHER_H
+
+#include "kernels/steps.h"
+
+struct hd_gather {
+    struct hd_steps from;
+    const float *advantage, *target, *value; /* [N] of all samples, device memory */
+    int64_t rows;                            /* B */
+    const int32_t *sample;                   /* [*used] the rows' samples; device or shared */
+    const int64_t *used; /* [1] the first *used rows, 1 … B, count, others are copies of the first
+                            one; device or shared */
+};
+
+/* The arrays of a minibatch (tasks/types/minibatch.h), device memory. */
+struct hd_gathered {
+    int64_t *used;                     /* [1]; NULL: not told */
+    char *obs;                         /* [B][stack frames] */
+    int32_t *action;                   /* [B] */
+    float *logit;                      /* [B][actions] */
+    float *advantage, *target, *value; /* [B] */
+};
+
+/* Fills all rows. `sample` and `used` are read, and nothing else of the host's, when the kernel
+ * runs. */
+int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to, void *stream);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels that read a collect's steps share. */
+#ifndef HD_KERNELS_STEPS_CUDA_CUH
+#define HD_KERNELS_STEPS_CUDA_CUH
+
+#include "kernels/copy_cuda.cuh"
+
+extern "C" {
+#include "kernels/steps.h"
+}
+
+static inline int hd_steps_check(const struct hd_steps *steps)
+{
+    if (steps->leaves > HD_STEPS_LEAVES)
+        return hd_fail(HD_ERR_UNSUPPORTED, "on a GPU a collect has at most %d groups, found %lld",
+                       HD_STEPS_LEAVES, (long long)steps->leaves);
+    return HD_OK;
+}
+
+/* What the width of words depends on. */
+static inline uint64_t hd_steps_bits(const struct hd_steps *steps, const char *obs)
+{
+    return (uint64_t)(steps->frame_bytes | steps->at.frames) | hd_cuda_bits(obs);
+}
+
+/* By a block: a sample's observation (of the one after it: ahead = 1). */
+template <typename word>
+static __device__ inline void hd_steps_copy(const struct hd_steps *steps, int64_t sample, int ahead,
+                                            char *obs)
+{
+    for (int64_t k = threadIdx.y; k < steps->stack; k += blockDim.y)
+        hd_copy_words<word>(hd_steps_frame(steps, sample, ahead, k), obs + k * steps->frame_bytes,
+                            steps->frame_bytes);
+}
+
+/* Launches kernel<word>(…) by a block for each row of obs. */
+#define HD_LAUNCH_ROWS(kernel, steps, obs, rows, stream, ...)                                      \
+    HD_LAUNCH_COPY(kernel, hd_steps_bits(steps, obs), (steps)->frame_bytes, (steps)->stack,        \
+                   (unsigned)(rows), stream, __VA_ARGS__)
+
+#endif
