@@ -3,7 +3,7 @@
 #ifndef HD_KERNELS_COPY_CUDA_CUH
 #define HD_KERNELS_COPY_CUDA_CUH
 
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 /* The size of word, 16, 4 or 1, that divides all of `bits`: addresses and sizes or-ed together. */
 static inline int hd_cuda_word(uint64_t bits)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 extern "C" {
 #include "kernels/gae.h"

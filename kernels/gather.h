@@ -10,9 +10,11 @@ struct hd_gather {
     struct hd_steps from;
     const float *advantage, *target, *value; /* [N] of all samples, device memory */
     int64_t rows;                            /* B */
-    const int32_t *sample;                   /* [*used] the rows' samples; device or shared */
-    const int64_t *used; /* [1] the first *used rows, 1 … B, count, others are copies of the first
-                            one; device or shared */
+    const int32_t *sample;                   /* [used] the rows' samples; device or shared */
+    /* The first *used rows, 1 … B, count, others are copies of the first one; device or shared.
+     * NULL: the first `count` rows. */
+    const int64_t *used;
+    int64_t count;
 };
 
 /* The arrays of a minibatch (tasks/types/minibatch.h), device memory. */
@@ -24,8 +26,8 @@ struct hd_gathered {
     float *advantage, *target, *value; /* [B] */
 };
 
-/* Fills all rows. `sample` and `used` are read, and nothing else of the host's, when the kernel
- * runs. */
+/* Fills all rows, in one launch. `sample` and `used` are read when it runs, all else before the
+ * call returns. */
 int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to, void *stream);
 
 #endif

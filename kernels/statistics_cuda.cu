@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/cuda_internal.h"
+#include "kernels/cuda_internal.cuh"
 
 extern "C" {
 #include "kernels/statistics.h"
@@ -42,7 +42,7 @@ static __global__ void of_columns(const float *x, int64_t rows, int64_t n, int c
         squares += off * off;
     }
     squares = sum_of_column(squares, columns);
-    if (threadIdx.x < columns && column < n) {
+    if ((int)threadIdx.x < columns && column < n) {
         of.mean[column] = mean;
         of.squares[column] = squares;
     }

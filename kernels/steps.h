@@ -9,16 +9,14 @@
 
 #include <stdint.h>
 
-enum { HD_STEPS_LEAVES = 64 };
-
 /* Sample i of the collect is sample i % Q of leaf i / Q. An array of a leaf starts so many bytes
  * behind the leaf's start. */
 struct hd_steps {
-    int64_t leaves;                    /* 1 … HD_STEPS_LEAVES */
-    const char *leaf[HD_STEPS_LEAVES]; /* device memory, 64-byte aligned; need not lie together */
-    int64_t samples;                   /* Q: of a leaf; all together fewer than 2^31 */
-    int64_t steps, frames;             /* T, F: of an env */
-    int64_t stack, frame_bytes;        /* frames of an observation, oldest first */
+    const char *data;           /* the leaves, device memory, 64-byte aligned */
+    int64_t leaves, leaf_bytes; /* G; from one leaf's start to the next one's, whole 64 bytes */
+    int64_t samples;            /* Q: of a leaf; all together fewer than 2^31 */
+    int64_t steps, frames;      /* T, F: of an env */
+    int64_t stack, frame_bytes; /* frames of an observation, oldest first */
     int64_t actions;
     struct {
         int64_t row;              /* int32 [Q]: number of each sample's step, env * T + t */
@@ -37,7 +35,7 @@ struct hd_steps {
 /* The start of a sample's leaf. */
 HD_INLINE const char *hd_steps_leaf(const struct hd_steps *steps, int64_t sample)
 {
-    return steps->leaf[(uint32_t)sample / (uint32_t)steps->samples];
+    return steps->data + (uint32_t)sample / (uint32_t)steps->samples * steps->leaf_bytes;
 }
 
 /* The number of a sample's step in its leaf. */

@@ -15,7 +15,6 @@ static __global__ void copy_samples(const struct hd_steps steps, int64_t first, 
 extern "C" int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
                                  int64_t rows, char *obs, void *stream)
 {
-    HD_TRY(hd_steps_check(steps));
     if (rows == 0)
         return HD_OK;
     return HD_LAUNCH_ROWS(copy_samples, steps, obs, rows, stream, *steps, first, over, obs);
@@ -32,7 +31,6 @@ static __global__ void copy_after(const struct hd_steps steps, const int32_t *af
 extern "C" int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after,
                                        int64_t room, char *obs, void *stream)
 {
-    HD_TRY(hd_steps_check(steps));
     if (room == 0)
         return HD_OK;
     return HD_LAUNCH_ROWS(copy_after, steps, obs, room, stream, *steps, after, obs);
@@ -91,6 +89,5 @@ static __global__ void find_after(const struct hd_steps steps, int32_t *after, i
 extern "C" int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t room,
                                         void *stream)
 {
-    HD_TRY(hd_steps_check(steps));
     return HD_LAUNCH(find_after, 1, THREADS, stream, *steps, after, room);
 }

@@ -9,18 +9,11 @@ extern "C" {
 #include "kernels/steps.h"
 }
 
-static inline int hd_steps_check(const struct hd_steps *steps)
-{
-    if (steps->leaves > HD_STEPS_LEAVES)
-        return hd_fail(HD_ERR_UNSUPPORTED, "on a GPU a collect has at most %d groups, found %lld",
-                       HD_STEPS_LEAVES, (long long)steps->leaves);
-    return HD_OK;
-}
-
 /* What the width of words depends on. */
 static inline uint64_t hd_steps_bits(const struct hd_steps *steps, const char *obs)
 {
-    return (uint64_t)(steps->frame_bytes | steps->at.frames) | hd_cuda_bits(obs);
+    return (uint64_t)(steps->frame_bytes | steps->at.frames | steps->leaf_bytes) |
+           hd_cuda_bits(obs);
 }
 
 /* By a block: a sample's observation (of the one after it: ahead = 1). */

@@ -94,7 +94,6 @@ extern "C" int hd_targets_cuda(const struct hd_targets_job *job, void *stream)
     const struct rows rows = rows_at(job->work, n);
     struct hd_gae gae = {n,           job->gamma, job->lambda, rows.value, rows.next_value,
                          rows.reward, rows.done,  rows.end};
-    HD_TRY(hd_steps_check(&job->steps));
     HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + job->room), HD_THREADS, stream, *job, n, rows));
     HD_TRY(hd_gae_cuda(&gae, job->advantage, stream));
     HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *job, n, rows));
