@@ -1,29 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/replay.h"
-
+#include "kernels/replay_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/least.h"
 
 #include <string.h>
 
-struct head {
-    int64_t added, lost; /* transitions ever added; of these, the first `lost` are gone */
-};
-
-/* The arrays of a ring, in this order. */
-struct ring {
-    struct head *head;
-    int64_t *shown; /* [envs]: frames ever added */
-    int64_t *users; /* [envs][frames]: 1 + the last transition whose oldest frame this is, or 0 */
-    char *transitions; /* [capacity] */
-    char *frames;      /* [envs][frames][frame_bytes] */
-};
-
 /* Returns the bytes; memory NULL: only counts. */
-static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory, struct ring *ring)
+static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
+                       struct hd_replay_ring *ring)
 {
     const int64_t sizes[] = {
-        sizeof(struct head),
+        sizeof(struct hd_replay_head),
         shape->envs * (int64_t)sizeof(int64_t),
         shape->envs * shape->frames * (int64_t)sizeof(int64_t),
         shape->capacity * hd_transition_bytes(shape->nstep),
@@ -33,10 +19,10 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory, 
     for (int i = 0; i < 5; i++)
         at[i + 1] = at[i] + hd_padded(sizes[i]);
     char *bytes = (char *)memory;
-    *ring = (struct ring){0};
+    *ring = (struct hd_replay_ring){0};
     if (memory)
-        *ring = (struct ring){
-            .head = (struct head *)bytes,
+        *ring = (struct hd_replay_ring){
+            .head = (struct hd_replay_head *)bytes,
             .shown = (int64_t *)(bytes + at[1]),
             .users = (int64_t *)(bytes + at[2]),
             .transitions = bytes + at[3],
@@ -45,37 +31,31 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory, 
     return at[5];
 }
 
-static struct ring ring_at(const struct hd_replay_shape *shape, const void *memory)
+struct hd_replay_ring hd_replay_ring_at(const struct hd_replay_shape *shape, const void *memory)
 {
-    struct ring ring;
+    struct hd_replay_ring ring;
     lay_out(shape, memory, &ring);
     return ring;
 }
 
 int64_t hd_replay_bytes(const struct hd_replay_shape *shape)
 {
-    struct ring unused;
+    struct hd_replay_ring unused;
     return lay_out(shape, NULL, &unused);
 }
 
 int64_t hd_replay_size(const struct hd_replay_shape *shape, const void *memory)
 {
-    const struct head *head = ring_at(shape, memory).head;
+    const struct hd_replay_head *head = hd_replay_ring_at(shape, memory).head;
     return head->added - head->lost;
 }
 
 int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
 {
-    return ring_at(shape, memory).shown[env];
+    return hd_replay_ring_at(shape, memory).shown[env];
 }
 
-/* Where a frame is among those of all envs. */
-static int64_t slot_of(const struct hd_replay_shape *shape, int64_t env, int64_t frame)
-{
-    return env * shape->frames + frame % shape->frames;
-}
-
-static void lose(struct head *head, int64_t lost)
+static void lose(struct hd_replay_head *head, int64_t lost)
 {
     if (head->lost < lost)
         head->lost = lost;
@@ -84,8 +64,8 @@ static void lose(struct head *head, int64_t lost)
 void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int64_t env,
                          const void *frame)
 {
-    struct ring ring = ring_at(shape, memory);
-    int64_t slot = slot_of(shape, env, ring.shown[env]++);
+    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    int64_t slot = hd_replay_slot(shape, env, ring.shown[env]++);
     lose(ring.head, ring.users[slot]);
     ring.users[slot] = 0;
     memcpy(ring.frames + slot * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
@@ -94,8 +74,8 @@ void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int6
 void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
                    const struct hd_transition *transition)
 {
-    struct ring ring = ring_at(shape, memory);
-    int64_t oldest = transition->frame - hd_least(transition->age, shape->stack - 1);
+    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    int64_t oldest = hd_replay_oldest(shape, transition->frame, transition->age);
     int64_t number = ring.head->added++;
     lose(ring.head, ring.head->added - shape->capacity);
     /* An env's transitions come in order, so the last one that starts at a frame is the last one
@@ -103,46 +83,27 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
     if (oldest < ring.shown[transition->env] - shape->frames)
         lose(ring.head, number + 1);
     else
-        ring.users[slot_of(shape, transition->env, oldest)] = number + 1;
+        ring.users[hd_replay_slot(shape, transition->env, oldest)] = number + 1;
     memcpy(hd_transition_at(ring.transitions, shape->nstep, number % shape->capacity), transition,
            (size_t)hd_transition_bytes(shape->nstep));
 }
 
-int64_t hd_replay_stratum(int64_t i, double u, int64_t batch, int64_t size)
-{
-    int64_t position = (int64_t)(((double)i + u) * (double)size / (double)batch);
-    return position < size ? position : size - 1; /* i + u may have rounded up to batch */
-}
-
-/* The place in memory of the transition at a position: those held are [begin, capacity) and [0,
- * end), or [begin, end). */
-static int64_t place_of(const struct hd_replay_shape *shape, const struct head *head,
-                        int64_t position)
-{
-    int64_t begin = head->lost % shape->capacity, end = head->added % shape->capacity;
-    if (begin < end)
-        return begin + position;
-    return position < end ? position : begin + position - end;
-}
-
 /* Puts the observation together that ends with `frame`. */
-static void stack_frames(const struct hd_replay_shape *shape, const struct ring *ring, int64_t env,
-                         int64_t frame, int64_t age, char *obs)
+static void stack_frames(const struct hd_replay_shape *shape, const struct hd_replay_ring *ring,
+                         int64_t env, int64_t frame, int64_t age, char *obs)
 {
     const size_t bytes = (size_t)shape->frame_bytes;
-    for (int64_t back = shape->stack - 1; back >= 0; back--, obs += bytes)
-        memcpy(obs,
-               ring->frames + slot_of(shape, env, frame - hd_least(back, age)) * shape->frame_bytes,
-               bytes);
+    for (int64_t k = 0; k < shape->stack; k++, obs += bytes)
+        memcpy(obs, hd_replay_frame(shape, ring, env, frame, age, k), bytes);
 }
 
 void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int64_t position,
                    const struct hd_transition_shape *to_shape, struct hd_transitions to,
                    int64_t row)
 {
-    const struct ring ring = ring_at(shape, memory);
-    const struct hd_transition *from =
-        hd_transition_at(ring.transitions, shape->nstep, place_of(shape, ring.head, position));
+    const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    const struct hd_transition *from = hd_transition_at(
+        ring.transitions, shape->nstep, hd_replay_place(shape, ring.head, position));
     stack_frames(shape, &ring, from->env, from->frame, from->age,
                  (char *)to.obs + row * to_shape->obs_bytes);
     stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,

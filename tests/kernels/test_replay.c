@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The replay ring against a naive one that keeps every transition with its full observations for
- * ever, and stratified sampling against a walk over prefix sums. */
+ * ever, and stratified sampling against a walk over prefix sums. A ring on a GPU is the host's,
+ * byte by byte, and gives the same rows. */
 #include "kernels/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
-
-#include <check.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "runtime/base/status.h"
+#include "tests/kernels/device.h"
 
 enum {
     MAX_ENVS = 5,
@@ -353,20 +351,202 @@ START_TEST(test_strata)
 }
 END_TEST
 
+#if HD_CUDA
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+/* Also with stores of some hundred frames, and more of an env than its ring keeps. */
+static const struct ring_case large_cases[] = {
+    {{500, 5, 400, 16, 4, 3}, 40, false},
+    {{700, 4, 50, 20, 3, 1}, 40, false},
+    {{60, 3, 700, 4, 1, 2}, 30, true},
+};
+enum { CASES = sizeof cases / sizeof cases[0], ALL_CASES = CASES + 3, ROLLOUTS = 12 };
+
+/* A ring on the GPU beside a game's. */
+struct mirror {
+    struct game game;
+    void *ring;
+    int64_t shown[MAX_ENVS], added; /* of the game, stored so far */
+    struct hd_replay_report *report;
+};
+
+static void mirror_make(struct mirror *m, const struct ring_case *c, int64_t seed)
+{
+    const int64_t bytes = hd_replay_bytes(&c->shape);
+    *m = (struct mirror){.game = {.naive = test_alloc(1, sizeof(struct naive)),
+                                  .ring = test_alloc(1, (size_t)bytes),
+                                  .rng = hd_rng_make((uint64_t)seed, 4, 0, 0, 0)}};
+    m->game.naive->shape = c->shape;
+    m->ring = device_make(m->game.ring, bytes);
+    m->report = device_shared(sizeof *m->report);
+}
+
+static void check_mirror(const struct mirror *m)
+{
+    const int64_t bytes = hd_replay_bytes(&m->game.naive->shape);
+    char *found = hd_alloc(1, (size_t)bytes);
+    device_get(found, m->ring, bytes);
+    ck_assert(memcmp(found, m->game.ring, (size_t)bytes) == 0);
+    hd_free(found);
+}
+
+/* In the host's memory or the GPU's. */
+static void *placed(const void *content, int64_t bytes, bool shared)
+{
+    return shared ? memcpy(device_shared(bytes), content, (size_t)bytes)
+                  : device_make(content, bytes);
+}
+
+/* The frames that the game has shown since the last store, of all envs in turns. */
+static void news_frames(struct mirror *m, bool shared, struct hd_replay_news *news)
+{
+    const struct naive *naive = m->game.naive;
+    const struct hd_replay_shape *shape = &naive->shape;
+    int64_t n = 0, most = 0;
+    for (int64_t env = 0; env < shape->envs; env++)
+        n += naive->shown[env] - m->shown[env];
+    int32_t *env_of = hd_alloc(n + 1, sizeof *env_of);
+    char *frames = hd_alloc(n + 1, (size_t)shape->frame_bytes);
+    int64_t at[MAX_ENVS];
+    memcpy(at, m->shown, sizeof at);
+    while (most < n)
+        for (int64_t env = 0; env < shape->envs; env++)
+            if (at[env] < naive->shown[env]) {
+                memcpy(frames + most * shape->frame_bytes, naive->frames[env][at[env]++].bytes,
+                       (size_t)shape->frame_bytes);
+                env_of[most++] = (int32_t)env;
+            }
+    news->n_frames = placed(&n, sizeof n, shared);
+    news->most_frames = n + 3;
+    news->env = placed(env_of, (n + 1) * 4, shared);
+    news->frames = placed(frames, (n + 1) * shape->frame_bytes, shared);
+    news->first = placed(m->shown, shape->envs * 8, shared);
+    memcpy(m->shown, naive->shown, sizeof m->shown);
+    hd_free(env_of);
+    hd_free(frames);
+}
+
+static void news_transitions(struct mirror *m, bool shared, struct hd_replay_news *news)
+{
+    const struct naive *naive = m->game.naive;
+    const int64_t nstep = naive->shape.nstep, bytes = hd_transition_bytes(nstep);
+    const int64_t n = naive->added - m->added;
+    char *block = hd_alloc(n + 1, (size_t)bytes);
+    for (int64_t i = 0; i < n; i++) {
+        const struct naive_transition *from = &naive->transitions[m->added + i];
+        struct hd_transition *to = hd_transition_at(block, nstep, i);
+        memcpy(to, &from->is, sizeof from->is);
+        memcpy(to->reward, from->reward, (size_t)nstep * sizeof(float));
+    }
+    news->transitions = placed(block, (n + 1) * bytes, shared);
+    news->n_transitions = n;
+    m->added = naive->added;
+    hd_free(block);
+}
+
+static void store(struct mirror *m, const struct hd_replay_news *news)
+{
+    ck_assert_int_eq(hd_replay_store_cuda(&m->game.naive->shape, m->ring, news,
+                                          device_make(NULL, hd_replay_room(news->most_frames)),
+                                          m->report, device_stream()),
+                     HD_OK);
+}
+
+/* The drawn rows of both rings. */
+static void check_sample(struct mirror *m, int64_t rows)
+{
+    const struct hd_replay_shape *shape = &m->game.naive->shape;
+    const struct hd_transition_shape to_shape = {rows, shape->stack * shape->frame_bytes,
+                                                 shape->nstep, shape->nstep > 1};
+    const int64_t bytes = hd_transitions_bytes(&to_shape), guard = 64;
+    const int64_t size = hd_replay_size(shape, m->game.ring);
+    char *expected = hd_alloc(1, (size_t)bytes), *found = hd_alloc(1, (size_t)(bytes + guard));
+    void *there = device_make(found, bytes + guard);
+    float *weight = device_make(NULL, (rows + 1) * 4), weights[MAX_ENVS * MAX_FRAME + 1];
+    int64_t *used = device_make(NULL, 8), found_used;
+    ck_assert_int_eq(hd_replay_sample_cuda(shape, m->ring, m->game.rng, &to_shape,
+                                           hd_transitions_at(&to_shape, there), weight, used,
+                                           device_stream()),
+                     HD_OK);
+    for (int64_t i = 0; i < rows && size > 0; i++) {
+        const double u = hd_rng_uniform(&m->game.rng, (uint32_t)i);
+        hd_replay_get(shape, m->game.ring, hd_replay_stratum(i, u, rows, size), &to_shape,
+                      hd_transitions_at(&to_shape, expected), i);
+    }
+    device_get(found, there, bytes + guard);
+    device_get(weights, weight, (rows + 1) * 4);
+    device_get(&found_used, used, 8);
+    ck_assert(memcmp(found, expected, (size_t)bytes) == 0);
+    ck_assert_int_eq(found_used, size > 0 ? rows : 0);
+    for (int64_t i = 0; i < rows; i++)
+        ck_assert_float_eq(weights[i], size > 0);
+    ck_assert(isnan(weights[rows]));
+    for (int64_t i = bytes; i < bytes + guard; i++)
+        ck_assert_int_eq(found[i], 0);
+    hd_free(expected);
+    hd_free(found);
+}
+
+START_TEST(test_mirror_cuda)
+{
+    const struct ring_case *c = _i < CASES ? &cases[_i] : &large_cases[_i - CASES];
+    struct mirror m;
+    mirror_make(&m, c, _i);
+    check_sample(&m, 3);
+    for (int rollout = 0; rollout < ROLLOUTS; rollout++) {
+        struct hd_replay_news news;
+        roll(&m.game, c->chunk);
+        news_frames(&m, rollout % 2 == 1, &news);
+        news_transitions(&m, rollout % 2 == 1, &news);
+        store(&m, &news);
+        check_mirror(&m);
+        ck_assert_int_eq(m.report->size, hd_replay_size(&c->shape, m.game.ring));
+        ck_assert_int_eq(m.report->broken, 0);
+        check_sample(&m, 1 + 5 * rollout);
+    }
+}
+END_TEST
+
+/* A rollout that does not go on where the ring stands leaves it as it is. */
+START_TEST(test_broken_order_cuda)
+{
+    const struct ring_case *c = &cases[3];
+    struct mirror m;
+    struct hd_replay_news news;
+    mirror_make(&m, c, 77);
+    roll(&m.game, c->chunk);
+    news_frames(&m, true, &news);
+    news_transitions(&m, true, &news);
+    store(&m, &news);
+    check_mirror(&m);
+    int64_t first[MAX_ENVS];
+    memcpy(first, m.game.naive->shown, sizeof first);
+    first[2]++;
+    first[4]--;
+    news.first = device_make(first, sizeof first);
+    store(&m, &news);
+    check_mirror(&m);
+    ck_assert_int_eq(m.report->broken, 3);
+    ck_assert_int_eq(m.report->size, hd_replay_size(&c->shape, m.game.ring));
+}
+END_TEST
+#endif
+
 int main(void)
 {
-    Suite *suite = suite_create("replay");
-    TCase *tests = tcase_create("all");
-    suite_add_tcase(suite, tests);
-    tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_against_naive, 0, (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(tests, test_by_hand);
-    tcase_add_test(tests, test_closed_form);
-    tcase_add_test(tests, test_every_item_once);
-    tcase_add_test(tests, test_strata);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    TCase *cpu = tcase_create("all"), *cuda = NULL;
+    tcase_set_timeout(cpu, 60);
+    tcase_add_loop_test(cpu, test_against_naive, 0, (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(cpu, test_by_hand);
+    tcase_add_test(cpu, test_closed_form);
+    tcase_add_test(cpu, test_every_item_once);
+    tcase_add_test(cpu, test_strata);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_set_timeout(cuda, 60);
+    tcase_add_loop_test(cuda, test_mirror_cuda, 0, ALL_CASES);
+    tcase_add_test(cuda, test_broken_order_cuda);
+#endif
+    return run_cuda_suite("replay", cpu, cuda);
 }
