@@ -40,4 +40,9 @@ int hd_dqn_loss_cuda(const struct hd_dqn_loss *loss, const int64_t *used, float 
 /* Index of the largest of q[n], the lowest on ties; a NaN counts as largest, as in torch. */
 int64_t hd_argmax(const float *q, int64_t n);
 
+/* action[rows]: that of each row of q[rows][ld], of which the first n count. q is device memory,
+ * action the device's or shared. One launch. */
+int hd_argmax_cuda(const float *q, int64_t ld, int64_t n, int64_t rows, int32_t *action,
+                   void *stream);
+
 #endif
