@@ -14,12 +14,6 @@ uint64_t hd_hash_text(const char *text)
     return XXH3_64bits(text, strlen(text));
 }
 
-uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
-{
-    uint64_t pair[2] = {hash, value};
-    return XXH3_64bits(pair, sizeof pair);
-}
-
 uint64_t hd_hash_floats(uint64_t hash, const float *data, int64_t n)
 {
     for (int64_t i = 0; i < n; i += HD_BLOCK) {

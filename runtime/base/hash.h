@@ -3,6 +3,8 @@
 #ifndef HD_RUNTIME_BASE_HASH_H
 #define HD_RUNTIME_BASE_HASH_H
 
+#include "runtime/base/inline.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +18,20 @@ uint64_t hd_hash_bytes(const void *data, size_t bytes);
 /* Hash of a zero-terminated string. */
 uint64_t hd_hash_text(const char *text);
 
-/* Mixes `value` into `hash`; order matters. */
-uint64_t hd_hash_mix(uint64_t hash, uint64_t value);
+/* Mixes `value` into `hash`; order matters. It is hd_hash_bytes of the two, spelled out (XXH3 of 9
+ * to 16 bytes) for both processors. */
+HD_INLINE uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
+{
+    const uint64_t low = hash ^ 0x6782737BEA4239B9u, high = value ^ 0xAF56BC3B0996523Au;
+    const unsigned __int128 product = (unsigned __int128)low * high;
+    const uint64_t halves = (low & 0x00FF00FF00FF00FFu) << 8 | (low >> 8 & 0x00FF00FF00FF00FFu);
+    const uint64_t words =
+        (halves & 0x0000FFFF0000FFFFu) << 16 | (halves >> 16 & 0x0000FFFF0000FFFFu);
+    const uint64_t swapped = words << 32 | words >> 32;
+    uint64_t mixed = 16 + swapped + high + ((uint64_t)product ^ (uint64_t)(product >> 64));
+    mixed = (mixed ^ mixed >> 37) * 0x165667919E3779F9u;
+    return mixed ^ mixed >> 32;
+}
 
 /* Hash of float data[n] by blocks of HD_BLOCK elements, folded in block order: the hashes of parts
  * that are whole blocks continue one another. Start with hash = 0. */

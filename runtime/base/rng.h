@@ -6,6 +6,7 @@
 #ifndef HD_RUNTIME_BASE_RNG_H
 #define HD_RUNTIME_BASE_RNG_H
 
+#include "runtime/base/hash.h"
 #include "runtime/base/inline.h"
 
 #include <stdint.h>
@@ -17,8 +18,16 @@ struct hd_rng {
 };
 
 /* The generator of one (seed, stream) at one place in program order. */
-struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shard, int64_t iteration,
-                          int64_t trip);
+HD_INLINE struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shard,
+                                    int64_t iteration, int64_t trip)
+{
+    const uint64_t key = hd_hash_mix(seed, stream);
+    const struct hd_rng rng = {.key = {(uint32_t)key, (uint32_t)(key >> 32)},
+                               .shard = (uint32_t)shard,
+                               .iteration = (uint32_t)iteration,
+                               .trip = (uint32_t)trip};
+    return rng;
+}
 
 /* The raw block function: out[4] from counter[4] and key[2]. */
 HD_INLINE void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])

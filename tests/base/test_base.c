@@ -273,6 +273,12 @@ START_TEST(test_hash)
     ck_assert_uint_ne(hd_hash_text("abc"), hd_hash_text("abd"));
     ck_assert_uint_ne(hd_hash_mix(1, 2), hd_hash_mix(2, 1));
     ck_assert_uint_ne(hd_hash_mix(0, 0), 0);
+    uint64_t pair[2] = {0, 0}, hash = 0;
+    for (int i = 0; i < 1000; i++) {
+        hash = hd_hash_mix(pair[0], pair[1]);
+        ck_assert_uint_eq(hash, hd_hash_bytes(pair, sizeof pair));
+        pair[i % 2] = hash;
+    }
 }
 END_TEST
 
