@@ -14,6 +14,7 @@
 #include "kernels/envs/pixel_pong_screen.h"
 
 enum {
+    HD_PIXEL_PONG_ACTIONS = 6,
     HD_PIXEL_PONG_SKIP = 4,           /* screens of a step */
     HD_PIXEL_PONG_POINTS = 21,        /* of a game */
     HD_PIXEL_PONG_MAX_SCREENS = 40000 /* then a game is cut off */

@@ -252,12 +252,6 @@ void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
     envs->shown[env]++;
 }
 
-uint64_t hd_envs_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode)
-{
-    struct hd_rng rng = hd_rng_make(seed, hd_hash_text("env reset"), shard, env, episode >> 32);
-    return hd_rng_u64(&rng, (uint32_t)episode);
-}
-
 /* -- Instances -----------------------------------------------------------------------------------
  */
 

@@ -8,6 +8,7 @@
 #define HD_TASKS_TYPES_ENVS_H
 
 #include "kernels/envs/find.h"
+#include "kernels/envs/seed.h"
 #include "tasks/registry.h"
 #include "tasks/types/obs.h"
 
@@ -60,11 +61,6 @@ int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
 /* The env's observation moves on to a frame that it showed. */
 void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                   const void *frame);
-
-/* The seed of a collector's episode, from the run's seed. Each (shard, env, episode) has its own
- * and no iteration enters; DI-engine seeds every rank alike (spec 6.7), which collects the same
- * data several times. */
-uint64_t hd_envs_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode);
 
 /* For a verb's `prepare`: a mistake when spec is not of the role that the verb needs. */
 int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup, bool evaluator);

@@ -298,6 +298,7 @@ END_TEST
 START_TEST(test_seeds)
 {
     const uint64_t seed = hd_envs_seed(5, 0, 0, 0);
+    ck_assert_uint_eq(HD_ENV_SEED_STREAM, hd_hash_text("env reset"));
     ck_assert_uint_eq(hd_envs_seed(5, 0, 0, 0), seed);
     ck_assert_uint_ne(hd_envs_seed(6, 0, 0, 0), seed);
     ck_assert_uint_ne(hd_envs_seed(5, 1, 0, 0), seed);
