@@ -165,3 +165,23 @@ const struct hd_env hd_env_pixel_pong = {
     .save = save,
     .load = load,
 };
+
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+int64_t hd_pixel_pong_cuda_bytes(int64_t envs)
+{
+    return (int64_t)sizeof(struct hd_pong_group) + envs * (int64_t)sizeof(struct hd_pong_game);
+}
+
+void hd_pixel_pong_cuda_init(void *memory, int64_t envs, int background)
+{
+    struct hd_pong_group *group = memory;
+    memset(group, 0, (size_t)hd_pixel_pong_cuda_bytes(envs));
+    hd_pong_painter_init(&group->painter, background);
+}
+
+void *hd_pixel_pong_cuda_state(void *group, int64_t env)
+{
+    return ((struct hd_pong_group *)group)->games + env;
+}

@@ -221,4 +221,10 @@ HD_INLINE bool hd_pong_is_over(const struct hd_pong_game *game, bool *truncated_
     return won || late;
 }
 
+/* A group as GPUs have it. */
+struct hd_pong_group {
+    struct hd_pong_painter painter;
+    struct hd_pong_game games[]; /* [envs] */
+};
+
 #endif
