@@ -163,6 +163,10 @@ static int add_port(const struct piece *piece, int i, struct hd_task *task)
     whole.part = HD_ALL_PARTS;
     if (!whole.buffer)
         return HD_OK;
+    if (piece->op->gpu && !hd_op_touches(piece->op, i, task->home != HD_HOST)) {
+        task->views[i].data = NULL;
+        return HD_OK;
+    }
     if (whole.mode == HD_WRITE && written_before(piece, span))
         whole.mode = HD_UPDATE;
     if (i == piece->op->flat) {
@@ -254,6 +258,7 @@ static int submit_piece(const struct piece *piece, const struct hd_task *common)
     task.context.item = piece->item;
     task.context.stage = piece->stage;
     task.context.items = op->pieces.items;
+    task.context.gpu = op->gpu;
     task.context.work = piece->body ? works->memory[first + piece->item] : NULL;
     task.context.works = piece->finish ? works->memory + first : NULL;
     task.context.head = piece->body ? works->heads[first + piece->item] : NULL;

@@ -66,6 +66,7 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
         &row->copies[hd_plan_copy(executor->plan, ref->value, task->home)];
     int at = spec->placement == HD_SHARD ? instance : 0;
     task->views[i] = (struct hd_view){.data = copies->data[at],
+                                      .host = row->copies[0].data[at],
                                       .spec = spec,
                                       .part = part,
                                       .version = row->version,

@@ -24,10 +24,17 @@ static bool in_area(const struct hd_instances *instances, int row)
     return instances->plan->shared != HD_NOT_SHARED && row < instances->plan->buffers;
 }
 
-/* Host memory that GPUs copy from and to. */
+/* Host memory that GPUs copy from and to all the time. */
 static bool is_pinned(const struct hd_instances *instances)
 {
-    return instances->plan->pinned || instances->plan->homes > 1;
+    return instances->plan->pinned ||
+           (instances->plan->homes > 1 && !instances->plan->on_gpus_only);
+}
+
+/* Zeros on either side are the same version. */
+static bool starts_as_zeros(const struct hd_spec *spec)
+{
+    return !spec->type->init && !spec->init && !spec->type->device;
 }
 
 /* Zeroed memory of instance i in row `row`: on its GPU, in the area that all ranks see, or of its
@@ -63,7 +70,7 @@ static int create_copies(struct hd_session *session, const struct hd_setup *setu
     struct hd_copies *copies = &instances->rows[row].copies[copy];
     const struct hd_spec *spec = &instances->value->spec;
     const int n = instances->plan->instances;
-    copies->version = copy == 0 ? 0 : -1;
+    copies->version = copy == 0 || starts_as_zeros(spec) ? 0 : -1;
     copies->data = hd_alloc(n, sizeof *copies->data);
     copies->buffers = hd_alloc(n, sizeof *copies->buffers);
     if (!copies->data || !copies->buffers)
@@ -116,8 +123,11 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
     for (int i = 0; i < n_rows; i++)
         HD_TRY(create_row(session, setup, instances, i));
     /* Copies hold nothing yet. */
-    for (int i = is->buffers; i < n_rows; i++)
-        instances->rows[i].version = instances->rows[i].copies[0].version = -1;
+    for (int i = is->buffers; i < n_rows; i++) {
+        instances->rows[i].version = -1;
+        for (int copy = 0; copy < is->homes; copy++)
+            instances->rows[i].copies[copy].version = -1;
+    }
     return first ? copy_first(first, instances) : HD_OK;
 }
 

@@ -22,7 +22,8 @@ struct hd_plan_value {
     bool pinned; /* it stays in host memory, which GPUs address */
     int homes;   /* copies of each buffer: 1, the host's; a shard's has one on its shard's GPU too,
                     others on every GPU: hd_plan_copy */
-    bool lag_on_gpu; /* copies for lagged readers are made there */
+    bool on_gpus_only; /* no task on the host touches it */
+    bool lag_on_gpu;   /* copies for lagged readers are made there */
     bool parted;     /* every rank has its slices of the parts only */
     bool not_stored; /* exists between two tasks only */
 };

@@ -37,6 +37,9 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 {
     if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
         return op->gpu == gpu;
+    const struct hd_gpu_verb *form = op->gpu ? op->step->verb->gpu : NULL;
+    if (form && form->touches && !form->touches(op->step->args, i, gpu))
+        return false;
     const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
     for (int stage = 0; stage < op->pieces.stages; stage++)
         if (hd_op_stage_on_gpu(op, stage) == gpu && piece_touches(op, span, stage))
@@ -79,14 +82,18 @@ void hd_plan_fold_on_gpu(struct hd_plan *plan)
 static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
 {
     const struct hd_ref *ref = &op->step->refs[i];
-    if (ref->value == HD_NO_VALUE || !hd_op_touches(op, i, true))
+    if (ref->value == HD_NO_VALUE)
         return;
     struct hd_plan_value *value = &plan->values[ref->value];
+    if (hd_op_touches(op, i, false))
+        value->on_gpus_only = false;
+    if (!hd_op_touches(op, i, true))
+        return;
     const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
     if (spec->type->host_only)
         return;
     value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
-    if (spec->bytes <= PINNED_BYTES && !spec->type->flat)
+    if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
         value->pinned = true;
     else
         value->homes = spec->placement == HD_SHARD ? 2 : 1 + plan->devices;
@@ -94,8 +101,10 @@ static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
 
 void hd_plan_homes(struct hd_plan *plan)
 {
-    for (int i = 0; i < plan->graph->n_values; i++)
+    for (int i = 0; i < plan->graph->n_values; i++) {
         plan->values[i].homes = 1;
+        plan->values[i].on_gpus_only = true;
+    }
     for (int at = 0; at < plan->n_ops; at++)
         for (int i = 0; plan->ops[at].kind == HD_OP_STEP && i < plan->ops[at].step->n_refs; i++)
             note_touch(plan, &plan->ops[at], i);

@@ -120,6 +120,7 @@ struct hd_type {
                                                                        of the floats by blocks */
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
     bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
+    bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
     /* Flat types with a reduction: samples in a part of a leaf. A type that has it is combined by
      * adding its floats one by one, and a mean is the sum divided by the sum of these; so it may be
@@ -164,6 +165,8 @@ void hd_spec_part(const struct hd_spec *spec, int part, int64_t *lo_p, int64_t *
 /* What a task body sees of one port. */
 struct hd_view {
     void *data;                 /* the instance; NULL: an absent optional port */
+    void *host;                 /* its copy on the host, which is pinned where GPUs take part: for
+                                   values that a step writes on either side */
     const struct hd_spec *spec; /* NULL likewise */
     int part;                   /* verbs that run by parts: the part; else 0 */
     int64_t version;            /* 0: the initial one */
@@ -200,6 +203,7 @@ struct hd_context {
     double *pool;       /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *pooled; /* the sums of what the stage before has added; else NULL */
     bool again;           /* the last call returned HD_AGAIN */
+    bool gpu;             /* the step is in its form for GPUs, this stage of it perhaps not */
     int n_views;
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
     void *stream;  /* CUDA stream, NULL on a CPU; `scratch` is then the GPU's memory */

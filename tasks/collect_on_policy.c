@@ -10,8 +10,11 @@
  *
  * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
 #include "kernels/categorical.h"
+#include "kernels/show.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/episodes.h"
 #include "tasks/play.h"
@@ -43,6 +46,8 @@ static const struct hd_port ports[] = {
 };
 
 struct args {
+    const struct hd_net *net;
+    const struct hd_envs_shape *envs;
     int64_t scratch, groups, steps;
     bool split;
 };
@@ -66,6 +71,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    args->net = net;
+    args->envs = hd_envs_shape(envs);
     args->groups = envs->leaves;
     args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
     args->split = hd_config_bool(setup->config, "policy.collect.split");
@@ -129,7 +136,16 @@ static bool is_through(const struct collect *c)
     return *c->t.made >= c->to->samples;
 }
 
-/* Each env's step is begun: where it stands and what it does there. */
+/* An env's step is begun: where it stands and what it does there. */
+static void note_action(struct collect *c, int64_t env, const float *logit, int32_t action)
+{
+    const int64_t actions = c->to->actions, step = env * c->to->steps + *c->t.forward;
+    memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
+    c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
+    c->t.frame_age[step] = (int32_t)c->t.age[env];
+    c->t.action[step] = action;
+}
+
 static void act(struct collect *c)
 {
     const int64_t actions = c->to->actions, outputs = hd_net_outputs(c->net);
@@ -139,13 +155,10 @@ static void act(struct collect *c)
                     hd_statistics_norm(&c->views[NORM], &norm));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->play.outputs + env * outputs;
-        const int64_t step = env * c->to->steps + forward;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
-        memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
-        c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
-        c->t.frame_age[step] = (int32_t)c->t.age[env];
-        c->t.action[step] =
-            (int32_t)hd_categorical(logit, actions, hd_rng_uniform(&c->context->rng, item));
+        note_action(
+            c, env, logit,
+            (int32_t)hd_categorical(logit, actions, hd_rng_uniform(&c->context->rng, item)));
     }
 }
 
@@ -225,6 +238,45 @@ static int play_all(struct collect *c)
     return HD_OK;
 }
 
+/* -- With a GPU -----------------------------------------------------------------------------------
+ * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
+ * GPU's, fetches what it has not seen yet. The leaf on either side is complete then. Of what envs
+ * show each frame goes to the GPU once; logits and actions come back in the item's head. */
+
+struct head {
+    float *logit;    /* [E][actions] */
+    int32_t *action; /* [E] */
+};
+
+static int64_t lay_out_head(const struct args *args, void *memory, struct head *head)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t envs = args->envs->envs;
+    head->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *head->logit);
+    head->action = hd_arena_take(&arena, envs, sizeof *head->action);
+    return arena.used;
+}
+
+/* What the GPU decided, noted as `act` notes it. */
+static void take_actions(struct collect *c, const struct args *args)
+{
+    const int64_t actions = c->to->actions;
+    struct head head;
+    lay_out_head(args, c->context->head, &head);
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        note_action(c, env, head.logit + env * actions, head.action[env]);
+}
+
+static int play_beside_gpu(struct collect *c, const struct args *args)
+{
+    if (c->context->stage == 0)
+        return begin(c);
+    if (is_through(c))
+        return HD_OK;
+    take_actions(c, args);
+    return step(c);
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
@@ -232,16 +284,135 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     struct collect c = {
         .context = context,
         .views = views,
-        .shape = hd_envs_shape(envs->spec),
+        .shape = args->envs,
         .to = hd_trajectories_shape(to->spec),
-        .net = hd_params_net(views[POLICY].spec),
+        .net = args->net,
         .envs = hd_envs_at(envs->spec, envs->data, context->item),
         .t = hd_trajectories_at(to->spec, to->data, context->item),
     };
     c.first = hd_envs_first(c.shape, context->shard, context->item);
     c.play = hd_play_at(c.shape, c.net, context->scratch);
+    if (context->gpu)
+        return play_beside_gpu(&c, args);
     return args->split ? play_stage(&c, context->stage) : play_all(&c);
 }
+
+#if HD_CUDA
+static bool able_on_gpu(const void *args)
+{
+    return ((const struct args *)args)->split;
+}
+
+static int last_stage(const struct args *args)
+{
+    return 2 * (int)args->steps + 1;
+}
+
+static bool stage_on_gpu(const void *args, int stage)
+{
+    (void)args;
+    return stage % 2 == 1;
+}
+
+static bool touches(const void *args, int port, bool gpu)
+{
+    (void)args;
+    if (port == TRAJECTORIES)
+        return true;
+    return gpu == (port == POLICY || port == NORM);
+}
+
+struct work_on_gpu {
+    char *obs;  /* [E][obs_bytes] */
+    float *out; /* [E][outputs] */
+    char *forward;
+};
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t envs = args->envs->envs;
+    work->obs = hd_arena_take(&arena, envs, (size_t)args->envs->obs.obs_bytes);
+    work->out = hd_arena_take(&arena, envs * hd_net_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, envs), 1);
+    return arena.used;
+}
+
+static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    struct work_on_gpu work;
+    struct head head;
+    *pieces_p = (struct hd_pieces){.items = args->groups,
+                                   .stages = last_stage(args) + 1,
+                                   .work_bytes = lay_out_on_gpu(args, NULL, &work),
+                                   .head_bytes = lay_out_head(args, NULL, &head),
+                                   .finish_last = true};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
+}
+
+/* What stands before the frames is small, and all of it known by now. */
+static int fetch_rest(const struct hd_context *context, const struct hd_view *to,
+                      const struct hd_show *show)
+{
+    HD_TRY(hd_show_cuda(show, false, NULL, context->stream));
+    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
+    return hd_device_copy(here.made, host.made, hd_trajectories_head_bytes(to->spec),
+                          context->stream);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *to = &views[TRAJECTORIES];
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
+    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
+    const struct hd_show show = {
+        .envs = shape->envs,
+        .frames = shape->frames,
+        .stack = shape->obs.stack,
+        .frame_bytes = shape->obs.frame_bytes,
+        .host_frames = host.frames,
+        .shown = host.shown,
+        .age = host.age,
+        .frames_here = here.frames,
+        .here = here.shown,
+    };
+    struct work_on_gpu work;
+    struct head head;
+    struct hd_obs_norm norm;
+    if (context->stage == last_stage(args))
+        return fetch_rest(context, to, &show);
+    if (*host.made >= shape->samples)
+        return HD_OK;
+    lay_out_on_gpu(args, context->work, &work);
+    lay_out_head(args, context->head, &head);
+    const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
+                                     hd_envs_first(args->envs, context->shard, context->item));
+    HD_TRY(hd_show_cuda(&show, context->stage == 1, work.obs, context->stream));
+    HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
+                               hd_statistics_norm(&views[NORM], &norm), work.obs, shape->envs,
+                               work.forward, work.out, context->stream));
+    return hd_categorical_cuda(work.out, hd_net_outputs(args->net), shape->actions, shape->envs,
+                               context->rng, item, head.action, head.logit, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .able = able_on_gpu,
+    .stage = stage_on_gpu,
+    .touches = touches,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+};
+#endif
 
 /* What all groups did, in their order. */
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -269,5 +440,6 @@ const struct hd_verb hd_verb_collect_on_policy = {
     .body = body,
     .pieces = pieces,
     .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "plays the envs by draws from the policy until n_sample samples are made",
 };

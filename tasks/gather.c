@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `gather`: the next minibatch of the order (spec 3.5). Advantages are standardised over the
  * shard's minibatch (policy.learn.adv_norm). */
+#include "kernels/gather.h"
+
 #include "kernels/ppo_loss.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -55,17 +57,27 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
     batch->value[row] = targets.value[sample];
 }
 
+/* The next minibatch is that of samples [*lo_p, *hi_p) of the order. */
+static int deal(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
+                int64_t *hi_p)
+{
+    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    struct hd_order *order = views[ORDER].data;
+    if (order->dealt >= shape->count)
+        return hd_body_fail(context, "all %lld minibatches of '%s' are dealt: shuffle it first",
+                            (long long)shape->count, views[ORDER].spec->name);
+    hd_minibatch_slice(shape, order->dealt++, lo_p, hi_p);
+    return HD_OK;
+}
+
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
     const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
-    struct hd_order *order = views[ORDER].data;
+    const struct hd_order *order = views[ORDER].data;
     struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
     int64_t lo, hi;
-    if (order->dealt >= shape->count)
-        return hd_body_fail(context, "all %lld minibatches of '%s' are dealt: shuffle it first",
-                            (long long)shape->count, views[ORDER].spec->name);
-    hd_minibatch_slice(shape, order->dealt++, &lo, &hi);
+    HD_TRY(deal(context, views, &lo, &hi));
     *batch.used = hi - lo;
     for (int64_t i = 0; i < shape->rows; i++)
         fill_row(views, &batch, i, order->sample[i < hi - lo ? lo + i : lo]);
@@ -74,10 +86,41 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
+#if HD_CUDA
+/* The order stays on the host: how far it is dealt is known when the body is called. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    const struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    struct hd_order *order = views[ORDER].data;
+    int64_t lo, hi;
+    HD_TRY(deal(context, views, &lo, &hi));
+    const struct hd_gather gather = {
+        .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .advantage = targets.advantage,
+        .target = targets.target,
+        .value = targets.value,
+        .rows = shape->rows,
+        .sample = order->sample + lo,
+        .count = hi - lo,
+    };
+    const struct hd_gathered to = {batch.used,      batch.obs,    batch.action, batch.logit,
+                                   batch.advantage, batch.target, batch.value};
+    HD_TRY(hd_gather_cuda(&gather, &to, context->stream));
+    return args->standardise ? hd_standardise_cuda(batch.advantage, batch.used, context->stream)
+                             : HD_OK;
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
 const struct hd_verb hd_verb_gather = {
     .name = "gather",
     .ports = ports,
     .prepare = prepare,
     .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "takes the next minibatch of the order",
 };

@@ -97,6 +97,47 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
+#if HD_CUDA
+struct work_on_gpu {
+    char *obs; /* [rows][obs_bytes] */
+    uint32_t *room;
+};
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    work->obs = hd_arena_take(&arena, args->rows, (size_t)args->obs.obs_bytes);
+    work->room = hd_arena_take(&arena, hd_statistics_bytes_room(args->elements), 1);
+    return arena.used;
+}
+
+static int64_t scratch_on_gpu(const void *args)
+{
+    struct work_on_gpu unused;
+    return lay_out_on_gpu(args, NULL, &unused);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *seen = &views[SEEN];
+    const struct hd_statistics statistics = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_steps steps =
+        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->scratch, &work);
+    HD_TRY(hd_steps_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
+    if (args->obs.u8)
+        return hd_statistics_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
+                                        work.room, statistics, context->stream);
+    return hd_statistics_of_cuda((const float *)work.obs, args->rows, args->elements, statistics,
+                                 context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .scratch = scratch_on_gpu, .replays = true};
+#endif
+
 const struct hd_verb hd_verb_observe = {
     .name = "observe",
     .ports = ports,
@@ -104,5 +145,6 @@ const struct hd_verb hd_verb_observe = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "statistics of a collect's observations",
 };

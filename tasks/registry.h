@@ -72,6 +72,9 @@ struct hd_gpu_verb {
     bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
     void (*pieces)(const void *args, struct hd_pieces *pieces_p); /* NULL: the verb's */
     int64_t (*scratch)(const void *args);                         /* bytes on the GPU; NULL: 0 */
+    /* Whether tasks on GPUs, or on the host, touch a port, where spans alone do not tell; NULL:
+     * they do. */
+    bool (*touches)(const void *args, int port, bool gpu);
     /* Makes what the bodies need on the present GPU, before the first of them; NULL: nothing. */
     int (*ready)(const void *args);
     /* A function of the views' and work's addresses alone: what the body queues is recorded and

@@ -35,9 +35,25 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
+#if HD_CUDA
+/* An empty ring yields a batch of which no row counts. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_view *batch = &views[BATCH];
+    const struct hd_batch_use use = hd_batch_use(batch->spec, batch->data);
+    return hd_replay_sample_cuda(
+        views[REPLAY].spec->shape, views[REPLAY].data, context->rng, hd_batch_shape(batch->spec),
+        hd_batch_rows(batch->spec, batch->data), use.weight, use.used, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
 const struct hd_verb hd_verb_sample = {
     .name = "sample",
     .ports = ports,
     .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "draws a batch from the replay ring, one transition from each of equal strata",
 };

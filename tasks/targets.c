@@ -7,6 +7,7 @@
 #include "tasks/types/targets.h"
 
 #include "kernels/gae.h"
+#include "kernels/targets.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
@@ -268,6 +269,126 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
+#if HD_CUDA
+/* -- On a GPU -------------------------------------------------------------------------------------
+ * One item goes through all blocks: a GPU has no use for several at once, and their values then lie
+ * one behind another. */
+
+enum { BLOCK_ON_GPU = 512 };
+
+struct work_on_gpu {
+    float *value;       /* [N] */
+    int32_t *after;     /* [after]: samples whose next observation is valued by itself */
+    float *after_value; /* [after] */
+    char *obs;          /* [block][obs_bytes] */
+    float *out;         /* [block][outputs] */
+    char *forward;
+    float *targets;
+};
+
+static int64_t block_on_gpu(const struct args *args)
+{
+    return args->samples < BLOCK_ON_GPU ? args->samples : BLOCK_ON_GPU;
+}
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t block = block_on_gpu(args), rows = block > args->after ? block : args->after;
+    work->value = hd_arena_take(&arena, args->samples, sizeof *work->value);
+    work->after = hd_arena_take(&arena, args->after, sizeof *work->after);
+    work->after_value = hd_arena_take(&arena, args->after, sizeof *work->after_value);
+    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_obs_bytes(args->net));
+    work->out = hd_arena_take(&arena, rows * hd_net_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, rows), 1);
+    work->targets = hd_arena_take(&arena, hd_targets_work_bytes(args->samples), 1);
+    return arena.used;
+}
+
+static void pieces_on_gpu(const void *args, struct hd_pieces *pieces_p)
+{
+    struct work_on_gpu unused;
+    *pieces_p = (struct hd_pieces){
+        .items = 1, .stages = 1, .work_bytes = lay_out_on_gpu(args, NULL, &unused)};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    HD_TRY(hd_net_prepare_cuda(args->net, block_on_gpu(args), 0));
+    HD_TRY(hd_net_prepare_cuda(args->net, args->samples % block_on_gpu(args), 0));
+    return hd_net_prepare_cuda(args->net, args->after, 0);
+}
+
+/* value[rows] of the observations in work->obs. */
+static int values_on_gpu(const struct args *args, const struct hd_view *views, int64_t rows,
+                         const struct work_on_gpu *work, float *value, void *stream)
+{
+    struct hd_obs_norm norm;
+    HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
+                               hd_statistics_norm(&views[NORM], &norm), work->obs, rows,
+                               work->forward, work->out, stream));
+    return hd_targets_values_cuda(work->out, rows, hd_net_outputs(args->net), value, stream);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_steps steps =
+        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+    const int64_t block = block_on_gpu(args);
+    void *stream = context->stream;
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->work, &work);
+    for (int64_t first = 0; first < args->samples; first += block) {
+        const int64_t left = args->samples - first, rows = left < block ? left : block;
+        HD_TRY(hd_steps_obs_cuda(&steps, first, rows, rows, work.obs, stream));
+        HD_TRY(values_on_gpu(args, views, rows, &work, work.value + first, stream));
+    }
+    HD_TRY(hd_steps_find_after_cuda(&steps, work.after, args->after, stream));
+    HD_TRY(hd_steps_obs_after_cuda(&steps, work.after, args->after, work.obs, stream));
+    return values_on_gpu(args, views, args->after, &work, work.after_value, stream);
+}
+
+static int finish_on_gpu(struct hd_context *context, const struct hd_view *views,
+                         const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->works[0], &work);
+    struct hd_targets_job job = {
+        .steps = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .gamma = args->gamma,
+        .lambda = args->lambda,
+        .value = work.value,
+        .after = work.after,
+        .after_value = work.after_value,
+        .room = args->after,
+        .work = work.targets,
+        .advantage = targets.advantage,
+        .target = targets.target,
+        .value_before = targets.value,
+    };
+    if (args->value_norm && scale->data) {
+        job.unit = hd_statistics_at(scale->spec, scale->data);
+        job.epsilon = hd_statistics_epsilon(scale->spec);
+    }
+    if (returns->data)
+        job.returns = hd_statistics_at(returns->spec, returns->data);
+    return hd_targets_cuda(&job, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .finish = finish_on_gpu,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+    .replays = true,
+};
+#endif
+
 const struct hd_verb hd_verb_targets = {
     .name = "targets",
     .ports = ports,
@@ -277,5 +398,6 @@ const struct hd_verb hd_verb_targets = {
     .body = body,
     .pieces = pieces,
     .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "values, advantages and returns of the samples under the policy",
 };

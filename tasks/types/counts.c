@@ -57,6 +57,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_counts = {
     .name = "counts",
+    .pinned = true,
     .resolve = resolve,
     .reduction = &reduction,
     .field_name = field_name,

@@ -213,6 +213,7 @@ static const struct hd_reduction reduction = {
 
 const struct hd_type hd_type_scalars = {
     .name = "scalars",
+    .pinned = true,
     .reduction = &reduction,
     .field_name = field_name,
     .field = field,

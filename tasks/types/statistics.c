@@ -132,6 +132,11 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
     derive(shape, &into);
 }
 
+double hd_statistics_epsilon(const struct hd_spec *spec)
+{
+    return ((const struct shape *)spec->shape)->epsilon;
+}
+
 double hd_statistics_deviation(const struct hd_spec *spec, const void *data)
 {
     const struct shape *shape = spec->shape;

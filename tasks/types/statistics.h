@@ -30,6 +30,9 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
 /* sqrt(variance + 1e-8) of a number; 1 before the first samples. */
 double hd_statistics_deviation(const struct hd_spec *spec, const void *data);
 
+/* That 1e-8. */
+double hd_statistics_epsilon(const struct hd_spec *spec);
+
 /* The scales and shifts of an instance, [elements] each: to be read, or set from a file. */
 void hd_statistics_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p);
 

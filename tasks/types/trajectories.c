@@ -101,6 +101,39 @@ struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data
     return t;
 }
 
+struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data)
+{
+    const struct hd_trajectories_shape *shape = spec->shape;
+    const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, 0);
+    const char *start = data;
+    return (struct hd_steps){
+        .data = data,
+        .leaves = spec->leaves,
+        .leaf_bytes = leaf_bytes(shape),
+        .samples = shape->samples,
+        .steps = shape->steps,
+        .frames = shape->frames,
+        .stack = shape->obs.stack,
+        .frame_bytes = shape->obs.frame_bytes,
+        .actions = shape->actions,
+        .at = {.row = (char *)t.row - start,
+               .end = (char *)t.end - start,
+               .frame = (char *)t.frame - start,
+               .frame_age = (char *)t.frame_age - start,
+               .action = (char *)t.action - start,
+               .reward = (char *)t.reward - start,
+               .done = (char *)t.done - start,
+               .logit = (char *)t.logit - start,
+               .frames = t.frames - start},
+    };
+}
+
+int64_t hd_trajectories_head_bytes(const struct hd_spec *spec)
+{
+    const struct hd_trajectories_shape *shape = spec->shape;
+    return leaf_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
+}
+
 /* -- Frames ---------------------------------------------------------------------------------------
  */
 

@@ -5,6 +5,7 @@
 #ifndef HD_TASKS_TYPES_TRAJECTORIES_H
 #define HD_TASKS_TYPES_TRAJECTORIES_H
 
+#include "kernels/steps.h"
 #include "tasks/registry.h"
 #include "tasks/types/obs.h"
 
@@ -45,6 +46,10 @@ struct hd_trajectories {
 /* The shape of a value of type trajectories, and the arrays of a leaf of an instance. */
 const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec);
 struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t leaf);
+
+/* For GPUs: where all leaves of an instance lie, and the bytes of a leaf before its frames. */
+struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data);
+int64_t hd_trajectories_head_bytes(const struct hd_spec *spec);
 
 /* Empties a leaf, whatever it held. */
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf);
