@@ -8,26 +8,24 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 using namespace emulation;
 
 static thread_local int current_device;
 static thread_local cudaError_t last_error;
-static std::atomic<bool> used, lost;
-static std::atomic<int64_t> synchronous, pageable, launches;
+static std::atomic<int64_t> counters[N_COUNTERS];
+static std::atomic<bool> peers[MAX_DEVICES][MAX_DEVICES];
 
-namespace emulation
-{
+/* -- Errors and counters ----------------------------------------------------------------------- */
 
-cudaError_t result(cudaError_t error)
+cudaError_t emulation::result(cudaError_t error)
 {
-    if (error != cudaSuccess)
+    if (error != cudaSuccess && error != cudaErrorNotReady)
         last_error = error;
     return error;
 }
 
-cudaError_t refuse(cudaError_t error, const char *format, ...)
+cudaError_t emulation::refuse(cudaError_t error, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -38,62 +36,41 @@ cudaError_t refuse(cudaError_t error, const char *format, ...)
     return error;
 }
 
-int n_devices()
+void emulation::die(const char *format, ...)
 {
-    const char *wanted = getenv("HD_EMULATED_DEVICES");
-    const int n = wanted ? atoi(wanted) : 1;
-    return n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : n;
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "emulation: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    abort();
 }
 
-int device()
+void emulation::count(Counter counter)
 {
-    return current_device;
+    counters[counter]++;
 }
-
-cudaError_t usable()
-{
-    static const int once =
-        pthread_atfork(nullptr, nullptr, [] { lost = used.load() || lost.load(); });
-    (void)once;
-    used = true;
-    if (lost)
-        return refuse(cudaErrorInitializationError, "devices were used before the process forked");
-    return n_devices() > 0 ? cudaSuccess : cudaErrorNoDevice;
-}
-
-void count_synchronous()
-{
-    synchronous++;
-}
-
-void count_pageable()
-{
-    pageable++;
-}
-
-void count_launch()
-{
-    launches++;
-}
-
-} // namespace emulation
 
 int64_t hd_emulated_synchronous_calls(void)
 {
-    return synchronous;
+    return counters[SYNCHRONOUS_CALLS];
 }
 
 int64_t hd_emulated_pageable_copies(void)
 {
-    return pageable;
+    return counters[PAGEABLE_COPIES];
 }
 
 int64_t hd_emulated_launches(void)
 {
-    return launches;
+    return counters[LAUNCHES];
 }
 
-/* -- Errors ------------------------------------------------------------------------------------ */
+int64_t hd_emulated_graph_launches(void)
+{
+    return counters[GRAPH_LAUNCHES];
+}
 
 cudaError_t cudaGetLastError(void)
 {
@@ -107,59 +84,106 @@ cudaError_t cudaPeekAtLastError(void)
     return last_error;
 }
 
+/* The errors that the emulation returns. */
 #define ERRORS(X)                                                                                  \
-    X(cudaSuccess)                                                                                 \
-    X(cudaErrorInvalidValue)                                                                       \
-    X(cudaErrorMemoryAllocation)                                                                   \
-    X(cudaErrorInitializationError)                                                                \
-    X(cudaErrorInvalidConfiguration)                                                               \
-    X(cudaErrorNoDevice)                                                                           \
-    X(cudaErrorInvalidDevice)                                                                      \
-    X(cudaErrorInvalidResourceHandle)                                                              \
-    X(cudaErrorNotReady)                                                                           \
-    X(cudaErrorNotSupported)                                                                       \
-    X(cudaErrorPeerAccessAlreadyEnabled)                                                           \
-    X(cudaErrorHostMemoryAlreadyRegistered)                                                        \
-    X(cudaErrorHostMemoryNotRegistered)                                                            \
-    X(cudaErrorStreamCaptureUnsupported)                                                           \
-    X(cudaErrorStreamCaptureInvalidated)                                                           \
-    X(cudaErrorStreamCaptureUnmatched)                                                             \
-    X(cudaErrorStreamCaptureUnjoined)                                                              \
-    X(cudaErrorStreamCaptureImplicit)                                                              \
-    X(cudaErrorStreamCaptureWrongThread)                                                           \
-    X(cudaErrorIllegalState)
+    X(cudaSuccess, "no error")                                                                     \
+    X(cudaErrorInvalidValue, "invalid argument")                                                   \
+    X(cudaErrorMemoryAllocation, "out of memory")                                                  \
+    X(cudaErrorInitializationError, "initialization error")                                        \
+    X(cudaErrorInvalidConfiguration, "invalid configuration argument")                             \
+    X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                     \
+    X(cudaErrorInvalidDevice, "invalid device ordinal")                                            \
+    X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                   \
+    X(cudaErrorNotReady, "device not ready")                                                       \
+    X(cudaErrorNotSupported, "operation not supported")                                            \
+    X(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")                         \
+    X(cudaErrorHostMemoryAlreadyRegistered, "memory already pinned")                               \
+    X(cudaErrorHostMemoryNotRegistered, "memory not pinned")                                       \
+    X(cudaErrorCapturedEvent, "event last recorded in a capturing stream")                         \
+    X(cudaErrorIllegalState, "illegal state")                                                      \
+    X(cudaErrorStreamCaptureUnsupported, "not permitted when a stream is capturing")               \
+    X(cudaErrorStreamCaptureInvalidated, "capture made void by a previous error")                  \
+    X(cudaErrorStreamCaptureMerge, "two captures would be merged")                                 \
+    X(cudaErrorStreamCaptureUnmatched, "capture was not begun in this stream")                     \
+    X(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work")                        \
+    X(cudaErrorStreamCaptureIsolation, "dependency on work outside the capture")                   \
+    X(cudaErrorStreamCaptureWrongThread, "capture was begun in another thread")
 
 const char *cudaGetErrorName(cudaError_t error)
 {
     switch ((int)error) {
-#define NAME(name)                                                                                 \
+#define NAME(name, text)                                                                           \
     case name:                                                                                     \
         return #name;
         ERRORS(NAME)
+    default:
+        return "unrecognized error code";
     }
-    return "unrecognized error code";
 }
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaSuccess ? "no error" : "refused by the emulation";
+    switch ((int)error) {
+#define TEXT(name, text)                                                                           \
+    case name:                                                                                     \
+        return text;
+        ERRORS(TEXT)
+    default:
+        return "unrecognized error code";
+    }
 }
 
 /* -- Devices ----------------------------------------------------------------------------------- */
 
+int emulation::n_devices()
+{
+    const char *wanted = getenv("HD_EMULATED_DEVICES");
+    const int n = wanted ? atoi(wanted) : 1;
+    return n < 0 ? 0 : n > MAX_DEVICES ? MAX_DEVICES : n;
+}
+
+int emulation::device()
+{
+    return current_device;
+}
+
+bool emulation::reaches(int from, int to)
+{
+    return from == to || peers[from][to];
+}
+
+/* Set in a child of a process that had used devices. */
+static std::atomic<bool> lost, used;
+
+cudaError_t emulation::usable()
+{
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { lost = used.load(); });
+    (void)registered;
+    if (lost)
+        return refuse(cudaErrorInitializationError, "devices were used before the process forked");
+    used = true;
+    return n_devices() > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+static cudaError_t exists(int number)
+{
+    EMU_TRY(usable());
+    if (number >= 0 && number < n_devices())
+        return cudaSuccess;
+    return refuse(cudaErrorInvalidDevice, "there is no device %d", number);
+}
+
 cudaError_t cudaGetDeviceCount(int *count_p)
 {
-    const cudaError_t error = usable();
-    *count_p = error == cudaSuccess ? n_devices() : 0;
-    return result(error);
+    *count_p = 0;
+    EMU_TRY(usable());
+    *count_p = n_devices();
+    return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int number)
 {
-    if (usable() != cudaSuccess)
-        return result(usable());
-    if (number < 0 || number >= n_devices())
-        return result(refuse(cudaErrorInvalidDevice, "there is no device %d", number));
+    EMU_TRY(exists(number));
     current_device = number;
     return cudaSuccess;
 }
@@ -168,4 +192,99 @@ cudaError_t cudaGetDevice(int *number_p)
 {
     *number_p = current_device;
     return result(usable());
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
+{
+    size_t free_bytes;
+    EMU_TRY(exists(number));
+    *properties = {};
+    snprintf(properties->name, sizeof properties->name, "emulated GPU");
+    EMU_TRY(cudaMemGetInfo(&free_bytes, &properties->totalGlobalMem));
+    properties->major = 9;
+    properties->warpSize = 32;
+    properties->maxThreadsPerBlock = 1024;
+    properties->multiProcessorCount = 1;
+    properties->sharedMemPerBlock = 48 << 10;
+    properties->canMapHostMemory = properties->unifiedAddressing = 1;
+    properties->concurrentKernels = 1;
+    properties->asyncEngineCount = 1;
+    properties->pciBusID = number + 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value_p, cudaDeviceAttr attribute, int number)
+{
+    cudaDeviceProp properties;
+    EMU_TRY(cudaGetDeviceProperties(&properties, number));
+    switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+        *value_p = properties.major;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value_p = properties.minor;
+        return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+        *value_p = properties.multiProcessorCount;
+        return cudaSuccess;
+    default:
+        return result(refuse(cudaErrorNotSupported, "attribute %d of a device", (int)attribute));
+    }
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int number)
+{
+    EMU_TRY(exists(number));
+    snprintf(id, (size_t)bytes, "0000:%02X:00.0", number + 1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version_p)
+{
+    *version_p = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version_p)
+{
+    return cudaDriverGetVersion(version_p);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can_p, int from, int to)
+{
+    EMU_TRY(exists(from));
+    EMU_TRY(exists(to));
+    *can_p = from != to;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int to, unsigned)
+{
+    EMU_TRY(exists(to));
+    if (to == current_device)
+        return result(refuse(cudaErrorInvalidDevice, "a device is not its own peer"));
+    if (peers[current_device][to].exchange(true))
+        return result(cudaErrorPeerAccessAlreadyEnabled);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+    return cudaDeviceSynchronize();
+}
+
+/* What only makes GPUs faster. */
+cudaError_t cudaFuncSetCacheConfig(const void *, cudaFuncCache)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned)
+{
+    return cudaSuccess;
 }

@@ -20,8 +20,9 @@ int64_t hd_emulated_synchronous_calls(void);
 /* Copies on a stream from or to memory of the host that is not pinned. */
 int64_t hd_emulated_pageable_copies(void);
 
-/* Launches of kernels; those of a graph do not count. */
+/* Launches of kernels by the host, those that a capture records among them, and of graphs. */
 int64_t hd_emulated_launches(void);
+int64_t hd_emulated_graph_launches(void);
 
 #ifdef __cplusplus
 }

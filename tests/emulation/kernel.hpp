@@ -21,6 +21,9 @@ struct hd_emulated_kernel {
     std::function<void()> thread; /* what each thread runs */
 };
 
+/* Ends the program if the current device cannot address what a kernel's argument points to. */
+void hd_emulated_check(const char *kernel, int argument, const void *pointer);
+
 /* Enqueues on the stream. Like a launch on a GPU it tells its error through cudaGetLastError. */
 void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream);
 

@@ -37,6 +37,13 @@ template <typename T> struct hd_emulated_same {
     typedef T type;
 };
 
+template <typename T> void hd_emulated_check_argument(const char *name, int number, T argument)
+{
+    if constexpr (std::is_pointer<T>::value)
+        hd_emulated_check(name, number, (const void *)argument);
+    (void)name, (void)number, (void)argument;
+}
+
 /* Arguments are converted to the types of the kernel's parameters and copied at the launch. */
 template <typename... P>
 void hd_emulated_call(const char *name, void (*kernel)(P...), dim3 grid, dim3 block,
@@ -44,6 +51,9 @@ void hd_emulated_call(const char *name, void (*kernel)(P...), dim3 grid, dim3 bl
 {
     static_assert((std::is_trivially_copyable<P>::value && ...), "arguments are copied as bytes");
     static_assert((sizeof(P) + ... + 0) <= 32764, "more than CUDA's limit");
+    int number = 0;
+    (hd_emulated_check_argument<P>(name, number++, arguments), ...);
+    (void)number;
     std::tuple<P...> copied(arguments...);
     hd_emulated_launch({name, grid, block, [=] { std::apply(kernel, copied); }}, stream);
 }

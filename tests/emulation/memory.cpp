@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the emulated runtime. Device memory is memory of the host, full of NaN at first;
- * copies verify what their pointers point to. */
+/* Memory of the emulated runtime. Device memory is memory of the host, full of NaN at first. Where
+ * the processor can protect pages by keys, only the thread that serves the streams can address it
+ * (a program that dereferences a device pointer gets a SIGSEGV), and a page that nobody may address
+ * follows it; under AddressSanitizer it comes from the heap, which knows its bounds to the byte. */
 #include "tests/emulation/runtime.hpp"
 
 #include <map>
+#include <mutex>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace emulation;
 
 namespace
 {
 
-enum { PINNED = -1, PAGEABLE = -2, ALIGNMENT = 256 };
+enum { ALIGNMENT = 256 };
 const size_t DEVICE_BYTES = (size_t)16 << 30;
 
 struct Region {
     size_t bytes;
     int device; /* or PINNED */
     bool registered;
+    void *mapped = nullptr; /* where its pages begin; NULL: it is from the heap, or another's */
+    size_t mapped_bytes = 0;
 };
 
 struct Memory {
@@ -27,10 +34,108 @@ struct Memory {
     size_t used[MAX_DEVICES] = {};
 };
 
-Memory *memory = new Memory;
+Memory *const memory = new Memory;
 
-/* Of what kind the bytes are: a device, PINNED or PAGEABLE. `fits_p`: none lies outside. */
-int place(const void *address, size_t bytes, bool *fits_p)
+#ifdef __SANITIZE_ADDRESS__
+int protection_key()
+{
+    return -1;
+}
+#else
+int protection_key()
+{
+    static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    return key;
+}
+#endif
+
+size_t rounded_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Pages that end where the memory does, but for its alignment. */
+char *map_pages(size_t bytes, Region &region)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), used = rounded_up(bytes, ALIGNMENT);
+    const size_t inside = rounded_up(used, page);
+    region.mapped_bytes = inside + page;
+    region.mapped = mmap(nullptr, region.mapped_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region.mapped == MAP_FAILED)
+        return nullptr;
+    char *begin = (char *)region.mapped + inside - used;
+    memset(begin, 0xFF, bytes);
+    mprotect((char *)region.mapped + inside, page, PROT_NONE);
+    pkey_mprotect(region.mapped, inside, PROT_READ | PROT_WRITE, protection_key());
+    return begin;
+}
+
+char *new_device_memory(size_t bytes, Region &region)
+{
+    if (protection_key() >= 0)
+        return map_pages(bytes, region);
+    void *begin;
+    if (posix_memalign(&begin, ALIGNMENT, bytes) != 0)
+        return nullptr;
+    memset(begin, 0xFF, bytes);
+    return (char *)begin;
+}
+
+void release(char *begin, const Region &region)
+{
+    if (region.mapped)
+        munmap(region.mapped, region.mapped_bytes);
+    else if (!region.registered)
+        free(begin);
+}
+
+void insert(void *begin, const Region &region)
+{
+    std::lock_guard<std::mutex> held(memory->lock);
+    memory->regions[(char *)begin] = region;
+}
+
+/* Takes a region of this kind out of the table; false: there is none. */
+bool take(void *begin, bool on_device, bool registered, Region &region)
+{
+    std::lock_guard<std::mutex> held(memory->lock);
+    auto found = memory->regions.find((char *)begin);
+    if (found == memory->regions.end() || (found->second.device >= 0) != on_device ||
+        found->second.registered != registered)
+        return false;
+    region = found->second;
+    if (on_device)
+        memory->used[region.device] -= region.bytes;
+    memory->regions.erase(found);
+    return true;
+}
+
+/* Frees after all that devices have to do. */
+cudaError_t free_region(void *begin, bool on_device, bool registered, const char *call)
+{
+    Region region;
+    EMU_TRY(outside_captures(call));
+    wait_for_device(-1);
+    if (!take(begin, on_device, registered, region))
+        return result(refuse(registered ? cudaErrorHostMemoryNotRegistered : cudaErrorInvalidValue,
+                             "%s of what is no such memory", call));
+    release((char *)begin, region);
+    return cudaSuccess;
+}
+
+bool reserve(size_t bytes)
+{
+    std::lock_guard<std::mutex> held(memory->lock);
+    if (memory->used[device()] + bytes > DEVICE_BYTES)
+        return false;
+    memory->used[device()] += bytes;
+    return true;
+}
+
+} // namespace
+
+int emulation::place(const void *address, size_t bytes, bool *fits_p)
 {
     std::lock_guard<std::mutex> held(memory->lock);
     auto after = memory->regions.upper_bound((char *)address);
@@ -38,108 +143,67 @@ int place(const void *address, size_t bytes, bool *fits_p)
     if (after == memory->regions.begin())
         return PAGEABLE;
     auto &[begin, region] = *std::prev(after);
-    if ((char *)address >= begin + region.bytes)
+    if ((char *)address > begin + region.bytes)
         return PAGEABLE;
     *fits_p = (char *)address + bytes <= begin + region.bytes;
     return region.device;
 }
 
-/* Whether a copy may go from and to where it wants to; tells whether pageable memory takes part. */
-cudaError_t check_copy(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                       bool *pageable_p)
+void emulation::enter_devices()
 {
-    bool to_fits, from_fits;
-    const int there = place(to, bytes, &to_fits), here = place(from, bytes, &from_fits);
-    *pageable_p = there == PAGEABLE || here == PAGEABLE;
-    if (!to_fits || !from_fits)
-        return refuse(cudaErrorInvalidValue, "a copy of %zu bytes exceeds its %s", bytes,
-                      to_fits ? "source" : "target");
-    const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-    const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (kind != cudaMemcpyDefault && (to_device != (there >= 0) || from_device != (here >= 0)))
-        return refuse(cudaErrorInvalidValue, "a copy's pointers and its direction do not agree");
-    return cudaSuccess;
+#ifndef __SANITIZE_ADDRESS__
+    if (protection_key() >= 0)
+        pkey_set(protection_key(), 0);
+#endif
 }
 
-cudaError_t insert(void *begin, size_t bytes, int device, bool registered)
-{
-    std::lock_guard<std::mutex> held(memory->lock);
-    memory->regions[(char *)begin] = {bytes, device, registered};
-    return cudaSuccess;
-}
-
-/* Takes a region out of the table: its bytes, 0 if there is none of this kind. */
-bool take(void *begin, bool on_device, bool registered)
-{
-    std::lock_guard<std::mutex> held(memory->lock);
-    auto found = memory->regions.find((char *)begin);
-    if (found == memory->regions.end() || (found->second.device >= 0) != on_device ||
-        found->second.registered != registered)
-        return false;
-    if (on_device)
-        memory->used[found->second.device] -= found->second.bytes;
-    memory->regions.erase(found);
-    return true;
-}
-
-void *new_bytes(size_t bytes)
-{
-    return aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-}
-
-} // namespace
-
-/* -- Allocation -------------------------------------------------------------------------------- */
+/* -- Devices' memory --------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **begin_p, size_t bytes)
 {
-    count_synchronous();
-    cudaError_t error = usable();
-    if (error == cudaSuccess)
-        error = outside_captures("cudaMalloc");
-    if (error != cudaSuccess)
-        return result(error);
+    count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
+    EMU_TRY(outside_captures("cudaMalloc"));
     *begin_p = nullptr;
     if (bytes == 0)
         return cudaSuccess;
-    {
-        std::lock_guard<std::mutex> held(memory->lock);
-        if (memory->used[device()] + bytes > DEVICE_BYTES)
-            return result(cudaErrorMemoryAllocation);
-        memory->used[device()] += bytes;
-    }
-    /* Not rounded up, that AddressSanitizer sees where it ends. */
-    if (posix_memalign(begin_p, ALIGNMENT, bytes) != 0)
+    Region region = {bytes, device(), false};
+    if (!reserve(bytes) || !(*begin_p = new_device_memory(bytes, region)))
         return result(cudaErrorMemoryAllocation);
-    memset(*begin_p, 0xFF, bytes);
-    return insert(*begin_p, bytes, device(), false);
+    insert(*begin_p, region);
+    return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *begin)
 {
-    count_synchronous();
-    if (!begin)
-        return result(usable());
-    cudaError_t error = outside_captures("cudaFree");
-    if (error != cudaSuccess)
-        return result(error);
-    wait_for_device(-1);
-    if (!take(begin, true, false))
-        return result(refuse(cudaErrorInvalidValue, "cudaFree of what is no device memory"));
-    free(begin);
+    count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
+    return begin ? free_region(begin, true, false, "cudaFree") : cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_p, size_t *total_p)
+{
+    EMU_TRY(usable());
+    std::lock_guard<std::mutex> held(memory->lock);
+    *total_p = DEVICE_BYTES;
+    *free_p = DEVICE_BYTES - memory->used[device()];
     return cudaSuccess;
 }
 
+/* -- The host's pinned memory ------------------------------------------------------------------ */
+
 cudaError_t cudaHostAlloc(void **begin_p, size_t bytes, unsigned)
 {
-    count_synchronous();
-    cudaError_t error = usable();
-    if (error == cudaSuccess)
-        error = outside_captures("cudaHostAlloc");
-    if (error != cudaSuccess)
-        return result(error);
-    *begin_p = bytes ? new_bytes(bytes) : nullptr;
-    return bytes ? insert(*begin_p, bytes, PINNED, false) : cudaSuccess;
+    count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
+    EMU_TRY(outside_captures("cudaHostAlloc"));
+    *begin_p = nullptr;
+    if (bytes == 0)
+        return cudaSuccess;
+    if (posix_memalign(begin_p, ALIGNMENT, bytes) != 0)
+        return result(cudaErrorMemoryAllocation);
+    insert(*begin_p, {bytes, PINNED, false});
+    return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **begin_p, size_t bytes)
@@ -149,35 +213,27 @@ cudaError_t cudaMallocHost(void **begin_p, size_t bytes)
 
 cudaError_t cudaFreeHost(void *begin)
 {
-    count_synchronous();
-    if (!begin)
-        return cudaSuccess;
-    cudaError_t error = outside_captures("cudaFreeHost");
-    if (error != cudaSuccess)
-        return result(error);
-    wait_for_device(-1);
-    if (!take(begin, false, false))
-        return result(refuse(cudaErrorInvalidValue, "cudaFreeHost of what was not allocated"));
-    free(begin);
-    return cudaSuccess;
+    count(SYNCHRONOUS_CALLS);
+    return begin ? free_region(begin, false, false, "cudaFreeHost") : cudaSuccess;
 }
 
 cudaError_t cudaHostRegister(void *begin, size_t bytes, unsigned)
 {
-    count_synchronous();
     bool fits;
-    if (usable() != cudaSuccess)
-        return result(usable());
+    count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
+    EMU_TRY(outside_captures("cudaHostRegister"));
     if (place(begin, bytes, &fits) != PAGEABLE)
-        return result(cudaErrorHostMemoryAlreadyRegistered);
-    return insert(begin, bytes, PINNED, true);
+        return result(
+            refuse(cudaErrorHostMemoryAlreadyRegistered, "memory that is pinned already"));
+    insert(begin, {bytes, PINNED, true});
+    return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void *begin)
 {
-    count_synchronous();
-    wait_for_device(-1);
-    return take(begin, false, true) ? cudaSuccess : result(cudaErrorHostMemoryNotRegistered);
+    count(SYNCHRONOUS_CALLS);
+    return free_region(begin, false, true, "cudaHostUnregister");
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device_p, void *host, unsigned)
@@ -189,17 +245,10 @@ cudaError_t cudaHostGetDevicePointer(void **device_p, void *host, unsigned)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemGetInfo(size_t *free_p, size_t *total_p)
-{
-    std::lock_guard<std::mutex> held(memory->lock);
-    *total_p = DEVICE_BYTES;
-    *free_p = DEVICE_BYTES - memory->used[device()];
-    return cudaSuccess;
-}
-
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *address)
 {
     bool fits;
+    EMU_TRY(usable());
     const int where = place(address, 1, &fits);
     *attributes = {};
     attributes->device = where >= 0 ? where : device();
@@ -209,61 +258,4 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
     attributes->devicePointer = where == PAGEABLE ? nullptr : (void *)address;
     attributes->hostPointer = where >= 0 ? nullptr : (void *)address;
     return cudaSuccess;
-}
-
-/* -- Copies ------------------------------------------------------------------------------------ */
-
-/* On a GPU too a copy from or to pageable memory makes the caller wait. */
-static cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                        cudaStream_t stream, bool synchronous)
-{
-    bool pageable;
-    cudaError_t error = usable();
-    if (error == cudaSuccess)
-        error = check_copy(to, from, bytes, kind, &pageable);
-    if (error == cudaSuccess)
-        error = enqueue(stream, [=] { memmove(to, from, bytes); });
-    if (error != cudaSuccess)
-        return result(error);
-    if (pageable && !synchronous)
-        count_pageable();
-    if (pageable || synchronous) {
-        count_synchronous();
-        wait_for_stream(stream);
-    }
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream)
-{
-    return copy(to, from, bytes, kind, stream, false);
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
-{
-    cudaError_t error = outside_captures("cudaMemcpy");
-    if (error != cudaSuccess)
-        return result(error);
-    wait_for_blocking_streams(device());
-    return copy(to, from, bytes, kind, nullptr, true);
-}
-
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
-{
-    bool fits;
-    const int where = place(to, bytes, &fits);
-    if (where == PAGEABLE || !fits)
-        return result(refuse(cudaErrorInvalidValue, "cudaMemset beyond a device's memory"));
-    return result(enqueue(stream, [=] { memset(to, value, bytes); }));
-}
-
-cudaError_t cudaMemset(void *to, int value, size_t bytes)
-{
-    count_synchronous();
-    wait_for_blocking_streams(device());
-    cudaError_t error = cudaMemsetAsync(to, value, bytes, nullptr);
-    if (error == cudaSuccess)
-        wait_for_stream(nullptr);
-    return error;
 }

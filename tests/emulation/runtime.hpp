@@ -1,65 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the emulated runtime share. One lock guards all of it; one thread of the host,
- * started by the first operation of a process, serves all streams of all devices. */
+/* What the parts of the emulated runtime share. Functions return cudaSuccess or the error of the
+ * call that they belong to, and have said on stderr what was wrong. */
 #ifndef HD_TESTS_EMULATION_RUNTIME_HPP
 #define HD_TESTS_EMULATION_RUNTIME_HPP
 
-#include <condition_variable>
 #include <cuda_runtime_api.h>
-#include <deque>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <stdint.h>
-#include <vector>
+
+#define EMU_TRY(call)                                                                              \
+    do {                                                                                           \
+        const cudaError_t error_ = (call);                                                         \
+        if (error_ != cudaSuccess)                                                                 \
+            return emulation::result(error_);                                                      \
+    } while (0)
 
 namespace emulation
 {
 
 enum { MAX_DEVICES = 16 };
 
-extern std::mutex lock;
+/* -- Errors and counters (devices.cpp) --------------------------------------------------------- */
 
-/* Work for a stream; it runs without the lock. */
-typedef std::function<void()> Work;
-
-/* Keeps the error for cudaGetLastError and returns it. */
+/* Keeps an error for cudaGetLastError and returns it. */
 cudaError_t result(cudaError_t error);
 
-/* Says on stderr what was wrong about a call that fails. */
+/* Says what was wrong about a call that fails. */
 cudaError_t refuse(cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The number of devices, and the calling thread's; `usable` fails in a process whose parent had
- * used devices before it forked, as on a GPU. */
+/* Ends the program over what is undefined on a GPU. */
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+enum Counter { SYNCHRONOUS_CALLS, PAGEABLE_COPIES, LAUNCHES, GRAPH_LAUNCHES, N_COUNTERS };
+void count(Counter counter);
+
+/* -- Devices (devices.cpp) --------------------------------------------------------------------- */
+
 int n_devices();
-int device();
+int device(); /* the calling thread's */
+
+/* Whether there is a device, and the process did not use one before it forked off this one. */
 cudaError_t usable();
 
-/* -- Counters ---------------------------------------------------------------------------------- */
-void count_synchronous();
-void count_pageable();
-void count_launch();
+/* Whether kernels on device `from` may address the memory of device `to`. */
+bool reaches(int from, int to);
 
-/* -- Streams ----------------------------------------------------------------------------------- */
+/* -- Streams (streams.cpp) --------------------------------------------------------------------- */
+
+/* Work for a stream. It may run again and again, as a part of a graph. */
+typedef std::function<void()> Work;
 
 /* Appends to the stream; NULL is the calling thread's device's default stream. While the stream is
- * being captured, the work goes to the graph. */
+ * being captured, the work goes to the graph instead. */
 cudaError_t enqueue(cudaStream_t stream, Work work);
 
-/* Whether the stream exists; NULL does. */
-bool stream_exists(cudaStream_t stream);
-int stream_device(cudaStream_t stream);
-
-/* Returns when all that was enqueued before the call is done: on the stream, on one device (-1: on
+/* Return when all that was enqueued before the call is done: on the stream, on a device (-1: on
  * all), on the device's streams that synchronise with its default stream. */
-void wait_for_stream(cudaStream_t stream);
+cudaError_t wait_for_stream(cudaStream_t stream);
 void wait_for_device(int device);
 void wait_for_blocking_streams(int device);
 
-/* Calls of this kind are not allowed while a stream is being captured: cudaSuccess, or the error,
- * and the capture is void. */
+/* -- Captures (graphs.cpp) --------------------------------------------------------------------- */
+
+/* Whether this thread may now make a call that is unsafe during a capture; if not, the capture is
+ * void. */
 cudaError_t outside_captures(const char *call);
+
+/* -- Memory (memory.cpp) ----------------------------------------------------------------------- */
+
+enum { PINNED = -1, PAGEABLE = -2 };
+
+/* The device that holds these bytes, PINNED or PAGEABLE; *fits_p: none of them lies elsewhere. */
+int place(const void *address, size_t bytes, bool *fits_p);
+
+/* Lets the calling thread, and no other, address device memory. */
+void enter_devices();
 
 } // namespace emulation
 

@@ -1,93 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events of the emulated runtime: queues that one thread serves in turn. */
-#include "tests/emulation/kernel.hpp"
-#include "tests/emulation/runtime.hpp"
+/* Streams of the emulated runtime: queues that one thread of the host serves in turn. */
+#include "tests/emulation/streams.hpp"
 
-#include <chrono>
-#include <map>
-#include <pthread.h>
-#include <set>
+#include "tests/emulation/kernel.hpp"
+
 #include <stdlib.h>
-#include <thread>
 
 using namespace emulation;
 
-/* How often an event was recorded, and how many of these the streams have come to. */
-struct CUevent_st {
-    struct Count {
-        uint64_t recorded = 0, reached = 0;
-    };
-    std::shared_ptr<Count> count = std::make_shared<Count>();
-    int device;
-    bool timed;
-    std::chrono::steady_clock::time_point when;
-};
+Streams *const emulation::streams = new Streams;
 
-namespace
-{
+/* -- Serving ----------------------------------------------------------------------------------- */
 
-struct Operation {
-    Work work;
-    /* Runs when the event has been reached so often. */
-    std::shared_ptr<CUevent_st::Count> event;
-    uint64_t reached = 0;
-};
-
-} // namespace
-
-struct CUstream_st {
-    int device;
-    bool blocking; /* synchronises with the default stream */
-    bool destroyed = false;
-    uint64_t enqueued = 0, done = 0;
-    std::deque<Operation> queue;
-};
-
-namespace emulation
-{
-
-std::mutex lock;
-
-} // namespace emulation
-
-namespace
-{
-
-/* Never destroyed: the thread runs until the process ends. */
-struct Streams {
-    std::set<cudaStream_t> all; /* the default streams too */
-    std::set<cudaEvent_t> events;
-    cudaStream_t of_device[MAX_DEVICES] = {};
-    std::condition_variable to_do, progress;
-    bool started = false;
-    cudaStream_t last = nullptr; /* served last */
-};
-
-Streams *streams = new Streams;
-
-bool ready(const Operation &operation)
+static bool ready(const Operation &operation)
 {
     return !operation.event || operation.event->reached >= operation.reached;
 }
 
-/* The next stream after the last one served whose first operation can run; NULL: none. */
-cudaStream_t next_stream()
+/* The next stream after the one served last whose first operation can run; NULL: none. */
+static cudaStream_t next_stream()
 {
-    auto after = streams->all.upper_bound(streams->last);
-    for (size_t i = 0; i < streams->all.size(); i++, ++after) {
-        if (after == streams->all.end())
-            after = streams->all.begin();
-        if (!(*after)->queue.empty() && ready((*after)->queue.front()))
-            return *after;
+    auto next = streams->all.upper_bound(streams->last);
+    for (size_t i = 0; i < streams->all.size(); i++, ++next) {
+        if (next == streams->all.end())
+            next = streams->all.begin();
+        if (!(*next)->queue.empty() && ready((*next)->queue.front()))
+            return *next;
     }
     return nullptr;
 }
 
-void serve()
+static void forget_if_destroyed(cudaStream_t stream)
+{
+    if (stream->destroyed && stream->done == stream->enqueued) {
+        streams->all.erase(stream);
+        delete stream;
+    }
+}
+
+[[noreturn]] static void serve()
 {
     const char *delay = getenv("HD_EMULATED_DELAY_US");
     const std::chrono::microseconds pause(delay ? atol(delay) : 0);
-    std::unique_lock<std::mutex> held(lock);
+    enter_devices();
+    Held held(streams->lock);
     for (;;) {
         cudaStream_t stream = next_stream();
         if (!stream) {
@@ -98,108 +54,95 @@ void serve()
         Operation operation = std::move(stream->queue.front());
         stream->queue.pop_front();
         held.unlock();
-        if (pause.count())
+        if (pause.count() > 0)
             std::this_thread::sleep_for(pause);
         if (operation.work)
             operation.work();
         operation = Operation();
         held.lock();
         stream->done++;
-        if (stream->destroyed && stream->queue.empty()) {
-            streams->all.erase(stream);
-            delete stream;
-        }
+        forget_if_destroyed(stream);
         streams->progress.notify_all();
     }
 }
 
-/* With the lock held. */
-cudaStream_t resolve(cudaStream_t stream)
+cudaStream_t emulation::resolve(cudaStream_t stream)
 {
     if (stream)
         return streams->all.count(stream) && !stream->destroyed ? stream : nullptr;
     cudaStream_t &own = streams->of_device[device()];
     if (!own)
-        streams->all.insert(own = new CUstream_st{device(), true, false, 0, 0, {}});
+        streams->all.insert(own = new CUstream_st{device(), true});
     return own;
 }
 
-void append(cudaStream_t stream, Operation operation)
+void emulation::append(cudaStream_t stream, Operation operation)
 {
-    if (!streams->started) {
-        streams->started = true;
+    if (!streams->started)
         std::thread(serve).detach();
-    }
+    streams->started = true;
     stream->queue.push_back(std::move(operation));
     stream->enqueued++;
     streams->to_do.notify_one();
 }
 
-void wait_for(std::unique_lock<std::mutex> &held, cudaStream_t stream)
+static cudaError_t no_stream(cudaStream_t stream, const char *call)
+{
+    return refuse(cudaErrorInvalidResourceHandle, "%s: there is no stream %p", call,
+                  (void *)stream);
+}
+
+cudaError_t emulation::enqueue(cudaStream_t stream, Work work)
+{
+    Held held(streams->lock);
+    cudaStream_t to = resolve(stream);
+    if (!to)
+        return no_stream(stream, "work");
+    if (to->capture)
+        capture(to, std::move(work));
+    else
+        append(to, {std::move(work), nullptr, 0});
+    return cudaSuccess;
+}
+
+/* -- Waiting ----------------------------------------------------------------------------------- */
+
+static void wait_for(Held &held, cudaStream_t stream)
 {
     const uint64_t enqueued = stream->enqueued;
     streams->progress.wait(held,
-                           [&] { return !streams->all.count(stream) || stream->done >= enqueued; });
+                           [=] { return !streams->all.count(stream) || stream->done >= enqueued; });
 }
 
-/* Copies the set: it changes while this waits. */
-template <typename Predicate> void wait_for_all(Predicate wanted)
+cudaError_t emulation::wait_for_stream(cudaStream_t stream)
 {
-    std::unique_lock<std::mutex> held(lock);
+    Held held(streams->lock);
+    cudaStream_t of = resolve(stream);
+    if (!of)
+        return no_stream(stream, "a wait");
+    EMU_TRY(not_while_captured(of, "a wait for the stream"));
+    wait_for(held, of);
+    return cudaSuccess;
+}
+
+/* Goes through a copy of the set, which changes while this waits. */
+template <typename Predicate> static void wait_for_all(Predicate wanted)
+{
+    Held held(streams->lock);
     for (cudaStream_t stream : std::set<cudaStream_t>(streams->all))
         if (streams->all.count(stream) && wanted(stream))
             wait_for(held, stream);
 }
 
-} // namespace
-
-namespace emulation
-{
-
-cudaError_t enqueue(cudaStream_t stream, Work work)
-{
-    std::lock_guard<std::mutex> held(lock);
-    cudaStream_t to = resolve(stream);
-    if (!to)
-        return refuse(cudaErrorInvalidResourceHandle, "there is no stream %p", (void *)stream);
-    append(to, {std::move(work), nullptr, 0});
-    return cudaSuccess;
-}
-
-bool stream_exists(cudaStream_t stream)
-{
-    std::lock_guard<std::mutex> held(lock);
-    return resolve(stream) != nullptr;
-}
-
-int stream_device(cudaStream_t stream)
-{
-    std::lock_guard<std::mutex> held(lock);
-    return resolve(stream)->device;
-}
-
-void wait_for_stream(cudaStream_t stream)
-{
-    std::unique_lock<std::mutex> held(lock);
-    wait_for(held, resolve(stream));
-}
-
-void wait_for_device(int device)
+void emulation::wait_for_device(int device)
 {
     wait_for_all([=](cudaStream_t stream) { return device < 0 || stream->device == device; });
 }
 
-void wait_for_blocking_streams(int device)
+void emulation::wait_for_blocking_streams(int device)
 {
     wait_for_all([=](cudaStream_t stream) { return stream->device == device && stream->blocking; });
 }
-
-cudaError_t outside_captures(const char *)
-{
-    return cudaSuccess;
-}
-
-} // namespace emulation
 
 /* -- Launches ---------------------------------------------------------------------------------- */
 
@@ -208,17 +151,27 @@ static cudaError_t launch_mistake(const hd_emulated_kernel &kernel, cudaStream_t
     const dim3 grid = kernel.grid, block = kernel.block;
     if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > INT32_MAX || grid.y > UINT16_MAX ||
         grid.z > UINT16_MAX || block.x < 1 || block.y < 1 || block.z < 1 || block.x > 1024 ||
-        block.y > 1024 || block.z > 64 || (uint64_t)block.x * block.y * block.z > 1024)
+        block.y > 1024 || block.z > 64 || block.x * block.y * block.z > 1024)
         return refuse(cudaErrorInvalidConfiguration, "%s: %u x %u x %u blocks of %u x %u x %u",
                       kernel.name, grid.x, grid.y, grid.z, block.x, block.y, block.z);
-    if (!stream) {
-        refuse(cudaErrorInvalidResourceHandle, "%s on the default stream", kernel.name);
-        abort();
-    }
-    if (!stream_exists(stream) || stream_device(stream) != device())
+    if (!stream)
+        die("%s on the default stream, which waits for others", kernel.name);
+    Held held(streams->lock);
+    cudaStream_t on = resolve(stream);
+    if (!on || on->device != device())
         return refuse(cudaErrorInvalidResourceHandle, "%s: no stream of device %d: %p", kernel.name,
                       device(), (void *)stream);
     return cudaSuccess;
+}
+
+void hd_emulated_check(const char *kernel, int argument, const void *pointer)
+{
+    bool fits;
+    const int where = place(pointer, 0, &fits);
+    if (!pointer || where == PINNED || (where >= 0 && reaches(device(), where)))
+        return;
+    die("argument %d of %s points to memory that device %d cannot address", argument, kernel,
+        device());
 }
 
 void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream)
@@ -227,7 +180,7 @@ void hd_emulated_launch(hd_emulated_kernel kernel, cudaStream_t stream)
     if (error == cudaSuccess)
         error = launch_mistake(kernel, stream);
     if (error == cudaSuccess) {
-        count_launch();
+        count(LAUNCHES);
         error = enqueue(stream, [kernel = std::move(kernel)] { hd_emulated_run(kernel); });
     }
     result(error);
@@ -243,14 +196,13 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
     return result(enqueue(stream, [=] { function(argument); }));
 }
 
-/* -- Streams ----------------------------------------------------------------------------------- */
+/* -- Calls ------------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_p, unsigned flags)
 {
-    if (usable() != cudaSuccess)
-        return result(usable());
-    std::lock_guard<std::mutex> held(lock);
-    *stream_p = new CUstream_st{device(), !(flags & cudaStreamNonBlocking), false, 0, 0, {}};
+    EMU_TRY(usable());
+    Held held(streams->lock);
+    *stream_p = new CUstream_st{device(), !(flags & cudaStreamNonBlocking)};
     streams->all.insert(*stream_p);
     return cudaSuccess;
 }
@@ -268,128 +220,41 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream_p, unsigned flags,
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = *greatest = 0;
-    return cudaSuccess;
+    return result(usable());
 }
 
 /* What it was given is still done. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    std::lock_guard<std::mutex> held(lock);
+    Held held(streams->lock);
     if (!stream || !resolve(stream))
-        return result(refuse(cudaErrorInvalidResourceHandle, "no stream to destroy"));
+        return result(no_stream(stream, "cudaStreamDestroy"));
     stream->destroyed = true;
-    if (stream->done == stream->enqueued) {
-        streams->all.erase(stream);
-        delete stream;
-    }
+    forget_if_destroyed(stream);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    std::lock_guard<std::mutex> held(lock);
+    Held held(streams->lock);
     cudaStream_t of = resolve(stream);
     if (!of)
-        return result(refuse(cudaErrorInvalidResourceHandle, "no stream to query"));
+        return result(no_stream(stream, "cudaStreamQuery"));
+    EMU_TRY(not_while_captured(of, "cudaStreamQuery"));
     return of->done == of->enqueued ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    count_synchronous();
-    if (!stream_exists(stream))
-        return result(refuse(cudaErrorInvalidResourceHandle, "no stream to wait for"));
-    wait_for_stream(stream);
-    return cudaSuccess;
+    count(SYNCHRONOUS_CALLS);
+    return result(wait_for_stream(stream));
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    count_synchronous();
+    count(SYNCHRONOUS_CALLS);
+    EMU_TRY(usable());
+    EMU_TRY(outside_captures("cudaDeviceSynchronize"));
     wait_for_device(device());
-    return cudaSuccess;
-}
-
-/* -- Events ------------------------------------------------------------------------------------ */
-
-static bool known(cudaEvent_t event)
-{
-    return streams->events.count(event) > 0;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_p, unsigned flags)
-{
-    if (usable() != cudaSuccess)
-        return result(usable());
-    std::lock_guard<std::mutex> held(lock);
-    cudaEvent_t event = new CUevent_st;
-    event->device = device();
-    event->timed = !(flags & cudaEventDisableTiming);
-    streams->events.insert(*event_p = event);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t *event_p)
-{
-    return cudaEventCreateWithFlags(event_p, cudaEventDefault);
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    std::lock_guard<std::mutex> held(lock);
-    if (!streams->events.erase(event))
-        return result(refuse(cudaErrorInvalidResourceHandle, "no event to destroy"));
-    delete event;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned)
-{
-    std::lock_guard<std::mutex> held(lock);
-    cudaStream_t on = resolve(stream);
-    if (!known(event) || !on || on->device != event->device)
-        return result(refuse(cudaErrorInvalidResourceHandle, "no event and stream of one device"));
-    auto count = event->count;
-    const uint64_t mine = ++count->recorded;
-    append(on, {[=] {
-                    std::lock_guard<std::mutex> now(lock);
-                    count->reached = std::max(count->reached, mine);
-                },
-                nullptr, 0});
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    return cudaEventRecordWithFlags(event, stream, 0);
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
-{
-    std::lock_guard<std::mutex> held(lock);
-    cudaStream_t on = resolve(stream);
-    if (!known(event) || !on)
-        return result(refuse(cudaErrorInvalidResourceHandle, "no stream and event to wait for"));
-    append(on, {nullptr, event->count, event->count->recorded});
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-    std::lock_guard<std::mutex> held(lock);
-    if (!known(event))
-        return result(refuse(cudaErrorInvalidResourceHandle, "no event to query"));
-    return event->count->reached == event->count->recorded ? cudaSuccess : cudaErrorNotReady;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    count_synchronous();
-    std::unique_lock<std::mutex> held(lock);
-    if (!known(event))
-        return result(refuse(cudaErrorInvalidResourceHandle, "no event to wait for"));
-    auto count = event->count;
-    const uint64_t wanted = count->recorded;
-    streams->progress.wait(held, [&] { return count->reached >= wanted; });
     return cudaSuccess;
 }
