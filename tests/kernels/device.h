@@ -107,16 +107,28 @@ static inline const char *prepare_cuda(TCase *cuda)
 
 #endif
 
+/* Releases a case (or NULL) that is not run. */
+static inline void drop_case(TCase *tests)
+{
+    Suite *suite = suite_create("dropped");
+    if (tests)
+        suite_add_tcase(suite, tests);
+    srunner_free(srunner_create(suite));
+}
+
 /* Runs a suite of a case for the CPU, or, if CK_RUN_CASE=cuda asks for it, of the case made by
  * tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that of a skip (77) if
  * there is no GPU. */
 static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
 {
     const char *asked = getenv("CK_RUN_CASE");
-    if (!asked || strcmp(asked, "cuda") != 0)
+    const bool on_gpu = asked && strcmp(asked, "cuda") == 0;
+    const char *hindrance = on_gpu ? prepare_cuda(cuda) : NULL;
+    drop_case(on_gpu ? cpu : cuda);
+    if (!on_gpu)
         return run_suite(name, cpu);
-    const char *hindrance = prepare_cuda(cuda);
     if (hindrance) {
+        drop_case(cuda);
         printf("skipped: %s\n", hindrance);
         return 77;
     }
