@@ -4,6 +4,8 @@
 #include "tests/golden/ppo_cartpole.h"
 #include "tests/golden/ppo_pong.h"
 #include "tests/kernels/bf16_here.h"
+#include "tests/kernels/device.h"
+#include "tests/kernels/device_net.h"
 #include "tests/kernels/golden_net.h"
 #include "tests/kernels/guarded.h"
 #include "tests/kernels/naive_net.h"
@@ -13,20 +15,28 @@
 static const int64_t cartpole_shape[] = {4}, pong_shape[] = {4, 84, 84};
 static const int64_t hidden[] = {64, 64, 128};
 
-static struct hd_net *make_net(int dims, const int64_t *shape, const int64_t *widths,
-                               int64_t n_hidden, int64_t actions, enum hd_precision precision)
+static struct hd_net *make_net_for(int dims, const int64_t *shape, bool u8, const int64_t *widths,
+                                   int64_t n_hidden, int64_t actions, enum hd_precision precision,
+                                   enum hd_precision on_gpu)
 {
     const struct hd_net_fields fields = {.obs_dims = dims,
                                          .obs_shape = shape,
-                                         .obs_u8 = dims == 3,
+                                         .obs_u8 = u8,
                                          .actions = actions,
                                          .hidden = widths,
                                          .n_hidden = n_hidden,
                                          .heads = HD_HEADS_ACTOR_CRITIC,
-                                         .precision = precision};
+                                         .precision = precision,
+                                         .on_gpu = on_gpu};
     struct hd_net *net;
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
     return net;
+}
+
+static struct hd_net *make_net(int dims, const int64_t *shape, const int64_t *widths,
+                               int64_t n_hidden, int64_t actions, enum hd_precision precision)
+{
+    return make_net_for(dims, shape, dims == 3, widths, n_hidden, actions, precision, HD_F32);
 }
 
 static struct hd_net *cartpole_net(void)
@@ -66,12 +76,23 @@ START_TEST(names_and_shapes_are_di_engine_s)
 }
 END_TEST
 
+typedef void forward_fn(const struct hd_net *net, const float *params, const void *obs,
+                        int64_t rows, float *q);
+
+static void forward_here(const struct hd_net *net, const float *params, const void *obs,
+                         int64_t rows, float *q)
+{
+    char *work = guarded(hd_net_forward_bytes(net, rows));
+    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    check_guard(work, hd_net_forward_bytes(net, rows));
+}
+
 /* Observations 0 … batch of spec 9.1, and their outputs. */
-static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance)
+static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance,
+                         forward_fn *forward)
 {
     const int64_t rows = golden->batch + 1, obs = hd_net_obs(net), outputs = golden->actions + 1;
     float *params = guarded(hd_net_params_bytes(net)), *q = guarded(rows * outputs * 4);
-    char *work = guarded(hd_net_forward_bytes(net, rows));
     char *memory = guarded(rows * hd_net_obs_bytes(net));
     fill_params(net, 0, params);
     for (int64_t b = 0; b < rows; b++)
@@ -82,7 +103,7 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
             else
                 ((float *)memory)[b * obs + i] = (float)(2 * u - 1);
         }
-    hd_net_forward(net, params, NULL, memory, rows, work, q);
+    forward(net, params, memory, rows, q);
     for (int64_t b = 0; b < rows; b++) {
         double value = b < golden->batch ? golden->value_before[b] : golden->value_next;
         CHECK_CLOSE(q[b * outputs + golden->actions], value, 1.0, tolerance, "value");
@@ -91,7 +112,6 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
                         tolerance, "logit");
     }
     check_guard(params, hd_net_params_bytes(net));
-    check_guard(work, hd_net_forward_bytes(net, rows));
     check_guard(q, rows * outputs * 4);
     hd_net_destroy(net);
 }
@@ -99,11 +119,11 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
 START_TEST(values_and_logits_are_di_engine_s)
 {
     /* Outputs are some hundredths to tenths; single precision sums up to 6,272 terms. */
-    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7);
-    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7);
+    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_here);
+    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_here);
     /* bf16 has 8 bits: each product of a chain of five layers is off by up to 2^-8. */
     if (bf16_here())
-        check_golden(pong_net(HD_BF16), &golden_ppo_pong, 1e-3);
+        check_golden(pong_net(HD_BF16), &golden_ppo_pong, 1e-3, forward_here);
 }
 END_TEST
 
@@ -183,6 +203,34 @@ static void check_guards(const struct pass *p)
     check_guard(p->scratch, hd_net_backward_bytes(p->net, ROWS));
 }
 
+/* p's outputs and gradients, of net odd[i]; `rounded`: the naive net rounds as a GPU does. */
+static void check_against_naive(const struct pass *p, int i, bool rounded, double may_q,
+                                double may_grad)
+{
+    struct naive_net naive;
+    naive_create(&naive, p->net, odd[i].dims == 3 ? odd[i].shape : NULL, odd[i].widths,
+                 odd[i].n_hidden, HD_HEADS_ACTOR_CRITIC, p->params);
+    if (rounded)
+        naive_round(&naive);
+    double *q = test_alloc(2 * ROWS * p->outputs, sizeof *q);
+    float *none = test_alloc(p->outputs, sizeof *none);
+    for (int64_t r = 0; r < 2 * ROWS; r++) {
+        for (int64_t j = 0; j < p->obs; j++)
+            naive.input[j] = normal(p, r, j);
+        naive_pass(&naive, r < ROWS ? p->dq + r * p->outputs : none, q + r * p->outputs);
+    }
+    double off = distance(p->q, q, 2 * ROWS * p->outputs);
+    ck_assert_msg(off <= may_q, "net %d: outputs off by %.1e", i, off);
+    for (int t = 0; t < hd_net_tensors(p->net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(p->net, t);
+        float *plain = test_alloc(tensor->count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(p->net, p->grad, t, plain), HD_OK);
+        off = distance(plain, naive.grad[t], tensor->count);
+        ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
+    }
+    naive_destroy(&naive);
+}
+
 START_TEST(passes_are_those_of_a_naive_net)
 {
     const int i = _i % N_ODD;
@@ -197,30 +245,11 @@ START_TEST(passes_are_those_of_a_naive_net)
         hd_net_backward(p.net, p.params, ROWS, 2 * ROWS, p.work, p.dq, p.scratch, stage, p.grad);
     check_guards(&p);
 
-    struct naive_net naive;
-    naive_create(&naive, p.net, odd[i].dims == 3 ? odd[i].shape : NULL, odd[i].widths,
-                 odd[i].n_hidden, HD_HEADS_ACTOR_CRITIC, p.params);
-    double *q = test_alloc(2 * ROWS * p.outputs, sizeof *q);
-    float *none = test_alloc(p.outputs, sizeof *none);
-    for (int64_t r = 0; r < 2 * ROWS; r++) {
-        for (int64_t j = 0; j < p.obs; j++)
-            naive.input[j] = normal(&p, r, j);
-        naive_pass(&naive, r < ROWS ? p.dq + r * p.outputs : none, q + r * p.outputs);
-    }
     const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
     /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
      */
     const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
-    double off = distance(p.q, q, 2 * ROWS * p.outputs);
-    ck_assert_msg(off <= may_q, "net %d: outputs off by %.1e", i, off);
-    for (int t = 0; t < hd_net_tensors(p.net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(p.net, t);
-        float *plain = test_alloc(tensor->count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(p.net, p.grad, t, plain), HD_OK);
-        off = distance(plain, naive.grad[t], tensor->count);
-        ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
-    }
-    naive_destroy(&naive);
+    check_against_naive(&p, i, false, may_q, may_grad);
     hd_net_destroy(p.net);
 }
 END_TEST
@@ -243,6 +272,68 @@ START_TEST(normalised_floats_are_normalised_bytes)
 }
 END_TEST
 
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+
+static void forward_there(const struct hd_net *net, const float *params, const void *obs,
+                          int64_t rows, float *q)
+{
+    const struct device_pass device = device_pass(net, rows, 1);
+    device_params(&device, params);
+    device_forward(&device, NULL, obs, NULL, rows, q);
+}
+
+START_TEST(values_and_logits_on_a_gpu_are_di_engine_s)
+{
+    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_there);
+    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_there);
+    check_golden(make_net_for(3, pong_shape, true, hidden, 3, 6, HD_F32, HD_BF16), &golden_ppo_pong,
+                 1e-3, forward_there);
+}
+END_TEST
+
+/* Normalised rows and next rows of dense nets and of convolutional ones, these of bytes or, every
+ * other one, of floats. */
+START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
+{
+    const int i = _i % N_ODD;
+    const enum hd_precision on_gpu = (enum hd_precision)(_i / N_ODD);
+    struct pass p =
+        make_pass(make_net_for(odd[i].dims, odd[i].shape, odd[i].dims == 3 && i % 2 == 0,
+                               odd[i].widths, odd[i].n_hidden, odd[i].actions, HD_F32, on_gpu));
+    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    const struct device_pass device = device_pass(p.net, 2 * ROWS, ROWS);
+    device_params(&device, p.params);
+    device_forward(&device, &p.norm, p.memory, next, 2 * ROWS, p.q);
+    device_backward(&device, ROWS, 2 * ROWS, p.dq, p.grad);
+    check_padding(p.net, p.grad);
+    check_against_naive(&p, i, on_gpu == HD_BF16, device_off_by[on_gpu].q,
+                        device_off_by[on_gpu].grad);
+    hd_net_destroy(p.net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    enum { PRECISIONS = 3 };
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 100);
+    tcase_add_test(tests, values_and_logits_on_a_gpu_are_di_engine_s);
+    tcase_add_loop_test(tests, passes_on_a_gpu_are_those_of_a_naive_net, 0, PRECISIONS * N_ODD);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
 int main(void)
 {
     TCase *tests = tcase_create("actor_critic");
@@ -252,5 +343,5 @@ int main(void)
     tcase_add_test(tests, values_and_logits_are_di_engine_s);
     tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, precisions * N_ODD);
     tcase_add_loop_test(tests, normalised_floats_are_normalised_bytes, 0, precisions * (N_ODD - 3));
-    return run_suite("actor_critic", tests);
+    return run_cuda_suite("actor_critic", tests, cuda_tests());
 }
