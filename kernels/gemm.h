@@ -18,8 +18,8 @@ enum hd_gemm_epilogue { HD_GEMM_PLAIN, HD_GEMM_BIAS, HD_GEMM_BIAS_RELU };
  * rows `ld` elements apart. */
 struct hd_gemm {
     int64_t m, n, k, ld_a, ld_b, ld_c;
-    bool transpose_a; /* A is stored as [k][m], rows ld_a apart */
-    bool transpose_b; /* B is stored as [n][k], rows ld_b apart */
+    bool transpose_a;           /* A is stored as [k][m], rows ld_a apart */
+    bool transpose_b;           /* B is stored as [n][k], rows ld_b apart */
     enum hd_gemm_type from, to; /* A and B; C and the bias */
     bool tf32;                  /* f32 factors may be rounded to tf32 */
     enum hd_gemm_epilogue epilogue;

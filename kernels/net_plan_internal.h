@@ -130,6 +130,7 @@ int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, 
 struct hd_gpu_obs hd_gpu_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
                                   const struct hd_gpu_work *work);
 
+/* q of the observations' rows. */
 int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs, int64_t rows,
                    const struct hd_gpu_work *work, float *q);
 
