@@ -116,19 +116,19 @@ static inline void drop_case(TCase *tests)
     srunner_free(srunner_create(suite));
 }
 
-/* Runs a suite of a case for the CPU, or, if CK_RUN_CASE=cuda asks for it, of the case made by
- * tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that of a skip (77) if
- * there is no GPU. */
+/* Runs a suite of a case for the CPU (NULL: there is none), or, if CK_RUN_CASE=cuda asks for it, of
+ * the case made by tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that
+ * of a skip (77) if there is no GPU. */
 static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
 {
     const char *asked = getenv("CK_RUN_CASE");
     const bool on_gpu = asked && strcmp(asked, "cuda") == 0;
-    const char *hindrance = on_gpu ? prepare_cuda(cuda) : NULL;
+    const char *hindrance = on_gpu ? prepare_cuda(cuda) : cpu ? NULL : "all of it is for GPUs";
     drop_case(on_gpu ? cpu : cuda);
-    if (!on_gpu)
+    if (!on_gpu && cpu)
         return run_suite(name, cpu);
     if (hindrance) {
-        drop_case(cuda);
+        drop_case(on_gpu ? cuda : NULL);
         printf("skipped: %s\n", hindrance);
         return 77;
     }
