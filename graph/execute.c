@@ -355,10 +355,15 @@ static int make_instances(struct hd_executor *executor)
     return HD_OK;
 }
 
-/* What the bodies of a GPU need there, once. */
+/* What values and bodies need on a GPU, once. */
 static int make_ready(struct hd_executor *executor, int home)
 {
     HD_TRY(hd_device_use(hd_session_device(executor->session, home)));
+    for (int i = 0; i < executor->plan->graph->n_values; i++) {
+        const struct hd_spec *spec = &executor->plan->graph->values[i].spec;
+        if (executor->plan->values[i].homes > 1 && spec->type->device)
+            HD_TRY(spec->type->device->ready(spec));
+    }
     for (int i = 0; i < executor->plan->n_ops; i++) {
         const struct hd_op *op = &executor->plan->ops[i];
         const struct hd_gpu_verb *gpu =

@@ -83,6 +83,7 @@ struct hd_reduction {
 struct hd_device_form {
     int64_t (*common)(const struct hd_spec *spec);
     int64_t (*bytes)(const struct hd_spec *spec); /* of an instance on a GPU */
+    int (*ready)(const struct hd_spec *spec);     /* makes what renewing needs on the present GPU */
     /* The common bytes have been renewed: renews the rest, on the GPU by `stream`, on the host at
      * once. */
     int (*renew_on_gpu)(const struct hd_spec *spec, void *data, void *stream);

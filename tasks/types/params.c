@@ -173,6 +173,11 @@ static int64_t device_bytes(const struct hd_spec *spec)
     return hd_net_device_bytes(spec->shape);
 }
 
+static int ready_on_gpu(const struct hd_spec *spec)
+{
+    return hd_net_prepare_cuda(spec->shape, 0, 0);
+}
+
 static int renew_on_gpu(const struct hd_spec *spec, void *data, void *stream)
 {
     return hd_net_refresh_cuda(spec->shape, data, 0, spec->elements, stream);
@@ -187,6 +192,7 @@ static int renew_on_host(const struct hd_spec *spec, void *data)
 static const struct hd_device_form device_form = {
     .common = common_bytes,
     .bytes = device_bytes,
+    .ready = ready_on_gpu,
     .renew_on_gpu = renew_on_gpu,
     .renew_on_host = renew_on_host,
 };
