@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <hwloc.h>
+#include <hwloc/linux.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -149,6 +150,49 @@ int hd_topology_bind(const struct hd_topology *topology, const struct hd_share *
     if (hwloc_set_cpubind(topology->hwloc, set, HWLOC_CPUBIND_PROCESS) != 0)
         status = hd_fail(HD_ERR_SYSTEM, "cannot bind this process to its %d cores: %s",
                          share->cores, strerror(errno));
+    hwloc_bitmap_free(set);
+    return status;
+}
+
+static int count_cores(hwloc_topology_t hwloc, hwloc_const_bitmap_t set, int *first_p)
+{
+    hwloc_obj_t core = NULL;
+    int n = 0;
+    while ((core = hwloc_get_next_obj_by_type(hwloc, core_type(hwloc), core)) != NULL)
+        if (hwloc_bitmap_intersects(core->cpuset, set) && n++ == 0)
+            *first_p = (int)core->logical_index;
+    return n;
+}
+
+static int first_numa(hwloc_topology_t hwloc, hwloc_const_bitmap_t set)
+{
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)) != NULL)
+        if (hwloc_bitmap_intersects(node->cpuset, set))
+            return (int)node->logical_index;
+    return -1;
+}
+
+/* Asks the system by itself: hwloc's own search for devices starts libraries of all vendors, CUDA's
+ * among them. */
+int hd_topology_near(const struct hd_topology *topology, const char *sys, const char *bus_id,
+                     struct hd_near *near_p)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpus", sys ? sys : "/sys", bus_id);
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    int status = HD_ERR_UNSUPPORTED;
+    const hwloc_const_bitmap_t all = hwloc_topology_get_complete_cpuset(topology->hwloc);
+    if (set && hwloc_linux_read_path_as_cpumask(path, set) == 0 &&
+        hwloc_bitmap_and(set, set, all) == 0 && !hwloc_bitmap_iszero(set) &&
+        !hwloc_bitmap_isequal(set, all)) {
+        struct hd_near near = {.numa = first_numa(topology->hwloc, set)};
+        near.n_cores = count_cores(topology->hwloc, set, &near.first_core);
+        if (near.n_cores > 0) {
+            *near_p = near;
+            status = HD_OK;
+        }
+    }
     hwloc_bitmap_free(set);
     return status;
 }

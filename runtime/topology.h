@@ -43,6 +43,19 @@ void hd_topology_share(const struct hd_topology *topology, int local_rank, int l
  * Errors: HD_ERR_SYSTEM (logged). */
 int hd_topology_bind(const struct hd_topology *topology, const struct hd_share *share);
 
+/* What is next to a device. */
+struct hd_near {
+    int first_core; /* hwloc's logical index among all cores of the machine */
+    int n_cores;
+    int numa; /* logical index of the first NUMA node, -1 if there is none */
+};
+
+/* The cores next to the PCI device `bus_id` ("0000:3b:00.0", lower case), whether this process may
+ * use them or not. `sys` NULL: /sys, else a folder in its place, for tests. Errors (silently):
+ * HD_ERR_UNSUPPORTED when the system does not say, or all cores are as near. */
+int hd_topology_near(const struct hd_topology *topology, const char *sys, const char *bus_id,
+                     struct hd_near *near_p);
+
 /* Name of this host; "?" when unknown. Thread safe. */
 void hd_host_name(char name_p[HD_HOST_BYTES]);
 

@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -110,6 +111,42 @@ START_TEST(binding_holds)
 }
 END_TEST
 
+/* A device's file in a folder that stands for /sys. */
+static void describe_device(const char *sys, const char *bus_id, const char *cpus)
+{
+    char path[512];
+    snprintf(path, sizeof path, "mkdir -p %s/bus/pci/devices/%s", sys, bus_id);
+    ck_assert_int_eq(system(path), 0);
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpus", sys, bus_id);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "%s\n", cpus);
+    fclose(file);
+}
+
+START_TEST(devices_are_near_some_cores)
+{
+    char sys[] = "/tmp/hd-near-XXXXXX", remove[64];
+    struct hd_topology *topology;
+    struct hd_near near = {.first_core = 77};
+    ck_assert_ptr_nonnull(mkdtemp(sys));
+    describe_device(sys, "0000:3b:00.0", "000000f0");
+    describe_device(sys, "0000:86:00.0", "ff");
+    describe_device(sys, "0000:87:00.0", "0");
+    ck_assert_int_eq(hd_topology_create("numa:2 core:2 pu:2", &topology), HD_OK);
+    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:86:00.0", &near), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:87:00.0", &near), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:99:00.0", &near), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_near(topology, NULL, "none", &near), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(near.first_core, 77);
+    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:3b:00.0", &near), HD_OK);
+    ck_assert(near.first_core == 2 && near.n_cores == 2 && near.numa == 1);
+    hd_topology_destroy(topology);
+    snprintf(remove, sizeof remove, "rm -r %s", sys);
+    ck_assert_int_eq(system(remove), 0);
+}
+END_TEST
+
 START_TEST(the_host_names_itself)
 {
     char name[HD_HOST_BYTES], boot[HD_BOOT_BYTES], isa[HD_ISA_BYTES];
@@ -173,6 +210,7 @@ int main(void)
     tcase_add_test(cases, too_many_ranks_share_all);
     tcase_add_test(cases, bad_descriptions);
     tcase_add_test(cases, binding_holds);
+    tcase_add_test(cases, devices_are_near_some_cores);
     tcase_add_test(cases, the_host_names_itself);
     tcase_add_test(cases, fingerprint_changes_with_its_parts);
     tcase_add_test(cases, differences_of_any_text);
