@@ -24,6 +24,15 @@ int64_t hd_emulated_pageable_copies(void);
 int64_t hd_emulated_launches(void);
 int64_t hd_emulated_graph_launches(void);
 
+/* For libraries that take a device's time with work that runs elsewhere: when the stream comes to
+ * it, `begin` is called, which must not wait, and the stream goes on after `release`. Returns a
+ * cudaError_t. A thread that addresses device memory says so first. */
+struct hd_emulated_held;
+int hd_emulated_hold(void *stream, void (*begin)(void *argument, struct hd_emulated_held *held),
+                     void *argument);
+void hd_emulated_release(struct hd_emulated_held *held);
+void hd_emulated_enter_devices(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams of the emulated runtime held by what runs elsewhere. */
+#include "tests/emulation/emulation.h"
+#include "tests/emulation/streams.hpp"
+
+using namespace emulation;
+
+struct hd_emulated_held {
+    std::shared_ptr<Count> count;
+};
+
+int hd_emulated_hold(void *stream, void (*begin)(void *argument, hd_emulated_held *),
+                     void *argument)
+{
+    Held held(streams->lock);
+    cudaStream_t on = resolve((cudaStream_t)stream);
+    if (!on || on->capture)
+        return result(
+            refuse(cudaErrorInvalidResourceHandle, "%p is no stream that can be held", stream));
+    hd_emulated_held *mine = new hd_emulated_held{std::make_shared<Count>()};
+    append(on, {[=] { begin(argument, mine); }, nullptr, 0});
+    append(on, {nullptr, mine->count, 1});
+    return cudaSuccess;
+}
+
+void hd_emulated_release(hd_emulated_held *mine)
+{
+    Held held(streams->lock);
+    mine->count->reached = 1;
+    streams->to_do.notify_one();
+    delete mine;
+}
+
+void hd_emulated_enter_devices(void)
+{
+    enter_devices();
+}
