@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cuda_internal.cuh"
+
+extern "C" {
+#include "tests/emulation/probe.h"
+}
+
+static const unsigned ALL = 0xFFFFFFFF;
+
+static __device__ float prefix(float value)
+{
+    const unsigned lane = threadIdx.x % 32;
+    for (unsigned step = 1; step < 32; step *= 2) {
+        const float before = __shfl_up_sync(ALL, value, step);
+        if (lane >= step)
+            value += before;
+    }
+    return value;
+}
+
+static __device__ float sum(float value)
+{
+    for (int step = 16; step > 0; step /= 2)
+        value += __shfl_xor_sync(ALL, value, step);
+    return value;
+}
+
+static __global__ void run(enum probe probe, const float *from, float *to)
+{
+    __shared__ float shared[1024];
+    const int64_t i = HD_ELEMENT;
+    const unsigned t = threadIdx.x;
+    switch (probe) {
+    case PROBE_REVERSE:
+    case PROBE_NO_BARRIER:
+        shared[t] = from[i];
+        if (probe == PROBE_REVERSE)
+            __syncthreads();
+        to[i] = shared[blockDim.x - 1 - t];
+        break;
+    case PROBE_PREFIX:
+        to[i] = prefix(from[i]);
+        break;
+    case PROBE_SUM:
+        to[i] = sum(from[i]);
+        break;
+    case PROBE_BALLOT:
+        to[i] = (float)__popc(__ballot_sync(ALL, from[i] > 0));
+        break;
+    case PROBE_FEW:
+        if (t % 32 < 4)
+            to[i] = __shfl_sync(ALL, from[i], 1);
+        break;
+    case PROBE_LEAVE:
+        if (t < blockDim.x / 2)
+            return;
+        __syncthreads();
+        break;
+    case PROBE_DIVERGE:
+        if (t % 2)
+            __syncthreads();
+        else
+            to[i] = __shfl_sync(ALL, from[i], 0);
+        break;
+    case PROBE_UNINITIALISED:
+        to[i] = shared[t];
+        shared[t] = 1;
+        break;
+    }
+}
+
+extern "C" int hd_probe(enum probe probe, unsigned blocks, unsigned threads, const float *from,
+                        float *to, void *stream)
+{
+    return HD_LAUNCH(run, blocks, threads, stream, probe, from, to);
+}
+
+static __global__ void increment(int64_t *to)
+{
+    *to += 1;
+}
+
+extern "C" int hd_probe_increment(int64_t *to, void *stream)
+{
+    return HD_LAUNCH(increment, 1, 1, stream, to);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that probe the emulation: what GPUs do, and what is undefined there. All return the
+ * status of their launch. */
+#ifndef HD_TESTS_EMULATION_PROBE_H
+#define HD_TESTS_EMULATION_PROBE_H
+
+#include <stdint.h>
+
+enum probe {
+    PROBE_REVERSE,      /* to[b][i] = from[b][last - i] by way of shared memory */
+    PROBE_NO_BARRIER,   /* the same without the barrier */
+    PROBE_PREFIX,       /* to[b][i] = sum over j <= i of the warp of from[b][j], by shuffles */
+    PROBE_SUM,          /* to[b][i] = sum over the warp, by exclusive or */
+    PROBE_BALLOT,       /* to[b][i] = lanes of the warp with from > 0 */
+    PROBE_FEW,          /* to[b][i] = value of lane 1 for lanes 0 to 3; the others have ended */
+    PROBE_LEAVE,        /* half of the block ends before a barrier */
+    PROBE_DIVERGE,      /* half of a warp waits for lanes that wait at a barrier */
+    PROBE_UNINITIALISED /* to[b][i] = shared memory that nobody wrote */
+};
+
+int hd_probe(enum probe probe, unsigned blocks, unsigned threads, const float *from, float *to,
+             void *stream);
+
+/* *to += 1, by one thread. */
+int hd_probe_increment(int64_t *to, void *stream);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The emulation of GPUs that other tests rely on: threads, streams, events, captures, several
+ * devices, and that it notices what is undefined on a GPU. */
+#include "runtime/base/status.h"
+#include "tests/emulation/emulation.h"
+#include "tests/emulation/probe.h"
+#include "tests/kernels/device.h"
+
+#include <signal.h>
+
+enum { BLOCKS = 3, THREADS = 96, N = BLOCKS * THREADS };
+static const int64_t BYTES = N * (int64_t)sizeof(float);
+
+static const float *numbers(void)
+{
+    static float x[N];
+    for (int i = 0; i < N; i++)
+        x[i] = (float)((i * 37 + 11) % 101 - 50);
+    return x;
+}
+
+/* The call fails so; what it leaves for cudaGetLastError is taken away. */
+static void check_fails(cudaError_t found, cudaError_t wanted)
+{
+    ck_assert_str_eq(cudaGetErrorName(found), cudaGetErrorName(wanted));
+    ck_assert_int_eq(cudaGetLastError(), wanted);
+    ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
+}
+
+/* What the probe makes of the numbers. */
+static void probe(enum probe what, float *to)
+{
+    const float *from = device_make(numbers(), BYTES);
+    float *there = device_make(NULL, BYTES);
+    ck_assert_int_eq(hd_probe(what, BLOCKS, THREADS, from, there, device_stream()), HD_OK);
+    device_get(to, there, BYTES);
+}
+
+/* -- Threads -----------------------------------------------------------------------------------*/
+
+static void check_reverse(bool backwards)
+{
+    float found[N];
+    if (backwards)
+        setenv("HD_EMULATED_ORDER", "reverse", 1);
+    probe(PROBE_REVERSE, found);
+    for (int i = 0; i < N; i++)
+        ck_assert(found[i] == numbers()[i / THREADS * THREADS + THREADS - 1 - i % THREADS]);
+}
+
+START_TEST(test_barrier)
+{
+    check_reverse(_i);
+}
+END_TEST
+
+/* Half of the threads read what others have not written yet. */
+START_TEST(test_no_barrier)
+{
+    float found[N];
+    int n_nan = 0;
+    probe(PROBE_NO_BARRIER, found);
+    for (int i = 0; i < N; i++)
+        n_nan += isnan(found[i]);
+#ifdef __SANITIZE_ADDRESS__
+    ck_assert_int_le(n_nan, N / 2);
+#else
+    ck_assert_int_eq(n_nan, N / 2);
+#endif
+}
+END_TEST
+
+START_TEST(test_shuffles)
+{
+    float prefix[N], sum[N], ballot[N], few[N];
+    probe(PROBE_PREFIX, prefix);
+    probe(PROBE_SUM, sum);
+    probe(PROBE_BALLOT, ballot);
+    probe(PROBE_FEW, few);
+    for (int warp = 0; warp < N; warp += 32) {
+        float before = 0, total = 0, positive = 0;
+        for (int i = warp; i < warp + 32; i++) {
+            total += numbers()[i];
+            positive += numbers()[i] > 0;
+        }
+        for (int i = warp; i < warp + 32; i++) {
+            before += numbers()[i];
+            ck_assert(prefix[i] == before && sum[i] == total && ballot[i] == positive);
+            ck_assert(i < warp + 4 ? few[i] == numbers()[warp + 1] : isnan(few[i]));
+        }
+    }
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+START_TEST(test_uninitialised)
+{
+    float found[N];
+    probe(PROBE_UNINITIALISED, found);
+    for (int i = 0; i < N; i++)
+        ck_assert(isnan(found[i]));
+}
+END_TEST
+#endif
+
+/* -- What ends the program ---------------------------------------------------------------------*/
+
+START_TEST(test_leave)
+{
+    float found[N];
+    probe(PROBE_LEAVE, found);
+}
+END_TEST
+
+START_TEST(test_diverge)
+{
+    float found[N];
+    probe(PROBE_DIVERGE, found);
+}
+END_TEST
+
+START_TEST(test_default_stream)
+{
+    hd_probe_increment(device_make(NULL, 8), NULL);
+}
+END_TEST
+
+START_TEST(test_pointer_of_host)
+{
+    int64_t here = 0;
+    hd_probe_increment(&here, device_stream());
+}
+END_TEST
+
+START_TEST(test_pointer_of_peer)
+{
+    setenv("HD_EMULATED_DEVICES", "2", 1);
+    int64_t *there = device_make(NULL, 8);
+    DEVICE_TRY(cudaSetDevice(1));
+    device_stream_ = NULL;
+    hd_probe_increment(there, device_stream());
+}
+END_TEST
+
+/* -- Launches and streams ----------------------------------------------------------------------*/
+
+START_TEST(test_launch_mistakes)
+{
+    int64_t *there = device_make(NULL, 8);
+    float *x = (float *)there;
+    ck_assert_int_eq(hd_probe(PROBE_SUM, 0, 32, x, x, device_stream()), HD_ERR_DEVICE);
+    ck_assert_int_eq(hd_probe(PROBE_SUM, 1, 1025, x, x, device_stream()), HD_ERR_DEVICE);
+    ck_assert_int_eq(hd_probe_increment(there, there), HD_ERR_DEVICE);
+    ck_assert_int_eq(hd_probe_increment(there, device_stream()), HD_OK);
+}
+END_TEST
+
+static int64_t *counter(void)
+{
+    const int64_t zero = 0;
+    return device_make(&zero, sizeof zero);
+}
+
+static int64_t value_of(const int64_t *there)
+{
+    int64_t value;
+    device_get(&value, there, sizeof value);
+    return value;
+}
+
+/* Nothing is done at once, and all in order; another stream waits for the event. */
+START_TEST(test_events)
+{
+    cudaStream_t other;
+    cudaEvent_t event;
+    setenv("HD_EMULATED_DELAY_US", "20000", 1);
+    int64_t *there = counter(), *seen = device_shared(2 * sizeof *seen);
+    DEVICE_TRY(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    DEVICE_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    const int64_t calls = hd_emulated_synchronous_calls();
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(hd_probe_increment(there, device_stream()), HD_OK);
+    DEVICE_TRY(cudaEventRecord(event, device_stream()));
+    DEVICE_TRY(cudaMemcpyAsync(&seen[0], there, 8, cudaMemcpyDefault, other));
+    DEVICE_TRY(cudaStreamWaitEvent(other, event, 0));
+    DEVICE_TRY(cudaMemcpyAsync(&seen[1], there, 8, cudaMemcpyDefault, other));
+    ck_assert_int_eq(cudaEventQuery(event), cudaErrorNotReady);
+    ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
+    ck_assert_int_eq(hd_emulated_synchronous_calls(), calls);
+    DEVICE_TRY(cudaStreamSynchronize(other));
+    ck_assert_int_eq(cudaEventQuery(event), cudaSuccess);
+    ck_assert_int_eq(hd_emulated_synchronous_calls(), calls + 1);
+    ck_assert_int_lt(seen[0], 5);
+    ck_assert_int_eq(seen[1], 5);
+    DEVICE_TRY(cudaEventDestroy(event));
+    DEVICE_TRY(cudaStreamDestroy(other));
+}
+END_TEST
+
+START_TEST(test_copies)
+{
+    int64_t here[4] = {1, 2, 3, 4};
+    int64_t *there = device_make(here, sizeof here), *pinned = device_shared(sizeof here);
+    cudaStream_t stream = device_stream();
+    check_fails(cudaMemcpyAsync(there, pinned, 40, cudaMemcpyDefault, stream),
+                cudaErrorInvalidValue);
+    check_fails(cudaMemcpyAsync(there, pinned, 8, cudaMemcpyDeviceToHost, stream),
+                cudaErrorInvalidValue);
+    ck_assert_int_eq(hd_emulated_pageable_copies(), 0);
+    DEVICE_TRY(cudaMemcpyAsync(pinned, there, sizeof here, cudaMemcpyDeviceToHost, stream));
+    ck_assert_int_eq(hd_emulated_pageable_copies(), 0);
+    DEVICE_TRY(cudaMemcpyAsync(here, there + 1, 8, cudaMemcpyDeviceToHost, stream));
+    ck_assert_int_eq(hd_emulated_pageable_copies(), 1);
+    ck_assert_int_eq(pinned[3], 4);
+    ck_assert_int_eq(here[0], 2);
+}
+END_TEST
+
+/* -- Captures ----------------------------------------------------------------------------------*/
+
+/* A graph in which another stream takes part, launched several times. */
+START_TEST(test_graph)
+{
+    cudaStream_t stream = device_stream(), other;
+    cudaEvent_t fork, joined;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    int64_t *there = counter(), *copy = counter();
+    DEVICE_TRY(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    DEVICE_TRY(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    DEVICE_TRY(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    ck_assert_int_eq(hd_probe_increment(there, stream), HD_OK);
+    DEVICE_TRY(cudaEventRecord(fork, stream));
+    DEVICE_TRY(cudaStreamWaitEvent(other, fork, 0));
+    DEVICE_TRY(cudaMemcpyAsync(copy, there, 8, cudaMemcpyDeviceToDevice, other));
+    DEVICE_TRY(cudaEventRecord(joined, other));
+    DEVICE_TRY(cudaStreamWaitEvent(stream, joined, 0));
+    ck_assert_int_eq(hd_probe_increment(there, stream), HD_OK);
+    DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
+    DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
+    DEVICE_TRY(cudaGraphDestroy(graph));
+    ck_assert_int_eq(value_of(there), 0);
+    for (int i = 0; i < 3; i++)
+        DEVICE_TRY(cudaGraphLaunch(exec, stream));
+    DEVICE_TRY(cudaGraphExecDestroy(exec));
+    ck_assert_int_eq(value_of(there), 6);
+    ck_assert_int_eq(value_of(copy), 5);
+    ck_assert_int_eq(hd_emulated_graph_launches(), 3);
+}
+END_TEST
+
+START_TEST(test_graph_mistakes)
+{
+    cudaStream_t stream = device_stream(), other;
+    cudaEvent_t event;
+    cudaGraph_t graph;
+    void *memory;
+    DEVICE_TRY(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    DEVICE_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    check_fails(cudaMalloc(&memory, 8), cudaErrorStreamCaptureUnsupported);
+    check_fails(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    check_fails(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
+    check_fails(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+    int64_t *there = counter();
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    DEVICE_TRY(cudaEventRecord(event, stream));
+    DEVICE_TRY(cudaStreamWaitEvent(other, event, 0));
+    ck_assert_int_eq(hd_probe_increment(there, other), HD_OK);
+    check_fails(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
+    ck_assert_int_eq(value_of(there), 0);
+}
+END_TEST
+
+/* -- Devices -----------------------------------------------------------------------------------*/
+
+START_TEST(test_peers)
+{
+    const int64_t one = 1;
+    int64_t *on[2];
+    int n;
+    setenv("HD_EMULATED_DEVICES", "2", 1);
+    DEVICE_TRY(cudaGetDeviceCount(&n));
+    ck_assert_int_eq(n, 2);
+    on[0] = device_make(&one, 8);
+    DEVICE_TRY(cudaSetDevice(1));
+    on[1] = device_make(NULL, 8);
+    check_fails(cudaMemcpyPeerAsync(on[1], 0, on[0], 0, 8, device_stream()), cudaErrorInvalidValue);
+    DEVICE_TRY(cudaMemcpyPeerAsync(on[1], 1, on[0], 0, 8, device_stream()));
+    ck_assert_int_eq(hd_probe_increment(on[1], device_stream()), HD_OK);
+    ck_assert_int_eq(value_of(on[1]), 2);
+    DEVICE_TRY(cudaDeviceEnablePeerAccess(0, 0));
+    ck_assert_int_eq(hd_probe_increment(on[0], device_stream()), HD_OK);
+    ck_assert_int_eq(value_of(on[0]), 2);
+    check_fails(cudaSetDevice(2), cudaErrorInvalidDevice);
+}
+END_TEST
+
+START_TEST(test_fork)
+{
+    int n, status;
+    DEVICE_TRY(cudaGetDeviceCount(&n));
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(cudaGetDeviceCount(&n) == cudaErrorInitializationError ? 0 : 1);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *cuda = tcase_create("cuda");
+    setenv("CK_RUN_CASE", "cuda", 1);
+    tcase_add_loop_test(cuda, test_barrier, 0, 2);
+    tcase_add_test(cuda, test_no_barrier);
+    tcase_add_test(cuda, test_shuffles);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(cuda, test_uninitialised);
+#endif
+    tcase_add_test_raise_signal(cuda, test_leave, SIGABRT);
+    tcase_add_test_raise_signal(cuda, test_diverge, SIGABRT);
+    tcase_add_test_raise_signal(cuda, test_default_stream, SIGABRT);
+    tcase_add_test_raise_signal(cuda, test_pointer_of_host, SIGABRT);
+    tcase_add_test_raise_signal(cuda, test_pointer_of_peer, SIGABRT);
+    tcase_add_test(cuda, test_launch_mistakes);
+    tcase_add_test(cuda, test_events);
+    tcase_add_test(cuda, test_copies);
+    tcase_add_test(cuda, test_graph);
+    tcase_add_test(cuda, test_graph_mistakes);
+    tcase_add_test(cuda, test_peers);
+    tcase_add_test(cuda, test_fork);
+    return run_cuda_suite("emulation", NULL, cuda);
+}
