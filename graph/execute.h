@@ -43,6 +43,7 @@ int64_t hd_executor_counter(const struct hd_executor *executor, const char *name
  * GPU. */
 int64_t hd_plan_scratch(const struct hd_plan *plan);
 int64_t hd_plan_device_scratch(const struct hd_plan *plan);
+int64_t hd_plan_nccl_bytes(const struct hd_plan *plan); /* and there for collectives of NCCL's */
 int64_t hd_plan_payload(const struct hd_plan *plan);
 
 #endif

@@ -325,6 +325,19 @@ int64_t hd_plan_device_scratch(const struct hd_plan *plan)
     return most;
 }
 
+int64_t hd_plan_nccl_bytes(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (!is_collective(&plan->ops[i]) || !plan->ops[i].gpu)
+            continue;
+        const struct hd_collective c = sized_collective(plan, &plan->ops[i]);
+        const int64_t bytes = hd_collective_room(&c, plan->ranks);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 int64_t hd_plan_payload(const struct hd_plan *plan)
 {
     int64_t most = HD_ALIGNMENT;

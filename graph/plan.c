@@ -296,8 +296,8 @@ static int build(struct hd_plan *plan, bool *side_steps)
     return HD_OK;
 }
 
-int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int devices, int64_t check_every,
-                   struct hd_plan **plan_p)
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
+                   int64_t check_every, struct hd_plan **plan_p)
 {
     struct hd_plan *plan = hd_alloc(1, sizeof *plan);
     if (!plan)
@@ -305,7 +305,8 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int devices, int
     plan->graph = graph;
     plan->rank = rank;
     plan->ranks = ranks;
-    plan->devices = devices;
+    plan->devices = gpus ? gpus->n : 0;
+    plan->nccl = gpus && gpus->nccl;
     plan->check_every = check_every;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
     int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);

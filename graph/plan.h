@@ -24,8 +24,8 @@ struct hd_plan_value {
                     others on every GPU: hd_plan_copy */
     bool on_gpus_only; /* no task on the host touches it */
     bool lag_on_gpu;   /* copies for lagged readers are made there */
-    bool parted;     /* every rank has its slices of the parts only */
-    bool not_stored; /* exists between two tasks only */
+    bool parted;       /* every rank has its slices of the parts only */
+    bool not_stored;   /* exists between two tasks only */
 };
 
 enum { HD_NOT_SHARED = -1 };
@@ -70,6 +70,7 @@ struct hd_plan {
     struct hd_graph *graph;
     int rank, ranks;
     int devices; /* GPUs of this rank; 0: everything runs on CPUs */
+    bool nccl;   /* ranks combine what their GPUs hold without the host */
     int64_t check_every;
     int update_counter;           /* HD_NO_COUNTER: nothing is compared */
     struct hd_plan_value *values; /* by index in the graph */
@@ -78,10 +79,16 @@ struct hd_plan {
     int64_t shared_bytes; /* of each rank's area */
 };
 
-/* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), with `devices`
- * GPUs. The graph outlives it. Released by hd_plan_destroy (accepts NULL). */
-int hd_plan_create(struct hd_graph *graph, int rank, int ranks, int devices, int64_t check_every,
-                   struct hd_plan **plan_p);
+/* The GPUs of every rank. */
+struct hd_plan_gpus {
+    int n;     /* 0: everything runs on CPUs */
+    bool nccl; /* among several ranks: NCCL joins them */
+};
+
+/* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), without GPUs if
+ * gpus is NULL. The graph outlives it. Released by hd_plan_destroy (accepts NULL). */
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
+                   int64_t check_every, struct hd_plan **plan_p);
 void hd_plan_destroy(struct hd_plan *plan);
 
 /* Whether `shards` can be spread over `ranks`; if not, says so in the log with the allowed numbers

@@ -49,7 +49,7 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 }
 
 /* -- Collectives ----------------------------------------------------------------------------------
- * One GPU that holds all terms adds them itself. */
+ * One GPU that holds all of a rank's terms adds them itself; NCCL goes on from there. */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -68,11 +68,12 @@ void hd_plan_fold_on_gpu(struct hd_plan *plan)
     for (int at = 0; at < plan->n_ops; at++) {
         struct hd_op *op = &plan->ops[at];
         if (op->kind != HD_OP_STEP || op->step->verb->kind != HD_VERB_COLLECTIVE ||
-            plan->devices != 1 || plan->ranks != 1)
+            plan->devices != 1 || (plan->ranks > 1 && !plan->nccl))
             continue;
         const int value = op->step->refs[0].value;
         const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
-        op->gpu = reduction && reduction->fold_on_gpu && made_on_gpu(plan, value);
+        op->gpu = reduction && reduction->fold_on_gpu && made_on_gpu(plan, value) &&
+                  plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
     }
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm.h"
+#include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@
 struct round {
     struct hd_session *session;
     struct hd_collective is;
-    int64_t sequence; /* 0: a single rank */
+    int64_t sequence;                   /* 0: a single rank */
+    struct hd_nccl_collective exchange; /* between GPUs */
     void *in[];
 };
 
@@ -167,14 +169,77 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
+static int fold_on_gpu(struct hd_context *context, const struct round *round, enum hd_combine how)
+{
+    const struct hd_collective *c = &round->is;
+    return c->in_spec->type->reduction->fold_on_gpu(c->in_spec, c->part, how, c->n_in,
+                                                    (const void *const *)round->in, c->out_spec,
+                                                    c->out, context->stream);
+}
+
 static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    return fold_on_gpu(context, args, ((const struct round *)args)->is.how);
+}
+
+/* -- Between GPUs ---------------------------------------------------------------------------------
+ * A task adds this rank's terms where the result goes, and puts their count into the session's
+ * room, which is the open collective's; NCCL brings slices together and apart, and they are added
+ * as a single rank would add them. */
+
+static int run_term(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct round *round = args;
     const struct hd_collective *c = &round->is;
-    return c->in_spec->type->reduction->fold_on_gpu(c->in_spec, c->part, c->how, c->n_in,
-                                                    (const void *const *)round->in, c->out_spec,
-                                                    c->out, context->stream);
+    HD_TRY(fold_on_gpu(context, round, HD_SUM));
+    return hd_device_copy(round->session->nccl_room,
+                          c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+                          sizeof(float), context->stream);
+}
+
+static int add_terms(const void *arg, const struct hd_nccl_term *terms, int n_terms, int64_t n,
+                     float *to, float *total, void *stream)
+{
+    const struct round *round = arg;
+    struct hd_term list[HD_NCCL_RANKS_MAX];
+    for (int i = 0; i < n_terms; i++)
+        list[i] = (struct hd_term){terms[i].floats, terms[i].count};
+    return round->is.in_spec->type->reduction->add_on_gpu(round->is.how, list, n_terms, n, to,
+                                                          total, stream);
+}
+
+static void set_exchange(struct round *round)
+{
+    const struct hd_collective *c = &round->is;
+    int64_t lo, hi;
+    hd_spec_part(c->in_spec, c->part, &lo, &hi);
+    float *room = round->session->nccl_room;
+    round->exchange = (struct hd_nccl_collective){
+        .kind = HD_NCCL_TREE,
+        .name = c->name,
+        .n = hi - lo,
+        .terms = (const float *)c->out + lo,
+        .count = room,
+        .to = (float *)c->out + lo,
+        .total = c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+        .room = room + HD_NCCL_COUNT_FLOATS,
+        .add = add_terms,
+        .arg = round,
+    };
+}
+
+int64_t hd_collective_room(const struct hd_collective *c, int ranks)
+{
+    int64_t most = 0;
+    for (int part = 0; part < c->in_spec->parts; part++) {
+        int64_t lo, hi;
+        hd_spec_part(c->in_spec, part, &lo, &hi);
+        const int64_t bytes = hd_nccl_room_bytes(hi - lo, ranks);
+        most = bytes > most ? bytes : most;
+    }
+    return most + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);
 }
 
 static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -276,6 +341,24 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     return status;
 }
 
+static int submit_between_gpus(struct round *round)
+{
+    const struct hd_collective *c = &round->is;
+    set_exchange(round);
+    HD_TRY(submit_part(round, make_task(round, run_term), true, true, false));
+    const struct hd_access result = {c->out_buffer, c->part, HD_ALL_LEAVES, HD_UPDATE};
+    const struct hd_sync_point point = {.name = c->name,
+                                        .sequence = round->sequence,
+                                        .iteration = c->iteration,
+                                        .accesses = &result,
+                                        .n_accesses = 1,
+                                        .priority = c->priority,
+                                        .group = c->group,
+                                        .exchange = &round->exchange,
+                                        .owned = round};
+    return hd_submit_sync(round->session, &point);
+}
+
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
 {
     struct round *round = make_round(session, c);
@@ -285,6 +368,8 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
         return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
                            true, true, true);
     round->sequence = ++session->next_sequence;
+    if (c->home != HD_HOST)
+        return submit_between_gpus(round);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
     const struct hd_sync_point point = {.name = c->name,
                                         .sequence = round->sequence,

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm.h"
+#include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
 
 #include <errno.h>
@@ -114,12 +115,26 @@ void hd_session_ended(struct hd_session *session, struct hd_group *group)
     atomic_fetch_sub(&session->everything.pending, 1);
 }
 
+/* A failure of NCCL's is found here, and latched. */
+static bool has_ended(struct hd_session *session, const struct hd_sync *sync)
+{
+    char text[HD_NCCL_MESSAGE_BYTES];
+    if (!sync->exchange)
+        return hd_comm_test(session->options.comm, sync->sequence);
+    if (hd_nccl_test(session->options.nccl, sync->sequence))
+        return true;
+    int status = hd_nccl_error(session->options.nccl, text, sizeof text);
+    if (status != HD_OK)
+        hd_session_fail(session, status, "%s: %s", sync->name, text);
+    return false;
+}
+
 void hd_session_progress(struct hd_session *session)
 {
     struct hd_sync *sync = atomic_load(&session->open);
     if (!sync)
         return;
-    if (hd_session_status(session) == HD_OK && !hd_comm_test(session->options.comm, sync->sequence))
+    if (hd_session_status(session) == HD_OK && !has_ended(session, sync))
         return;
     if (!atomic_compare_exchange_strong(&session->open, &sync, NULL))
         return;
@@ -142,6 +157,8 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
     char text[HD_MESSAGE_BYTES - 64] = "";
     if (session->options.comm)
         hd_comm_report(session->options.comm, text, sizeof text);
+    if (session->options.nccl && !text[0])
+        hd_nccl_report(session->options.nccl, text, sizeof text);
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s%s%s",
                     (double)waited_ns * 1e-9, text[0] ? ": " : "", text);
 }

@@ -17,6 +17,7 @@
 #include <signal.h>
 
 struct hd_comm;
+struct hd_nccl;
 
 struct hd_session_options {
     bool sequential;
@@ -29,10 +30,12 @@ struct hd_session_options {
     int n_devices;               /* GPUs: homes 1 … n_devices */
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
     int64_t device_scratch_bytes;
-    int64_t watchdog_ns;        /* 0: none */
-    int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
-    bool measure;               /* measures more than runs need (hd_timing.any_ns) */
-    struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
+    struct hd_nccl *nccl;   /* joins the ranks' GPUs; or NULL. Borrowed */
+    int64_t nccl_bytes;     /* of memory on the first GPU for its collectives, hd_collective_room */
+    int64_t watchdog_ns;    /* 0: none */
+    int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */
+    bool measure;           /* measures more than runs need (hd_timing.any_ns) */
+    struct hd_logbook *logbook;               /* rank 0's, or NULL; borrowed */
     const volatile sig_atomic_t *interrupted; /* set by a signal handler; or NULL */
 };
 

@@ -20,7 +20,10 @@ static int make_scratch(struct hd_session *session)
         session->scratch[options->workers + i] = block;
         HD_TRY(hd_recordings_create(&session->recordings[i]));
     }
-    return HD_OK;
+    if (!options->nccl)
+        return HD_OK;
+    session->nccl_room = hd_device_alloc(options->devices[0], options->nccl_bytes);
+    return session->nccl_room ? HD_OK : HD_ERR_NOMEM;
 }
 
 #if HD_CUDA && defined(STARPU_USE_CUDA)
@@ -86,6 +89,8 @@ int hd_session_start_devices(struct hd_session *session)
 void hd_session_stop_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
+    if (session->nccl_room)
+        hd_device_free(options->devices[0], session->nccl_room);
     for (int i = 0; i < options->n_devices; i++) {
         hd_recordings_destroy(session->recordings[i]);
         hd_stream_destroy(options->devices[i], session->device_streams[i]);

@@ -14,6 +14,8 @@
 struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
+    const struct hd_nccl_collective *exchange; /* what NCCL does meanwhile; or NULL: nothing */
+    void *owned;                               /* freed with it */
     int64_t sequence, iteration;
     const char *name;
     struct hd_group *group;
@@ -44,6 +46,7 @@ struct hd_session {
     int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
     int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
     struct hd_recordings *recordings[HD_DEVICES_MAX];
+    void *nccl_room;                         /* of the open collective */
     void *device_streams[HD_DEVICES_MAX];    /* sequential executor only */
     int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
 
@@ -121,6 +124,8 @@ struct hd_sync_point {
     int n_accesses;
     int priority;
     struct hd_group *group;
+    const struct hd_nccl_collective *exchange; /* as in struct hd_sync */
+    void *owned;
 };
 
 /* Submits one; under the sequential executor waits here, because nothing else could run. */

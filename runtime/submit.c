@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm.h"
+#include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
 
 #include <stdlib.h>
@@ -275,13 +276,27 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
 /* -- Sync points ----------------------------------------------------------------------------------
  */
 
+static void post_exchange(struct hd_session *session, int64_t sequence,
+                          const struct hd_nccl_collective *exchange)
+{
+    char text[HD_NCCL_MESSAGE_BYTES] = "";
+    int status = hd_nccl_post(session->options.nccl, sequence, exchange);
+    if (status == HD_OK)
+        return;
+    hd_nccl_error(session->options.nccl, text, sizeof text);
+    hd_session_fail(session, status, "%s: %s", exchange->name, text);
+}
+
 static void post_sync(void *arg)
 {
     struct hd_sync *sync = arg;
+    struct hd_session *session = sync->session;
     sync->begin_ns = hd_clock_ns();
     /* After an error what stands before this point may not have run: others must not read. */
-    if (hd_session_status(sync->session) == HD_OK)
-        hd_comm_arrive(sync->session->options.comm, sync->sequence, sync->name);
+    if (hd_session_status(session) == HD_OK && sync->exchange)
+        post_exchange(session, sync->sequence, sync->exchange);
+    else if (hd_session_status(session) == HD_OK)
+        hd_comm_arrive(session->options.comm, sync->sequence, sync->name);
     hd_trace_open(sync->session->trace, sync->begin_ns);
     atomic_store(&sync->session->open, sync);
 }
@@ -291,6 +306,7 @@ static void sync_ended(void *arg)
     struct hd_sync *sync = arg;
     struct hd_session *session = sync->session;
     struct hd_group *group = sync->group;
+    hd_free(sync->owned);
     hd_free(sync);
     hd_session_ended(session, group);
 }
@@ -304,11 +320,17 @@ static bool cancelled(void *arg)
 /* The sequential executor's: nothing else runs, so it waits here. */
 static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point *point)
 {
+    const int64_t limit_ns = session->options.watchdog_ns;
+    int status;
     if (hd_session_status(session) != HD_OK)
         return HD_OK;
-    hd_comm_arrive(session->options.comm, point->sequence, point->name);
-    int status = hd_comm_wait(session->options.comm, point->sequence, session->options.watchdog_ns,
-                              cancelled, session);
+    if (point->exchange) {
+        post_exchange(session, point->sequence, point->exchange);
+        status = hd_nccl_wait(session->options.nccl, point->sequence, limit_ns, cancelled, session);
+    } else {
+        hd_comm_arrive(session->options.comm, point->sequence, point->name);
+        status = hd_comm_wait(session->options.comm, point->sequence, limit_ns, cancelled, session);
+    }
     if (status == HD_ERR_WATCHDOG)
         hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
                         point->name);
@@ -319,8 +341,11 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
 
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
 {
-    if (session->options.sequential)
-        return wait_for_ranks(session, point);
+    if (session->options.sequential) {
+        int status = wait_for_ranks(session, point);
+        hd_free(point->owned);
+        return status;
+    }
     struct hd_sync *sync = hd_alloc(1, sizeof *sync);
     if (!sync)
         return HD_ERR_NOMEM;
@@ -330,7 +355,9 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .sequence = point->sequence,
                              .iteration = point->iteration,
                              .name = point->name,
-                             .group = point->group};
+                             .group = point->group,
+                             .exchange = point->exchange,
+                             .owned = point->owned};
     starpu->name = point->name;
     starpu->priority = hd_session_priority(session, point->priority);
     starpu->callback_func = sync_ended;

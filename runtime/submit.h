@@ -82,7 +82,8 @@ struct hd_collective {
     struct hd_buffer *const *in_buffers;
     void *out; /* NULL: none on this rank */
     struct hd_buffer *out_buffer;
-    int home; /* of this memory. A GPU: only for a REDUCE of a type with fold_on_gpu on one rank */
+    int home; /* of this memory. The first GPU: for a REDUCE of a type with fold_on_gpu, among
+                 several ranks with a session that has NCCL */
     int part; /* of flat values; else 0 */
     int64_t iteration;
     int priority;
@@ -97,5 +98,8 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
  * instances among `ranks`. */
 int64_t hd_collective_payload(const struct hd_collective *c);
 int64_t hd_collective_scratch(const struct hd_collective *c, int ranks);
+
+/* Bytes on the GPU that a collective between GPUs needs in the session (nccl_bytes). */
+int64_t hd_collective_room(const struct hd_collective *c, int ranks);
 
 #endif

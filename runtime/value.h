@@ -59,6 +59,9 @@ struct hd_setup {
 /* How instances of different shards or ranks combine: a leaf vector per instance and part, combined
  * pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors are 64-byte
  * aligned and padded to whole 64 bytes by the caller. */
+struct hd_term {
+    const float *floats, *count; /* count NULL: none */
+};
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
 extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {
@@ -76,6 +79,13 @@ struct hd_reduction {
     int (*fold_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
                        const void *const *in, const struct hd_spec *out_spec, void *out,
                        void *stream);
+    /* There too, of flat types, whose vectors are floats and a count: to[n] = the terms' floats
+     * added in tree order and *total their counts, by which a mean is divided; without counts, the
+     * floats alone. `to` may be a term. */
+    int (*add_on_gpu)(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
+                      float *to, float *total, void *stream);
+    /* Where the count of a part of an instance stands. */
+    float *(*count)(const struct hd_spec *spec, int part, void *data);
 };
 
 /* An instance on a GPU: the host's first `common` bytes, then whatever the GPU makes of them for

@@ -53,7 +53,6 @@ struct hd_job {
     struct hd_config *config;
     struct hd_graph *graph;
     int64_t shards;
-    int devices; /* GPUs of each rank */
     int64_t check_every;
 };
 
@@ -61,10 +60,6 @@ struct hd_job {
  * hd_job_release. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
 int hd_job_load(const struct hd_options *options, int ranks, struct hd_job *job_p);
 void hd_job_release(struct hd_job *job);
-
-/* Whether this machine has the GPUs that the job needs; if not, says so and returns HD_ERR_INPUT.
- */
-int hd_job_check_devices(const struct hd_job *job, int local_ranks);
 
 /* Hash of everything that must be equal on all ranks. */
 uint64_t hd_job_hash(const struct hd_job *job);

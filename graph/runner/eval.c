@@ -85,7 +85,7 @@ static int start(struct hd_options *options)
     HD_TRY(hd_job_load(options, 1, &job));
     const struct hd_session_options session_options = {
         .sequential = true, .workers = 1, .ranks = 1};
-    int status = hd_plan_create(job.graph, 0, 1, 0, 0, &plan);
+    int status = hd_plan_create(job.graph, 0, 1, NULL, 0, &plan);
     if (status == HD_OK)
         status = hd_session_create(&session_options, &session);
     if (status == HD_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner graph: the plan of any rank of any number of ranks. */
-#include "graph/runner/app.h"
+#include "graph/runner/gpus.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -12,8 +12,9 @@ static int print_plan(const struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
                        options->ranks, options->ranks - 1);
     HD_TRY(hd_job_load(options, options->ranks, &job));
-    int status = hd_plan_create(job.graph, options->rank, options->ranks, job.devices,
-                                job.check_every, &plan);
+    const struct hd_plan_gpus gpus = hd_gpus_on_paper(&job, options->ranks);
+    int status =
+        hd_plan_create(job.graph, options->rank, options->ranks, &gpus, job.check_every, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dot : hd_plan_dump)(plan, stdout);
         if (fflush(stdout) != 0)

@@ -44,8 +44,8 @@ static const struct hd_key run_keys[] = {
      "updates between comparisons of the ranks' parameters; 0: only at the end"},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never"},
-    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree", "global",
-     "how shards are added: in the fixed tree"},
+    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree|fast", "global",
+     "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
     {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop", "global",
      "when a loss is not a number"},
     {"runtime.allow_different_arithmetic", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
@@ -206,41 +206,6 @@ static int choose_shards(struct hd_job *job, int ranks)
     return hd_config_override(job->config, "world.shards", text);
 }
 
-/* GPUs of each rank. Where the run file insists on them there is one at least, on paper. */
-static int count_devices(const struct hd_job *job, int ranks)
-{
-    const char *cuda = hd_config_text(job->config, "policy.cuda");
-    if (strcmp(cuda, "false") == 0)
-        return 0;
-    const int shards = (int)(job->shards / ranks);
-    int n = hd_session_knows_devices() ? hd_device_count() / ranks : 0;
-    if (!hd_config_word(job->config, "runtime.gpus"))
-        n = (int)hd_config_int(job->config, "runtime.gpus");
-    else if (strcmp(cuda, "true") == 0 && n < 1)
-        n = 1;
-    return n < shards ? n : shards;
-}
-
-int hd_job_check_devices(const struct hd_job *job, int local_ranks)
-{
-    const int needed = job->devices * local_ranks;
-    if (needed == 0)
-        return HD_OK;
-    if (!hd_session_knows_devices())
-        return hd_fail(HD_ERR_INPUT,
-                       "policy.cuda and runtime.gpus ask for GPUs, but this program was "
-                       "built without CUDA, or with a StarPU without it "
-                       "(scripts/setup --cuda builds both)");
-    const int found = hd_device_count();
-    if (found < needed)
-        return hd_fail(HD_ERR_INPUT,
-                       "policy.cuda and runtime.gpus ask for %d GPUs (%d for each of %d "
-                       "ranks), but this machine has %d (policy.cuda: auto takes what "
-                       "there is)",
-                       needed, job->devices, local_ranks, found);
-    return HD_OK;
-}
-
 static int load(const struct hd_options *options, int ranks, struct hd_job *job)
 {
     int n;
@@ -263,7 +228,6 @@ static int load(const struct hd_options *options, int ranks, struct hd_job *job)
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",
                        ranks);
-    job->devices = count_devices(job, ranks);
     return hd_plan_allows(job->shards, ranks);
 }
 

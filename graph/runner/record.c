@@ -124,7 +124,7 @@ static int start(struct record *record)
         .sequential = true, .workers = 1, .ranks = 1, .interrupted = &hd_interrupted};
     const struct hd_executor_options executor_options = {.window = 1};
     HD_TRY(hd_job_load(record->options, 1, &record->job));
-    HD_TRY(hd_plan_create(record->job.graph, 0, 1, 0, 0, &record->plan));
+    HD_TRY(hd_plan_create(record->job.graph, 0, 1, NULL, 0, &record->plan));
     HD_TRY(hd_session_create(&session_options, &record->session));
     HD_TRY(hd_session_reserve(record->session, hd_plan_scratch(record->plan)));
     HD_TRY(hd_executor_create(record->plan, record->session, &executor_options, &record->executor));

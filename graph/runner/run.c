@@ -17,15 +17,26 @@
  */
 
 /* Before any thread is made, so that all inherit the binding. */
-static int bind_to_cores(struct hd_train *train)
+static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
 {
-    struct hd_topology *topology;
-    HD_TRY(hd_topology_create(NULL, &topology));
     hd_topology_share(topology, train->world.local_rank, train->world.local_world, &train->share);
     int status = hd_topology_bind(topology, &train->share);
     if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
         hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,
                hd_topology_cores(topology));
+    return status;
+}
+
+/* The cores and the GPUs of this rank, and its part of the run file. */
+static int find_place(struct hd_train *train)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_topology_create(NULL, &topology));
+    int status = bind_to_cores(train, topology);
+    if (status == HD_OK)
+        status = hd_job_load(train->options, train->world.world, &train->job);
+    if (status == HD_OK)
+        status = hd_gpus_choose(&train->job, topology, &train->world, &train->gpus);
     hd_topology_destroy(topology);
     return status;
 }
@@ -53,6 +64,14 @@ static int meet(struct hd_train *train)
     HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
     HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
                           train->plan->shared_bytes, &train->comm));
+    if (train->plan->nccl) {
+        const struct hd_nccl_options nccl = {.rank = train->world.rank,
+                                             .ranks = train->world.world,
+                                             .devices = train->gpus.share.devices,
+                                             .n_devices = train->gpus.share.n,
+                                             .comm = train->comm};
+        HD_TRY(hd_nccl_join(&nccl, train->store, &train->nccl));
+    }
     return hd_store_watch(train->store, on_lost, train);
 }
 
@@ -86,6 +105,8 @@ static int start_session(struct hd_train *train)
         .scratch_bytes = hd_plan_scratch(train->plan),
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_device_scratch(train->plan),
+        .nccl = train->nccl,
+        .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
@@ -93,7 +114,7 @@ static int start_session(struct hd_train *train)
         .interrupted = &hd_interrupted,
     };
     for (int i = 0; i < options.n_devices; i++)
-        options.devices[i] = train->world.local_rank * options.n_devices + i;
+        options.devices[i] = train->gpus.share.devices[i];
     if (!hd_scheduler_known(options.scheduler, NULL))
         return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
                        options.scheduler);
@@ -122,17 +143,21 @@ static int prepare(struct hd_train *train)
 {
     HD_TRY(hd_world_read(&train->world));
     hd_log_set_rank(train->world.rank, train->world.world);
-    HD_TRY(bind_to_cores(train));
-    HD_TRY(hd_job_load(train->options, train->world.world, &train->job));
-    HD_TRY(hd_job_check_devices(&train->job, train->world.local_world));
+    HD_TRY(find_place(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
-    char libraries[128];
+    char libraries[256];
     hd_arithmetic_libraries(libraries, sizeof libraries);
+    if (train->gpus.plan.n > 0) {
+        const size_t used = strlen(libraries);
+        snprintf(libraries + used, sizeof libraries - used, "; ");
+        hd_device_name(train->gpus.share.devices[0], libraries + used + 2,
+                       (int64_t)(sizeof libraries - used - 2));
+    }
     HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
-                          train->job.devices, train->job.check_every, &train->plan));
+                          &train->gpus.plan, train->job.check_every, &train->plan));
     HD_TRY(meet(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
@@ -170,6 +195,7 @@ static void release(struct hd_train *train)
 {
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
+    hd_nccl_destroy(train->nccl);
     hd_store_destroy(train->store);
     hd_comm_destroy(train->comm);
     hd_logbook_destroy(train->logbook);

@@ -5,8 +5,10 @@
 
 #include "graph/execute.h"
 #include "graph/runner/app.h"
+#include "graph/runner/gpus.h"
 #include "graph/runner/stopwatch.h"
 #include "runtime/comm.h"
+#include "runtime/comm_nccl.h"
 #include "runtime/fingerprint.h"
 #include "runtime/store.h"
 #include "runtime/topology.h"
@@ -15,11 +17,13 @@ struct hd_train {
     const struct hd_options *options;
     struct hd_world world;
     struct hd_share share;
+    struct hd_gpus gpus;
     struct hd_fingerprint fingerprint;
     struct hd_job job;
     struct hd_plan *plan;
     struct hd_store *store;
     struct hd_comm *comm;
+    struct hd_nccl *nccl; /* or NULL */
     struct hd_session *session;
     struct hd_executor *executor;
     struct hd_logbook *logbook; /* rank 0 */

@@ -368,6 +368,23 @@ static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how
     return hd_leaves_mean_cuda(n_in, leaves, how == HD_MEAN, lo, hi, out,
                                hd_grad_counts(out_spec, out, 0) + part, stream);
 }
+
+static int add_on_gpu(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
+                      float *to, float *total, void *stream)
+{
+    struct hd_leaves leaves[HD_LEAVES_GROUPS];
+    if (n_terms > HD_LEAVES_GROUPS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "gradients of %d ranks: at most %d are added on GPUs",
+                       n_terms, HD_LEAVES_GROUPS);
+    for (int i = 0; i < n_terms; i++)
+        leaves[i] = (struct hd_leaves){.floats = terms[i].floats, .counts = terms[i].count, .n = 1};
+    return hd_leaves_mean_cuda(n_terms, leaves, how == HD_MEAN, 0, n, to, total, stream);
+}
+
+static float *count_of(const struct hd_spec *spec, int part, void *data)
+{
+    return hd_grad_counts(spec, data, 0) + part;
+}
 #endif
 
 static const struct hd_reduction grad_reduction = {
@@ -378,6 +395,8 @@ static const struct hd_reduction grad_reduction = {
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
 #if HD_CUDA
     .fold_on_gpu = fold_on_gpu,
+    .add_on_gpu = add_on_gpu,
+    .count = count_of,
 #endif
 };
 

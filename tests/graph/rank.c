@@ -33,7 +33,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
 {
     const struct hd_store_options store_options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
-    ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, 0, 2, &rank->plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
     if (world->world > 1) {
         ck_assert_int_eq(hd_store_create(&store_options, &rank->store), HD_OK);
         ck_assert_int_eq(hd_comm_create(world, rank->store, hd_plan_payload(rank->plan),

@@ -66,7 +66,7 @@ START_TEST(configuration_counts)
                                                .watchdog_ns = 20000000000};
     const struct hd_executor_options executor_options = {.window = 2};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
-    ck_assert_int_eq(hd_plan_create(graph, 0, 1, 0, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
     ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);

@@ -127,7 +127,7 @@ START_TEST(items_need_not_wait_for_each_other)
         .workers = 2, .scheduler = schedulers[_i % 3], .ranks = 1, .watchdog_ns = 20000000000};
     const struct hd_executor_options executor_options = {.window = 1};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
-    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, 0, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
     ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     int status = hd_executor_run(executor, &reason);
@@ -150,7 +150,7 @@ START_TEST(the_plan_shows_items_and_stages)
     given_items = ITEMS;
     l = load();
     FILE *file = open_memstream(&dump, &bytes);
-    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, 0, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
     hd_plan_dump(plan, file);
     fclose(file);
     ck_assert_ptr_nonnull(strstr(dump, "meet [global, 2 items x 4 stages, finish last] reads a, b "
@@ -168,7 +168,7 @@ START_TEST(items_and_leaves_must_agree)
     struct hd_plan *plan = NULL;
     given_items = 3;
     l = load();
-    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, 0, 100, &plan), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     unload(&l);
 }

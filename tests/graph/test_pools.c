@@ -177,7 +177,7 @@ START_TEST(the_plan_shows_what_is_added_up)
     pooling_stage = 0;
     last_stage = 1;
     struct rank_graph l = rank_load(registry(), text, 2, 1);
-    ck_assert_int_eq(hd_plan_create(l.graph, 1, 2, 0, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l.graph, 1, 2, NULL, 100, &plan), HD_OK);
     FILE *file = open_memstream(&dump, &bytes);
     hd_plan_dump(plan, file);
     fclose(file);
@@ -202,7 +202,7 @@ START_TEST(sums_that_nobody_can_see_are_refused)
     pooling_stage = 1;
     last_stage = 1 + _i;
     struct rank_graph l = rank_load(registry(), _i == 0 ? text : global, 2, 1);
-    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, 0, 100, &plan), HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
     rank_unload(&l);
 }

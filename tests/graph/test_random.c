@@ -71,7 +71,7 @@ static void run_and_compare(struct hd_session *session, const struct loaded *l, 
     struct hd_plan *plan;
     struct hd_executor *executor;
     const char *reason;
-    ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, 0, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, NULL, 100, &plan), HD_OK);
     ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
     const struct hd_executor_options options = {.window = window, .rebuild = rebuild};
     ck_assert_int_eq(hd_executor_create(plan, session, &options, &executor), HD_OK);
@@ -144,7 +144,7 @@ START_TEST(all_lowerings_are_among_them)
         char *text = hd_random_graph(seed);
         struct loaded l = {0};
         l.graph = hd_toy_load(text, 4, seed, &l.document, &l.config, &l.diag);
-        ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, 0, 100, &plan), HD_OK);
+        ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             exchanges += plan->ops[i].mean != NULL;
             pieces += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat >= 0;
