@@ -335,12 +335,13 @@ void hd_emulated_run(const hd_emulated_kernel &it)
     gridDim = it.grid;
     blockDim = it.block;
     n_threads = it.block.x * it.block.y * it.block.z;
-    for (unsigned z = 0; z < gridDim.z; z++)
-        for (unsigned y = 0; y < gridDim.y; y++)
-            for (unsigned x = 0; x < gridDim.x; x++) {
-                blockIdx = {x, y, z};
-                if (shared_end > shared_begin)
-                    memset(shared_begin, 0xFF, (size_t)(shared_end - shared_begin));
-                run_block();
-            }
+    const uint64_t blocks = (uint64_t)gridDim.x * gridDim.y * gridDim.z;
+    for (uint64_t i = 0; i < blocks; i++) {
+        const uint64_t at = backwards ? blocks - 1 - i : i;
+        blockIdx = {(unsigned)(at % gridDim.x), (unsigned)(at / gridDim.x % gridDim.y),
+                    (unsigned)(at / gridDim.x / gridDim.y)};
+        if (shared_end > shared_begin)
+            memset(shared_begin, 0xFF, (size_t)(shared_end - shared_begin));
+        run_block();
+    }
 }

@@ -3,7 +3,8 @@
  *
  * Set in the environment: HD_EMULATED_DEVICES, the number of devices (1); HD_EMULATED_DELAY_US, so
  * long every operation of a stream is held up before it begins (0); HD_EMULATED_ORDER=reverse, the
- * threads of a block run in the other order, which shows where a barrier is missing. */
+ * blocks of a kernel and the threads of a block run in the other order, which shows where one
+ * relies on another or a barrier is missing. */
 #ifndef HD_TESTS_EMULATION_EMULATION_H
 #define HD_TESTS_EMULATION_EMULATION_H
 
