@@ -45,10 +45,10 @@ static struct hd_gpu_layer conv_layer(const struct hd_gpu_plan *plan, int i)
 /* Layer i of the encoder; a dense one behind convolutions has no ReLU (DI-engine's `mid`). */
 static struct hd_gpu_layer encoder_layer(const struct hd_gpu_plan *plan, int i)
 {
-    const struct hd_gpu_layer *before = &plan->layers[i - 1];
+    const struct hd_gpu_layer *before = i > 0 ? &plan->layers[i - 1] : NULL;
     if (i < plan->convs)
         return conv_layer(plan, i);
-    return (struct hd_gpu_layer){.in = i > 0 ? before->pixels * before->out : plan->obs_ld,
+    return (struct hd_gpu_layer){.in = before ? before->pixels * before->out : plan->obs_ld,
                                  .out = filled_up(plan->net->tensors[2 * i].shape[0]),
                                  .pixels = 1,
                                  .relu = plan->convs == 0};
