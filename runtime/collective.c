@@ -217,7 +217,7 @@ static void set_exchange(struct round *round)
     hd_spec_part(c->in_spec, c->part, &lo, &hi);
     float *room = round->session->nccl_room;
     round->exchange = (struct hd_nccl_collective){
-        .kind = HD_NCCL_TREE,
+        .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
         .name = c->name,
         .n = hi - lo,
         .terms = (const float *)c->out + lo,

@@ -33,33 +33,21 @@ int hd_device_use(int device)
     return checked(cudaSetDevice(device), "a GPU cannot be used");
 }
 
-/* Calls from this thread may concern a device while they go on with another. */
-static int enter(int device, int *before_p)
-{
-    HD_TRY(checked(cudaGetDevice(before_p), "the present GPU"));
-    return hd_device_use(device);
-}
-
 void *hd_device_alloc(int device, int64_t bytes)
 {
-    int before;
     void *memory = NULL;
-    if (enter(device, &before) != HD_OK)
+    if (hd_device_use(device) != HD_OK)
         return NULL;
     if (checked(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)), "memory of a GPU") == HD_OK)
         checked(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
     checked(cudaDeviceSynchronize(), "memory of a GPU");
-    hd_device_use(before);
     return memory;
 }
 
 void hd_device_free(int device, void *memory)
 {
-    int before;
-    if (!memory || enter(device, &before) != HD_OK)
-        return;
-    checked(cudaFree(memory), "memory of a GPU");
-    hd_device_use(before);
+    if (memory && hd_device_use(device) == HD_OK)
+        checked(cudaFree(memory), "memory of a GPU");
 }
 
 void *hd_pinned_alloc(int64_t bytes)
@@ -96,14 +84,11 @@ int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
 
 int hd_stream_create(int device, void **stream_p)
 {
-    int before;
     cudaStream_t stream;
-    HD_TRY(enter(device, &before));
-    int status = checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
-    hd_device_use(before);
-    if (status == HD_OK)
-        *stream_p = stream;
-    return status;
+    HD_TRY(hd_device_use(device));
+    HD_TRY(checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
+    *stream_p = stream;
+    return HD_OK;
 }
 
 int hd_stream_wait(void *stream)
@@ -113,11 +98,13 @@ int hd_stream_wait(void *stream)
 
 void hd_stream_destroy(int device, void *stream)
 {
-    int before;
-    if (!stream || enter(device, &before) != HD_OK)
-        return;
-    checked(cudaStreamDestroy(stream), "a stream");
-    hd_device_use(before);
+    if (stream && hd_device_use(device) == HD_OK)
+        checked(cudaStreamDestroy(stream), "a stream");
+}
+
+void hd_device_forget(void)
+{
+    cudaGetLastError();
 }
 
 void hd_device_name(int device, char *text, int64_t bytes)
@@ -203,6 +190,10 @@ int hd_stream_wait(void *stream)
 void hd_stream_destroy(int device, void *stream)
 {
     (void)device, (void)stream;
+}
+
+void hd_device_forget(void)
+{
 }
 
 void hd_device_name(int device, char *text, int64_t bytes)

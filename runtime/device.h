@@ -15,7 +15,9 @@ enum { HD_HOST = 0, HD_DEVICES_MAX = 16 };
 int hd_device_count(void);
 
 /* Zeroed memory on GPU `device` (CUDA's number), 256-byte aligned; waits until it is zeroed. NULL,
- * logged: there is none left. hd_device_free accepts NULL. */
+ * logged: there is none left. hd_device_free accepts NULL. As all calls here that name a GPU, they
+ * leave the thread with it: going back to what the thread had, CUDA's GPU 0 at first, would make a
+ * context there. */
 void *hd_device_alloc(int device, int64_t bytes);
 void hd_device_free(int device, void *memory);
 
@@ -39,6 +41,10 @@ void hd_stream_destroy(int device, void *stream);
 
 /* Makes `device` the one that the calling thread's next calls mean. HD_ERR_DEVICE. */
 int hd_device_use(int device);
+
+/* The calling thread's last CUDA error is no more: polling an event leaves one that only says that
+ * it is too early. */
+void hd_device_forget(void);
 
 /* "NVIDIA H100 80GB HBM3, driver 13.0", part of the arithmetic fingerprint; "" without GPUs. */
 void hd_device_name(int device, char *text, int64_t bytes);

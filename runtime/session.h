@@ -31,6 +31,7 @@ struct hd_session_options {
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
     int64_t device_scratch_bytes;
     struct hd_nccl *nccl;   /* joins the ranks' GPUs; or NULL. Borrowed */
+    bool nccl_fast;         /* which adds in its own order */
     int64_t nccl_bytes;     /* of memory on the first GPU for its collectives, hd_collective_room */
     int64_t watchdog_ns;    /* 0: none */
     int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */

@@ -111,6 +111,7 @@ void hd_session_launch(struct hd_session *session, struct hd_job *job, void *str
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
     task->context.stream = stream;
+    hd_device_forget();
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
     const struct hd_recorded_call call = {task->body, &task->context, task->views, task->args};

@@ -45,7 +45,7 @@ static int refuse(void)
 }
 
 /* Among several ranks: by NCCL where it can be had, or else by the host's memory. */
-static int choose_path(const struct hd_world *world, struct hd_gpus *gpus)
+static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *gpus)
 {
     enum hd_gpu_path path = HD_GPU_PATH_HOST;
     char text[HD_GPU_TEXT_BYTES] = "";
@@ -64,6 +64,9 @@ static int choose_path(const struct hd_world *world, struct hd_gpus *gpus)
     if (path == HD_GPU_PATH_NCCL_SHARED)
         hd_nccl_share_gpus();
     gpus->plan.nccl = path != HD_GPU_PATH_HOST;
+    if (gpus->plan.nccl && fast)
+        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: fast): "
+                            "results depend on the number of ranks and on NCCL");
     return HD_OK;
 }
 
@@ -83,5 +86,6 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
     const struct hd_gpu_wish wish = {
         .local_world = world->local_world, .per_rank = gpus_p->plan.n, .may_share = true};
     HD_TRY(hd_gpu_share(gpus, found, &wish, world->local_rank, &gpus_p->share));
-    return choose_path(world, gpus_p);
+    return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "fast") == 0,
+                       gpus_p);
 }

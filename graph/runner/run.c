@@ -106,6 +106,7 @@ static int start_session(struct hd_train *train)
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_device_scratch(train->plan),
         .nccl = train->nccl,
+        .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "fast") == 0,
         .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
@@ -193,6 +194,9 @@ static void report_failure(struct hd_train *train, int status)
 
 static void release(struct hd_train *train)
 {
+    /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
+    if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
+        hd_nccl_abort(&train->nccl, 1);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
     hd_nccl_destroy(train->nccl);
