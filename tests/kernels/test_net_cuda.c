@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets on a GPU: against a naive net and the CPU; stages and images. */
+/* Convolutional nets on a GPU: against a naive net and the CPU; stages, images and capture. */
 #include "runtime/base/hash.h"
 #include "tests/kernels/bf16_here.h"
 #include "tests/kernels/conv_nets.h"
@@ -149,6 +149,48 @@ START_TEST(images_on_a_gpu_follow_by_ranges)
 }
 END_TEST
 
+/* A captured pass, played again, computes the same bits. */
+START_TEST(passes_can_be_captured)
+{
+    enum { ROWS = 3 };
+    const int i = 3;
+    struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                      odd[i].heads, HD_F32, (enum hd_precision)_i);
+    const int64_t n = hd_net_elements(net), q_bytes = ROWS * hd_net_outputs(net) * 4;
+    struct pass p = make_pass(net, ROWS);
+    struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
+    float *q = test_alloc(q_bytes, 1), *grad = test_alloc(n, 4);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStream_t stream = device_stream();
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    struct device_pass d = device_pass(net, ROWS, ROWS);
+    device_params(&d, p.params);
+    device_forward(&d, NULL, p.obs, NULL, ROWS, p.q);
+    device_backward(&d, ROWS, ROWS, p.dq, p.grad);
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    ck_assert_int_eq(hd_net_refresh_cuda(net, d.params, 0, n, stream), HD_OK);
+    ck_assert_int_eq(hd_net_forward_cuda(net, d.params, NULL, d.obs, ROWS, d.work, d.q, stream),
+                     HD_OK);
+    ck_assert_int_eq(hd_net_backward_cuda(net, d.params, ROWS, ROWS, d.work, d.dq, d.scratch, 0,
+                                          hd_net_stages(net), d.grad, stream),
+                     HD_OK);
+    DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
+    DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
+    DEVICE_TRY(cudaMemset(d.grad, 0xFF, (size_t)n * 4));
+    DEVICE_TRY(cudaMemset(d.q, 0xFF, (size_t)q_bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+    DEVICE_TRY(cudaGraphLaunch(exec, stream));
+    device_get(q, d.q, q_bytes);
+    device_get(grad, d.grad, n * 4);
+    ck_assert(memcmp(q, p.q, (size_t)q_bytes) == 0);
+    ck_assert(memcmp(grad, p.grad, (size_t)n * 4) == 0);
+    DEVICE_TRY(cudaGraphExecDestroy(exec));
+    DEVICE_TRY(cudaGraphDestroy(graph));
+    hd_net_destroy(net);
+}
+END_TEST
+
 static TCase *cuda_tests(void)
 {
     enum { PRECISIONS = 3 };
@@ -158,6 +200,7 @@ static TCase *cuda_tests(void)
     tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
     tcase_add_loop_test(tests, stages_on_a_gpu_write_their_range_only, 0, 2);
     tcase_add_loop_test(tests, images_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
+    tcase_add_loop_test(tests, passes_can_be_captured, 0, PRECISIONS);
     return tests;
 }
 
