@@ -21,9 +21,11 @@ struct key {
     int stage, part;
 };
 
+/* A first call is not recorded: CUDA loads a kernel when it is first launched, for which it may
+ * have to wait, and a recording must not. */
 struct recording {
     struct key key;
-    cudaGraphExec_t graph;
+    cudaGraphExec_t graph; /* NULL: called once */
 };
 
 struct hd_recordings {
@@ -47,7 +49,8 @@ int hd_recordings_create(struct hd_recordings **recordings_p)
 void hd_recordings_destroy(struct hd_recordings *recordings)
 {
     for (int i = 0; recordings && i < recordings->n; i++)
-        cudaGraphExecDestroy(recordings->recordings[i].graph);
+        if (recordings->recordings[i].graph)
+            cudaGraphExecDestroy(recordings->recordings[i].graph);
     hd_free(recordings);
 }
 
@@ -100,10 +103,12 @@ int hd_recordings_run(struct hd_recordings *recordings, const struct hd_recorded
         return play(call);
     struct recording *recording = &recordings->recordings[i];
     if (i == recordings->n) {
-        HD_TRY(record(call, &recording->graph));
-        recording->key = key;
         recordings->n++;
+        *recording = (struct recording){.key = key};
+        return play(call);
     }
+    if (!recording->graph)
+        HD_TRY(record(call, &recording->graph));
     return checked(cudaGraphLaunch(recording->graph, call->context->stream), "a CUDA graph");
 }
 

@@ -20,8 +20,10 @@ const struct hd_key hd_task_keys[] = {
     {"env.stop_value", HD_KEY_REAL, -1e300, 1e300, "1e10", NULL, "global",
      "mean return of an evaluation at which the run stops"},
 
-    {"runtime.precision", HD_KEY_CHOICE, 0, 0, "f32", "f32|bf16", "global",
-     "of the arithmetic; bf16: convolutional nets multiply in bf16, parameters stay f32"},
+    {"runtime.precision", HD_KEY_CHOICE, 0, 0, "f32", "f32|tf32|bf16", "global",
+     "of the arithmetic; bf16: convolutional nets multiply in bf16, parameters stay f32; tf32: "
+     "GPUs "
+     "multiply floats of 10 bits, CPUs compute in f32"},
     {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", "dqn|ppo|bc", "global",
      "what the policy's net yields: values of actions, logits and a value, logits"},
     {"policy.multi_gpu", HD_KEY_BOOL, 0, 0, "true", NULL, "global",

@@ -91,6 +91,14 @@ static int check_widths(const struct hd_spec *spec, const struct hd_setup *setup
     return HD_OK;
 }
 
+/* tf32 is the GPU's way of multiplying floats; what CPUs do then is f32. */
+static void choose_precision(const struct hd_config *config, struct hd_net_fields *fields)
+{
+    const char *precision = hd_config_text(config, "runtime.precision");
+    fields->precision = strcmp(precision, "bf16") == 0 ? HD_BF16 : HD_F32;
+    fields->on_gpu = strcmp(precision, "tf32") == 0 ? HD_TF32 : fields->precision;
+}
+
 static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
@@ -99,9 +107,8 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_net_fields fields = {
         .obs_shape = hd_config_ints(config, "policy.model.obs_shape", &n_shape),
         .actions = hd_config_int(config, "policy.model.action_shape"),
-        .precision =
-            strcmp(hd_config_text(config, "runtime.precision"), "bf16") == 0 ? HD_BF16 : HD_F32,
     };
+    choose_precision(config, &fields);
     fields.hidden =
         hd_config_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
     fields.obs_dims = (int)n_shape;

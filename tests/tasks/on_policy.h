@@ -269,7 +269,8 @@ static inline void world_adam(struct world *w)
         context.scratch = scratch;
         for (int i = 0; ports[i] != N_VALUES; i++)
             if (values[i])
-                views[i] = (struct hd_view){values[i]->data, &values[i]->spec, part, 0, false};
+                views[i] = (struct hd_view){
+                    .data = values[i]->data, .spec = &values[i]->spec, .part = part};
         ck_assert_int_eq(hd_verb_adam.body(&context, views, args), HD_OK);
     }
     hd_free(scratch);

@@ -21,13 +21,22 @@ RESULT_FIELDS = {"stop", "env_step", "train_iter", "eval_value", "eval_value_raw
 
 
 def plan_cases():
-    """(file name, options): 1 x 1, 2 x 2, 4 shards on 1, 2 and 4 ranks, both strategies."""
+    """(file name, options): 1 x 1, 2 x 2, 4 shards on 1, 2 and 4 ranks, both strategies; and with GPUs,
+    on paper."""
     for strategy in ("serial", "pipelined"):
         for shards, ranks in ((1, 1), (2, 2), (4, 1), (4, 2), (4, 4)):
             for rank in sorted({0, ranks - 1}):
                 yield (f"{strategy}_{shards}shards_rank{rank}of{ranks}.txt",
                        ["--strategy", strategy, "--set", f"world.shards={shards}",
+                        "--set", "policy.cuda=false",
                         "--ranks", str(ranks), "--rank", str(rank)])
+    on_gpu = ["--set", "policy.cuda=true", "--set", "runtime.gpus=1"]
+    if "adam [global, gpu]" not in call("graph", CONFIG, *on_gpu).stdout:
+        return  # a build without CUDA
+    for strategy, ranks, gpus in (("serial", 1, 1), ("serial", 2, 1), ("pipelined", 1, 2)):
+        yield (f"{strategy}_2shards_rank0of{ranks}_{gpus}gpu.txt",
+               ["--strategy", strategy, "--set", "world.shards=2", "--set", "policy.cuda=true",
+                "--set", f"runtime.gpus={gpus}", "--ranks", str(ranks)])
 
 
 def check_plans():
@@ -106,7 +115,7 @@ def check_mistakes(scratch):
         (["--seed"], "needs a value"),
         (["--seed", "-1"], "seed"),
         (["more.yaml"], "one config at a time"),
-        (["--set", "policy.cuda=true"], "CUDA"),
+        (["--set", "policy.cuda=yes"], "true, false or auto"),
         (["--set", "policy.learn.microbatch=5"], "a divisor of the batch's 64 rows"),
     ]
     for arguments, expected in options:

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training on GPUs, on the real program and an emulated CUDA (tests/emulation): StarPU's CUDA workers,
+moves, recorded graphs, NCCL. One set of bits whatever executor, scheduler, window, number of GPUs, of
+ranks and path of gradients; near the CPU's; and what is said where there are no GPUs."""
+
+import json
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runner  # noqa: E402
+from runner import ROOT, Scratch, call, check, environment, result, skip, train  # noqa: E402
+
+DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
+PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
+PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
+
+GPU = dict(policy__cuda="true")
+SHORT = dict(world__shards=2, env__stop_value="1e9", max_train_iter=5,
+             policy__eval__evaluator__eval_freq=3)
+SHORT_PPO = dict(SHORT, policy__collect__n_sample=128, policy__learn__epoch_per_collect=1)
+SPLIT = dict(policy__collect__split="true")
+SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
+                    policy__learn__batch_size=8, policy__learn__epoch_per_collect=1,
+                    max_train_iter=2, policy__eval__evaluator__eval_freq=1000000,
+                    env__evaluator_env_num=1, env__n_evaluator_episode=1,
+                    policy__model__encoder_hidden_size_list="[16,32,32,64]",
+                    strategy__bucket_mb=0.1)
+
+
+def emulate():
+    """The program that is tested is linked with the emulation."""
+    program = os.environ.get("HD_RUNNER_EMULATED", "")
+    if not os.path.exists(program):
+        skip("there is no CUDA toolkit, so nothing of the emulation was built")
+    runner.RUNNER = program
+    with Scratch() as scratch:
+        done = call("run", DQN, "--dir", scratch("probe"), "--quiet",
+                    *runner.sets(max_train_iter=1, **GPU), expect=None)
+    if "StarPU without it" in done.stderr:
+        skip("this StarPU knows no GPUs (scripts/setup --cuda builds one that does)")
+    check(done.returncode == 0, done.stdout + done.stderr)
+
+
+def weights(directory):
+    """The parameters of the last update, as floats."""
+    last = sorted(os.listdir(os.path.join(directory, "ckpt")))[-1]
+    with open(os.path.join(directory, "ckpt", last, "policy.safetensors"), "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    tensors = json.loads(data[8:8 + length])
+    floats = struct.unpack(f"<{(len(data) - 8 - length) // 4}f", data[8 + length:])
+    return [value for name, tensor in tensors.items() if name.endswith(("weight", "bias"))
+            for value in floats[tensor["data_offsets"][0] // 4:tensor["data_offsets"][1] // 4]]
+
+
+def distance(scratch, a, b):
+    return max(abs(x - y) for x, y in zip(weights(scratch(a)), weights(scratch(b)), strict=True))
+
+
+def check_same_bits(scratch, name, config, variants):
+    """Each variant is (environment, ranks, keys)."""
+    hashes = {}
+    for number, (gpus, ranks, keys) in enumerate(variants):
+        label = f"{name}{number}"
+        hashes[label] = train(scratch(label), ranks=ranks, config=config,
+                              env=environment(HD_EMULATED_DEVICES=gpus), **keys)["param_hash"]
+    check(len(set(hashes.values())) == 1, f"{name}: {hashes}")
+    print(f"{name}: {len(variants)} runs, one param_hash {hashes[name + '0']}")
+
+
+def check_dqn(scratch):
+    base = dict(SHORT, **GPU)
+    check_same_bits(scratch, "dqn", DQN, [
+        (1, 1, base),
+        (1, 1, dict(base, runtime__executor="sequential")),
+        (1, 1, dict(base, runtime__scheduler="dmdas", runtime__window=4, runtime__workers=1)),
+        (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
+    ])
+    train(scratch("dqn_cpu"), config=DQN, **dict(SHORT, policy__cuda="false"))
+    apart = distance(scratch, "dqn0", "dqn_cpu")
+    check(apart < 1e-5, f"dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
+
+
+def check_lags(scratch):
+    base = dict(SHORT_PPO, **GPU, **SPLIT, strategy__collect_lag=1, strategy__verdict_lag=1,
+                strategy__batch_slots=2)
+    check_same_bits(scratch, "lags", PPO, [
+        (1, 1, base),
+        (1, 1, dict(base, runtime__executor="sequential")),
+    ])
+    check(result(scratch("lags0"))["param_hash"] != result(scratch("ppo0"))["param_hash"],
+          "a lag changes nothing")
+
+
+def check_ppo(scratch):
+    """The paths of gradients: one GPU, two of a rank, NCCL, and the host where ranks share a GPU."""
+    base = dict(SHORT_PPO, **GPU, **SPLIT)
+    check_same_bits(scratch, "ppo", PPO, [
+        (1, 1, base),
+        (2, 1, dict(base, runtime__gpus=2)),
+        (2, 2, base),
+        (1, 2, base),
+        (2, 2, dict(base, runtime__executor="sequential")),
+    ])
+    train(scratch("ppo_cpu"), config=PPO, **dict(SHORT_PPO, policy__cuda="false"))
+    apart = distance(scratch, "ppo0", "ppo_cpu")
+    check(apart < 1e-5, f"ppo: parameters are {apart} from the CPU's")
+
+
+def check_pixels(scratch):
+    base = dict(SMALL_PIXELS, **GPU, **SPLIT)
+    check_same_bits(scratch, "pixels", PIXELS, [
+        (1, 1, dict(base, runtime__precision="f32")),
+        (1, 1, dict(base, runtime__precision="f32", runtime__executor="sequential")),
+    ])
+    train(scratch("pixels_bf16"), config=PIXELS, **base)
+    train(scratch("pixels_cpu"), config=PIXELS,
+          **dict(SMALL_PIXELS, policy__cuda="false", runtime__precision="f32"))
+    apart = distance(scratch, "pixels0", "pixels_cpu")
+    check(apart < 1e-5, f"pixels: parameters are {apart} from the CPU's after 2 updates of 3e-4")
+    train(scratch("pixels_tf32"), config=PIXELS, **dict(base, runtime__precision="tf32"))
+    check(result(scratch("pixels_tf32"))["param_hash"] != result(scratch("pixels0"))["param_hash"],
+          "tf32 computes in f32")
+    # bf16 keeps 8 bits: the step of an update, 3e-4 whatever the gradient's size, may turn around.
+    apart = distance(scratch, "pixels_bf16", "pixels0")
+    check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
+
+
+def check_what_is_said(scratch):
+    none, one = environment(HD_EMULATED_DEVICES=0), environment(HD_EMULATED_DEVICES=1)
+    few = dict(SHORT, max_train_iter=1)
+    done = call("run", DQN, "--dir", scratch("none"), *runner.sets(**few, **GPU), env=none, expect=2)
+    check("no GPU that CUDA can use" in done.stderr, done.stderr)
+    a = train(scratch("auto"), config=DQN, env=none, **few)
+    b = train(scratch("cpu"), config=DQN, env=none, **dict(few, policy__cuda="false"))
+    check(a["param_hash"] == b["param_hash"], "cuda: auto without GPUs is not cuda: false")
+    done = call("run", DQN, "--dir", scratch("many"),
+                *runner.sets(**few, **GPU, runtime__gpus=2), env=one, expect=2)
+    check("GPU" in done.stderr, done.stderr)
+    done = call("launch", "--nproc-per-node", "2", PPO, "--dir", scratch("shared"),
+                *runner.sets(**few, **GPU), env=one)
+    check("2 ranks share a GPU" in done.stderr, done.stderr)
+
+
+def main():
+    emulate()
+    with Scratch() as scratch:
+        check_what_is_said(scratch)
+        check_dqn(scratch)
+        check_ppo(scratch)
+        check_lags(scratch)
+        check_pixels(scratch)
+
+
+if __name__ == "__main__":
+    main()
