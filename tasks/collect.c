@@ -3,13 +3,19 @@
  * envs stepping together). Chunks that are unfinished then go on in the next collect; samples
  * beyond n_sample are dropped.
  *
+ * It is one task; with a GPU and policy.collect.split, two for each step, one in which the GPU acts
+ * and one in which a CPU steps. Present observations go to the GPU as bytes, actions come back.
+ *
  * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
  * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
  */
+#include "kernels/dqn_loss.h"
 #include "kernels/exploration.h"
 #include "kernels/nstep.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/episodes.h"
 #include "tasks/play.h"
@@ -23,17 +29,21 @@
 enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
-    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE},
-    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE},
-    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_WRITE},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_WRITE, .span = HD_SPAN_EVERY},
     {0},
 };
 
 struct args {
     int64_t n_sample, scratch;
+    const struct hd_net *net;
+    const struct hd_envs_shape *envs;
+    int64_t steps; /* no collect takes more */
+    bool split;
     double gamma;
     enum hd_nstep_tail tail;
     struct hd_epsilon epsilon;
@@ -60,6 +70,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     HD_TRY(
         hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
+    args->net = hd_params_net(setup->specs[POLICY]);
+    args->envs = hd_envs_shape(envs);
+    args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->chunk - 1;
+    args->split = hd_config_bool(config, "policy.collect.split");
     args->n_sample = hd_config_int(config, "policy.collect.n_sample");
     args->gamma = hd_config_real(config, "policy.discount_factor");
     args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0
@@ -79,6 +93,32 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
+/* What is kept from one task of a collect to the next, and what the GPU has decided. */
+struct head {
+    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
+    int32_t *action;                  /* [E] */
+    char *obs;                        /* [E][obs_bytes]; only where a GPU acts */
+};
+
+static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, struct head *head)
+{
+    struct hd_arena arena = {.memory = memory};
+    head->forwards = hd_arena_take(&arena, 1, sizeof *head->forwards);
+    head->made = hd_arena_take(&arena, 1, sizeof *head->made);
+    head->ended = hd_arena_take(&arena, 1, sizeof *head->ended);
+    head->action = hd_arena_take(&arena, args->envs->envs, sizeof *head->action);
+    head->obs =
+        hd_arena_take(&arena, gpu ? args->envs->envs : 0, (size_t)args->envs->obs.obs_bytes);
+    return arena.used;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    struct head unused;
+    *pieces_p = (struct hd_pieces){
+        .items = 1, .stages = 1, .head_bytes = lay_out_head(args, false, NULL, &unused)};
+}
+
 /* One collect under way. */
 struct collect {
     struct hd_context *context;
@@ -91,7 +131,7 @@ struct collect {
     struct hd_play play;
     struct hd_rollout rollout;
     int64_t nstep;
-    int64_t forwards, made, ended;
+    struct head head;
 };
 
 /* Room for the next frame of the rollout, which env `env` shows. */
@@ -114,6 +154,7 @@ static int begin(struct collect *c)
 {
     const struct hd_rollout_shape *shape = hd_rollout_shape(c->views[ROLLOUT].spec);
     hd_rollout_clear(shape, c->views[ROLLOUT].data);
+    *c->head.forwards = *c->head.made = *c->head.ended = 0;
     for (int64_t env = 0; env < shape->envs; env++) {
         c->rollout.first[env] = c->envs.shown[env];
         if (c->envs.shown[env] == 0)
@@ -122,15 +163,27 @@ static int begin(struct collect *c)
     return HD_OK;
 }
 
+/* The item of a step's coin, and whether it says that all envs act by the policy. */
+static uint32_t coin_of(const struct hd_envs_shape *shape, int64_t forwards)
+{
+    return (uint32_t)(forwards * (shape->envs + 1));
+}
+
+static bool is_greedy(const struct hd_context *context, uint32_t coin, double epsilon)
+{
+    return hd_rng_uniform(&context->rng, coin) > epsilon;
+}
+
 static void choose_actions(const struct collect *c)
 {
     const int64_t n = c->shape->envs;
-    const uint32_t coin = (uint32_t)(c->forwards * (n + 1));
-    if (hd_rng_uniform(&c->context->rng, coin) > c->epsilon) {
+    const uint32_t coin = coin_of(c->shape, *c->head.forwards);
+    const bool greedy = is_greedy(c->context, coin, c->epsilon);
+    if (greedy && c->context->gpu)
+        memcpy(c->play.action, c->head.action, (size_t)n * sizeof *c->play.action);
+    else if (greedy)
         hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !greedy; i++)
         c->play.action[i] = (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i,
                                                   c->shape->frame.actions);
 }
@@ -155,12 +208,12 @@ static struct hd_chunk append_step(struct collect *c, int64_t env)
 /* Turns a finished chunk into samples, as far as there is room. */
 static void hand_on(struct collect *c, const struct hd_chunk *chunk)
 {
-    const int64_t room = c->args->n_sample - c->made;
+    const int64_t room = c->args->n_sample - *c->head.made;
     if (room > 0)
         hd_nstep(chunk, c->args->gamma, c->args->tail, c->nstep,
                  chunk->length < room ? chunk->length : room,
-                 hd_transition_at(c->rollout.transitions, c->nstep, c->made));
-    c->made += chunk->length;
+                 hd_transition_at(c->rollout.transitions, c->nstep, *c->head.made));
+    *c->head.made += chunk->length;
     c->envs.pending[chunk->env] = 0;
 }
 
@@ -169,7 +222,7 @@ static int end_episode(struct collect *c, int64_t env)
     hd_episodes_push(&c->views[EPISODES], c->envs.episode_return[env],
                      (double)c->envs.episode_steps[env]);
     c->envs.episode[env]++;
-    c->ended++;
+    ++*c->head.ended;
     return start(c, env);
 }
 
@@ -188,36 +241,160 @@ static int step(struct collect *c)
         if (chunk.done)
             HD_TRY(end_episode(c, env));
     }
-    c->forwards++;
+    ++*c->head.forwards;
     return HD_OK;
+}
+
+static bool is_through(const struct collect *c)
+{
+    return *c->head.made >= c->args->n_sample;
+}
+
+/* For the GPU to act on. */
+static int show_gpu(struct collect *c)
+{
+    memcpy(c->head.obs, c->envs.obs, (size_t)(c->shape->envs * c->shape->obs.obs_bytes));
+    return HD_OK;
+}
+
+static int play_beside_gpu(struct collect *c)
+{
+    if (c->context->stage == 0)
+        HD_TRY(begin(c));
+    else if (!is_through(c))
+        HD_TRY(step(c));
+    return show_gpu(c);
+}
+
+static int play_all(struct collect *c)
+{
+    HD_TRY(begin(c));
+    while (!is_through(c))
+        HD_TRY(step(c));
+    return HD_OK;
+}
+
+static double epsilon_now(const struct args *args, const struct hd_view *views)
+{
+    const struct hd_counts *totals = views[TOTALS].data;
+    return hd_epsilon_at(&args->epsilon, (double)totals->env_step);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_counts *totals = views[TOTALS].data;
     const struct hd_rollout_shape *rollout = hd_rollout_shape(views[ROLLOUT].spec);
     struct collect c = {
         .context = context,
         .views = views,
         .args = args,
-        .shape = hd_envs_shape(views[ENVS].spec),
-        .net = hd_params_net(views[POLICY].spec),
-        .epsilon = hd_epsilon_at(&args->epsilon, (double)totals->env_step),
+        .shape = args->envs,
+        .net = args->net,
+        .epsilon = epsilon_now(args, views),
         .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
         .rollout = hd_rollout_at(rollout, views[ROLLOUT].data),
         .nstep = rollout->nstep,
     };
     c.play = hd_play_at(c.shape, c.net, context->scratch);
-    HD_TRY(begin(&c));
-    while (c.made < args->n_sample)
-        HD_TRY(step(&c));
+    lay_out_head(args, context->gpu, context->head, &c.head);
+    return context->gpu ? play_beside_gpu(&c) : play_all(&c);
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
     struct hd_counts *counts = views[COUNTS].data;
-    counts->env_step += c.forwards * c.shape->envs;
-    counts->episode += c.ended;
-    counts->sample += c.made;
+    struct head head;
+    lay_out_head(args, context->gpu, context->heads[0], &head);
+    counts->env_step += *head.forwards * args->envs->envs;
+    counts->episode += *head.ended;
+    counts->sample += *head.made;
     return HD_OK;
 }
+
+#if HD_CUDA
+/* -- With a GPU -----------------------------------------------------------------------------------
+ * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
+
+static bool able_on_gpu(const void *args)
+{
+    return ((const struct args *)args)->split;
+}
+
+static bool stage_on_gpu(const void *args, int stage)
+{
+    (void)args;
+    return stage % 2 == 1;
+}
+
+static bool touches(const void *args, int port, bool gpu)
+{
+    (void)args;
+    return port == TOTALS || gpu == (port == POLICY);
+}
+
+struct work_on_gpu {
+    char *obs;  /* [E][obs_bytes] */
+    float *out; /* [E][outputs] */
+    char *forward;
+};
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t envs = args->envs->envs;
+    work->obs = hd_arena_take(&arena, envs, (size_t)args->envs->obs.obs_bytes);
+    work->out = hd_arena_take(&arena, envs * hd_net_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, envs), 1);
+    return arena.used;
+}
+
+static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    struct work_on_gpu work;
+    struct head head;
+    *pieces_p = (struct hd_pieces){.items = 1,
+                                   .stages = 2 * (int)args->steps + 1,
+                                   .work_bytes = lay_out_on_gpu(args, NULL, &work),
+                                   .head_bytes = lay_out_head(args, true, NULL, &head),
+                                   .finish_last = true};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_net *net = args->net;
+    const int64_t envs = args->envs->envs;
+    struct work_on_gpu work;
+    struct head head;
+    lay_out_head(args, true, context->head, &head);
+    if (*head.made >= args->n_sample ||
+        !is_greedy(context, coin_of(args->envs, *head.forwards), epsilon_now(args, views)))
+        return HD_OK;
+    lay_out_on_gpu(args, context->work, &work);
+    HD_TRY(hd_device_copy(work.obs, head.obs, envs * args->envs->obs.obs_bytes, context->stream));
+    HD_TRY(hd_net_forward_cuda(net, views[POLICY].data, NULL, work.obs, envs, work.forward,
+                               work.out, context->stream));
+    return hd_argmax_cuda(work.out, hd_net_outputs(net), hd_net_actions(net), envs, head.action,
+                          context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .able = able_on_gpu,
+    .stage = stage_on_gpu,
+    .touches = touches,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+};
+#endif
 
 const struct hd_verb hd_verb_collect = {
     .name = "collect",
@@ -226,5 +403,8 @@ const struct hd_verb hd_verb_collect = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "plays the envs with exploration until n_sample transitions are made",
 };

@@ -114,7 +114,9 @@ const struct hd_key hd_task_keys[] = {
      "groups of environments that are played independently; a divisor of their number and of "
      "n_sample"},
     {"policy.collect.split", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
-     "acting and stepping are tasks of their own, step by step of a group, instead of one task"},
+     "acting and stepping are tasks of their own, step by step of a group, instead of one task; "
+     "where "
+     "there is a GPU, it acts"},
     {"policy.collect.cut_at_done", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "a chunk of samples ends with its episode and unfinished chunks are dropped, as in DI-engine; "
      "false: each environment plays n_sample / collector_env_num steps, none is dropped"},

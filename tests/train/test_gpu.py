@@ -79,6 +79,11 @@ def check_dqn(scratch):
         (1, 1, dict(base, runtime__scheduler="dmdas", runtime__window=4, runtime__workers=1)),
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
     ])
+    split = dict(base, **SPLIT, policy__other__eps__start=0.1)
+    check_same_bits(scratch, "acting", DQN, [
+        (1, 1, split),
+        (1, 1, dict(split, runtime__executor="sequential")),
+    ])
     train(scratch("dqn_cpu"), config=DQN, **dict(SHORT, policy__cuda="false"))
     apart = distance(scratch, "dqn0", "dqn_cpu")
     check(apart < 1e-5, f"dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
