@@ -10,6 +10,7 @@
 #include "tests/graph/random_graph.h"
 #include "tests/graph/reference.h"
 #include "tests/graph/toy.h"
+#include "tests/kernels/device.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -66,12 +67,13 @@ static void compare_values(const struct loaded *l, struct hd_executor *executor,
 
 /* Runs the rank of this session and compares what it owns. */
 static void run_and_compare(struct hd_session *session, const struct loaded *l, int window,
-                            bool rebuild, const char *what, const char *text)
+                            bool rebuild, int gpus, const char *what, const char *text)
 {
+    const struct hd_plan_gpus with = {.n = gpus};
     struct hd_plan *plan;
     struct hd_executor *executor;
     const char *reason;
-    ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, NULL, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, &with, 100, &plan), HD_OK);
     ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
     const struct hd_executor_options options = {.window = window, .rebuild = rebuild};
     ck_assert_int_eq(hd_executor_create(plan, session, &options, &executor), HD_OK);
@@ -94,23 +96,27 @@ static uint64_t number_from(const char *variable, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void run_session(const char *scheduler, int workers, uint64_t first, uint64_t count)
+static void run_session(const char *scheduler, int workers, int gpus, uint64_t first,
+                        uint64_t count)
 {
     struct hd_session *session;
     const struct hd_session_options options = {.sequential = scheduler == NULL,
                                                .workers = workers,
                                                .scheduler = scheduler,
                                                .ranks = 1,
+                                               .n_devices = gpus,
+                                               .devices = {0, 1},
                                                .watchdog_ns = 60000000000};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     for (uint64_t seed = first; seed < first + count; seed++) {
         char what[128];
         int window = 1 + (int)(seed / 3 % 4);
-        snprintf(what, sizeof what, "HD_RANDOM_SEED=%llu, %s, %d workers, window %d",
-                 (unsigned long long)seed, scheduler ? scheduler : "sequential", workers, window);
+        snprintf(what, sizeof what, "HD_RANDOM_SEED=%llu, %s, %d workers, %d GPUs, window %d",
+                 (unsigned long long)seed, scheduler ? scheduler : "sequential", workers, gpus,
+                 window);
         char *text = hd_random_graph(seed);
         struct loaded l = load(text, seed);
-        run_and_compare(session, &l, window, seed % 5 == 0, what, text);
+        run_and_compare(session, &l, window, seed % 5 == 0, gpus, what, text);
         unload(&l);
         hd_free(text);
     }
@@ -119,7 +125,8 @@ static void run_session(const char *scheduler, int workers, uint64_t first, uint
 
 START_TEST(sequential_equals_reference)
 {
-    run_session(NULL, 1, number_from("HD_RANDOM_SEED", 1), 10 * number_from("HD_RANDOM_GRAPHS", 7));
+    run_session(NULL, 1, 0, number_from("HD_RANDOM_SEED", 1),
+                10 * number_from("HD_RANDOM_GRAPHS", 7));
 }
 END_TEST
 
@@ -130,7 +137,20 @@ START_TEST(starpu_equals_reference)
     uint64_t count = number_from("HD_RANDOM_GRAPHS", 7);
     uint64_t first = number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 1000);
     for (int workers = 1; workers <= 4; workers++)
-        run_session(schedulers[_i], workers, first + (uint64_t)(workers - 1) * count, count);
+        run_session(schedulers[_i], workers, 0, first + (uint64_t)(workers - 1) * count, count);
+}
+END_TEST
+
+/* One GPU or two, of those that there are. */
+START_TEST(values_are_where_they_are_read)
+{
+    static const char *const ways[] = {NULL, "lws", "dmdas", "random"};
+    const int gpus = 1 + _i % 2;
+    const char *scheduler = ways[_i / 2];
+    if (hd_device_count() < gpus || (scheduler && !hd_session_knows_devices()))
+        return;
+    run_session(scheduler, 2, gpus, number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 100),
+                2 * number_from("HD_RANDOM_GRAPHS", 7));
 }
 END_TEST
 
@@ -183,16 +203,12 @@ int main(void)
     hd_scheduler_known("", &schedulers);
     while (schedulers[n])
         n++;
-    Suite *suite = suite_create("random graphs");
-    TCase *tests = tcase_create("bits");
+    TCase *tests = tcase_create("bits"), *on_gpus = tcase_create("cuda");
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, all_lowerings_are_among_them);
     tcase_add_test(tests, sequential_equals_reference);
     tcase_add_loop_test(tests, starpu_equals_reference, 0, n);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    tcase_set_timeout(on_gpus, 0);
+    tcase_add_loop_test(on_gpus, values_are_where_they_are_read, 0, 8);
+    return run_cuda_suite("random graphs", tests, on_gpus);
 }

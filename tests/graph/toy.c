@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tests/graph/toy_gpu.h"
 
 #include <check.h>
 #include <string.h>
@@ -306,10 +307,30 @@ static const struct hd_port note_ports[] = {
     {0}};
 static const struct hd_count bump_counts[] = {{0, "size", next_size}, {0}};
 
-static const struct hd_verb verb_mix = {.name = "mix", .ports = mix_ports, .body = mix};
+/* These have a form for GPUs, the others have none: values go to and fro. */
+#if HD_CUDA
+static int mix_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, mix_ports, mix);
+}
+
+static int blend_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, blend_ports, blend);
+}
+
+static const struct hd_gpu_verb gpu_mix = {.body = mix_on_gpu};
+static const struct hd_gpu_verb gpu_blend = {.body = blend_on_gpu};
+#endif
+
+static const struct hd_verb verb_mix = {
+    .name = "mix", .ports = mix_ports, .body = mix, .gpu = HD_ON_GPU(gpu_mix)};
 static const struct hd_verb verb_fail = {.name = "fail", .ports = mix_ports, .body = fail_late};
-static const struct hd_verb verb_blend = {
-    .name = "blend", .ports = blend_ports, .prepare = prepare_blend, .body = blend};
+static const struct hd_verb verb_blend = {.name = "blend",
+                                          .ports = blend_ports,
+                                          .prepare = prepare_blend,
+                                          .body = blend,
+                                          .gpu = HD_ON_GPU(gpu_blend)};
 static const struct hd_verb verb_bump = {
     .name = "bump", .ports = bump_ports, .counts = bump_counts, .body = bump};
 static const struct hd_verb verb_note = {
