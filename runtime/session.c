@@ -340,6 +340,7 @@ static int start(struct hd_session *session)
     const struct hd_session_options *options = &session->options;
     const int lanes = options->workers + options->n_devices;
     const struct hd_trace_options trace = {.workers = lanes,
+                                           .gpus = options->n_devices,
                                            .capacity = options->trace_capacity,
                                            .collectives = options->ranks > 1,
                                            .verbs_by_any = options->measure};

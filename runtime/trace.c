@@ -239,9 +239,19 @@ static void sum_lane(const struct lane *lane, int64_t *busy_ns_p, int64_t *tasks
 
 void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
 {
+    int64_t gpu_busy_ns = 0;
     *busy_ns_p = *tasks_p = 0;
     for (int w = 0; w < trace->workers; w++)
-        sum_lane(&trace->lanes[w], busy_ns_p, tasks_p);
+        sum_lane(&trace->lanes[w],
+                 w < trace->workers - trace->options.gpus ? busy_ns_p : &gpu_busy_ns, tasks_p);
+}
+
+int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace)
+{
+    int64_t busy_ns = 0, tasks = 0;
+    for (int w = trace->workers - trace->options.gpus; w < trace->workers; w++)
+        sum_lane(&trace->lanes[w], &busy_ns, &tasks);
+    return busy_ns;
 }
 
 int64_t hd_trace_waited_ns(const struct hd_trace *trace)

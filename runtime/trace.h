@@ -19,7 +19,8 @@ struct hd_event {
 };
 
 struct hd_trace_options {
-    int workers;
+    int workers;       /* those of GPUs included */
+    int gpus;          /* the last ones of them */
     int64_t capacity;  /* events kept per lane, the newest; 0: totals only */
     bool collectives;  /* measures how long they are exposed */
     bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
@@ -46,8 +47,10 @@ void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timin
 /* The same in a list of the trace's, rewritten by the next call: one caller at a time. */
 const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
 
-/* Sum of all bodies on workers in nanoseconds, and their number. */
+/* Sum of all bodies on CPU workers in nanoseconds; of what bodies queued on GPUs; and the number of
+ * all of them. */
 void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
+int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace);
 
 /* How long collectives have waited for other ranks, and how long no worker had anything to do
  * meanwhile: exposed communication. In nanoseconds, of those that have ended. */

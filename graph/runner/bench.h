@@ -44,9 +44,10 @@ struct hd_spread hd_bench_spread(const struct hd_bench_strategy *strategy,
 /* Numbers of a run. */
 double hd_updates_per_s(const struct hd_rates *rates);
 double hd_env_steps_per_s(const struct hd_rates *rates);
-double hd_busy(const struct hd_rates *rates);    /* share of the workers' time in bodies */
-double hd_exposed(const struct hd_rates *rates); /* share of time that only communication took */
-double hd_idle(const struct hd_rates *rates);    /* what is left of the workers' time */
+double hd_gpu_busy(const struct hd_rates *rates); /* share of the GPUs' time with work; GPUs > 0 */
+double hd_busy(const struct hd_rates *rates);     /* share of the workers' time in bodies */
+double hd_exposed(const struct hd_rates *rates);  /* share of time that only communication took */
+double hd_idle(const struct hd_rates *rates);     /* what is left of the workers' time */
 
 /* Share of time in which at least one body of a verb ran: the median over a strategy's runs. */
 double hd_bench_verb(const struct hd_bench_strategy *strategy, const char *verb);

@@ -25,6 +25,11 @@ double hd_env_steps_per_s(const struct hd_rates *rates)
     return rates->env_steps / rates->seconds;
 }
 
+double hd_gpu_busy(const struct hd_rates *rates)
+{
+    return rates->gpu_busy_s / (rates->seconds * (double)rates->gpus);
+}
+
 double hd_busy(const struct hd_rates *rates)
 {
     return rates->busy_s / (rates->seconds * (double)rates->workers);
@@ -110,9 +115,9 @@ static void print_heading(const struct hd_bench *bench, int width, FILE *file)
             run->workers == 1 ? "worker" : "workers", run->shards,
             run->shards == 1 ? "shard" : "shards", run->updates, bench->options->warmup,
             bench->options->repeats, bench->options->repeats == 1 ? "run" : "runs");
-    fprintf(file, "%-*s %4s %15s %17s %6s %8s %6s  %-17s %s\n", width, "strategy", "lag",
-            "updates/s", "env steps/s", "busy", "exposed", "idle", "param_hash",
-            "largest tasks, % of time");
+    fprintf(file, "%-*s %4s %15s %17s %6s%s %8s %6s  %-17s %s\n", width, "strategy", "lag",
+            "updates/s", "env steps/s", "busy", run->gpus > 0 ? "    GPU" : "", "exposed", "idle",
+            "param_hash", "largest tasks, % of time");
 }
 
 static void print_rate(struct hd_spread rate, int width, FILE *file)
@@ -154,6 +159,8 @@ static void print_strategy(const struct hd_bench_strategy *strategy, int width, 
     print_rate(hd_bench_spread(strategy, hd_updates_per_s), 15, file);
     print_rate(hd_bench_spread(strategy, hd_env_steps_per_s), 17, file);
     fprintf(file, " %4.0f %%", 100 * hd_bench_spread(strategy, hd_busy).median);
+    if (run->gpus > 0)
+        fprintf(file, " %4.0f %%", 100 * hd_bench_spread(strategy, hd_gpu_busy).median);
     if (run->ranks > 1)
         fprintf(file, " %6.1f %%", 100 * hd_bench_spread(strategy, hd_exposed).median);
     else

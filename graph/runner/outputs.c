@@ -206,6 +206,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
 {
     struct hd_rates rates = {
         .workers = hd_session_workers(train->session),
+        .gpus = hd_session_devices(train->session),
         .ranks = train->world.world,
         .shards = train->job.shards,
         .param_hash = param_hash,
@@ -232,7 +233,11 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     const double env_steps = env_steps_of(train);
     double return_mean = field_of(train, "verdict", "mean");
     int workers = hd_session_workers(train->session);
-    char collected[64] = "", rate[64] = "";
+    const int gpus = hd_session_devices(train->session);
+    char collected[64] = "", rate[64] = "", gpu[64] = "";
+    if (gpus > 0)
+        snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
+                 100.0 * (double)hd_trace_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
     if (env_steps > 0) {
         snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
         snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
@@ -240,10 +245,10 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     hd_log(HD_LOG_INFO, "%s after %" PRId64 " updates,%s return %.1f, in %.2f s: %.0f updates/s%s",
            reason, updates, collected, return_mean, train_s, (double)updates / train_s, rate);
     hd_log(HD_LOG_INFO,
-           "%d %s of rank 0 busy %.0f %%, communication exposed %.0f %%, %" PRId64
+           "%d %s of rank 0 busy %.0f %%,%s communication exposed %.0f %%, %" PRId64
            " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
-           100.0 * (double)busy_ns * 1e-9 / (train_s * workers),
+           100.0 * (double)busy_ns * 1e-9 / (train_s * workers), gpu,
            100.0 * (double)hd_trace_exposed_ns(trace) * 1e-9 / train_s, tasks,
            (double)(hd_trace_first_ns(trace) - train->begin_ns) * 1e-6, hash, train->dir);
 }

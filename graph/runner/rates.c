@@ -30,12 +30,14 @@ static json_t *hash(uint64_t value)
 
 int hd_rates_write(const char *path, const struct hd_rates *rates)
 {
-    json_t *json = json_pack(
-        "{s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o}", "seconds", rates->seconds,
-        "updates", (json_int_t)rates->updates, "env_steps", rates->env_steps, "busy_s",
-        rates->busy_s, "exposed_s", rates->exposed_s, "workers", (json_int_t)rates->workers,
-        "ranks", (json_int_t)rates->ranks, "shards", (json_int_t)rates->shards, "param_hash",
-        hash(rates->param_hash), "fingerprint", hash(rates->fingerprint), "verbs", verbs_of(rates));
+    json_t *json =
+        json_pack("{s:f, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:o}", "seconds",
+                  rates->seconds, "updates", (json_int_t)rates->updates, "env_steps",
+                  rates->env_steps, "busy_s", rates->busy_s, "exposed_s", rates->exposed_s,
+                  "workers", (json_int_t)rates->workers, "gpus", (json_int_t)rates->gpus,
+                  "gpu_busy_s", rates->gpu_busy_s, "ranks", (json_int_t)rates->ranks, "shards",
+                  (json_int_t)rates->shards, "param_hash", hash(rates->param_hash), "fingerprint",
+                  hash(rates->fingerprint), "verbs", verbs_of(rates));
     char *text = json ? json_dumps(json, 0) : NULL;
     json_decref(json);
     if (!text)
@@ -63,17 +65,19 @@ static void read_verbs(const json_t *verbs, struct hd_rates *rates)
 
 static int unpack(json_t *json, struct hd_rates *rates)
 {
-    json_int_t updates, workers, ranks, shards;
+    json_int_t updates, workers, gpus, ranks, shards;
     const char *param_hash, *fingerprint;
     json_t *verbs;
-    if (json_unpack(json, "{s:F, s:I, s:F, s:F, s:F, s:I, s:I, s:I, s:s, s:s, s:o}", "seconds",
-                    &rates->seconds, "updates", &updates, "env_steps", &rates->env_steps, "busy_s",
-                    &rates->busy_s, "exposed_s", &rates->exposed_s, "workers", &workers, "ranks",
-                    &ranks, "shards", &shards, "param_hash", &param_hash, "fingerprint",
-                    &fingerprint, "verbs", &verbs) != 0)
+    if (json_unpack(json, "{s:F, s:I, s:F, s:F, s:F, s:I, s:I, s:F, s:I, s:I, s:s, s:s, s:o}",
+                    "seconds", &rates->seconds, "updates", &updates, "env_steps", &rates->env_steps,
+                    "busy_s", &rates->busy_s, "exposed_s", &rates->exposed_s, "workers", &workers,
+                    "gpus", &gpus, "gpu_busy_s", &rates->gpu_busy_s, "ranks", &ranks, "shards",
+                    &shards, "param_hash", &param_hash, "fingerprint", &fingerprint, "verbs",
+                    &verbs) != 0)
         return -1;
     rates->updates = updates;
     rates->workers = workers;
+    rates->gpus = gpus;
     rates->ranks = ranks;
     rates->shards = shards;
     rates->param_hash = strtoull(param_hash, NULL, 16);

@@ -13,9 +13,11 @@ struct hd_rates {
     double seconds;
     int64_t updates;
     double env_steps;
-    double busy_s;    /* of all workers of rank 0: in bodies */
-    double exposed_s; /* collectives were open and no worker of rank 0 was in a body */
-    int64_t workers;  /* of rank 0 */
+    double busy_s;     /* of all workers of rank 0: in bodies */
+    double exposed_s;  /* collectives were open and no worker of rank 0 was in a body */
+    int64_t workers;   /* of rank 0, for CPUs */
+    int64_t gpus;      /* of rank 0 */
+    double gpu_busy_s; /* of all of them */
     int64_t ranks, shards;
     uint64_t param_hash, fingerprint; /* at the end of the run */
     int n_verbs;

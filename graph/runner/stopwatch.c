@@ -16,6 +16,7 @@ static void look(struct hd_moment *moment, const struct hd_trace *trace, int64_t
     moment->iterations = iterations;
     moment->exposed_ns = hd_trace_exposed_ns(trace);
     hd_trace_totals(trace, &moment->busy_ns, &tasks);
+    moment->gpu_busy_ns = hd_trace_gpu_busy_ns(trace);
     hd_trace_read_timings(trace, moment->timings);
 }
 
@@ -60,6 +61,7 @@ int hd_stopwatch_read(const struct hd_stopwatch *watch, double env_steps, int64_
     rates_p->env_steps =
         env_steps * (double)(last->iterations - first->iterations) / (double)iterations;
     rates_p->busy_s = (double)(last->busy_ns - first->busy_ns) * 1e-9;
+    rates_p->gpu_busy_s = (double)(last->gpu_busy_ns - first->gpu_busy_ns) * 1e-9;
     rates_p->exposed_s = (double)(last->exposed_ns - first->exposed_ns) * 1e-9;
     read_verbs(watch, rates_p);
     return HD_OK;

@@ -8,7 +8,7 @@
 
 /* What has happened up to a moment, as the submitting thread sees it. */
 struct hd_moment {
-    int64_t at_ns, updates, iterations, busy_ns, exposed_ns;
+    int64_t at_ns, updates, iterations, busy_ns, gpu_busy_ns, exposed_ns;
     struct hd_timing timings[HD_TRACE_VERBS + 1];
 };
 
