@@ -268,9 +268,11 @@ static uint64_t train(double part_mb, bool slices, int *parts_p)
             struct hd_context context = at(&l.setup, -1, update);
             context.message = message;
             for (int i = 0; i < 3; i++)
-                views[i] = (struct hd_view){adam[i]->data, &adam[i]->spec, part, 0, false};
+                views[i] =
+                    (struct hd_view){.data = adam[i]->data, .spec = &adam[i]->spec, .part = part};
             for (int i = 0; i < 2; i++)
-                pair[i] = (struct hd_view){copy[i]->data, &copy[i]->spec, part, 0, false};
+                pair[i] =
+                    (struct hd_view){.data = copy[i]->data, .spec = &copy[i]->spec, .part = part};
             step(&l, &context, views, args, slices);
             ck_assert_int_eq(hd_verb_copy.body(&context, pair, NULL), HD_OK);
         }
