@@ -41,6 +41,10 @@ int64_t hd_pixel_pong_cuda_bytes(int64_t envs);
 /* Makes a group in host memory, of envs that were never reset; background as in env.options. */
 void hd_pixel_pong_cuda_init(void *group, int64_t envs, int background);
 
+/* For groups that come from a file: whether all of the host's group `group` is possible, its games
+ * and what hd_pixel_pong_cuda_init(group, envs, background) made. */
+bool hd_pixel_pong_cuda_is_possible(const void *group, int64_t envs, int background);
+
 /* Where env `env` is in a group, wherever that is: the bytes that hd_env_pixel_pong saves. */
 void *hd_pixel_pong_cuda_state(void *group, int64_t env);
 
@@ -96,5 +100,11 @@ int hd_pixel_pong_begin_cuda(const struct hd_pixel_pong_envs *envs,
  * starts the next episode where one ended, whose first frame follows the last one's final frame. */
 int hd_pixel_pong_play_cuda(const struct hd_pixel_pong_envs *envs,
                             const struct hd_pixel_pong_steps *steps, int64_t t, void *stream);
+
+/* The same on the host, where all pointers are the host's: the same bytes. Alignment is any. */
+void hd_pixel_pong_begin(const struct hd_pixel_pong_envs *envs,
+                         const struct hd_pixel_pong_steps *steps);
+void hd_pixel_pong_play(const struct hd_pixel_pong_envs *envs,
+                        const struct hd_pixel_pong_steps *steps, int64_t t);
 
 #endif

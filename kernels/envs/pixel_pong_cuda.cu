@@ -4,9 +4,8 @@
 
 extern "C" {
 #include "kernels/envs/pixel_pong.h"
-#include "kernels/envs/pixel_pong_game_internal.h"
+#include "kernels/envs/pixel_pong_envs_internal.h"
 #include "kernels/envs/pixel_pong_screen_internal.h"
-#include "kernels/envs/seed.h"
 }
 
 /* A thread draws the same four pixels of every twelfth row. */
@@ -113,13 +112,6 @@ static __device__ void draw(const struct hd_pong_painter *painter,
 /* -- Plain groups --------------------------------------------------------------------------------
  */
 
-static __device__ void start(struct hd_pong_game *game, uint64_t seed,
-                             struct hd_pong_scene scenes[2])
-{
-    hd_pong_begin(game, seed);
-    scenes[0] = scenes[1] = hd_pong_scene_of(game);
-}
-
 static __global__ void reset_envs(struct hd_pong_group *group, const bool *chosen,
                                   const uint64_t *seed, uint8_t *frames)
 {
@@ -128,7 +120,7 @@ static __global__ void reset_envs(struct hd_pong_group *group, const bool *chose
     if (chosen && !chosen[env])
         return;
     if (threadIdx.x == 0)
-        start(&group->games[env], seed[env], scenes);
+        hd_pong_open(&group->games[env], seed[env], scenes);
     __syncthreads();
     const struct target target = {frames + env * HD_PIXEL_PONG_FRAME, NULL, 0, false};
     draw(&group->painter, scenes, &target);
@@ -169,44 +161,16 @@ extern "C" int hd_pixel_pong_step_cuda(void *group, int64_t envs, const int32_t 
 /* -- A collector's envs --------------------------------------------------------------------------
  */
 
-static __device__ struct hd_pong_group *group_of(const struct hd_pixel_pong_envs *envs)
-{
-    return (struct hd_pong_group *)envs->group;
-}
-
-static __device__ void start_episode(const struct hd_pixel_pong_envs *envs, int64_t env,
-                                     struct hd_pong_game *game, struct hd_pong_scene scenes[2])
-{
-    envs->episode_seed[env] =
-        hd_envs_seed(envs->seed, envs->shard, envs->first + env, envs->episode[env]);
-    envs->episode_return[env] = 0;
-    envs->episode_steps[env] = 0;
-    envs->shown[env]++;
-    start(game, envs->episode_seed[env], scenes);
-}
-
-/* Room for the next frame of the env. */
-static __device__ uint8_t *next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
-{
-    const int64_t slot = env * steps->frames + steps->shown[env]++ % steps->frames;
-    return steps->frame_data + slot * HD_PIXEL_PONG_FRAME;
-}
-
-static __device__ uint8_t *obs_of(const struct hd_pixel_pong_envs *envs, int64_t env)
-{
-    return envs->obs + env * envs->stack * HD_PIXEL_PONG_FRAME;
-}
-
 /* The observation becomes the env's first frames; each thread has written what it reads. */
 static __device__ void keep_obs(const struct hd_pixel_pong_envs *envs,
                                 const struct hd_pixel_pong_steps *steps, int64_t env)
 {
-    uint8_t *frames = steps->frame_data + env * steps->frames * HD_PIXEL_PONG_FRAME;
+    uint8_t *frames = hd_pong_frames_of(steps, env);
     const int c = (int)threadIdx.x % QUADS * 4;
     for (int r = (int)threadIdx.x / QUADS; r < HD_WARP_SIZE; r += ROWS)
         for (int64_t i = 0; i < envs->stack; i++)
             *quad_at(frames, i, r * HD_WARP_SIZE + c) =
-                *quad_at(obs_of(envs, env), i, r * HD_WARP_SIZE + c);
+                *quad_at(hd_pong_obs_of(envs, env), i, r * HD_WARP_SIZE + c);
 }
 
 static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixel_pong_steps steps)
@@ -214,79 +178,36 @@ static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixe
     __shared__ struct hd_pong_scene scenes[2];
     __shared__ bool starts;
     const int64_t env = blockIdx.x;
-    struct hd_pong_group *group = group_of(&envs);
-    if (threadIdx.x == 0) {
-        starts = !group->games[env].started;
-        if (starts)
-            start_episode(&envs, env, &group->games[env], scenes);
-        steps.shown[env] = envs.stack;
-        steps.age[env] = envs.stack - 1;
-    }
+    struct hd_pong_group *group = hd_pong_group_of(&envs);
+    if (threadIdx.x == 0)
+        starts = hd_pong_begin_env(&envs, &steps, env, scenes);
     __syncthreads();
     if (starts) {
-        const struct target target = {obs_of(&envs, env), obs_of(&envs, env), envs.stack, true};
+        const struct target target = {hd_pong_obs_of(&envs, env), hd_pong_obs_of(&envs, env),
+                                      envs.stack, true};
         draw(&group->painter, scenes, &target);
     }
     keep_obs(&envs, &steps, env);
 }
 
-/* What an env's step shows: a frame, and the first one of the next episode if that is begun. */
-struct showing {
-    struct hd_pong_scene scenes[2], next[2];
-    uint8_t *frame, *next_frame; /* NULL: the episode goes on */
-};
-
-static __device__ void end_episode(const struct hd_pixel_pong_envs *envs,
-                                   const struct hd_pixel_pong_steps *steps, int64_t env,
-                                   struct hd_pong_game *game, struct showing *showing)
-{
-    envs->episode[env]++;
-    start_episode(envs, env, game, showing->next);
-    steps->age[env] = 0;
-    showing->next_frame = next_frame(steps, env);
-}
-
-static __device__ void play_env(const struct hd_pixel_pong_envs *envs,
-                                const struct hd_pixel_pong_steps *steps, int64_t env, int64_t step,
-                                struct showing *showing)
-{
-    struct hd_pong_game game = group_of(envs)->games[env];
-    steps->frame[step] = (int32_t)(steps->shown[env] - 1);
-    steps->frame_age[step] = (int32_t)steps->age[env];
-    showing->scenes[0] = showing->scenes[1] = hd_pong_scene_of(&game);
-    const int reward = hd_pong_step(&game, steps->action[step], showing->scenes);
-    const bool done = hd_pong_is_over(&game, &steps->truncated[step]);
-    envs->episode_return[env] += reward;
-    envs->episode_steps[env]++;
-    envs->shown[env]++;
-    steps->reward[step] = (float)reward;
-    steps->done[step] = done ? 1.0f : 0.0f;
-    steps->ended_return[step] = done ? envs->episode_return[env] : 0;
-    steps->ended_steps[step] = done ? envs->episode_steps[env] : 0;
-    steps->age[env] += steps->age[env] + 1 < envs->stack;
-    showing->frame = next_frame(steps, env);
-    showing->next_frame = NULL;
-    if (done)
-        end_episode(envs, steps, env, &game, showing);
-    group_of(envs)->games[env] = game;
-}
-
 static __global__ void play_envs(struct hd_pixel_pong_envs envs, struct hd_pixel_pong_steps steps,
                                  int64_t t)
 {
-    __shared__ struct showing showing;
+    __shared__ struct hd_pong_showing showing;
     const int64_t env = blockIdx.x;
     if (steps.through && *steps.through)
         return;
     if (threadIdx.x == 0)
-        play_env(&envs, &steps, env, env * steps.steps + t, &showing);
+        hd_pong_play_env(&envs, &steps, env, env * steps.steps + t, &showing);
     __syncthreads();
-    const struct hd_pong_painter *painter = &group_of(&envs)->painter;
+    const struct hd_pong_painter *painter = &hd_pong_group_of(&envs)->painter;
     const bool ended = showing.next_frame != NULL;
-    struct target target = {showing.frame, ended ? NULL : obs_of(&envs, env), envs.stack, false};
+    struct target target = {showing.frame, ended ? NULL : hd_pong_obs_of(&envs, env), envs.stack,
+                            false};
     draw(painter, showing.scenes, &target);
     if (ended) {
-        const struct target next = {showing.next_frame, obs_of(&envs, env), envs.stack, true};
+        const struct target next = {showing.next_frame, hd_pong_obs_of(&envs, env), envs.stack,
+                                    true};
         draw(painter, showing.next, &next);
     }
 }
