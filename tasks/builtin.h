@@ -6,16 +6,17 @@
 #include "tasks/registry.h"
 
 extern const struct hd_type hd_type_adam_state, hd_type_batch, hd_type_counts, hd_type_cursor,
-    hd_type_dataset, hd_type_envs, hd_type_grad, hd_type_minibatch, hd_type_norm_state,
-    hd_type_order, hd_type_params, hd_type_recording, hd_type_replay, hd_type_rollout,
-    hd_type_scalars, hd_type_statistics, hd_type_targets, hd_type_trajectories, hd_type_verdict;
+    hd_type_dataset, hd_type_envs, hd_type_gpu_envs, hd_type_grad, hd_type_minibatch,
+    hd_type_norm_state, hd_type_order, hd_type_params, hd_type_recording, hd_type_replay,
+    hd_type_rollout, hd_type_scalars, hd_type_statistics, hd_type_targets, hd_type_trajectories,
+    hd_type_verdict;
 
 extern const struct hd_verb hd_verb_adam, hd_verb_barrier, hd_verb_broadcast, hd_verb_collect,
-    hd_verb_collect_on_policy, hd_verb_copy, hd_verb_draw, hd_verb_evaluate, hd_verb_gather,
-    hd_verb_grad_norm, hd_verb_keep, hd_verb_log, hd_verb_loss_grad, hd_verb_max, hd_verb_mean,
-    hd_verb_merge, hd_verb_min, hd_verb_observe, hd_verb_record, hd_verb_reduce, hd_verb_sample,
-    hd_verb_save, hd_verb_shuffle, hd_verb_steer, hd_verb_stop, hd_verb_store, hd_verb_sum,
-    hd_verb_targets;
+    hd_verb_collect_on_gpu, hd_verb_collect_on_policy, hd_verb_copy, hd_verb_draw, hd_verb_evaluate,
+    hd_verb_gather, hd_verb_grad_norm, hd_verb_keep, hd_verb_log, hd_verb_loss_grad, hd_verb_max,
+    hd_verb_mean, hd_verb_merge, hd_verb_min, hd_verb_observe, hd_verb_record, hd_verb_reduce,
+    hd_verb_sample, hd_verb_save, hd_verb_shuffle, hd_verb_steer, hd_verb_stop, hd_verb_store,
+    hd_verb_sum, hd_verb_targets;
 
 /* Config keys of env.* and policy.*; ended by path == NULL. */
 extern const struct hd_key hd_task_keys[];

@@ -116,7 +116,8 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
     double samples = since_last(context, "sample", (double)counts->sample);
     double seconds =
         since_last(context, "collect",
-                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy"));
+                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy") +
+                       seconds_of(context, "collect_on_gpu"));
     double variance = field(episodes, "reward_square") - mean * mean;
     const struct hd_logged items[] = {
         {"episode_count", ended, false},

@@ -8,20 +8,27 @@
 
 #include <string.h>
 
+static void lay_out_counts(const struct hd_trajectories_shape *shape, struct hd_arena *arena,
+                           struct hd_trajectories *t)
+{
+    const int64_t envs = shape->envs, steps = envs * shape->steps;
+    t->made = hd_arena_take(arena, 1, sizeof *t->made);
+    t->forward = hd_arena_take(arena, 1, sizeof *t->forward);
+    t->ended = hd_arena_take(arena, 1, sizeof *t->ended);
+    t->shown = hd_arena_take(arena, envs, sizeof *t->shown);
+    t->age = hd_arena_take(arena, envs, sizeof *t->age);
+    t->pending = hd_arena_take(arena, envs, sizeof *t->pending);
+    t->ended_return = hd_arena_take(arena, steps, sizeof *t->ended_return);
+    t->ended_steps = hd_arena_take(arena, steps, sizeof *t->ended_steps);
+}
+
 /* Returns the bytes of a leaf; memory NULL: only counts. Frames come last. */
 static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
                        struct hd_trajectories *t)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t envs = shape->envs, steps = envs * shape->steps;
-    t->made = hd_arena_take(&arena, 1, sizeof *t->made);
-    t->forward = hd_arena_take(&arena, 1, sizeof *t->forward);
-    t->ended = hd_arena_take(&arena, 1, sizeof *t->ended);
-    t->shown = hd_arena_take(&arena, envs, sizeof *t->shown);
-    t->age = hd_arena_take(&arena, envs, sizeof *t->age);
-    t->pending = hd_arena_take(&arena, envs, sizeof *t->pending);
-    t->ended_return = hd_arena_take(&arena, steps, sizeof *t->ended_return);
-    t->ended_steps = hd_arena_take(&arena, steps, sizeof *t->ended_steps);
+    lay_out_counts(shape, &arena, t);
     t->row = hd_arena_take(&arena, shape->samples, sizeof *t->row);
     t->end = hd_arena_take(&arena, shape->samples, sizeof *t->end);
     t->frame = hd_arena_take(&arena, steps, sizeof *t->frame);
@@ -132,6 +139,14 @@ int64_t hd_trajectories_head_bytes(const struct hd_spec *spec)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
     return leaf_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
+}
+
+int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)
+{
+    struct hd_arena arena = {0};
+    struct hd_trajectories unused;
+    lay_out_counts(spec->shape, &arena, &unused);
+    return arena.used;
 }
 
 /* -- Frames ---------------------------------------------------------------------------------------

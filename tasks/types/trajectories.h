@@ -47,9 +47,11 @@ struct hd_trajectories {
 const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec);
 struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t leaf);
 
-/* For GPUs: where all leaves of an instance lie, and the bytes of a leaf before its frames. */
+/* For GPUs: where all leaves of an instance lie, and the bytes of a leaf before its frames, and
+ * before its samples: what was counted, and the episodes that ended. */
 struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data);
 int64_t hd_trajectories_head_bytes(const struct hd_spec *spec);
+int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
 
 /* Empties a leaf, whatever it held. */
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf);
