@@ -30,6 +30,9 @@ PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), wor
               policy__learn__microbatch=8, policy__collect__n_sample=32,
               policy__collect__groups=2, policy__eval__evaluator__eval_freq=8)
 
+GPU_ENVS = dict(PIXELS, config=os.path.join(ROOT, "configs/pixel_pong_gpu.yaml"), policy__cuda="false",
+                policy__collect__groups=1)
+
 FACTORS = {
     "ranks": [1, 2, 4],
     "runtime__scheduler": ["eager", "prio", "lws", "random", "dmdas"],
@@ -97,8 +100,9 @@ def check_alone(scratch):
 
 def check_pixels(scratch):
     hashes = [same(scratch, "pixels", PIXELS, WAYS),
-              same(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1])]
-    check(hashes[0] != hashes[1], "precision changed nothing")
+              same(scratch, "pixels f32", dict(PIXELS, runtime__precision="f32"), WAYS[:1]),
+              same(scratch, "gpu envs", GPU_ENVS, WAYS)]
+    check(len(set(hashes)) == len(hashes), "precision or draws changed nothing")
 
 
 def check_counts(scratch):
