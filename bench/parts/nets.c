@@ -19,11 +19,9 @@ static const struct {
     {"fast", 3, {4, 84, 84}, 6, {16, 32, 32, 256}, 4, HD_HEADS_DUELING},
 };
 
-int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
+static int make(const char *name, enum hd_precision precision, enum hd_precision on_gpu,
+                struct hd_net **net_p)
 {
-    bool bf16 = strcmp(precision, "bf16") == 0;
-    if (!bf16 && strcmp(precision, "f32") != 0)
-        return HD_ERR_INPUT;
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
         if (strcmp(nets[i].name, name) == 0) {
             const struct hd_net_fields fields = {.obs_dims = nets[i].dims,
@@ -33,8 +31,26 @@ int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
                                                  .hidden = nets[i].hidden,
                                                  .n_hidden = nets[i].n_hidden,
                                                  .heads = nets[i].heads,
-                                                 .precision = bf16 ? HD_BF16 : HD_F32};
+                                                 .precision = precision,
+                                                 .on_gpu = on_gpu};
             return hd_net_create(&fields, net_p);
         }
+    return HD_ERR_INPUT;
+}
+
+int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
+{
+    const bool bf16 = strcmp(precision, "bf16") == 0;
+    if (!bf16 && strcmp(precision, "f32") != 0)
+        return HD_ERR_INPUT;
+    return make(name, bf16 ? HD_BF16 : HD_F32, HD_F32, net_p);
+}
+
+int hd_bench_net_on_gpu(const char *name, const char *precision, struct hd_net **net_p)
+{
+    static const char *const names[] = {[HD_F32] = "f32", [HD_BF16] = "bf16", [HD_TF32] = "tf32"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(precision, names[i]) == 0)
+            return make(name, HD_F32, (enum hd_precision)i, net_p);
     return HD_ERR_INPUT;
 }

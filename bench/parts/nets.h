@@ -13,4 +13,7 @@
  * hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
 int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p);
 
+/* The same, "tf32" too, of what a GPU computes in. */
+int hd_bench_net_on_gpu(const char *name, const char *precision, struct hd_net **net_p);
+
 #endif

@@ -13,16 +13,19 @@ NSTEP, GAMMA = 3, 0.99
 class Learner:
     """Trains the first of some modules. `options`: channels_last, autocast (bf16 arithmetic, f32 weights),
     master (bf16 weights beside f32 ones that Adam updates), pure (bf16 weights and optimizer), compile,
-    and foreach instead of the fused Adam. `clip`: the longest gradient."""
+    and foreach instead of the fused Adam, graph (on a GPU: the optimizer's step may be captured in a CUDA
+    graph). `clip`: the longest gradient."""
 
-    def __init__(self, modules, options, learning_rate=1e-4, eps=1e-8, clip=None):
+    def __init__(self, modules, options, learning_rate=1e-4, eps=1e-8, clip=None, device="cpu"):
+        self.device = device
         self.kind = torch.bfloat16 if {"pure", "master"} & set(options) else torch.float32
         self.layout = torch.channels_last if "channels_last" in options else torch.contiguous_format
         for module in modules:
-            module.to(dtype=self.kind, memory_format=self.layout)
+            module.to(device=device, dtype=self.kind, memory_format=self.layout)
         self.online = self.trained = modules[0]  # what the gradient goes through
         self.autocast, self.clip = "autocast" in options, clip
         how = {"foreach": True} if "foreach" in options else {"fused": True}
+        how |= {"capturable": True} if "graph" in options else {}
         self.weights = list(self.online.parameters())
         self.masters = [p.detach().float() for p in self.weights] if "master" in options else []
         self.adam = torch.optim.Adam(self.masters or self.weights, lr=learning_rate, eps=eps, **how)
@@ -59,11 +62,12 @@ def random_frames(size, seed):
 class Dqn(Learner):
     """One DQN update as DI-engine defines it, on uint8 frames."""
 
-    def __init__(self, name, options):
+    def __init__(self, name, options, device="cpu"):
         torch.manual_seed(0)
+        self.discounts = torch.tensor([GAMMA**i for i in range(NSTEP)], device=device)
         online, self.target = net.QNet(net.DQN[name]), net.QNet(net.DQN[name])
         self.target.load_state_dict(online.state_dict())
-        super().__init__([online, self.target], options)
+        super().__init__([online, self.target], options, device=device)
 
     @staticmethod
     def make_batch(size, seed=0):
@@ -75,14 +79,13 @@ class Dqn(Learner):
                 torch.full((size,), GAMMA**NSTEP))
 
     def compute_loss(self, obs, next_obs, action, reward, done, value_gamma):
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
             q = self.trained(self.scale(obs))
             with torch.no_grad():
                 next_obs = self.scale(next_obs)
                 best = self.online(next_obs).argmax(1)
                 bootstrap = self.target(next_obs).gather(1, best[:, None])[:, 0].float()
-        discounts = torch.tensor([GAMMA**i for i in range(NSTEP)])
-        wanted = discounts @ reward + value_gamma * bootstrap * (1 - done)
+        wanted = self.discounts @ reward + value_gamma * bootstrap * (1 - done)
         return functional.mse_loss(q.float().gather(1, action[:, None])[:, 0], wanted)
 
 
@@ -93,12 +96,12 @@ class Ppo(Learner):
 
     RATIO, VALUE_WEIGHT, ENTROPY_WEIGHT = 0.2, 0.5, 0.001
 
-    def __init__(self, name, options, initialise=None, learning_rate=3e-4, eps=1e-8, clip=0.5):
+    def __init__(self, name, options, initialise=None, learning_rate=3e-4, eps=1e-8, clip=0.5, device="cpu"):
         torch.manual_seed(0)
         module = net.ActorCritic(net.PPO[name])
         if initialise:
             initialise(module)
-        super().__init__([module], options, learning_rate, eps, clip)
+        super().__init__([module], options, learning_rate, eps, clip, device)
 
     @staticmethod
     def make_batch(size, seed=0):
@@ -109,7 +112,7 @@ class Ppo(Learner):
         return obs, action, noise[0] * 0.1 - 1.8, noise[1] * 0.1, noise[2], noise[1] * 0.1 + noise[2]
 
     def compute_loss(self, obs, action, log_p_old, value_old, advantage, wanted):
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
             logits, value = self.trained(self.scale(obs))
         log_p, value = logits.float().log_softmax(1), value.float()
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)

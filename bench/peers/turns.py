@@ -59,9 +59,10 @@ def compare(mine, found, unit):
             "best": times_faster(best(mine, unit), best(found, unit), unit)}
 
 
-def report(options, case, unit, contenders, judged=None, **settings):
+def report(options, case, unit, contenders, judged=None, lines_p=None, **settings):
     """Measures contenders in turns, prints a block, saves lines. Of those that begin with OURS the ones
-    in `judged` (default: all) are compared with every other contender. Returns {name: median}."""
+    in `judged` (default: all) are compared with every other contender. Returns {name: median}; the lines go
+    to the list `lines_p` as well."""
     numbers, absent = take_turns(contenders, options.repeats)
     ours = [name for name in judged or numbers if name in numbers and name.startswith(OURS)]
     print(f"\n{case} [{unit}]" + "".join(f"   | {name} is better by" for name in ours))
@@ -81,6 +82,8 @@ def report(options, case, unit, contenders, judged=None, **settings):
         print(f"  {name:52s} not measured: {why}", flush=True)
     if options.save:
         save(lines)
+    if lines_p is not None:
+        lines_p += lines
     return {line["contender"]: line["median"] for line in lines}
 
 

@@ -18,6 +18,16 @@ static const struct {
     double q, grad;
 } device_off_by[] = {[HD_F32] = {3e-6, 2e-5}, [HD_BF16] = {1e-3, 1e-2}, [HD_TF32] = {3e-3, 0.15}};
 
+/* In what is written of residuals: "gradient of encoder.act…, bf16". */
+static inline const char *in_precision(const char *what, const char *name,
+                                       enum hd_precision precision)
+{
+    static char text[96];
+    static const char *const names[] = {[HD_F32] = "f32", [HD_BF16] = "bf16", [HD_TF32] = "tf32"};
+    snprintf(text, sizeof text, "%s%s, %s", what, name, names[precision]);
+    return text;
+}
+
 /* Memory for forward passes of up to `rows` rows in all and backward ones of up to `back`. */
 struct device_pass {
     const struct hd_net *net;

@@ -389,12 +389,12 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
         naive_pass(&naive, dq + r * outputs, wanted + r * outputs);
     }
     double off = distance(q, wanted, 2 * ROWS * outputs);
-    ck_assert_msg(off <= device_off_by[precision].q, "net %d: q off by %.1e", i, off);
+    CHECK_RESIDUAL(off, device_off_by[precision].q, in_precision("q", "", precision));
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
         off = distance(grad + tensor->offset, naive.grad[t], tensor->count);
-        ck_assert_msg(off <= device_off_by[precision].grad, "net %d: gradient of %s off by %.1e", i,
-                      tensor->name, off);
+        CHECK_RESIDUAL(off, device_off_by[precision].grad,
+                       in_precision("gradient of ", tensor->name, precision));
     }
     naive_destroy(&naive);
     hd_net_destroy(net);

@@ -39,14 +39,14 @@ START_TEST(odd_nets_are_naive_nets_on_a_gpu)
         naive_row(&naive, p.obs + r * hd_net_obs(net), r < ROWS ? p.dq + r * outputs : none,
                   q + r * outputs);
     double off = distance(p.q, q, 2 * ROWS * outputs);
-    ck_assert_msg(off <= device_off_by[on_gpu].q, "net %d: q off by %.1e", i, off);
+    CHECK_RESIDUAL(off, device_off_by[on_gpu].q, in_precision("q", "", on_gpu));
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
         float *plain = test_alloc(tensor->count, sizeof *plain);
         ck_assert_int_eq(hd_net_export(net, p.grad, t, plain), HD_OK);
         off = distance(plain, naive.grad[t], tensor->count);
-        ck_assert_msg(off <= device_off_by[on_gpu].grad, "net %d: gradient of %s off by %.1e", i,
-                      tensor->name, off);
+        CHECK_RESIDUAL(off, device_off_by[on_gpu].grad,
+                       in_precision("gradient of ", tensor->name, on_gpu));
     }
     naive_destroy(&naive);
     hd_net_destroy(net);
@@ -80,7 +80,7 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
         largest = fmax(largest, fabs(p.grad[i]));
         off = fmax(off, residual(grad[i], p.grad[i], 1));
     }
-    ck_assert_msg(off <= 2e-5 * largest, "gradient off by %.1e of %.1e", off, largest);
+    CHECK_RESIDUAL(off / largest, 2e-5, "gradient");
     hd_net_destroy(net);
 }
 END_TEST

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole update on a GPU on the kernels alone, as update.c's on a processor: launched as CUDA
+ * graphs and, for comparison, launch by launch; then each part of it as a graph. In PPO the host
+ * looks at the gradient's norm before Adam, as the tasks do. */
+#include "bench/parts/nets.h"
+#include "bench/parts/parts.h"
+#include "kernels/adam.h"
+#include "kernels/dqn_loss.h"
+#include "kernels/grad_norm.h"
+#include "kernels/ppo_loss.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+
+struct update {
+    struct hd_net *net;
+    bool ppo;
+    int64_t batch, rows, n; /* rows of forward: obs, and next_obs too in DQN; floats of the net */
+    float scale;            /* of the gradient: what the clip leaves of it */
+    cudaStream_t stream;
+    char *obs; /* obs rows, then next_obs rows */
+    void *params, *target, *work, *scratch;
+    float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *room;
+    double *blocks, *squares; /* squares: shared with the host */
+    void *sums;
+    int64_t *updates, *used;
+    struct hd_dqn_loss dqn_loss;
+    struct hd_ppo_loss ppo_loss;
+    struct hd_adam adam;
+};
+
+typedef int (*launcher)(const struct update *u);
+
+static int target_forward(const struct update *u)
+{
+    const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
+    return hd_net_forward_cuda(u->net, u->target, NULL, next_obs, u->batch, u->work, u->next,
+                               u->stream);
+}
+
+static int forward(const struct update *u)
+{
+    return hd_net_forward_cuda(u->net, u->params, NULL, u->obs, u->rows, u->work, u->q, u->stream);
+}
+
+static int loss(const struct update *u)
+{
+    if (!u->ppo)
+        return hd_dqn_loss_cuda(&u->dqn_loss, u->used, u->dq, u->sums, u->stream);
+    HD_TRY(hd_standardise_cuda(u->advantage, u->used, u->stream));
+    return hd_ppo_loss_cuda(&u->ppo_loss, u->used, u->dq, u->sums, u->stream);
+}
+
+static int backward(const struct update *u)
+{
+    return hd_net_backward_cuda(u->net, u->params, u->batch, u->rows, u->work, u->dq, u->scratch, 0,
+                                hd_net_stages(u->net), u->grad, u->stream);
+}
+
+static struct hd_leaves leaves(const struct update *u)
+{
+    return (struct hd_leaves){.floats = u->grad, .counts = u->count, .n = 1};
+}
+
+static int norm(const struct update *u)
+{
+    const struct hd_leaves grad = leaves(u);
+    HD_TRY(hd_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
+    return hd_squares_sum_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->squares, u->stream);
+}
+
+static int step(const struct update *u)
+{
+    const struct hd_leaves grad = leaves(u);
+    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, u->scale, u->updates, u->room, u->m, u->v,
+                             u->params, u->stream));
+    return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
+}
+
+/* Up to the gradient; in DQN, whose host need not look at it, to the new weights. */
+static int learn(const struct update *u)
+{
+    if (!u->ppo)
+        HD_TRY(target_forward(u));
+    HD_TRY(forward(u));
+    HD_TRY(loss(u));
+    HD_TRY(backward(u));
+    return u->ppo ? norm(u) : step(u);
+}
+
+static int clipped_step(struct update *u)
+{
+    const double longest = 0.5;
+    if (cudaStreamSynchronize(u->stream) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "the GPU does not finish an update");
+    const double coefficient = longest / (sqrt(*u->squares) + 1e-6);
+    u->scale = coefficient < 1 ? (float)coefficient : 1;
+    return step(u);
+}
+
+/* -- Measuring ----------------------------------------------------------------------------------*/
+
+static int capture(const struct update *u, launcher launch, cudaGraphExec_t *made_p)
+{
+    cudaGraph_t graph;
+    if (cudaStreamBeginCapture(u->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "no CUDA graph can be captured");
+    const int status = launch(u);
+    const cudaError_t ended = cudaStreamEndCapture(u->stream, &graph);
+    HD_TRY(status);
+    if (ended != cudaSuccess || cudaGraphInstantiate(made_p, graph, 0) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "no CUDA graph can be made");
+    cudaGraphDestroy(graph);
+    return HD_OK;
+}
+
+/* One call: of a graph or of the launches themselves, and of the clipped step if that follows. */
+static int call(struct update *u, launcher launch, cudaGraphExec_t graph, bool clip)
+{
+    if (!graph)
+        HD_TRY(launch(u));
+    else if (cudaGraphLaunch(graph, u->stream) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "a CUDA graph cannot be launched");
+    return clip ? clipped_step(u) : HD_OK;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int time_calls(struct update *u, launcher launch, cudaGraphExec_t graph, bool clip,
+                      int64_t calls, int64_t *ns_p)
+{
+    const int64_t begin = now_ns();
+    for (int64_t i = 0; i < calls; i++)
+        HD_TRY(call(u, launch, graph, clip));
+    if (cudaStreamSynchronize(u->stream) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "the GPU does not finish");
+    *ns_p = now_ns() - begin;
+    return HD_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Milliseconds of wall-clock time: the median of rounds of calls that last about 50 ms. */
+static int measure_part(struct update *u, const char *name, launcher launch, bool graphs, bool clip)
+{
+    enum { ROUNDS = 9 };
+    const int64_t round_ns = 50000000;
+    double ms[ROUNDS];
+    int64_t calls = 1, ns = 1;
+    cudaGraphExec_t graph = NULL;
+    HD_TRY(call(u, launch, NULL, clip)); /* what is made at the first launch is made now */
+    if (graphs)
+        HD_TRY(capture(u, launch, &graph));
+    HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+    while (ns < round_ns / 2) {
+        calls *= 2;
+        HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+    }
+    calls = calls * round_ns / ns + 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
+        ms[i] = (double)ns * 1e-6 / (double)calls;
+    }
+    if (graph)
+        cudaGraphExecDestroy(graph);
+    qsort(ms, ROUNDS, sizeof *ms, compare);
+    hd_part_report(name, ms[ROUNDS / 2], "ms");
+    return HD_OK;
+}
+
+/* -- Memory, the process's until it ends --------------------------------------------------------*/
+
+/* Zeroed, of the device; NULL when there is none left. */
+static void *on_device(int64_t bytes)
+{
+    void *memory = NULL;
+    if (cudaMalloc(&memory, (size_t)bytes) != cudaSuccess ||
+        cudaMemset(memory, 0, (size_t)bytes) != cudaSuccess)
+        return NULL;
+    return memory;
+}
+
+static int put(void *to, const void *from, int64_t bytes)
+{
+    if (!to || !from)
+        return HD_ERR_NOMEM;
+    return cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice) == cudaSuccess
+               ? HD_OK
+               : hd_fail(HD_ERR_DEVICE, "nothing can be copied to the GPU");
+}
+
+static int make_loss(struct update *u)
+{
+    const int64_t b = u->batch, actions = hd_net_actions(u->net);
+    float *host = hd_alloc(b, 4), *reward = on_device(b * 4), *other = on_device(b * 4);
+    float *logit = on_device(b * actions * 4), *value = on_device(b * 4);
+    int32_t *action = on_device(b * 4);
+    if (!host || !reward || !other || !logit || !value || !action)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < b; i++)
+        host[i] = (float)(i % 3) - 1;
+    HD_TRY(put(reward, host, b * 4));
+    u->dqn_loss = (struct hd_dqn_loss){.batch = b,
+                                       .actions = actions,
+                                       .nstep = 1,
+                                       .gamma = 0.97f,
+                                       .q = u->q,
+                                       .online_next = u->q + b * actions,
+                                       .target_next = u->next,
+                                       .action = action,
+                                       .reward = reward,
+                                       .ld_reward = b,
+                                       .done = other};
+    u->advantage = on_device(b * 4);
+    HD_TRY(put(u->advantage, host, b * 4));
+    u->ppo_loss = (struct hd_ppo_loss){.batch = b,
+                                       .actions = actions,
+                                       .clip = 0.2f,
+                                       .value_clip = true,
+                                       .value_weight = 0.5f,
+                                       .entropy_weight = 0.01f,
+                                       .out = u->q,
+                                       .logit_old = logit,
+                                       .value_old = value,
+                                       .advantage = u->advantage,
+                                       .target = reward,
+                                       .action = action};
+    hd_free(host);
+    return HD_OK;
+}
+
+static int allocate(struct update *u)
+{
+    const int64_t outputs = hd_net_outputs(u->net), n = u->n;
+    u->obs = on_device(u->rows * hd_net_obs_bytes(u->net));
+    u->params = on_device(hd_net_device_bytes(u->net));
+    u->target = on_device(hd_net_device_bytes(u->net));
+    u->work = on_device(hd_net_forward_cuda_bytes(u->net, u->rows));
+    u->scratch = on_device(hd_net_backward_cuda_bytes(u->net, u->batch));
+    u->grad = on_device(n * 4), u->m = on_device(n * 4), u->v = on_device(n * 4);
+    u->q = on_device(u->rows * outputs * 4), u->dq = on_device(u->batch * outputs * 4);
+    u->next = on_device(u->batch * outputs * 4);
+    u->count = on_device(4), u->room = on_device(HD_ADAM_ROOM * 4);
+    u->updates = on_device(8), u->used = on_device(8);
+    u->blocks = on_device((n / HD_BLOCK + 1) * 8);
+    u->sums = on_device(sizeof(struct hd_dqn_sums) + sizeof(struct hd_ppo_sums));
+    if (!u->obs || !u->params || !u->target || !u->work || !u->scratch || !u->grad || !u->m ||
+        !u->v || !u->q || !u->dq || !u->next || !u->count || !u->room || !u->updates || !u->used ||
+        !u->blocks || !u->sums ||
+        cudaHostAlloc((void **)&u->squares, 8, cudaHostAllocPortable) != cudaSuccess)
+        return hd_fail(HD_ERR_NOMEM, "the GPU has too little memory for this update");
+    return make_loss(u);
+}
+
+static int fill(struct update *u)
+{
+    const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
+    const int64_t bytes = u->rows * hd_net_obs_bytes(u->net);
+    const float count = (float)u->batch;
+    char *obs = hd_alloc(bytes, 1);
+    float *params = hd_alloc(hd_net_params_bytes(u->net), 1);
+    if (!obs || !params)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
+        if (hd_net_obs_u8(u->net))
+            obs[i] = (char)hd_rng_below(&rng, (uint32_t)i, 256);
+        else
+            ((float *)obs)[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+    HD_TRY(hd_net_init(u->net, &rng, params));
+    HD_TRY(put(u->obs, obs, bytes));
+    HD_TRY(put(u->params, params, u->n * 4));
+    HD_TRY(put(u->target, params, u->n * 4));
+    HD_TRY(put(u->count, &count, 4));
+    HD_TRY(put(u->used, &u->batch, 8));
+    hd_free(obs);
+    hd_free(params);
+    HD_TRY(hd_net_refresh_cuda(u->net, u->target, 0, u->n, u->stream));
+    return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
+}
+
+static int measure_all(struct update *u)
+{
+    HD_TRY(measure_part(u, NULL, learn, true, u->ppo));
+    HD_TRY(measure_part(u, "launches", learn, false, u->ppo));
+    if (!u->ppo)
+        HD_TRY(measure_part(u, "target", target_forward, true, false));
+    HD_TRY(measure_part(u, "forward", forward, true, false));
+    HD_TRY(measure_part(u, "loss", loss, true, false));
+    HD_TRY(measure_part(u, "backward", backward, true, false));
+    if (u->ppo)
+        HD_TRY(measure_part(u, "norm", norm, true, false));
+    return measure_part(u, "adam", step, true, false);
+}
+
+static int measure(int argc, char **argv)
+{
+    int gpus = 0;
+    struct update u = {.batch = hd_part_number(argc, argv, 2, 64), .scale = 1};
+    if (argc < 2 || u.batch == 0)
+        return HD_ERR_INPUT;
+    HD_TRY(hd_bench_net_on_gpu(argv[0], argv[1], &u.net));
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0)
+        return hd_fail(HD_ERR_DEVICE, "no GPU here");
+    if (cudaStreamCreateWithFlags(&u.stream, cudaStreamNonBlocking) != cudaSuccess)
+        return hd_fail(HD_ERR_DEVICE, "no stream on the GPU");
+    u.ppo = hd_net_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
+    u.rows = u.ppo ? u.batch : 2 * u.batch;
+    u.n = hd_net_elements(u.net);
+    u.adam = hd_adam_default(1e-6);
+    HD_TRY(hd_net_prepare_cuda(u.net, u.rows, u.batch));
+    HD_TRY(hd_net_prepare_cuda(u.net, u.batch, 0));
+    HD_TRY(allocate(&u));
+    HD_TRY(fill(&u));
+    return measure_all(&u);
+}
+
+#else
+
+static int measure(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    return hd_fail(HD_ERR_UNSUPPORTED, "this program was built without CUDA");
+}
+
+#endif
+
+const struct hd_part hd_part_update_gpu = {
+    HD_BENCH_NETS " f32|tf32|bf16 [BATCH]",
+    "a whole update on a GPU, as a CUDA graph and launch by launch; then its parts", measure};

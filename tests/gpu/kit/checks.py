@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of kernels on the GPU: each program's cases, again under compute-sanitizer, and how far results are
+from their references."""
+
+import os
+import re
+
+from facts import find_tool
+from jobs import FAILED, MEASURED, PASSED, SKIPPED, read_lines
+
+TEST_LIMIT, SANITIZER_LIMIT = 300, 400
+# Small enough to be run a hundred times slower. The rest allocate or compute too much.
+SANITIZED = ["test_adam", "test_tree_add", "test_grad_norm", "test_dqn_loss", "test_ppo_loss", "test_gae",
+             "test_categorical", "test_exploration", "test_replay", "test_steps", "test_statistics",
+             "test_gemm", "test_net"]
+FINDINGS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
+
+
+def read_tap(path):
+    """([names that passed], [names that did not])"""
+    passed, failed = [], []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if case := re.match(r"(not )?ok \d+ - [^:]*:(.*)", line):
+                    (failed if case[1] else passed).append(case[2].strip())
+    return passed, failed
+
+
+def run_test(kit, name):
+    step, residuals, tap = f"tests/{name}", kit.file("residuals", name + ".jsonl"), kit.file("tap", name + ".tap")
+    for path in (residuals, tap):
+        if os.path.exists(path):
+            os.remove(path)
+    done = kit.execute(step, [kit.program(name)], TEST_LIMIT, cwd=os.path.dirname(tap),
+                       env=kit.environment(CK_RUN_CASE="cuda", HD_RESIDUALS=residuals, CK_TAP_LOG_FILE_NAME=tap))
+    passed, failed = read_tap(tap)
+    result = done.outcome()
+    if result["outcome"] == PASSED and not passed:
+        result = {"outcome": FAILED, "why": "it ran no test"}
+    kit.record(step, **result, what=f"{len(passed)} of {len(passed) + len(failed)} cases",
+               seconds=round(done.seconds, 2), cases_passed=passed, cases_failed=failed)
+
+
+def tests(kit):
+    for name in kit.about["tests"]:
+        run_test(kit, name)
+
+
+def sanitize(kit, tool, name):
+    step = f"sanitizer/{tool}/{name}"
+    program = find_tool("compute-sanitizer")
+    if kit.tiny or not program:
+        kit.record(step, SKIPPED, why="on the emulation" if kit.tiny else "there is no compute-sanitizer here")
+        return
+    command = [program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", kit.program(name)]
+    done = kit.execute(step, command, SANITIZER_LIMIT,
+                       env=kit.environment(CK_RUN_CASE="cuda", CK_FORK="no", CK_DEFAULT_TIMEOUT="0"))
+    counts = [int(a or b) for a, b in FINDINGS.findall(done.said)]
+    result = done.outcome()
+    if result["outcome"] == PASSED and (not counts or any(counts)):
+        result = {"outcome": FAILED, "why": f"{sum(counts)} findings" if counts else "it says nothing of errors"}
+    kit.record(step, **result, what=f"{sum(counts)} findings", seconds=round(done.seconds, 2))
+
+
+def sanitizer(kit):
+    for tool in ("memcheck", "racecheck"):
+        for name in SANITIZED:
+            if name in kit.about["tests"]:
+                sanitize(kit, tool, name)
+
+
+def tolerances(kit):
+    """For every place in a test that compares with a reference: the largest residual, and what is allowed."""
+    table = {}
+    for test in kit.about["tests"]:
+        for line in read_lines(kit.file("residuals", test + ".jsonl")):
+            place = (line["at"], line["what"])
+            known = table.get(place)
+            share = line["residual"] / line["limit"]
+            if not known or share > known["share"]:
+                table[place] = {**line, "share": round(share, 4), "checks": line["checks"] + (known or {}).get("checks", 0)}
+            else:
+                known["checks"] += line["checks"]
+    if not table:
+        kit.record("tolerances", SKIPPED, why="no test has left residuals")
+    for _, line in sorted(table.items()):
+        kit.record(f"tolerances/{line['at']}/{line['what']}", MEASURED if line["share"] <= 1 else FAILED,
+                   value=line["residual"], unit=f"of {line['limit']:g}", share=line["share"], checks=line["checks"])

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""usage: run [--only NAME,...] [--tests NAME,...] [--seconds N] [OUT]
+
+Verifies Heddle on this machine's GPU and measures it. Everything is in this folder but CUDA's libraries
+(cudart, cuBLAS, NCCL), which are found in its toolkit or among Python's packages (or in the folders of
+$HD_CUDA_LIBRARIES), and PyTorch, for comparison. Each step has a time limit, and none that fails keeps the
+next from being made. OUT (default: gpu-check-results) gets a line of JSON for every result, logs, and files
+of each step; a later run adds to it. At home, `scripts/gpu-check import OUT` reads them.
+
+steps, in this order:
+  machine      what there is: GPU, driver, libraries, tools
+  tests        the cases of all test programs that are for GPUs
+  sanitizer    some of them under compute-sanitizer: memcheck, racecheck
+  tolerances   the largest residual of each comparison of `tests` with a reference
+  bits         CartPole with DQN and PPO: the same parameters by any scheduler, by ranks and by shards
+  kernels      time of updates, without StarPU
+  peers        the same updates in PyTorch: eager, CUDA graphs, compiled
+  games        Pong to a mean return of 18
+  strategies   `runner bench` of serial, bucketed and pipelined
+  steady       calls of CUDA that wait, in a run that is warm
+
+  --only NAME,...   these steps (machine always)
+  --tests NAME,...  of `tests`, `sanitizer` and `tolerances` these programs
+  --seconds N       time for all (default 1700); steps that find none left are not begun
+
+Exit code: 0 everything passed or was skipped with a reason, 1 something failed, 77 there is no GPU.
+HD_GPU_CHECK_EMULATED=1 runs a bundle of emulated programs (`scripts/gpu-check bundle --emulated`) in small
+sizes, which says whether the kit works and nothing of a GPU."""
+
+import argparse
+import collections
+import json
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import checks  # noqa: E402
+import facts  # noqa: E402
+import speed  # noqa: E402
+import training  # noqa: E402
+from jobs import FAILED, NO_GPU, NO_TIME, PASSED, ROOT, TIMED_OUT, Kit, brief  # noqa: E402
+
+STEPS = {"tests": checks.tests, "sanitizer": checks.sanitizer, "tolerances": checks.tolerances, "bits": training.bits,
+         "kernels": speed.kernels, "peers": speed.peers, "games": training.games, "strategies": training.strategies,
+         "steady": training.steady}
+LEAST_S = 5  # that a step is begun with
+
+
+def machine(kit, found):
+    about = facts.describe(kit.environment(), found)
+    kit.gpu = (about["gpus"][0]["name"] if about["gpus"] else "emulated") if about["gpus_seen"] else None
+    about = {"time": time.strftime("%Y-%m-%dT%H:%M:%S"), "gpu": kit.gpu, "emulated": kit.tiny,
+             "bundle": kit.about, **about}
+    with open(kit.file("machine.jsonl"), "a", encoding="utf-8") as file:
+        file.write(json.dumps(about) + "\n")
+    with open(kit.file("results.jsonl"), "a", encoding="utf-8") as file:
+        file.write(json.dumps({"machine": kit.gpu, "date": about["time"][:10], "commit": kit.about["commit"],
+                               "emulated": kit.tiny}) + "\n")
+    kit.record("machine", PASSED, what=f"{kit.gpu or 'no GPU'}, {about['cores']} cores, {about['cpu']}")
+    for name, where in found.items():
+        if not where and kit.gpu:
+            kit.record(f"machine/{name}", FAILED, why="found nowhere; name its folder in HD_CUDA_LIBRARIES")
+
+
+def take_steps(kit, names):
+    for name in names:
+        if not kit.gpu:
+            kit.record(name, NO_GPU)
+        elif kit.left() < LEAST_S:
+            kit.record(name, NO_TIME)
+        else:
+            print(f"{name}:", flush=True)
+            try:
+                STEPS[name](kit)
+            except Exception as error:  # whatever it is, the next step may work
+                kit.record(name, FAILED, why=f"{type(error).__name__}: {error}")
+
+
+def summarise(kit):
+    lines = [f"{line['step']:52s} {brief(line)}" for line in kit.results]
+    tally = collections.Counter(line["outcome"] for line in kit.results)
+    lines.append(", ".join(f"{n} {outcome}" for outcome, n in tally.items()))
+    text = "\n".join(lines) + "\n"
+    with open(kit.file("summary.txt"), "w", encoding="utf-8") as file:
+        file.write(text)
+    print(f"\n{text}\nresults: {kit.out}")
+    if not kit.gpu:
+        return 77
+    return 1 if tally[FAILED] + tally[TIMED_OUT] + tally[NO_TIME] else 0
+
+
+def names_of(text):
+    return [name for name in text.split(",") if name] if text else None
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--only")
+    parser.add_argument("--tests")
+    parser.add_argument("--seconds", type=float, default=1700)
+    parser.add_argument("out", nargs="?", default="gpu-check-results")
+    given = parser.parse_args()
+    if given.help:
+        print(__doc__)
+        return 0
+    only, tests = names_of(given.only), names_of(given.tests)
+    for name in set(only or []) - set(STEPS) - {"machine"}:
+        parser.error(f"no step is called {name}; there are: machine, {', '.join(STEPS)}")
+    chosen, found = facts.find_libraries(os.path.join(ROOT, "lib"))
+    kit = Kit(given.out, chosen, None, os.environ.get("HD_GPU_CHECK_EMULATED") == "1", given.seconds)
+    if kit.tiny != kit.about["emulated"]:
+        print("run: HD_GPU_CHECK_EMULATED=1 and bundles of emulated programs go together", file=sys.stderr)
+        return 2
+    for name in set(tests or []) - set(kit.about["tests"]):
+        parser.error(f"the bundle has no test {name}")
+    kit.about["tests"] = [name for name in kit.about["tests"] if not tests or name in tests]
+    machine(kit, found)
+    take_steps(kit, [name for name in STEPS if not only or name in only])
+    return summarise(kit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of nets on the GPU, the kernels alone and in PyTorch, in turns."""
+
+import json
+import os
+
+from jobs import FAILED, MEASURED, PASSED, ROOT, SKIPPED, read_lines
+
+# net, batch: CFG-A's update, Nature's, and minibatches of PPO
+KERNELS = [("pong", 32), ("nature", 32), ("nature", 256), ("nature", 2048), ("ppo", 320), ("ppo_fast", 768)]
+
+
+def kernels(kit):
+    """Each part of an update on the GPU, without StarPU."""
+    precisions = ["f32"] if kit.tiny else ["f32", "tf32", "bf16"]
+    for net, batch in [("cartpole", 1)] if kit.tiny else KERNELS:
+        for precision in precisions:
+            step = f"kernels/{net} {batch} {precision}"
+            done = kit.execute(step, [kit.program("bench_parts"), "update_gpu", net, precision, batch], 120)
+            result = done.outcome()
+            if result["outcome"] != PASSED:
+                kit.record(step, **result)
+                continue
+            for line in [json.loads(text) for text in done.said.splitlines() if text.startswith("{")]:
+                part = "/" + line["name"] if "name" in line else ""
+                kit.record(step + part, MEASURED, value=line["value"], unit=line["unit"])
+
+
+def peers(kit):
+    """bench/peers/gpu_torch.py, which takes the turns."""
+    facts = read_lines(kit.file("machine.jsonl"))
+    torch = facts[-1].get("torch") if facts else None
+    if kit.tiny or not torch or not torch["gpu"]:
+        kit.record("peers", SKIPPED, why="on the emulation" if kit.tiny else "python3 has no PyTorch that uses the GPU")
+        return
+    path = kit.file("peers.jsonl")
+    if os.path.exists(path):
+        os.remove(path)
+    words = ["python3", os.path.join(ROOT, "bench/peers/gpu_torch.py"), "--parts", kit.program("bench_parts"),
+             "--json", path, "--seconds", max(60, min(900, kit.left() - 20))]
+    # PyTorch brings CUDA's libraries; Heddle's program gets its own.
+    env = {**os.environ, "HD_PARTS_LD_LIBRARY_PATH": kit.environment()["LD_LIBRARY_PATH"],
+           "TORCHINDUCTOR_CACHE_DIR": kit.file("inductor"), "PYTHONPATH": os.path.join(ROOT, "bench")}
+    done = kit.execute("peers", words, 950, env=env)
+    result = done.outcome()
+    lines = read_lines(path)
+    if result["outcome"] != PASSED:
+        kit.record("peers", **result)
+    elif not lines:
+        kit.record("peers", FAILED, why="it has measured nothing")
+    for line in lines:
+        rest = {name: line[name] for name in ("min", "max", "repeats", "heddle_times_faster") if name in line}
+        kit.record(f"peers/{line['case']}/{line['contender']}", MEASURED, value=line["median"], unit=line["unit"],
+                   **rest)
