@@ -16,6 +16,7 @@ from runner import ROOT, Scratch, call, check, environment, result, skip, train 
 DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
+GPU_ENVS = os.path.join(ROOT, "configs/pixel_pong_gpu.yaml")
 
 GPU = dict(policy__cuda="true")
 SHORT = dict(world__shards=2, env__stop_value="1e9", max_train_iter=5,
@@ -134,6 +135,25 @@ def check_pixels(scratch):
     check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
+def check_gpu_envs(scratch):
+    """Trajectories stay on the GPU: the plan has no reader of them elsewhere."""
+    base = dict(SMALL_PIXELS, world__shards=2, runtime__precision="f32")
+    plan = call("graph", GPU_ENVS, *runner.sets(**base, **GPU)).stdout
+    check(any("collect_on_gpu [shard, 1 items x 1 stages, gpu" in line
+              for line in plan.splitlines()), plan)
+    uses = [line for line in plan.splitlines() if "reads" in line and "trajectories" in line]
+    check(len(uses) >= 4 and all("trajectories (gpu)" in line for line in uses), f"{uses}")
+    check_same_bits(scratch, "envs", GPU_ENVS, [
+        (1, 1, dict(base, **GPU)),
+        (1, 1, dict(base, **GPU, runtime__executor="sequential")),
+        (2, 1, dict(base, **GPU, runtime__gpus=2)),
+        (1, 2, dict(base, **GPU)),
+    ])
+    train(scratch("envs_cpu"), config=GPU_ENVS, **base, policy__cuda="false")
+    apart = distance(scratch, "envs0", "envs_cpu")
+    check(apart < 1e-5, f"envs: parameters are {apart} from the CPU's after 2 updates of 3e-4")
+
+
 def check_what_is_said(scratch):
     none, one = environment(HD_EMULATED_DEVICES=0), environment(HD_EMULATED_DEVICES=1)
     few = dict(SHORT, max_train_iter=1)
@@ -158,6 +178,7 @@ def main():
         check_ppo(scratch)
         check_lags(scratch)
         check_pixels(scratch)
+        check_gpu_envs(scratch)
 
 
 if __name__ == "__main__":
