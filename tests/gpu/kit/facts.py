@@ -53,6 +53,8 @@ def find_libraries(bundled):
         else:
             if f"\t{name} " in system:
                 found[name] = "the system"
+    if "\tlibstdc++.so.6 " not in system:
+        chosen.append(os.path.join(bundled, "spare"))
     return chosen, found
 
 

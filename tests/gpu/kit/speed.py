@@ -8,6 +8,7 @@ from jobs import FAILED, MEASURED, PASSED, ROOT, SKIPPED, read_lines
 
 # net, batch: CFG-A's update, Nature's, and minibatches of PPO
 KERNELS = [("pong", 32), ("nature", 32), ("nature", 256), ("nature", 2048), ("ppo", 320), ("ppo_fast", 768)]
+PEERS_S = 420
 
 
 def kernels(kit):
@@ -37,11 +38,11 @@ def peers(kit):
     if os.path.exists(path):
         os.remove(path)
     words = ["python3", os.path.join(ROOT, "bench/peers/gpu_torch.py"), "--parts", kit.program("bench_parts"),
-             "--json", path, "--seconds", max(60, min(900, kit.left() - 20))]
+             "--json", path, "--seconds", max(60, min(PEERS_S, kit.left() - 20))]
     # PyTorch brings CUDA's libraries; Heddle's program gets its own.
     env = {**os.environ, "HD_PARTS_LD_LIBRARY_PATH": kit.environment()["LD_LIBRARY_PATH"],
            "TORCHINDUCTOR_CACHE_DIR": kit.file("inductor"), "PYTHONPATH": os.path.join(ROOT, "bench")}
-    done = kit.execute("peers", words, 950, env=env)
+    done = kit.execute("peers", words, PEERS_S + 60, env=env)
     result = done.outcome()
     lines = read_lines(path)
     if result["outcome"] != PASSED:
