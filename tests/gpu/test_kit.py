@@ -70,7 +70,8 @@ def check_emulated(scratch):
         for line in group(lines, name):
             check(line["outcome"] == "skipped" and line["why"], f"{line}")
     check(len(lines["tests/test_gae"]["cases_passed"]) > 10, f"{lines['tests/test_gae']}")
-    check(any(line["value"] > 0 for line in group(lines, "tolerances")), "every residual is zero")
+    places = lines["tolerances/test_adam"]["places"]
+    check(any(0 < place["share"] <= 1 and place["checks"] > 100 for place in places), f"{places}")
     check(len({line["param_hash"] for line in group(lines, "bits") if "param_hash" in line}) == 2, "DQN's and PPO's")
     calls = lines["steady/cartpole_dqn"]["calls"]
     check(calls["cudaGraphLaunch"] > 0, f"nothing was counted: {calls}")

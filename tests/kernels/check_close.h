@@ -28,7 +28,7 @@ static inline double residual(double found, double wanted, double scale)
 struct residual_site {
     const char *file;
     int line;
-    char what[64];
+    char what[96];
     double residual, limit;
     int64_t checks;
     struct residual_site *next;
@@ -78,7 +78,7 @@ static inline void note_residual(struct residual_site *site, double found, doubl
     }
     site->residual = found;
     site->limit = limit;
-    snprintf(site->what, sizeof site->what, "%s", what);
+    snprintf(site->what, sizeof site->what, "%.95s", what);
     if (!(found <= limit))
         write_residual(site);
 }
