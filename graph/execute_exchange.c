@@ -55,7 +55,7 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
     };
     exchange.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
     for (int i = 1; i < step->n_refs; i++) {
-        struct hd_task task;
+        struct hd_task task = {.home = HD_HOST};
         struct hd_access access;
         hd_executor_view(executor, op, i, 0, 0, &task, &access);
         exchange.views[i] = task.views[i];
