@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
+TIMEOUT = 120  # of a call, in seconds
 RUNNER = os.environ.get("HD_RUNNER", os.path.join(ROOT, "build/runner"))
 
 
@@ -40,10 +41,10 @@ class Scratch:
         return os.path.join(self.path, name)
 
 
-def call(*arguments, env=None, cwd=None, timeout=120, expect=0):
+def call(*arguments, env=None, cwd=None, timeout=None, expect=0):
     """Runs `runner`; fails the test when its exit code is another than expected."""
     done = subprocess.run([RUNNER, *arguments], env=env or environment(), cwd=cwd, text=True,
-                          capture_output=True, timeout=timeout)
+                          capture_output=True, timeout=timeout or TIMEOUT)
     if expect is not None and done.returncode != expect:
         sys.exit(f"runner {' '.join(arguments)}\nexit code {done.returncode}, not {expect}\n"
                  f"{done.stdout}{done.stderr}")

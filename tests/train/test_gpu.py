@@ -37,6 +37,7 @@ def emulate():
     if not os.path.exists(program):
         skip("there is no CUDA toolkit, so nothing of the emulation was built")
     runner.RUNNER = program
+    runner.TIMEOUT = 300  # every emulated GPU keeps two threads busy
     with Scratch() as scratch:
         done = call("run", DQN, "--dir", scratch("probe"), "--quiet",
                     *runner.sets(max_train_iter=1, **GPU), expect=None)
