@@ -168,13 +168,13 @@ static int load_params(const struct hd_spec *spec, void *data, FILE *file)
     return HD_OK;
 }
 
+#if HD_CUDA
 /* On a GPU: the floats, then what its passes make of them. */
 static int64_t common_bytes(const struct hd_spec *spec)
 {
     return spec->elements * (int64_t)sizeof(float);
 }
 
-#if HD_CUDA
 static int64_t device_bytes(const struct hd_spec *spec)
 {
     return hd_net_device_bytes(spec->shape);
