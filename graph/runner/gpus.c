@@ -70,13 +70,32 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
     return HD_OK;
 }
 
+/* The user's map, or none. */
+static int read_map(const struct hd_job *job, int map[HD_GPUS_MAX], int *n_p)
+{
+    int64_t n;
+    const int64_t *devices = hd_config_ints(job->config, "runtime.cuda_devices", &n);
+    const bool none = n == 1 && devices[0] < 0;
+    if (n > HD_GPUS_MAX)
+        return hd_fail(HD_ERR_INPUT, "runtime.cuda_devices: a machine has at most %d GPUs",
+                       HD_GPUS_MAX);
+    for (int64_t i = 0; i < n; i++)
+        map[i] = (int)devices[i];
+    *n_p = none ? 0 : (int)n;
+    return HD_OK;
+}
+
 int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p)
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
     const int found = hd_session_knows_devices() ? hd_gpus_list(topology, gpus) : 0;
     *gpus_p = (struct hd_gpus){0};
+    int n_map = 0, map[HD_GPUS_MAX];
     gpus_p->plan.n = count_wanted(job, world->local_world, found);
+    HD_TRY(read_map(job, map, &n_map));
+    if (n_map > 0 && gpus_p->plan.n > 0)
+        gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
     if (found == 0) {
         gpus_p->plan.n = 0;
         return insists(job) ? refuse() : HD_OK;
@@ -84,7 +103,12 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
     if (gpus_p->plan.n == 0)
         return HD_OK;
     const struct hd_gpu_wish wish = {
-        .local_world = world->local_world, .per_rank = gpus_p->plan.n, .may_share = true};
+        .local_world = world->local_world,
+        .per_rank = gpus_p->plan.n,
+        .map = n_map > 0 ? map : NULL,
+        .n_map = n_map,
+        .may_share = true,
+    };
     HD_TRY(hd_gpu_share(gpus, found, &wish, world->local_rank, &gpus_p->share));
     return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "fast") == 0,
                        gpus_p);

@@ -34,6 +34,9 @@ static const struct hd_key run_keys[] = {
      "CPU workers; auto: the cores of the rank"},
     {"runtime.gpus", HD_KEY_INT, 1, HD_DEVICES_MAX, "auto", "auto", "per rank",
      "GPUs; auto: a rank's share of the machine's, but no more than it has shards"},
+    {"runtime.cuda_devices", HD_KEY_INT_LIST, -1, 63, "-1", NULL, "per node",
+     "CUDA's numbers of the GPUs of all ranks of a node, those of local rank 0 first; -1: by "
+     "locality"},
     {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
      "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
      "modular-heft",

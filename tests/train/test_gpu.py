@@ -80,6 +80,7 @@ def check_dqn(scratch):
         (1, 1, dict(base, runtime__executor="sequential")),
         (1, 1, dict(base, runtime__scheduler="dmdas", runtime__window=4, runtime__workers=1)),
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
+        (2, 1, dict(base, runtime__cuda_devices="[1]")),
     ])
     split = dict(base, **SPLIT, policy__other__eps__start=0.1)
     check_same_bits(scratch, "acting", DQN, [
@@ -166,6 +167,10 @@ def check_what_is_said(scratch):
     done = call("run", DQN, "--dir", scratch("many"),
                 *runner.sets(**few, **GPU, runtime__gpus=2), env=one, expect=2)
     check("GPU" in done.stderr, done.stderr)
+    for wrong, said in (("[3]", "3"), ("[0,0]", "cuda_devices")):
+        done = call("run", DQN, "--dir", scratch("map"),
+                    *runner.sets(**few, **GPU, runtime__cuda_devices=wrong), env=one, expect=2)
+        check("GPU" in done.stderr and said in done.stderr, done.stderr)
     done = call("launch", "--nproc-per-node", "2", PPO, "--dir", scratch("shared"),
                 *runner.sets(**few, **GPU), env=one)
     check("2 ranks share a GPU" in done.stderr, done.stderr)
