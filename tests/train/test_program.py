@@ -115,7 +115,7 @@ def check_mistakes(scratch):
         (["--seed"], "needs a value"),
         (["--seed", "-1"], "seed"),
         (["more.yaml"], "one config at a time"),
-        (["--set", "policy.cuda=yes"], "true, false or auto"),
+        (["--set", "policy.cuda=yes"], "one of true, false, auto"),
         (["--set", "policy.learn.microbatch=5"], "a divisor of the batch's 64 rows"),
     ]
     for arguments, expected in options:
