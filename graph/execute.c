@@ -366,8 +366,7 @@ static int make_ready(struct hd_executor *executor, int home)
     }
     for (int i = 0; i < executor->plan->n_ops; i++) {
         const struct hd_op *op = &executor->plan->ops[i];
-        const struct hd_gpu_verb *gpu =
-            op->kind == HD_OP_STEP && op->gpu ? op->step->verb->gpu : NULL;
+        const struct hd_gpu_verb *gpu = hd_op_form(op);
         if (gpu && gpu->ready)
             HD_TRY(gpu->ready(op->step->args));
     }

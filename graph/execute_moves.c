@@ -51,14 +51,6 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
 }
 
 /* A GPU's own stream does it: the one that it comes to, or that it comes from. */
-static int home_of_copy(const struct hd_executor *executor, int value, int instance, int copy)
-{
-    const struct hd_instances *instances = &executor->instances[value];
-    if (instances->value->spec.placement != HD_SHARD)
-        return copy;
-    return hd_plan_home(executor->plan, instance, instances->plan->instances);
-}
-
 static int submit_move(struct hd_executor *executor, int value, const struct hd_row *row, int from,
                        int to, int instance)
 {
@@ -68,7 +60,7 @@ static int submit_move(struct hd_executor *executor, int value, const struct hd_
         {source->buffers[instance], HD_ALL_PARTS, HD_ALL_LEAVES, HD_READ},
         {target->buffers[instance], HD_ALL_PARTS, HD_ALL_LEAVES, HD_WRITE}};
     struct hd_task task = make_task(executor, value, instance);
-    task.home = home_of_copy(executor, value, instance, to > 0 ? to : from);
+    task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
     task.body = move_body;
     task.args = to > 0 ? &to_gpu : &to_host;
     task.views[0] = (struct hd_view){.data = source->data[instance], .spec = spec};

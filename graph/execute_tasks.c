@@ -224,9 +224,7 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
         .group = hd_executor_group(executor, side),
     };
     if (copy > 0)
-        task.home = spec->placement == HD_SHARD
-                        ? hd_plan_home(executor->plan, i, instances->plan->instances)
-                        : copy;
+        task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
     for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
         const int which = by_part ? part : HD_ALL_PARTS;
         const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_LEAVES, HD_READ},
@@ -317,8 +315,7 @@ int64_t hd_plan_device_scratch(const struct hd_plan *plan)
     int64_t most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
-        const struct hd_gpu_verb *gpu =
-            op->kind == HD_OP_STEP && op->gpu ? op->step->verb->gpu : NULL;
+        const struct hd_gpu_verb *gpu = hd_op_form(op);
         const int64_t bytes = gpu && gpu->scratch ? gpu->scratch(op->step->args) : 0;
         most = bytes > most ? bytes : most;
     }

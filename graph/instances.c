@@ -9,14 +9,12 @@
 /* -- Memory ---------------------------------------------------------------------------------------
  */
 
-/* The GPU of instance i of copies number `copy`: a shard's is one of its shard's, others' is the
- * copy's. */
+/* The GPU of instance i of copies number `copy`. */
 static int device_of(struct hd_session *session, const struct hd_instances *instances, int copy,
                      int i)
 {
-    const bool by_shard = instances->value->spec.placement == HD_SHARD;
-    const int home = by_shard ? 1 + i * instances->devices / instances->plan->instances : copy;
-    return hd_session_device(session, home);
+    const int value = (int)(instances->plan - instances->whole->values);
+    return hd_session_device(session, hd_plan_home_of_copy(instances->whole, value, copy, i));
 }
 
 static bool in_area(const struct hd_instances *instances, int row)
@@ -113,7 +111,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
 {
     const struct hd_plan_value *is = &plan->values[value];
     *instances = (struct hd_instances){
-        .value = &plan->graph->values[value], .plan = is, .devices = plan->devices, .side = -1};
+        .value = &plan->graph->values[value], .plan = is, .whole = plan, .side = -1};
     int n_rows = is->buffers + is->lag_copies + is->side_copies;
     instances->rows = hd_alloc(n_rows, sizeof *instances->rows);
     instances->starts = hd_alloc(is->lag + 1, sizeof *instances->starts);

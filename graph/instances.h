@@ -24,7 +24,7 @@ struct hd_row {
 struct hd_instances {
     const struct hd_graph_value *value;
     const struct hd_plan_value *plan;
-    int devices;         /* of the plan */
+    const struct hd_plan *whole; /* plan, that of which it is a part */
     struct hd_row *rows; /* the rotation, then copies for lags, then copies for side tasks */
     int n_rows;
     int current;     /* row of the current version */

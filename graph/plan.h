@@ -112,16 +112,23 @@ static inline bool hd_op_whole(const struct hd_op *op)
     return op->pieces.items == 1 && op->pieces.stages == 1 && !(op->gpu && op->step->verb->finish);
 }
 
+/* A step's form for GPUs, if it runs on one; NULL for what else there is, collectives too. */
+static inline const struct hd_gpu_verb *hd_op_form(const struct hd_op *op)
+{
+    return op->gpu ? op->step->verb->gpu : NULL;
+}
+
 /* Whether a stage of a step, or its `finish`, runs on a GPU. */
 static inline bool hd_op_stage_on_gpu(const struct hd_op *op, int stage)
 {
-    const struct hd_gpu_verb *gpu = op->gpu ? op->step->verb->gpu : NULL;
+    const struct hd_gpu_verb *gpu = hd_op_form(op);
     return gpu && (!gpu->stage || gpu->stage(op->step->args, stage));
 }
 
 static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
 {
-    return op->gpu && op->step->verb->gpu && op->step->verb->gpu->finish;
+    const struct hd_gpu_verb *gpu = hd_op_form(op);
+    return gpu && gpu->finish;
 }
 
 /* Whether tasks of op on a GPU (or on the host) touch the value of ref i (plan_devices.c). */
@@ -131,6 +138,9 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
  * `instances`, or of other steps (instance 0 of 1). */
 int hd_plan_copy(const struct hd_plan *plan, int value, int home);
 int hd_plan_home(const struct hd_plan *plan, int instance, int instances);
+
+/* The other way round: the GPU of copy `copy` > 0 of a value's local instance. */
+int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance);
 
 /* -- Between the files of graph/ ----------------------------------------------------------------
  */

@@ -37,7 +37,7 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 {
     if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
         return op->gpu == gpu;
-    const struct hd_gpu_verb *form = op->gpu ? op->step->verb->gpu : NULL;
+    const struct hd_gpu_verb *form = hd_op_form(op);
     if (form && form->touches && !form->touches(op->step->args, i, gpu))
         return false;
     const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
@@ -121,4 +121,11 @@ int hd_plan_copy(const struct hd_plan *plan, int value, int home)
 int hd_plan_home(const struct hd_plan *plan, int instance, int instances)
 {
     return 1 + instance * plan->devices / instances;
+}
+
+int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance)
+{
+    if (plan->graph->values[value].spec.placement != HD_SHARD)
+        return copy;
+    return hd_plan_home(plan, instance, plan->values[value].instances);
 }
