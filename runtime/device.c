@@ -11,11 +11,11 @@
 #if HD_CUDA
 #include <cuda_runtime_api.h>
 
-static int checked(cudaError_t error, const char *what)
+int hd_device_checked(int error, const char *what)
 {
     if (error == cudaSuccess)
         return HD_OK;
-    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString((cudaError_t)error));
 }
 
 int hd_device_count(void)
@@ -30,7 +30,7 @@ int hd_device_count(void)
 
 int hd_device_use(int device)
 {
-    return checked(cudaSetDevice(device), "a GPU cannot be used");
+    return hd_device_checked(cudaSetDevice(device), "a GPU cannot be used");
 }
 
 void *hd_device_alloc(int device, int64_t bytes)
@@ -38,23 +38,25 @@ void *hd_device_alloc(int device, int64_t bytes)
     void *memory = NULL;
     if (hd_device_use(device) != HD_OK)
         return NULL;
-    if (checked(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)), "memory of a GPU") == HD_OK)
-        checked(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
-    checked(cudaDeviceSynchronize(), "memory of a GPU");
+    if (hd_device_checked(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)),
+                          "memory of a GPU") == HD_OK)
+        hd_device_checked(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
+    hd_device_checked(cudaDeviceSynchronize(), "memory of a GPU");
     return memory;
 }
 
 void hd_device_free(int device, void *memory)
 {
     if (memory && hd_device_use(device) == HD_OK)
-        checked(cudaFree(memory), "memory of a GPU");
+        hd_device_checked(cudaFree(memory), "memory of a GPU");
 }
 
 void *hd_pinned_alloc(int64_t bytes)
 {
     void *memory = NULL;
-    if (checked(cudaHostAlloc(&memory, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable),
-                "pinned memory") != HD_OK)
+    if (hd_device_checked(
+            cudaHostAlloc(&memory, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable),
+            "pinned memory") != HD_OK)
         return NULL;
     return memset(memory, 0, (size_t)bytes);
 }
@@ -62,44 +64,34 @@ void *hd_pinned_alloc(int64_t bytes)
 void hd_pinned_free(void *memory)
 {
     if (memory)
-        checked(cudaFreeHost(memory), "pinned memory");
-}
-
-int hd_pinned_register(void *memory, int64_t bytes)
-{
-    return checked(cudaHostRegister(memory, (size_t)bytes, cudaHostRegisterPortable),
-                   "memory cannot be pinned");
-}
-
-void hd_pinned_unregister(void *memory)
-{
-    checked(cudaHostUnregister(memory), "pinned memory");
+        hd_device_checked(cudaFreeHost(memory), "pinned memory");
 }
 
 int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
 {
-    return checked(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, stream),
-                   "a copy to or from a GPU");
+    return hd_device_checked(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, stream),
+                             "a copy to or from a GPU");
 }
 
 int hd_stream_create(int device, void **stream_p)
 {
     cudaStream_t stream;
     HD_TRY(hd_device_use(device));
-    HD_TRY(checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
+    HD_TRY(
+        hd_device_checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
     *stream_p = stream;
     return HD_OK;
 }
 
 int hd_stream_wait(void *stream)
 {
-    return checked(cudaStreamSynchronize(stream), "work of a GPU");
+    return hd_device_checked(cudaStreamSynchronize(stream), "work of a GPU");
 }
 
 void hd_stream_destroy(int device, void *stream)
 {
     if (stream && hd_device_use(device) == HD_OK)
-        checked(cudaStreamDestroy(stream), "a stream");
+        hd_device_checked(cudaStreamDestroy(stream), "a stream");
 }
 
 void hd_device_forget(void)
@@ -158,17 +150,6 @@ void hd_pinned_free(void *memory)
     hd_free(memory);
 }
 
-int hd_pinned_register(void *memory, int64_t bytes)
-{
-    (void)memory, (void)bytes;
-    return HD_OK;
-}
-
-void hd_pinned_unregister(void *memory)
-{
-    (void)memory;
-}
-
 int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
 {
     (void)to, (void)from, (void)bytes, (void)stream;
@@ -190,6 +171,12 @@ int hd_stream_wait(void *stream)
 void hd_stream_destroy(int device, void *stream)
 {
     (void)device, (void)stream;
+}
+
+int hd_device_checked(int error, const char *what)
+{
+    (void)error, (void)what;
+    return no_device();
 }
 
 void hd_device_forget(void)

@@ -26,10 +26,6 @@ void hd_device_free(int device, void *memory);
 void *hd_pinned_alloc(int64_t bytes);
 void hd_pinned_free(void *memory);
 
-/* The same for memory that is there already, until it is unpinned. HD_ERR_DEVICE. */
-int hd_pinned_register(void *memory, int64_t bytes);
-void hd_pinned_unregister(void *memory);
-
 /* Queues a copy between homes on a stream, host memory being pinned. HD_ERR_DEVICE. */
 int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream);
 
@@ -41,6 +37,10 @@ void hd_stream_destroy(int device, void *stream);
 
 /* Makes `device` the one that the calling thread's next calls mean. HD_ERR_DEVICE. */
 int hd_device_use(int device);
+
+/* What a call of CUDA's runtime said, a cudaError_t, as a status; logged, if it is HD_ERR_DEVICE.
+ */
+int hd_device_checked(int error, const char *what);
 
 /* The calling thread's last CUDA error is no more: polling an event leaves one that only says that
  * it is too early. */

@@ -2,8 +2,8 @@
 #include "runtime/recordings.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/device.h"
 
 #include <string.h>
 
@@ -32,13 +32,6 @@ struct hd_recordings {
     int n;
     struct recording recordings[RECORDINGS_MAX];
 };
-
-static int checked(cudaError_t error, const char *what)
-{
-    if (error == cudaSuccess)
-        return HD_OK;
-    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
-}
 
 int hd_recordings_create(struct hd_recordings **recordings_p)
 {
@@ -81,12 +74,13 @@ static int record(const struct hd_recorded_call *call, cudaGraphExec_t *graph_p)
 {
     cudaStream_t stream = call->context->stream;
     cudaGraph_t graph = NULL;
-    HD_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording"));
+    HD_TRY(hd_device_checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                             "recording"));
     const int played = play(call);
-    int status = checked(cudaStreamEndCapture(stream, &graph), "recording");
+    int status = hd_device_checked(cudaStreamEndCapture(stream, &graph), "recording");
     status = played != HD_OK ? played : status;
     if (status == HD_OK)
-        status = checked(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
+        status = hd_device_checked(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
     if (graph)
         cudaGraphDestroy(graph);
     return status;
@@ -109,7 +103,8 @@ int hd_recordings_run(struct hd_recordings *recordings, const struct hd_recorded
     }
     if (!recording->graph)
         HD_TRY(record(call, &recording->graph));
-    return checked(cudaGraphLaunch(recording->graph, call->context->stream), "a CUDA graph");
+    return hd_device_checked(cudaGraphLaunch(recording->graph, call->context->stream),
+                             "a CUDA graph");
 }
 
 #else
