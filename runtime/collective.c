@@ -199,15 +199,11 @@ static int run_term(struct hd_context *context, const struct hd_view *views, con
                           sizeof(float), context->stream);
 }
 
-static int add_terms(const void *arg, const struct hd_nccl_term *terms, int n_terms, int64_t n,
+static int add_terms(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
                      float *to, float *total, void *stream)
 {
-    const struct round *round = arg;
-    struct hd_term list[HD_NCCL_RANKS_MAX];
-    for (int i = 0; i < n_terms; i++)
-        list[i] = (struct hd_term){terms[i].floats, terms[i].count};
-    return round->is.in_spec->type->reduction->add_on_gpu(round->is.how, list, n_terms, n, to,
-                                                          total, stream);
+    const struct hd_collective *c = &((const struct round *)arg)->is;
+    return c->in_spec->type->reduction->add_on_gpu(c->how, terms, n_terms, n, to, total, stream);
 }
 
 static void set_exchange(struct round *round)

@@ -249,15 +249,15 @@ static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     const int64_t stride = stride_of(c->n, ranks);
-    struct hd_nccl_term terms[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
+    struct hd_term terms[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
     int64_t lo, hi;
     hd_nccl_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
         const bool own = peer == rank;
         const float *room = c->room + peer * stride;
         const float *count = own ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
-        terms[peer] = (struct hd_nccl_term){own ? c->terms + lo : room, c->count ? count : NULL};
-        counts[peer] = (struct hd_nccl_term){count, NULL};
+        terms[peer] = (struct hd_term){own ? c->terms + lo : room, c->count ? count : NULL};
+        counts[peer] = (struct hd_term){count, NULL};
     }
     if (lo < hi)
         return c->add(c->arg, terms, ranks, hi - lo, c->to + lo, c->total, nccl->stream);
@@ -313,7 +313,7 @@ static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 
 static int finish_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
-    const struct hd_nccl_term sum = {c->to, c->count ? c->total : NULL};
+    const struct hd_term sum = {c->to, c->count ? c->total : NULL};
     return c->add && c->n > 0 ? c->add(c->arg, &sum, 1, c->n, c->to, NULL, nccl->stream) : HD_OK;
 }
 

@@ -25,6 +25,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/store.h"
+#include "runtime/value.h"
 
 #include <stddef.h>
 
@@ -90,11 +91,6 @@ enum hd_nccl_kind {
     HD_NCCL_BROADCAST /* data[0] of rank 0 becomes everybody's, in place */
 };
 
-/* One rank's term of a sum, in device memory; count NULL where the collective has none. */
-struct hd_nccl_term {
-    const float *floats, *count;
-};
-
 struct hd_nccl_collective {
     enum hd_nccl_kind kind;
     const char *name; /* for reports; outlives the collective */
@@ -114,7 +110,7 @@ struct hd_nccl_collective {
      * empty, the counts alone are added by it, as floats without counts; HD_NCCL_FAST has a single
      * term, `to` itself, and no `total`; NULL: nothing is left to do there. Returns a status;
      * allocates and waits for nothing. */
-    int (*add)(const void *arg, const struct hd_nccl_term *terms, int n_terms, int64_t n, float *to,
+    int (*add)(const void *arg, const struct hd_term *terms, int n_terms, int64_t n, float *to,
                float *total, void *stream);
     const void *arg; /* outlives the collective */
 

@@ -56,12 +56,14 @@ struct hd_setup {
     const struct hd_node *options; /* the step's map, for the verb's own options */
 };
 
+/* A rank's term of a sum, in a GPU's memory; count NULL: it has none. */
+struct hd_term {
+    const float *floats, *count;
+};
+
 /* How instances of different shards or ranks combine: a leaf vector per instance and part, combined
  * pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors are 64-byte
  * aligned and padded to whole 64 bytes by the caller. */
-struct hd_term {
-    const float *floats, *count; /* count NULL: none */
-};
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
 extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {

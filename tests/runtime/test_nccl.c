@@ -73,7 +73,7 @@ static void add_on_host(void *arg)
     free(a);
 }
 
-static int add(const void *arg, const struct hd_nccl_term *terms, int n_terms, int64_t n, float *to,
+static int add(const void *arg, const struct hd_term *terms, int n_terms, int64_t n, float *to,
                float *total, void *stream)
 {
     const struct adder *adder = arg;
@@ -97,7 +97,7 @@ static int add(const void *arg, const struct hd_nccl_term *terms, int n_terms, i
 }
 
 /* What a run does. */
-static int add_by_kernel(const void *arg, const struct hd_nccl_term *terms, int n_terms, int64_t n,
+static int add_by_kernel(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
                          float *to, float *total, void *stream)
 {
     const struct adder *adder = arg;
