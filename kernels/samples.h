@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many rows of a microbatch count, where only the GPU knows. */
+/* How many rows of a microbatch count. */
 #ifndef HD_KERNELS_SAMPLES_H
 #define HD_KERNELS_SAMPLES_H
 
+#include "runtime/base/inline.h"
+
 #include <stdint.h>
 
-/* *samples = those of rows first … first + rows - 1 that are among the first *used. All pointers
- * are the GPU's or shared. */
+/* Of rows first … first + rows - 1, those among the first `used`. */
+HD_INLINE int64_t hd_samples_count(int64_t used, int64_t first, int64_t rows)
+{
+    const int64_t left = used - first;
+    return left < 0 ? 0 : left < rows ? left : rows;
+}
+
+/* *samples = that number, where only the GPU knows *used. All pointers are the GPU's or shared. */
 int hd_samples_count_cuda(const int64_t *used, int64_t first, int64_t rows, int64_t *samples,
                           void *stream);
 

@@ -7,8 +7,7 @@ extern "C" {
 
 static __global__ void count(const int64_t *used, int64_t first, int64_t rows, int64_t *samples)
 {
-    const int64_t left = *used - first;
-    *samples = left < 0 ? 0 : left < rows ? left : rows;
+    *samples = hd_samples_count(*used, first, rows);
 }
 
 extern "C" int hd_samples_count_cuda(const int64_t *used, int64_t first, int64_t rows,

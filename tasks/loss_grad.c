@@ -255,8 +255,8 @@ static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view
 /* How many rows count stands first in the head. */
 static void count_rows(const struct args *args, const struct hd_loss_pass *pass)
 {
-    const int64_t left = *args->loss->used(&pass->views[HD_LOSS_BATCH]) - pass->first;
-    *(int64_t *)pass->head = left < 0 ? 0 : left < pass->rows ? left : pass->rows;
+    const int64_t used = *args->loss->used(&pass->views[HD_LOSS_BATCH]);
+    *(int64_t *)pass->head = hd_samples_count(used, pass->first, pass->rows);
 }
 
 static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,

@@ -37,10 +37,4 @@ struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
     return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_padded(sizeof(int64_t)))};
 }
 
-int64_t hd_batch_used(const struct hd_spec *spec, void *data, int64_t first, int64_t rows)
-{
-    const int64_t left = *hd_batch_use(spec, data).used - first;
-    return left < 0 ? 0 : left < rows ? left : rows;
-}
-
 const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve};

@@ -25,7 +25,4 @@ struct hd_batch_use {
 };
 struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data);
 
-/* Of the rows first … first + rows - 1, those that are learned from. */
-int64_t hd_batch_used(const struct hd_spec *spec, void *data, int64_t first, int64_t rows);
-
 #endif

@@ -2,6 +2,7 @@
 /* Batches drawn from a data set: each epoch once through it, by the sampler's lists, with what is
  * left in the last batch; what the submitter counts is what the cursor does. */
 #include "kernels/sampler.h"
+#include "kernels/samples.h"
 #include "runtime/base/log.h"
 #include "runtime/dataset.h"
 #include "tasks/types/batch.h"
@@ -200,10 +201,9 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
     ck_assert(stat(w, "epoch") == (double)epoch && stat(w, "samples") == (double)left &&
               stat(w, "padding") == (double)padded);
     for (int64_t first = 0; first < size; first += 3)
-        ck_assert_int_eq(hd_batch_used(&batch->spec, batch->data, first, 3), left - first < 0 ? 0
-                                                                             : left - first < 3
-                                                                                 ? left - first
-                                                                                 : 3);
+        ck_assert_int_eq(hd_samples_count(*use.used, first, 3), left - first < 0   ? 0
+                                                                : left - first < 3 ? left - first
+                                                                                   : 3);
     value_save_load(&w->cursors[shard]);
 }
 
