@@ -131,13 +131,16 @@ static bool has_ended(struct hd_session *session, const struct hd_sync *sync)
 
 void hd_session_progress(struct hd_session *session)
 {
-    struct hd_sync *sync = atomic_load(&session->open);
+    if (!atomic_load_explicit(&session->open, memory_order_relaxed))
+        return;
+    /* Taken away, so that no other thread ends and frees it meanwhile; no other opens before. */
+    struct hd_sync *sync = atomic_exchange(&session->open, NULL);
     if (!sync)
         return;
-    if (hd_session_status(session) == HD_OK && !has_ended(session, sync))
+    if (hd_session_status(session) == HD_OK && !has_ended(session, sync)) {
+        atomic_store(&session->open, sync);
         return;
-    if (!atomic_compare_exchange_strong(&session->open, &sync, NULL))
-        return;
+    }
     /* One collective is open at a time, so this lane has one writer. */
     const struct hd_event wait = {.name = sync->name,
                                   .begin_ns = sync->begin_ns,
