@@ -8,17 +8,19 @@
 
 #include <string.h>
 
-/* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. 0: none.
- */
+/* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. */
 static int count_wanted(const struct hd_job *job, int ranks, int found)
 {
     const int shards = (int)(job->shards / ranks);
     int n = found / ranks > 0 ? found / ranks : found > 0;
-    if (strcmp(hd_config_text(job->config, "policy.cuda"), "false") == 0)
-        return 0;
     if (!hd_config_word(job->config, "runtime.gpus"))
         n = (int)hd_config_int(job->config, "runtime.gpus");
     return n < shards ? n : shards;
+}
+
+static bool declines(const struct hd_job *job)
+{
+    return strcmp(hd_config_text(job->config, "policy.cuda"), "false") == 0;
 }
 
 static bool insists(const struct hd_job *job)
@@ -28,6 +30,8 @@ static bool insists(const struct hd_job *job)
 
 struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks)
 {
+    if (declines(job))
+        return (struct hd_plan_gpus){0};
     const int found = hd_session_knows_devices() ? hd_device_count() : 0;
     const int n = count_wanted(job, ranks, insists(job) && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
@@ -89,19 +93,19 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p)
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
-    const int found = hd_session_knows_devices() ? hd_gpus_list(topology, gpus) : 0;
     *gpus_p = (struct hd_gpus){0};
+    if (declines(job))
+        return HD_OK;
+    const int found = hd_session_knows_devices() ? hd_gpus_list(topology, gpus) : 0;
     int n_map = 0, map[HD_GPUS_MAX];
     gpus_p->plan.n = count_wanted(job, world->local_world, found);
     HD_TRY(read_map(job, map, &n_map));
-    if (n_map > 0 && gpus_p->plan.n > 0)
+    if (n_map > 0)
         gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
     if (found == 0) {
         gpus_p->plan.n = 0;
         return insists(job) ? refuse() : HD_OK;
     }
-    if (gpus_p->plan.n == 0)
-        return HD_OK;
     const struct hd_gpu_wish wish = {
         .local_world = world->local_world,
         .per_rank = gpus_p->plan.n,
