@@ -324,7 +324,7 @@ static bool able_on_gpu(const void *args)
 static bool stage_on_gpu(const void *args, int stage)
 {
     (void)args;
-    return stage % 2 == 1;
+    return hd_play_acts(stage);
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -333,32 +333,17 @@ static bool touches(const void *args, int port, bool gpu)
     return port == TOTALS || gpu == (port == POLICY);
 }
 
-struct work_on_gpu {
-    char *obs;  /* [E][obs_bytes] */
-    float *out; /* [E][outputs] */
-    char *forward;
-};
-
-static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
-{
-    struct hd_arena arena = {.memory = memory};
-    const int64_t envs = args->envs->envs;
-    work->obs = hd_arena_take(&arena, envs, (size_t)args->envs->obs.obs_bytes);
-    work->out = hd_arena_take(&arena, envs * hd_net_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, envs), 1);
-    return arena.used;
-}
-
 static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
 {
     const struct args *args = memory;
-    struct work_on_gpu work;
+    struct hd_play_on_gpu play;
     struct head head;
-    *pieces_p = (struct hd_pieces){.items = 1,
-                                   .stages = 2 * (int)args->steps + 1,
-                                   .work_bytes = lay_out_on_gpu(args, NULL, &work),
-                                   .head_bytes = lay_out_head(args, true, NULL, &head),
-                                   .finish_last = true};
+    *pieces_p =
+        (struct hd_pieces){.items = 1,
+                           .stages = 2 * (int)args->steps + 1,
+                           .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
+                           .head_bytes = lay_out_head(args, true, NULL, &head),
+                           .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -372,17 +357,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct args *args = memory;
     const struct hd_net *net = args->net;
     const int64_t envs = args->envs->envs;
-    struct work_on_gpu work;
+    struct hd_play_on_gpu play;
     struct head head;
     lay_out_head(args, true, context->head, &head);
     if (*head.made >= args->n_sample ||
         !is_greedy(context, coin_of(args->envs, *head.forwards), epsilon_now(args, views)))
         return HD_OK;
-    lay_out_on_gpu(args, context->work, &work);
-    HD_TRY(hd_device_copy(work.obs, head.obs, envs * args->envs->obs.obs_bytes, context->stream));
-    HD_TRY(hd_net_forward_cuda(net, views[POLICY].data, NULL, work.obs, envs, work.forward,
-                               work.out, context->stream));
-    return hd_argmax_cuda(work.out, hd_net_outputs(net), hd_net_actions(net), envs, head.action,
+    hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
+    HD_TRY(hd_device_copy(play.obs, head.obs, envs * args->envs->obs.obs_bytes, context->stream));
+    HD_TRY(
+        hd_play_on_gpu_forward(&play, args->envs, net, views[POLICY].data, NULL, context->stream));
+    return hd_argmax_cuda(play.out, hd_net_outputs(net), hd_net_actions(net), envs, head.action,
                           context->stream);
 }
 

@@ -244,12 +244,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     const struct args *args = memory;
     const struct hd_trajectories t = hd_trajectories_at(args->to, context->heads[0], 0);
-    struct hd_counts *counts = views[COUNTS].data;
-    for (int64_t i = 0; i < *t.ended; i++)
-        hd_episodes_push(&views[EPISODES], t.ended_return[i], t.ended_steps[i]);
-    counts->env_step += *t.forward * args->envs;
-    counts->episode += *t.ended;
-    counts->sample += *t.made;
+    hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTS].data);
     return HD_OK;
 }
 

@@ -311,7 +311,7 @@ static int last_stage(const struct args *args)
 static bool stage_on_gpu(const void *args, int stage)
 {
     (void)args;
-    return stage % 2 == 1;
+    return hd_play_acts(stage);
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -322,32 +322,17 @@ static bool touches(const void *args, int port, bool gpu)
     return gpu == (port == POLICY || port == NORM);
 }
 
-struct work_on_gpu {
-    char *obs;  /* [E][obs_bytes] */
-    float *out; /* [E][outputs] */
-    char *forward;
-};
-
-static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
-{
-    struct hd_arena arena = {.memory = memory};
-    const int64_t envs = args->envs->envs;
-    work->obs = hd_arena_take(&arena, envs, (size_t)args->envs->obs.obs_bytes);
-    work->out = hd_arena_take(&arena, envs * hd_net_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, envs), 1);
-    return arena.used;
-}
-
 static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
 {
     const struct args *args = memory;
-    struct work_on_gpu work;
+    struct hd_play_on_gpu play;
     struct head head;
-    *pieces_p = (struct hd_pieces){.items = args->groups,
-                                   .stages = last_stage(args) + 1,
-                                   .work_bytes = lay_out_on_gpu(args, NULL, &work),
-                                   .head_bytes = lay_out_head(args, NULL, &head),
-                                   .finish_last = true};
+    *pieces_p =
+        (struct hd_pieces){.items = args->groups,
+                           .stages = last_stage(args) + 1,
+                           .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
+                           .head_bytes = lay_out_head(args, NULL, &head),
+                           .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -385,22 +370,21 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         .frames_here = here.frames,
         .here = here.shown,
     };
-    struct work_on_gpu work;
+    struct hd_play_on_gpu play;
     struct head head;
     struct hd_obs_norm norm;
     if (context->stage == last_stage(args))
         return fetch_rest(context, to, &show);
     if (*host.made >= shape->samples)
         return HD_OK;
-    lay_out_on_gpu(args, context->work, &work);
+    hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
     lay_out_head(args, context->head, &head);
     const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
                                      hd_envs_first(args->envs, context->shard, context->item));
-    HD_TRY(hd_show_cuda(&show, context->stage == 1, work.obs, context->stream));
-    HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
-                               hd_statistics_norm(&views[NORM], &norm), work.obs, shape->envs,
-                               work.forward, work.out, context->stream));
-    return hd_categorical_cuda(work.out, hd_net_outputs(args->net), shape->actions, shape->envs,
+    HD_TRY(hd_show_cuda(&show, context->stage == 1, play.obs, context->stream));
+    HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
+                                  hd_statistics_norm(&views[NORM], &norm), context->stream));
+    return hd_categorical_cuda(play.out, hd_net_outputs(args->net), shape->actions, shape->envs,
                                context->rng, item, head.action, head.logit, context->stream);
 }
 
@@ -419,14 +403,10 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     (void)context, (void)memory;
     const struct hd_view *from = &views[TRAJECTORIES];
-    struct hd_counts *counts = views[COUNTS].data;
+    const int64_t envs = hd_trajectories_shape(from->spec)->envs;
     for (int64_t leaf = 0; leaf < from->spec->leaves; leaf++) {
         const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, leaf);
-        for (int64_t i = 0; i < *t.ended; i++)
-            hd_episodes_push(&views[EPISODES], t.ended_return[i], t.ended_steps[i]);
-        counts->env_step += *t.forward * hd_trajectories_shape(from->spec)->envs;
-        counts->episode += *t.ended;
-        counts->sample += *t.made;
+        hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTS].data);
     }
     return HD_OK;
 }

@@ -33,3 +33,13 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
     for (int i = 0; i < N_FIELDS; i++)
         hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
 }
+
+void hd_episodes_count(const struct hd_view *episodes, const struct hd_trajectories *t,
+                       int64_t envs, struct hd_counts *counts)
+{
+    for (int64_t i = 0; i < *t->ended; i++)
+        hd_episodes_push(episodes, t->ended_return[i], t->ended_steps[i]);
+    counts->env_step += *t->forward * envs;
+    counts->episode += *t->ended;
+    counts->sample += *t->made;
+}

@@ -57,6 +57,27 @@ void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shap
         play->action[i] = (int32_t)hd_argmax(play->outputs + i * outputs, actions);
 }
 
+#if HD_CUDA
+int64_t hd_play_on_gpu_at(const struct hd_envs_shape *shape, const struct hd_net *net, void *memory,
+                          struct hd_play_on_gpu *play_p)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->envs;
+    play_p->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    play_p->out = hd_arena_take(&arena, n * hd_net_outputs(net), sizeof *play_p->out);
+    play_p->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(net, n), 1);
+    return arena.used;
+}
+
+int hd_play_on_gpu_forward(const struct hd_play_on_gpu *play, const struct hd_envs_shape *shape,
+                           const struct hd_net *net, const void *params,
+                           const struct hd_obs_norm *norm, void *stream)
+{
+    return hd_net_forward_cuda(net, params, norm, play->obs, shape->envs, play->forward, play->out,
+                               stream);
+}
+#endif
+
 /* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */
 static void name_episodes(const struct hd_envs *envs, int64_t first, char *text, int64_t bytes)
 {

@@ -36,6 +36,28 @@ void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shap
                     const struct hd_envs *envs, const struct hd_net *net, const void *params,
                     const struct hd_obs_norm *norm);
 
+/* Acting on a GPU, in collects that step on CPUs: stage 0 begins, on a CPU; then odd stages, the
+ * GPU's, act and even ones step. An item's work memory on the GPU: */
+struct hd_play_on_gpu {
+    char *obs;  /* [E][obs_bytes] */
+    float *out; /* [E][outputs] of the net */
+    char *forward;
+};
+
+static inline bool hd_play_acts(int stage)
+{
+    return stage % 2 == 1;
+}
+
+/* Where it is (memory NULL: only counts); returns the bytes. For builds with CUDA, as the next. */
+int64_t hd_play_on_gpu_at(const struct hd_envs_shape *shape, const struct hd_net *net, void *memory,
+                          struct hd_play_on_gpu *play_p);
+
+/* out of obs, which enter as `norm` says (NULL: as they are), queued on `stream`. */
+int hd_play_on_gpu_forward(const struct hd_play_on_gpu *play, const struct hd_envs_shape *shape,
+                           const struct hd_net *net, const void *params,
+                           const struct hd_obs_norm *norm, void *stream);
+
 /* Steps all envs by the chosen actions, adds to their episodes' returns and steps and moves their
  * observations on. A failure is a task's (hd_body_fail), naming the envs' seeds and steps. */
 int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
