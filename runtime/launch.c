@@ -22,6 +22,7 @@
 
 enum {
     COLLECT_MS = 300, /* ranks that end within this are weighed together for the cause */
+    LOST_MS = 2000,   /* and after a lost peer, which may take its time to end, within this */
     GRACE_MS = 1500,  /* from asking a rank to stop to killing it */
     SIGNALED = 256    /* added to a signal's number in rank->code */
 };
@@ -233,13 +234,19 @@ static void name_cause(struct launch *launch)
     ask_to_stop(launch, SIGTERM);
 }
 
+/* Of two times, of which 0 is never. */
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return b_ns != 0 && (a_ns == 0 || b_ns < a_ns) ? b_ns : a_ns;
+}
+
 static void weigh_end(struct launch *launch, int i)
 {
     int mine = weight(launch->ranks[i].code);
     if (launch->stopping || mine == 0)
         return;
-    if (launch->cause < 0)
-        launch->name_ns = hd_clock_ns() + (int64_t)COLLECT_MS * 1000000;
+    int64_t wait_ms = launch->ranks[i].code == HD_EXIT_PEER ? LOST_MS : COLLECT_MS;
+    launch->name_ns = earlier(launch->name_ns, hd_clock_ns() + wait_ms * 1000000);
     if (launch->cause < 0 || mine > weight(launch->ranks[launch->cause].code))
         launch->cause = i;
 }
@@ -292,11 +299,6 @@ static void kill_ranks(struct launch *launch)
     launch->killing = true;
     signal_ranks(launch, SIGKILL);
     launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
-}
-
-static int64_t earlier(int64_t a_ns, int64_t b_ns)
-{
-    return b_ns != 0 && (a_ns == 0 || b_ns < a_ns) ? b_ns : a_ns;
 }
 
 /* The next signal, or 0 when it is time for something. */

@@ -191,6 +191,10 @@ START_TEST(the_cause_is_named)
     ASSERT_SAYS("rank 2 (pid ");
     ASSERT_SAYS("killed by signal 11 (Segmentation fault)");
     ck_assert_int_eq(count("error"), 1);
+    ASSERT_CODE(launch("[ $RANK = 1 ] || exit 76; sleep 0.8; exit 3"), 3); /* a slow end */
+    ASSERT_SAYS("rank 1 (pid ");
+    ASSERT_SAYS("failed with exit code 3");
+    ck_assert_int_eq(count("error"), 1);
     ASSERT_CODE(launch("exit 76"), 1);
     ASSERT_SAYS("lost a rank that this launcher does not run");
 }
