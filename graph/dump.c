@@ -112,7 +112,7 @@ static const char *where(const struct hd_plan *plan, const struct hd_op *op)
     return "global";
 }
 
-static void dump_devices(const struct hd_op *op, FILE *file)
+static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
 {
     int on_gpu = 0;
     if (!op->gpu)
@@ -121,6 +121,8 @@ static void dump_devices(const struct hd_op *op, FILE *file)
         on_gpu += hd_op_stage_on_gpu(op, stage);
     const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->pieces.stages;
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
+    if (hd_op_spread(plan, op))
+        fprintf(file, ", spread");
     if (op->step->verb->finish && !hd_op_finish_on_gpu(op))
         fprintf(file, ", finish on cpu");
 }
@@ -138,7 +140,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", in slices with %s", op->mean->step->label);
     if (op->exchanged)
         fprintf(file, ", in slices");
-    dump_devices(op, file);
+    dump_devices(plan, op, file);
     fprintf(file, "%s]", op->side ? ", side" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);
     dump_refs(plan, op, HD_UPDATE, " updates ", file);

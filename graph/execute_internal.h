@@ -121,6 +121,12 @@ void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *
 int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);
 int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op);
 
+/* Reductions by several GPUs of a rank that is alone (execute_fold.c), and what they need of a
+ * GPU's scratch. */
+int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
+                            const struct hd_collective *c);
+int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
+
 /* Submits a step that is due, for all instances and parts of this rank. */
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);

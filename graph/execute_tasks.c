@@ -102,6 +102,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.accesses = accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
+    const bool spread = hd_op_spread(executor->plan, op);
     if (op->gpu) {
         task.home = hd_plan_home(executor->plan, instance, instances);
         task.body = step->verb->gpu->body;
@@ -110,6 +111,8 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.work_at = op->scratch;
     task.head_at = op->scratch + hd_padded(op->pieces.work_bytes);
     for (int part = 0; part < op->parts; part++) {
+        if (spread)
+            task.home = hd_plan_home(executor->plan, part, op->parts);
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
         HD_TRY(hd_submit(executor->session, &task));
@@ -162,6 +165,8 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
     c.group = hd_executor_group(executor, false);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         const struct hd_plan *plan = executor->plan;
+        if (op->gpu && plan->devices > 1)
+            return hd_executor_submit_fold(executor, op, &c);
         c.home = op->gpu ? 1 : HD_HOST;
         const struct hd_copies *from = copies_at(executor, op, 0, c.home),
                                *to = copies_at(executor, op, 1, c.home);
@@ -316,7 +321,9 @@ int64_t hd_plan_device_scratch(const struct hd_plan *plan)
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         const struct hd_gpu_verb *gpu = hd_op_form(op);
-        const int64_t bytes = gpu && gpu->scratch ? gpu->scratch(op->step->args) : 0;
+        const int64_t bytes = gpu && gpu->scratch            ? gpu->scratch(op->step->args)
+                              : is_collective(op) && op->gpu ? hd_fold_scratch(plan, op)
+                                                             : 0;
         most = bytes > most ? bytes : most;
     }
     return most;

@@ -131,13 +131,17 @@ static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
     return gpu && gpu->finish;
 }
 
+/* Where GPUs take part: whether the parts of a global step, or of a collective, run on all GPUs of
+ * the rank, each at hd_plan_home(part, parts), where what they write then is (plan_devices.c). */
+bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op);
+
 /* Whether tasks of op on a GPU (or on the host) touch the value of ref i (plan_devices.c). */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 
-/* Which copy of a value stands at a home, and the home of a shard step's local instance among
- * `instances`, or of other steps (instance 0 of 1). */
+/* Which copy of a value stands at a home, and the home of number i of n: of a shard step's local
+ * instances, of parts, or of what there is one of. */
 int hd_plan_copy(const struct hd_plan *plan, int value, int home);
-int hd_plan_home(const struct hd_plan *plan, int instance, int instances);
+int hd_plan_home(const struct hd_plan *plan, int i, int n);
 
 /* The other way round: the GPU of copy `copy` > 0 of a value's local instance. */
 int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance);

@@ -4,6 +4,7 @@
  * when the run is under way. A value that both processors touch has a copy on either side; the
  * executor copies it over where a reader's is older (execute_moves.c). */
 #include "graph/plan.h"
+#include "runtime/base/tree.h"
 
 /* Values up to this size, but for flat ones, stay in host memory that GPUs address: fetching a few
  * numbers over the bus costs less than a task that copies them. */
@@ -48,8 +49,16 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
            piece_touches(op, span, -1);
 }
 
+bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)
+{
+    return op->gpu && plan->devices > 1 && op->parts > 1 &&
+           (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
+}
+
 /* -- Collectives ----------------------------------------------------------------------------------
- * One GPU that holds all of a rank's terms adds them itself; NCCL goes on from there. */
+ * One GPU that holds all of a rank's terms adds them itself, and NCCL goes on from there. Several
+ * GPUs of a rank that is alone add their own terms, and then each the parts that are its own
+ * (execute_fold.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -63,16 +72,26 @@ static bool made_on_gpu(const struct hd_plan *plan, int value)
     return false;
 }
 
+static bool can_fold(const struct hd_plan *plan, int value)
+{
+    const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
+    const bool alone = plan->ranks == 1 && plan->devices == 1;
+    if (!reduction || !reduction->fold_on_gpu || (!alone && !reduction->add_on_gpu))
+        return false;
+    if (plan->ranks > 1)
+        return plan->devices == 1 && plan->nccl;
+    return hd_tree_block_allowed(plan->graph->shards, plan->devices);
+}
+
 void hd_plan_fold_on_gpu(struct hd_plan *plan)
 {
     for (int at = 0; at < plan->n_ops; at++) {
         struct hd_op *op = &plan->ops[at];
         if (op->kind != HD_OP_STEP || op->step->verb->kind != HD_VERB_COLLECTIVE ||
-            plan->devices != 1 || (plan->ranks > 1 && !plan->nccl))
+            plan->devices == 0)
             continue;
         const int value = op->step->refs[0].value;
-        const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
-        op->gpu = reduction && reduction->fold_on_gpu && made_on_gpu(plan, value) &&
+        op->gpu = can_fold(plan, value) && made_on_gpu(plan, value) &&
                   plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
     }
 }
@@ -118,9 +137,9 @@ int hd_plan_copy(const struct hd_plan *plan, int value, int home)
     return plan->graph->values[value].spec.placement == HD_SHARD ? 1 : home;
 }
 
-int hd_plan_home(const struct hd_plan *plan, int instance, int instances)
+int hd_plan_home(const struct hd_plan *plan, int i, int n)
 {
-    return 1 + instance * plan->devices / instances;
+    return 1 + i * plan->devices / n;
 }
 
 int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance)

@@ -83,7 +83,7 @@ struct hd_reduction {
                        void *stream);
     /* There too, of flat types, whose vectors are floats and a count: to[n] = the terms' floats
      * added in tree order and *total their counts, by which a mean is divided; without counts, the
-     * floats alone. `to` may be a term. */
+     * floats alone. `to` may be a term, `total` no term's count. */
     int (*add_on_gpu)(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
                       float *to, float *total, void *stream);
     /* Where the count of a part of an instance stands. */
@@ -126,6 +126,9 @@ struct hd_type {
      * Default: memcpy of the floats. */
     int (*copy_range)(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                       const void *src);
+    /* Flat types: where an instance has what belongs to a part, in spans i = 0, 1, …: so many bytes
+     * from *at_p on; -1: no more. Default: its floats. */
+    int64_t (*part_span)(const struct hd_spec *spec, int part, int i, int64_t *at_p);
     /* Default: the bytes as they are. */
     int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
@@ -152,6 +155,7 @@ void hd_value_fini(const struct hd_spec *spec, void *data);
 int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src);
 int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                         const void *src);
+int64_t hd_value_part_span(const struct hd_spec *spec, int part, int i, int64_t *at_p);
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);

@@ -205,9 +205,10 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     g->values[first + CHANGED].updated = g->values[first + STATE].updated = true;
     name(g, a, lag, ta);
     name(g, b, lag, tb);
-    append(g->steps, "%s- spread: {reads: [a: %s, b: %s], writes: [v%d]", pad, ta, tb,
-           first + LEAVES);
-    if (tally >= 0 && tally != a && tally != b && draw(g, 2)) {
+    const bool whole = draw(g, 3) == 0;
+    append(g->steps, "%s- %s: {reads: [a: %s, b: %s], writes: [v%d]", pad,
+           whole ? "fill" : "spread", ta, tb, first + LEAVES);
+    if (!whole && tally >= 0 && tally != a && tally != b && draw(g, 2)) {
         g->values[tally].updated = g->values[tally].used = true;
         append(g->steps, ", updates: [v%d]", tally);
     }

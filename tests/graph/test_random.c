@@ -106,6 +106,7 @@ static void run_session(const char *scheduler, int workers, int gpus, uint64_t f
                                                .ranks = 1,
                                                .n_devices = gpus,
                                                .devices = {0, 1},
+                                               .device_scratch_bytes = 1 << 20,
                                                .watchdog_ns = 60000000000};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     for (uint64_t seed = first; seed < first + count; seed++) {
@@ -158,7 +159,8 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0;
+    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0,
+        by_gpus = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -176,6 +178,12 @@ START_TEST(all_lowerings_are_among_them)
             sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
         }
         hd_plan_destroy(plan);
+        const struct hd_plan_gpus two = {.n = 2};
+        ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, &two, 100, &plan), HD_OK);
+        for (int i = 0; i < plan->n_ops; i++)
+            by_gpus += plan->ops[i].kind == HD_OP_STEP && hd_op_spread(plan, &plan->ops[i]) &&
+                       plan->ops[i].step->verb->kind == HD_VERB_COLLECTIVE;
+        hd_plan_destroy(plan);
         hd_graph_destroy(l.graph);
         hd_config_destroy(l.config);
         hd_document_destroy(l.document);
@@ -184,8 +192,11 @@ START_TEST(all_lowerings_are_among_them)
     }
     printf("in %d graphs: %d exchanges, %d steps in pieces of sums, %d by items, %d of them with "
            "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
-           "of several calls\n",
-           SEEDS, exchanges, pieces, items, lasts, alone, pools, sides);
+           "of several calls, %d means by two GPUs\n",
+           SEEDS, exchanges, pieces, items, lasts, alone, pools, sides, by_gpus);
+#if HD_CUDA
+    ck_assert_int_ge(by_gpus, SEEDS / 20);
+#endif
     ck_assert_int_ge(exchanges, SEEDS / 10);
     ck_assert_int_ge(pieces, SEEDS / 10);
     ck_assert_int_ge(items, SEEDS / 10);

@@ -311,12 +311,12 @@ static const struct hd_count bump_counts[] = {{0, "size", next_size}, {0}};
 #if HD_CUDA
 static int mix_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    return hd_toy_queue(context, views, args, mix_ports, mix);
+    return hd_toy_queue(context, views, args, mix_ports, false, mix);
 }
 
 static int blend_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    return hd_toy_queue(context, views, args, blend_ports, blend);
+    return hd_toy_queue(context, views, args, blend_ports, false, blend);
 }
 
 static const struct hd_gpu_verb gpu_mix = {.body = mix_on_gpu};
@@ -337,10 +337,10 @@ static const struct hd_verb verb_note = {
     .name = "note", .ports = note_ports, .prepare = prepare_blend, .body = blend};
 
 static const struct hd_verb *const verbs[] = {
-    &verb_mix,        &verb_blend,     &verb_bump,    &verb_note,    &verb_fail,
-    &hd_verb_sum,     &hd_toy_spread,  &hd_toy_apply, &hd_toy_creep, &hd_toy_weave,
-    &hd_verb_min,     &hd_verb_reduce, &hd_verb_max,  &hd_verb_mean, &hd_verb_broadcast,
-    &hd_verb_barrier, &hd_verb_stop,   NULL};
+    &verb_mix,          &verb_blend,      &verb_bump,      &verb_note,    &verb_fail,
+    &hd_verb_sum,       &hd_toy_spread,   &hd_toy_fill,    &hd_toy_apply, &hd_toy_creep,
+    &hd_toy_weave,      &hd_verb_min,     &hd_verb_reduce, &hd_verb_max,  &hd_verb_mean,
+    &hd_verb_broadcast, &hd_verb_barrier, &hd_verb_stop,   NULL};
 
 static const struct hd_key keys[] = {
     {"limit", HD_KEY_INT, 1, 1000, "9", NULL, NULL, "a number for expressions"},

@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
 #include "tests/graph/toy.h"
+#include "tests/graph/toy_gpu.h"
 
 #include <string.h>
 
@@ -111,18 +112,43 @@ static float weight(const struct hd_spec *spec, int part, const void *data, int6
     return leaf_weights(spec, data, leaf)[part];
 }
 
+/* Of a value with one leaf. */
+static int64_t part_span(const struct hd_spec *spec, int part, int i, int64_t *at_p)
+{
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    const char *start = NULL;
+    const float *span =
+        i == 0 ? leaf_floats(spec, start, 0) + lo : leaf_weights(spec, start, 0) + part;
+    *at_p = (const char *)span - start;
+    return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
+}
+
+#if HD_CUDA
+static float *weight_of(const struct hd_spec *spec, int part, void *data)
+{
+    return leaf_weights(spec, data, 0) + part;
+}
+#endif
+
 static const struct hd_reduction reduction = {
     .bytes = vector_bytes,
     .pack = pack,
     .combine = combine,
     .unpack = unpack,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
+#if HD_CUDA
+    .fold_on_gpu = hd_toy_fold,
+    .add_on_gpu = hd_toy_add,
+    .count = weight_of,
+#endif
 };
 
 const struct hd_type hd_toy_sums = {.name = "sums",
                                     .flat = true,
                                     .resolve = resolve,
                                     .init = init,
+                                    .part_span = part_span,
                                     .reduction = &reduction,
                                     .weight = weight};
 
@@ -203,7 +229,7 @@ static void write_range(struct hd_context *context, const struct hd_view *views,
     for (int part = 0; part < to->spec->parts; part++) {
         int64_t part_lo, part_hi;
         hd_spec_part(to->spec, part, &part_lo, &part_hi);
-        if (part_lo >= lo && part_lo < hi)
+        if (part_lo >= lo && (part_lo < hi || hi == FLOATS)) /* the last may be empty */
             leaf_weights(to->spec, to->data, context->item)[part] =
                 empty ? 0 : (float)(1 + (work->state + (uint64_t)part) % 5);
     }
@@ -253,6 +279,42 @@ const struct hd_verb hd_toy_spread = {.name = "spread",
                                       .body = spread,
                                       .finish = finish_spread};
 
+/* -- Verb fill: a spread in one task, on a GPU if there are any -----------------------------------
+ */
+
+static const struct hd_port fill_ports[] = {
+    [A] = {.name = "a", .mode = HD_READ, .none = true},
+    [B] = {.name = "b", .mode = HD_READ, .none = true},
+    [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
+    {0},
+};
+
+static int fill(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    for (context->item = 0; context->item < views[TO].spec->leaves; context->item++) {
+        struct work work = {.head = hd_rng_u64(&context->rng, (uint32_t)context->item)};
+        for (int i = 0; i < INTS; i++)
+            work.head = hd_hash_mix(work.head, (uint64_t)hd_toy_element(&views[A], i));
+        work.state = work.head;
+        context->work = &work;
+        write_range(context, views, 0, FLOATS);
+    }
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int fill_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, fill_ports, false, fill);
+}
+
+static const struct hd_gpu_verb gpu_fill = {.body = fill_on_gpu};
+#endif
+
+const struct hd_verb hd_toy_fill = {
+    .name = "fill", .ports = fill_ports, .body = fill, .gpu = HD_ON_GPU(gpu_fill)};
+
 /* -- Verb apply -----------------------------------------------------------------------------------
  */
 
@@ -297,8 +359,21 @@ static int apply_slice(struct hd_context *context, const struct hd_view *views, 
     return HD_OK;
 }
 
-const struct hd_verb hd_toy_apply = {
-    .name = "apply", .ports = apply_ports, .by_part = true, .body = apply, .slice = apply_slice};
+#if HD_CUDA
+static int apply_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, apply_ports, true, apply);
+}
+
+static const struct hd_gpu_verb gpu_apply = {.body = apply_on_gpu};
+#endif
+
+const struct hd_verb hd_toy_apply = {.name = "apply",
+                                     .ports = apply_ports,
+                                     .by_part = true,
+                                     .body = apply,
+                                     .slice = apply_slice,
+                                     .gpu = HD_ON_GPU(gpu_apply)};
 
 /* -- Verb creep -----------------------------------------------------------------------------------
  */

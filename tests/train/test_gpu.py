@@ -80,6 +80,7 @@ def check_dqn(scratch):
         (1, 1, dict(base, runtime__executor="sequential")),
         (1, 1, dict(base, runtime__scheduler="dmdas", runtime__window=4, runtime__workers=1)),
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
+        (2, 1, dict(base, runtime__gpus=2, strategy__bucket_mb=0.02)),
         (2, 1, dict(base, runtime__cuda_devices="[1]")),
     ])
     split = dict(base, **SPLIT, policy__other__eps__start=0.1)
@@ -90,6 +91,21 @@ def check_dqn(scratch):
     train(scratch("dqn_cpu"), config=DQN, **dict(SHORT, policy__cuda="false"))
     apart = distance(scratch, "dqn0", "dqn_cpu")
     check(apart < 1e-5, f"dqn: parameters are {apart} from the CPU's after 5 updates of 1e-3")
+
+
+def check_no_master(scratch):
+    """Parts of a mean and of what is made from it are shared out among the GPUs of a rank."""
+    keys = dict(SHORT_PPO, **GPU, **SPLIT, world__shards=4, strategy__bucket_mb=0.02)
+    plan = call("graph", PPO, *runner.sets(**keys, runtime__gpus=4),
+                env=environment(HD_EMULATED_DEVICES=4)).stdout
+    for step in ("mean(grad)", "adam"):
+        check(any(f"{step} [" in line and ", gpu, spread]" in line for line in plan.splitlines()),
+              plan)
+    check_same_bits(scratch, "parts", PPO, [
+        (1, 1, keys),
+        (4, 1, dict(keys, runtime__gpus=4)),
+        (4, 1, dict(keys, runtime__gpus=4, runtime__executor="sequential")),
+    ])
 
 
 def check_lags(scratch):
@@ -182,6 +198,7 @@ def main():
         check_what_is_said(scratch)
         check_dqn(scratch)
         check_ppo(scratch)
+        check_no_master(scratch)
         check_lags(scratch)
         check_pixels(scratch)
         check_gpu_envs(scratch)
