@@ -6,6 +6,7 @@
 #define HD_GRAPH_EXECUTE_H
 
 #include "graph/plan.h"
+#include "runtime/checkpoint.h"
 #include "runtime/session.h"
 
 struct hd_executor_options {
@@ -13,6 +14,13 @@ struct hd_executor_options {
     bool rebuild;            /* build all task objects anew before every iteration (tests) */
     void (*tick)(void *arg); /* called before every iteration by the submitting thread; or NULL */
     void *tick_arg;
+    /* Called before every iteration too: what this rank wishes, bits of the caller's, 0: nothing.
+     * When some rank has wished something, `heed` is called with all wishes before one and the same
+     * iteration on all ranks, and may save; what it returns, unless HD_OK, ends the run. NULL:
+     * nobody ever wishes anything. */
+    unsigned (*wish)(void *arg);
+    int (*heed)(void *arg, unsigned wishes);
+    void *wish_arg;
 };
 
 struct hd_executor;
@@ -26,6 +34,17 @@ void hd_executor_destroy(struct hd_executor *executor);
 /* Runs iterations until a stop step holds, waits for everything submitted, and stores the reason of
  * that stop step (borrowed). Returns the session's first error otherwise. */
 int hd_executor_run(struct hd_executor *executor, const char **reason_p);
+
+/* Before an iteration: waits for everything submitted, begins a checkpoint and hands over what is
+ * needed to go on from here; hd_checkpoints_write is left to the caller. What is no value's content
+ * is in *state_p, owned by the caller. Errors: HD_ERR_NOMEM, the session's. */
+int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+                     json_t **state_p);
+
+/* The other way round, before a run, whatever the number of ranks then and now. Errors (logged):
+ * HD_ERR_FORMAT when the checkpoint is of another graph, HD_ERR_INPUT of other shards. */
+int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                        const json_t *state);
 
 /* The current version of instance `instance` (counted on this rank) of a value, on the host; NULL
  * when this rank has none, or the session has failed. Nothing may run; valid until the next run. */

@@ -37,6 +37,13 @@ struct hd_pool_memory {
     struct hd_buffer *sums_buffer;
 };
 
+/* What ranks wish in an iteration, by iteration modulo the window. */
+struct hd_wish {
+    unsigned own, all;
+    struct hd_buffer *own_buffer, *all_buffer;
+    bool asked;
+};
+
 /* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
  * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
 enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
@@ -58,6 +65,7 @@ struct hd_executor {
     int64_t trip;
     struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
     struct hd_group stop_group;
+    struct hd_wish wishes[HD_WINDOW_MAX];
     const char *reason; /* of the stop step that held */
     char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
     char (*move_labels)[HD_LABEL_BYTES];
@@ -126,6 +134,11 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
 int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
                             const struct hd_collective *c);
 int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
+
+/* Wishes (execute_wishes.c). */
+int hd_wishes_create(struct hd_executor *executor);
+void hd_wishes_destroy(struct hd_executor *executor);
+int hd_executor_heed_wishes(struct hd_executor *executor);
 
 /* Submits a step that is due, for all instances and parts of this rank. */
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);

@@ -15,8 +15,9 @@ static int move_body(struct hd_context *context, const struct hd_view *views, co
 static int move_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    int64_t at, bytes;
-    for (int i = 0; (bytes = hd_value_part_span(views[0].spec, views[0].part, i, &at)) >= 0; i++)
+    int64_t at, bytes, lo, hi;
+    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_span(views[0].spec, views[0].part, lo, hi, i, &at)) >= 0; i++)
         HD_TRY(hd_device_copy((char *)views[1].data + at, (const char *)views[0].data + at, bytes,
                               context->stream));
     return HD_OK;
@@ -57,7 +58,7 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
     const struct hd_copies *copies = &row->copies[to];
     const struct hd_access access = {copies->buffers[instance], HD_ALL_PARTS, HD_ALL_LEAVES,
                                      HD_UPDATE};
-    if (!form || !(to > 0 ? form->renew_on_gpu : form->renew_on_host))
+    if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
     struct hd_task task = make_task(executor, value, instance);
     if (to > 0)

@@ -3,6 +3,7 @@
 #include "graph/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 
 struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i)
 {
@@ -295,7 +296,7 @@ static bool is_collective(const struct hd_op *op)
 
 int64_t hd_plan_scratch(const struct hd_plan *plan)
 {
-    int64_t most = 0;
+    int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* wishes */
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         int64_t bytes = 0;

@@ -218,6 +218,11 @@ struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iterat
     return &instances->rows[*start];
 }
 
+void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int row)
+{
+    instances->starts[start_slot(instances, iteration)] = row;
+}
+
 struct hd_row *hd_instances_side(struct hd_instances *instances)
 {
     int begin = instances->plan->buffers + instances->plan->lag_copies;

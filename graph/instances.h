@@ -51,6 +51,9 @@ struct hd_row *hd_instances_rotate(struct hd_instances *instances, int64_t itera
  * current one to, or NULL when the newest copy is of this version. Others: NULL. */
 struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iteration);
 
+/* Says that row `row` holds the version at the start of iteration `iteration`. */
+void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int row);
+
 /* The row to copy the current one to for side tasks, or NULL when the newest copy is of this
  * version. */
 struct hd_row *hd_instances_side(struct hd_instances *instances);

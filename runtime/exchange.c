@@ -37,15 +37,18 @@ static void *on_rank(const struct hd_session *session, int rank, const void *min
            ((const char *)mine - hd_session_area(session));
 }
 
-/* Elements [*lo_p, *hi_p) that `rank` does: whole blocks, as even as can be. */
+void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p, int64_t *hi_p)
+{
+    const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK;
+    const int64_t from = lo + blocks * rank / ranks * HD_BLOCK;
+    const int64_t to = lo + blocks * (rank + 1) / ranks * HD_BLOCK;
+    *lo_p = from < hi ? from : hi;
+    *hi_p = to < hi ? to : hi;
+}
+
 static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *hi_p)
 {
-    const int ranks = part->session->options.ranks;
-    int64_t blocks = (part->hi - part->lo + HD_BLOCK - 1) / HD_BLOCK;
-    int64_t lo = part->lo + blocks * rank / ranks * HD_BLOCK;
-    int64_t hi = part->lo + blocks * (rank + 1) / ranks * HD_BLOCK;
-    *lo_p = lo < part->hi ? lo : part->hi;
-    *hi_p = hi < part->hi ? hi : part->hi;
+    hd_exchange_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
 }
 
 static float leaf_weights(const struct part *part, int64_t group, int64_t lo, int64_t n)

@@ -54,6 +54,10 @@ struct hd_exchange {
  * and what is wanted whole lie in the ranks' areas (hd_session_area), at the same places on all. */
 int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange);
 
+/* Elements [*lo_p, *hi_p) of part [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
+ * can be. */
+void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p, int64_t *hi_p);
+
 /* Bytes of scratch for a `slice` that needs scratch_bytes. */
 int64_t hd_exchange_scratch(int64_t scratch_bytes);
 

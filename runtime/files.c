@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +108,20 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p)
     else
         hd_free(name);
     return status;
+}
+
+int hd_rundir_lock(const char *dir, int *fd_p)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be opened: %m", dir);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) { /* not all file systems can */
+        *fd_p = fd;
+        return HD_OK;
+    }
+    close(fd);
+    return hd_fail(HD_ERR_INPUT, "another run is writing into %s: stop it, or name another --dir",
+                   dir);
 }
 
 static bool write_all(int fd, const char *data, int64_t bytes)

@@ -36,6 +36,7 @@ struct rank {
 struct launch {
     struct hd_launch_options options; /* with the defaults filled in */
     char *const *argv;
+    int restarts; /* so far */
     char program[4096];
     int listen_fd; /* where rank 0 is to listen; -1: not on this node, or a single rank */
     struct rank *ranks;
@@ -165,7 +166,9 @@ static void become_rank(const struct launch *launch, int local_rank, int port, p
         dup2(null_fd, STDIN_FILENO);
         close(null_fd);
     }
-    execv(launch->program, launch->argv);
+    execv(launch->program, launch->restarts > 0 && launch->options.argv_again
+                               ? launch->options.argv_again
+                               : launch->argv);
     hd_log(HD_LOG_ERROR, "cannot run %s: %s", launch->program, strerror(errno));
     _exit(127);
 }
@@ -289,6 +292,8 @@ static void pass_on(struct launch *launch, int number)
         hd_log(HD_LOG_INFO, "%s: stopping the ranks",
                number == SIGINT ? "interrupted" : "asked to stop");
     ask_to_stop(launch, number == SIGHUP ? SIGTERM : number);
+    if (number != SIGINT) /* a checkpoint may take its time */
+        launch->kill_ns += launch->options.grace_s * INT64_C(1000000000);
 }
 
 static void kill_ranks(struct launch *launch)
@@ -383,7 +388,9 @@ static int run_attempts(struct launch *launch)
     int limit = launch->options.max_restarts;
     int code = attempt(launch);
     for (int i = 1; i <= limit && may_repeat(launch, code); i++) {
-        hd_log(HD_LOG_WARN, "restart %d of %d: all ranks begin again from the start", i, limit);
+        launch->restarts = i;
+        hd_log(HD_LOG_WARN, "restart %d of %d: all ranks begin again from %s", i, limit,
+               launch->options.argv_again ? "the newest good checkpoint" : "the start");
         code = attempt(launch);
     }
     return code;

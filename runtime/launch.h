@@ -18,8 +18,11 @@ struct hd_launch_options {
     const char *master_addr; /* NULL: 127.0.0.1; needed with several nodes */
     int master_port;         /* 0: a free one on one node, else HD_PORT_DEFAULT */
     bool standalone;         /* one node, free port, whatever the environment says */
-    int max_restarts;        /* how often all ranks are started again, from the beginning, after a
-                                failure that another attempt might not repeat */
+    int max_restarts;        /* how often all ranks are started again after a failure that another
+                                attempt might not repeat */
+    char *const *argv_again; /* with these arguments, which go on from a checkpoint; NULL: from the
+                                beginning */
+    int grace_s;             /* what ranks are given after SIGTERM, in addition to the 1.5 s */
     const char *program;     /* what the ranks run; NULL: this very program */
 };
 

@@ -8,12 +8,15 @@
 #include "runtime/files.h"
 #include "runtime/tensorboard.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COMPONENTS_MAX = 8, KEYS_MAX = 32, NAME_BYTES = 32, PAIRS_PER_ROW = 4 };
 
@@ -34,19 +37,107 @@ struct hd_logbook {
     struct hd_progress progress;
 };
 
-static int open_board(struct hd_logbook *book)
+static int make_board(const char *directory, const json_t *state, struct hd_tensorboard **board_p)
+{
+    const char *name = json_string_value(json_object_get(state, "board"));
+    if (!name)
+        return hd_tensorboard_create(directory, board_p);
+    return hd_tensorboard_open(directory, name,
+                               json_integer_value(json_object_get(state, "board_bytes")), board_p);
+}
+
+static int open_board(struct hd_logbook *book, const json_t *state)
 {
     char *directory = hd_format("%s/log/serial", book->directory);
     char *inside = directory ? hd_format("%s/", directory) : NULL;
     int status = inside ? hd_make_parents(inside) : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = hd_tensorboard_create(directory, &book->board);
+        status = make_board(directory, state, &book->board);
     hd_free(inside);
     hd_free(directory);
     return status;
 }
 
-int hd_logbook_create(const char *directory, struct hd_logbook **book_p)
+/* -- Text logs ----------------------------------------------------------------------------------
+ */
+
+static FILE *open_text(struct hd_logbook *book, const char *component, const char *mode)
+{
+    if (book->n_texts == COMPONENTS_MAX)
+        return NULL;
+    char *path = hd_format("%s/log/%s/%s_logger.txt", book->directory, component, component);
+    FILE *file = path && hd_make_parents(path) == HD_OK ? fopen(path, mode) : NULL;
+    if (path && !file)
+        hd_log(HD_LOG_ERROR, "%s cannot be made: %m", path);
+    hd_free(path);
+    if (!file)
+        return NULL;
+    snprintf(book->texts[book->n_texts].name, NAME_BYTES, "%s", component);
+    return book->texts[book->n_texts++].file = file;
+}
+
+static FILE *text_of(struct hd_logbook *book, const char *component)
+{
+    for (int i = 0; i < book->n_texts; i++)
+        if (strcmp(book->texts[i].name, component) == 0)
+            return book->texts[i].file;
+    return open_text(book, component, "w");
+}
+
+/* -- Where the logs are ---------------------------------------------------------------------------
+ */
+
+/* Doubles to the bit: JSON knows no NaN. */
+static json_t *text_of_double(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%a", value);
+    return json_string(text);
+}
+
+static double double_of_text(const json_t *text)
+{
+    return json_is_string(text) ? strtod(json_string_value(text), NULL) : NAN;
+}
+
+json_t *hd_logbook_state(struct hd_logbook *book)
+{
+    json_t *texts = json_object(), *previous = json_object();
+    const struct hd_progress progress = hd_logbook_progress(book);
+    for (int i = 0; i < book->n_texts; i++)
+        json_object_set_new(texts, book->texts[i].name, json_integer(ftell(book->texts[i].file)));
+    for (int i = 0; i < book->n_previous; i++)
+        json_object_set_new(previous, book->previous[i].key,
+                            text_of_double(book->previous[i].value));
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I}", "board",
+                     hd_tensorboard_name(book->board), "board_bytes",
+                     (json_int_t)hd_tensorboard_length(book->board), "texts", texts, "previous",
+                     previous, "eval_mean", text_of_double(progress.eval_mean), "best",
+                     text_of_double(progress.best), "env_step", (json_int_t)progress.env_step);
+}
+
+static int restore(struct hd_logbook *book, const json_t *state)
+{
+    const char *name;
+    json_t *value;
+    if (!state)
+        return HD_OK;
+    json_object_foreach(json_object_get(state, "texts"), name, value)
+    {
+        FILE *file = open_text(book, name, "a");
+        if (!file || ftruncate(fileno(file), json_integer_value(value)) != 0)
+            return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be gone on with: %m", name);
+        fseek(file, 0, SEEK_END);
+    }
+    json_object_foreach(json_object_get(state, "previous"), name, value)
+        hd_logbook_previous(book, name, double_of_text(value));
+    book->progress = (struct hd_progress){double_of_text(json_object_get(state, "eval_mean")),
+                                          double_of_text(json_object_get(state, "best")),
+                                          json_integer_value(json_object_get(state, "env_step"))};
+    return HD_OK;
+}
+
+int hd_logbook_create(const char *directory, const json_t *state, struct hd_logbook **book_p)
 {
     struct hd_logbook *book = hd_alloc(1, sizeof *book);
     if (!book)
@@ -54,7 +145,9 @@ int hd_logbook_create(const char *directory, struct hd_logbook **book_p)
     pthread_mutex_init(&book->lock, NULL);
     book->progress = (struct hd_progress){NAN, NAN, 0};
     book->directory = hd_strdup(directory);
-    int status = book->directory ? open_board(book) : HD_ERR_NOMEM;
+    int status = book->directory ? open_board(book, state) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = restore(book, state);
     if (status != HD_OK) {
         hd_logbook_destroy(book);
         return status;
@@ -79,27 +172,6 @@ void hd_logbook_destroy(struct hd_logbook *book)
 const char *hd_logbook_dir(const struct hd_logbook *book)
 {
     return book->directory;
-}
-
-/* -- Text logs ----------------------------------------------------------------------------------
- */
-
-static FILE *text_of(struct hd_logbook *book, const char *component)
-{
-    for (int i = 0; i < book->n_texts; i++)
-        if (strcmp(book->texts[i].name, component) == 0)
-            return book->texts[i].file;
-    if (book->n_texts == COMPONENTS_MAX)
-        return NULL;
-    char *path = hd_format("%s/log/%s/%s_logger.txt", book->directory, component, component);
-    FILE *file = path && hd_make_parents(path) == HD_OK ? fopen(path, "w") : NULL;
-    if (path && !file)
-        hd_log(HD_LOG_ERROR, "%s cannot be made: %m", path);
-    hd_free(path);
-    if (!file)
-        return NULL;
-    snprintf(book->texts[book->n_texts].name, NAME_BYTES, "%s", component);
-    return book->texts[book->n_texts++].file = file;
 }
 
 /* The only wall-clock text of these files: at the start of each line, in brackets. */

@@ -9,11 +9,18 @@
 #include <stdint.h>
 
 struct hd_logbook;
+struct json_t; /* jansson's */
 
-/* Opens the logs below a run directory. Released by hd_logbook_destroy (accepts NULL), which
- * flushes. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
-int hd_logbook_create(const char *directory, struct hd_logbook **book_p);
+/* Opens the logs below a run directory; with `state`, to go on where hd_logbook_state was called:
+ * what was logged since is cut off. Released by hd_logbook_destroy (accepts NULL), which flushes.
+ * Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
+int hd_logbook_create(const char *directory, const struct json_t *state,
+                      struct hd_logbook **book_p);
 void hd_logbook_destroy(struct hd_logbook *book);
+
+/* The lengths of all files, and what else is needed to go on from here, owned by the caller; NULL:
+ * no memory. No task that logs may be running. */
+struct json_t *hd_logbook_state(struct hd_logbook *book);
 
 /* The run directory. Borrowed. Thread safe. */
 const char *hd_logbook_dir(const struct hd_logbook *book);

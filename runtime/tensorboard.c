@@ -102,6 +102,34 @@ int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p
     return HD_OK;
 }
 
+int hd_tensorboard_open(const char *directory, const char *name, int64_t bytes,
+                        struct hd_tensorboard **board_p)
+{
+    struct hd_tensorboard *board = hd_alloc(1, sizeof *board);
+    if (!board)
+        return HD_ERR_NOMEM;
+    board->fd = -1;
+    board->written = bytes;
+    board->path = hd_format("%s/%s", directory, name);
+    int status = board->path ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK) {
+        board->fd = open(board->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, FILE_MODE);
+        if (board->fd < 0 || ftruncate(board->fd, bytes) != 0)
+            status = hd_fail(HD_ERR_SYSTEM, "%s cannot be gone on with: %m", board->path);
+    }
+    if (status != HD_OK) {
+        hd_tensorboard_destroy(board);
+        return status;
+    }
+    *board_p = board;
+    return HD_OK;
+}
+
+const char *hd_tensorboard_name(const struct hd_tensorboard *board)
+{
+    return strrchr(board->path, '/') + 1;
+}
+
 void hd_tensorboard_destroy(struct hd_tensorboard *board)
 {
     if (!board)

@@ -12,6 +12,10 @@ struct hd_tensorboard;
  * file. Released by hd_tensorboard_destroy (accepts NULL), which flushes. Errors: HD_ERR_SYSTEM
  * (logged), HD_ERR_NOMEM. */
 int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p);
+
+/* Goes on with a file of that directory after its first `bytes`; what follows them is cut off. */
+int hd_tensorboard_open(const char *directory, const char *name, int64_t bytes,
+                        struct hd_tensorboard **board_p);
 void hd_tensorboard_destroy(struct hd_tensorboard *board);
 
 /* Appends a scalar at `step`; wall_s in seconds since 1970. Appended scalars are kept until they
@@ -24,6 +28,9 @@ int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t
 /* Hands what is appended so far to the operating system. Errors: HD_ERR_SYSTEM (logged once a
  * file). */
 int hd_tensorboard_flush(struct hd_tensorboard *board);
+
+/* The file's name in its directory. Borrowed. */
+const char *hd_tensorboard_name(const struct hd_tensorboard *board);
 
 /* Bytes of all records appended so far: the length of the file after a flush. */
 int64_t hd_tensorboard_length(const struct hd_tensorboard *board);

@@ -15,6 +15,7 @@ struct hd_options {
     char *owned[8]; /* texts of sets made from other options */
     int n_owned;
     const char *dir;
+    const char *resume; /* run, launch: NULL: a new run; "": find the directory */
     bool trace, quiet;
 
     int nproc_per_node, nnodes, node_rank, master_port, max_restarts; /* launch */
@@ -46,6 +47,9 @@ void hd_options_release(struct hd_options *options);
 /* As --strategy NAME does. Errors: HD_ERR_INPUT, HD_ERR_NOMEM (logged). */
 int hd_options_use_strategy(struct hd_options *options, const char *name);
 
+/* As --set KEY=NUMBER does. */
+int hd_options_set_number(struct hd_options *options, const char *key, int64_t number);
+
 /* A run file with everything it names, checked. */
 struct hd_job {
     struct hd_diag *diag;
@@ -53,6 +57,7 @@ struct hd_job {
     struct hd_config *config;
     struct hd_graph *graph;
     int64_t shards;
+    bool shards_are_ranks; /* nobody said how many */
     int64_t check_every;
 };
 

@@ -47,6 +47,12 @@ static const struct hd_key run_keys[] = {
      "updates between comparisons of the ranks' parameters; 0: only at the end"},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never"},
+    {"runtime.checkpoint_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
+     "seconds from one checkpoint to the next; 0: none but when SIGTERM asks to stop"},
+    {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",
+     "checkpoints that are kept, the newest"},
+    {"runtime.grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
+     "seconds that SIGTERM leaves for a checkpoint"},
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree|fast", "global",
      "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
     {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop", "global",
@@ -202,9 +208,8 @@ static int store_strategy(struct hd_job *job)
 static int choose_shards(struct hd_job *job, int ranks)
 {
     char text[32];
-    job->shards = hd_config_word(job->config, "world.shards")
-                      ? ranks
-                      : hd_config_int(job->config, "world.shards");
+    job->shards_are_ranks = hd_config_word(job->config, "world.shards") != NULL;
+    job->shards = job->shards_are_ranks ? ranks : hd_config_int(job->config, "world.shards");
     snprintf(text, sizeof text, "%lld", (long long)job->shards);
     return hd_config_override(job->config, "world.shards", text);
 }
@@ -258,8 +263,8 @@ void hd_job_release(struct hd_job *job)
 
 uint64_t hd_job_hash(const struct hd_job *job)
 {
-    static const char *const free_to_differ[] = {"exp_name", "runtime.workers", "runtime.scheduler",
-                                                 "runtime.window"};
+    static const char *const free_to_differ[] = {"exp_name", "runtime.workers",
+                                                 "runtime.scheduler"};
     return hd_config_hash(job->config, free_to_differ,
                           sizeof free_to_differ / sizeof *free_to_differ);
 }

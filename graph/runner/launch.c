@@ -30,9 +30,10 @@ static bool is_launch_option(const char *argument, bool *takes_value)
     return strcmp(argument, "--standalone") == 0;
 }
 
-static char **rank_arguments(int argc, char **argv)
+/* `again`: those of ranks that go on where others were lost. */
+static char **rank_arguments(int argc, char **argv, bool again)
 {
-    char **arguments = hd_alloc(argc + 3, sizeof *arguments);
+    char **arguments = hd_alloc(argc + 4, sizeof *arguments);
     if (!arguments)
         return NULL;
     int n = 0;
@@ -45,25 +46,32 @@ static char **rank_arguments(int argc, char **argv)
         else
             i += takes_value;
     }
+    if (again)
+        arguments[n++] = "--resume";
     return arguments;
 }
 
-static int check(const struct hd_options *options, int ranks)
+static int check(const struct hd_options *options, int ranks, int *grace_s_p)
 {
     struct hd_job job;
     HD_TRY(hd_job_load(options, ranks, &job));
+    *grace_s_p = (int)hd_config_int(job.config, "runtime.grace_s");
     hd_job_release(&job);
     return HD_OK;
 }
 
 static int launch(const struct hd_options *options, int argc, char **argv)
 {
-    int status = check(options, options->nproc_per_node * options->nnodes);
+    int grace_s;
+    int status = check(options, options->nproc_per_node * options->nnodes, &grace_s);
     if (status != HD_OK)
         return hd_status_exit_code(status);
-    char **arguments = rank_arguments(argc, argv);
-    if (!arguments)
+    char **arguments = rank_arguments(argc, argv, false);
+    char **again = options->resume ? NULL : rank_arguments(argc, argv, true);
+    if (!arguments || (!again && !options->resume)) {
+        hd_free(arguments);
         return hd_status_exit_code(HD_ERR_NOMEM);
+    }
     const struct hd_launch_options launch_options = {
         .nproc_per_node = options->nproc_per_node,
         .nnodes = options->nnodes,
@@ -72,9 +80,12 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         .master_port = options->master_port,
         .standalone = options->standalone,
         .max_restarts = options->max_restarts,
+        .argv_again = again ? again : arguments,
+        .grace_s = grace_s,
     };
     int exit_code = hd_launch(&launch_options, arguments);
     hd_free(arguments);
+    hd_free(again);
     return exit_code;
 }
 

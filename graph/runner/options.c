@@ -8,8 +8,10 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum commands {
     RUN = 1,
@@ -23,7 +25,8 @@ enum commands {
     ALL = ONE | BENCH | RECORD
 };
 
-enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET }; /* COUNT: of 64 bits; SHARE: 0 to 1 */
+/* COUNT: of 64 bits; SHARE: 0 to 1; OPTIONAL: a directory, or "" */
+enum kind { FLAG, INTEGER, COUNT, SHARE, TEXT, SET, AS_SET, OPTIONAL };
 
 static const struct option {
     const char *name, *argument;
@@ -43,6 +46,10 @@ static const struct option {
      "strategy=strategies/%s.yaml"},
     {"dir", "DIR", TRAIN, TEXT, FIELD(dir), 0, 0,
      "the run directory itself (default ./<exp_name>, with _1, _2, … when that exists)", NULL},
+    {"resume", "[DIR]", TRAIN, OPTIONAL, FIELD(resume), 0, 0,
+     "go on from the newest good checkpoint of the run directory DIR (default: --dir, else the "
+     "newest of <exp_name>), or begin there if it has none",
+     NULL},
     {"strategies", "A,B,...", BENCH, TEXT, FIELD(strategies), 0, 0,
      "what to measure: names as --strategy of `runner run` takes them", NULL},
     {"trace", NULL, TRAIN, FLAG, FIELD(trace), 0, 0, "write rank 0's trace.json, for Perfetto",
@@ -60,7 +67,7 @@ static const struct option {
      "where rank 0 listens; 0, the default on one node: a free port", NULL},
     {"standalone", NULL, LAUNCH, FLAG, FIELD(standalone), 0, 0, "one node, a free port", NULL},
     {"max-restarts", "N", LAUNCH, INTEGER, FIELD(max_restarts), 0, 1000,
-     "start all ranks again, from the beginning, after a failure", NULL},
+     "start all ranks again after a failure, from the newest good checkpoint", NULL},
     {"updates", "N", BENCH, INTEGER, FIELD(updates), 1, 1000000000,
      "updates to measure in each run (default 200)", NULL},
     {"warmup", "N", BENCH, INTEGER, FIELD(warmup), 1, 1000000000, "updates before (default 50)",
@@ -208,6 +215,7 @@ static int store(struct hd_options *options, const struct option *option, const 
     case SHARE:
         return store_share(options, option, value);
     case TEXT:
+    case OPTIONAL:
         *(const char **)((char *)options + option->offset) = value;
         return HD_OK;
     case SET:
@@ -216,6 +224,12 @@ static int store(struct hd_options *options, const struct option *option, const 
         return add_as_set(options, option, value);
     }
     return HD_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 /* One option at argv[*i]; its value may follow '=' or stand in the next argument. */
@@ -230,6 +244,8 @@ static int read_option(const char *command, int argc, char **argv, int *i,
         return unknown_option(command, given);
     if (option->kind == FLAG && value)
         return hd_fail(HD_ERR_INPUT, "--%s takes no value", option->name);
+    if (option->kind == OPTIONAL && !value)
+        value = *i + 1 < argc && is_folder(argv[*i + 1]) ? argv[++*i] : "";
     if (option->kind != FLAG && !value) {
         if (*i + 1 == argc)
             return hd_fail(HD_ERR_INPUT, "--%s needs a value: %s", option->name, option->argument);
@@ -291,4 +307,15 @@ void hd_options_release(struct hd_options *options)
 int hd_options_use_strategy(struct hd_options *options, const char *name)
 {
     return add_as_set(options, find("run", "strategy", strlen("strategy")), name);
+}
+
+int hd_options_set_number(struct hd_options *options, const char *key, int64_t number)
+{
+    if (options->n_owned == (int)(sizeof options->owned / sizeof *options->owned))
+        return hd_fail(HD_ERR_INPUT, "too many options");
+    char *text = hd_format("%s=%" PRId64, key, number);
+    if (!text)
+        return HD_ERR_NOMEM;
+    options->owned[options->n_owned++] = text;
+    return add_set(options, text);
 }

@@ -55,10 +55,15 @@ static void announce(const struct hd_train *train)
 int hd_train_open_outputs(struct hd_train *train)
 {
     const char *wanted = train->options->dir;
-    HD_TRY(hd_rundir_create(wanted ? wanted : hd_config_text(train->job.config, "exp_name"),
-                            wanted != NULL, &train->dir));
+    const json_t *log = NULL;
+    if (!train->dir)
+        HD_TRY(hd_rundir_create(wanted ? wanted : hd_config_text(train->job.config, "exp_name"),
+                                wanted != NULL, &train->dir));
+    else if (train->from)
+        log = json_object_get(json_object_get(hd_checkpoint_head(train->from), "run"), "log");
+    HD_TRY(hd_rundir_lock(train->dir, &train->dir_lock));
     HD_TRY(write_config(train));
-    HD_TRY(hd_logbook_create(train->dir, &train->logbook));
+    HD_TRY(hd_logbook_create(train->dir, log, &train->logbook));
     announce(train);
     return HD_OK;
 }

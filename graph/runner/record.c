@@ -85,7 +85,7 @@ static int play(struct record *record)
 {
     const int64_t rounds = hd_recording_rounds(record->recording);
     HD_TRY(hd_dataset_create(record->options->out, &record->info, rounds, &record->writer));
-    hd_signals_started();
+    hd_signals_started(0);
     for (int64_t round = 0; round < rounds; round++) {
         HD_TRY(play_round(record, round));
         show_progress(record, round + 1, rounds);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
+#include "graph/runner/checkpoints.h"
 #include "graph/runner/signals.h"
 #include "graph/runner/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/launch.h"
@@ -12,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* -- Start --------------------------------------------------------------------------------------
  */
@@ -36,6 +39,8 @@ static int find_place(struct hd_train *train)
     if (status == HD_OK)
         status = hd_job_load(train->options, train->world.world, &train->job);
     if (status == HD_OK)
+        status = hd_resume_find(train);
+    if (status == HD_OK)
         status = hd_gpus_choose(&train->job, topology, &train->world, &train->gpus);
     hd_topology_destroy(topology);
     return status;
@@ -47,14 +52,29 @@ static void on_lost(void *arg, int rank, const char *text)
     hd_comm_abort(train->comm, rank, text);
 }
 
+/* All ranks write there. */
+static int share_dir(struct hd_train *train)
+{
+    char dir[HD_STORE_MAX_BYTES] = "";
+    if (train->world.rank == 0 && strlen(train->dir) >= sizeof dir)
+        return hd_fail(HD_ERR_INPUT, "the run directory's name is too long: %s", train->dir);
+    if (train->world.rank == 0)
+        strcpy(dir, train->dir);
+    HD_TRY(hd_store_broadcast(train->store, dir, sizeof dir));
+    hd_free(train->dir);
+    train->dir = hd_strdup(dir);
+    return train->dir ? HD_OK : HD_ERR_NOMEM;
+}
+
 static int meet(struct hd_train *train)
 {
     const struct hd_config *config = train->job.config;
     if (train->world.world == 1)
         return HD_OK;
+    const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
     const struct hd_store_options options = {
         .world = &train->world,
-        .config_hash = hd_job_hash(&train->job),
+        .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
         .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
         .one_host = true,
@@ -62,6 +82,7 @@ static int meet(struct hd_train *train)
     HD_TRY(hd_store_create(&options, &train->store));
     int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
     HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
+    HD_TRY(share_dir(train));
     HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
                           train->plan->shared_bytes, &train->comm));
     if (train->plan->nccl) {
@@ -157,18 +178,24 @@ static int prepare(struct hd_train *train)
     }
     HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
+    HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
                           &train->gpus.plan, train->job.check_every, &train->plan));
     HD_TRY(meet(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
+    HD_TRY(hd_checkpoints_open(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
         .window = (int)hd_config_int(train->job.config, "runtime.window"),
         .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
+        .wish = hd_checkpoints_wish,
+        .heed = hd_checkpoints_heed,
+        .wish_arg = train,
     };
-    return hd_executor_create(train->plan, train->session, &options, &train->executor);
+    HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
+    return hd_resume_restore(train);
 }
 
 /* -- End ----------------------------------------------------------------------------------------
@@ -178,6 +205,12 @@ static int prepare(struct hd_train *train)
 static void report_failure(struct hd_train *train, int status)
 {
     const char *message = hd_session_message(train->session);
+    if (status == HD_ERR_STOPPED && hd_session_status(train->session) == HD_OK) {
+        if (train->world.rank == 0)
+            hd_log(HD_LOG_WARN, "stopped; --resume %s goes on from %s checkpoint", train->dir,
+                   train->can_resume ? "this" : "the last good");
+        return;
+    }
     bool silent = status == HD_ERR_PEER || status == HD_ERR_STOPPED; /* the launcher says why */
     if (silent && train->world.supervised)
         return;
@@ -197,6 +230,8 @@ static void release(struct hd_train *train)
     /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
     if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
         hd_nccl_abort(&train->nccl, 1);
+    hd_checkpoints_destroy(train->checkpoints);
+    hd_checkpoint_close(train->from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
     hd_nccl_destroy(train->nccl);
@@ -206,6 +241,8 @@ static void release(struct hd_train *train)
     hd_plan_destroy(train->plan);
     hd_job_release(&train->job);
     hd_free(train->dir);
+    if (train->dir_lock >= 0)
+        close(train->dir_lock);
 }
 
 static int exit_code(const struct hd_train *train, int status)
@@ -215,17 +252,19 @@ static int exit_code(const struct hd_train *train, int status)
     return hd_status_exit_code(status);
 }
 
-static int train_rank(const struct hd_options *options)
+static int train_rank(struct hd_options *options)
 {
-    struct hd_train train = {
-        .options = options, .begin_ns = hd_clock_ns(), .watch = {.after = options->measure_after}};
+    struct hd_train train = {.options = options,
+                             .dir_lock = -1,
+                             .begin_ns = hd_clock_ns(),
+                             .watch = {.after = options->measure_after}};
     const char *reason = NULL;
     hd_signals_catch();
     int status = prepare(&train);
     if (status != HD_OK)
         hd_store_fail(train.store, "it cannot start");
     if (status == HD_OK) {
-        hd_signals_started();
+        hd_signals_started((int)hd_config_int(train.job.config, "runtime.grace_s"));
         train.train_ns = hd_clock_ns();
         status = hd_executor_run(train.executor, &reason);
         hd_log_progress(NULL);

@@ -5,15 +5,22 @@
 
 #include <unistd.h>
 
-volatile sig_atomic_t hd_interrupted;
+volatile sig_atomic_t hd_interrupted, hd_asked_to_stop;
 static volatile sig_atomic_t started;
+static unsigned grace;
 
+/* The first SIGTERM asks for a checkpoint and, in case that none comes, for an alarm. */
 static void on_signal(int signal_number)
 {
-    int status = signal_number == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED;
+    int status = signal_number == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED;
     if (hd_interrupted || !started)
         _exit(hd_status_exit_code(status));
-    hd_interrupted = signal_number;
+    if (signal_number == SIGTERM && !hd_asked_to_stop && grace > 0) {
+        hd_asked_to_stop = 1;
+        alarm(grace);
+        return;
+    }
+    hd_interrupted = signal_number == SIGINT ? SIGINT : SIGTERM;
 }
 
 void hd_signals_catch(void)
@@ -22,9 +29,12 @@ void hd_signals_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of a write */
 }
 
-void hd_signals_started(void)
+void hd_signals_started(int grace_s)
 {
+    grace = (unsigned)grace_s;
     started = 1;
 }

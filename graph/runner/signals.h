@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C and SIGTERM: while a run starts, which may mean waiting for other ranks, they end the
  * process at once. Later the first one asks for an orderly end, and a second one ends it at once.
- */
+ * The first SIGTERM of all asks for a checkpoint before, where there are any. */
 #ifndef HD_GRAPH_RUNNER_SIGNALS_H
 #define HD_GRAPH_RUNNER_SIGNALS_H
 
@@ -10,8 +10,12 @@
 /* The signal that asks for an end; 0: none so far. */
 extern volatile sig_atomic_t hd_interrupted;
 
-/* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. */
+/* SIGTERM has asked for a checkpoint and an end. */
+extern volatile sig_atomic_t hd_asked_to_stop;
+
+/* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. SIGTERM then
+ * leaves grace_s seconds for a checkpoint; 0: there are none. */
 void hd_signals_catch(void);
-void hd_signals_started(void);
+void hd_signals_started(int grace_s);
 
 #endif

@@ -14,7 +14,7 @@
 #include "runtime/topology.h"
 
 struct hd_train {
-    const struct hd_options *options;
+    struct hd_options *options;
     struct hd_world world;
     struct hd_share share;
     struct hd_gpus gpus;
@@ -27,14 +27,20 @@ struct hd_train {
     struct hd_session *session;
     struct hd_executor *executor;
     struct hd_logbook *logbook; /* rank 0 */
-    char *dir;                  /* rank 0: the run directory */
-    int64_t begin_ns;           /* start of the process, hd_clock_ns() */
-    int64_t train_ns;           /* start of the first iteration */
-    int64_t shown_ns;           /* when the progress line was last shown */
-    struct hd_stopwatch watch;  /* rank 0 */
+    char *dir;                  /* the run directory */
+    int dir_lock;               /* rank 0: holds it; -1: not yet */
+    struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
+    struct hd_checkpoints *checkpoints;
+    int64_t checkpoint_ns;     /* when the last one was begun */
+    bool can_resume;           /* it was written, and then the run stopped */
+    int64_t begin_ns;          /* start of the process, hd_clock_ns() */
+    int64_t train_ns;          /* start of the first iteration */
+    int64_t shown_ns;          /* when the progress line was last shown */
+    struct hd_stopwatch watch; /* rank 0 */
 };
 
-/* Rank 0: makes the run directory with the effective config and the logbook (outputs.c). */
+/* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,
+ * which goes on from train->from (outputs.c). */
 int hd_train_open_outputs(struct hd_train *train);
 
 /* Rank 0: shows the progress now and then; called before every iteration (outputs.c). */

@@ -29,14 +29,6 @@ static int64_t floats_bytes(const struct hd_spec *spec)
     return hd_padded(spec->elements * (int64_t)sizeof(float));
 }
 
-static int64_t floats_of_part(const struct hd_spec *spec, int part, int64_t *at_p)
-{
-    int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
-    *at_p = lo * (int64_t)sizeof(float);
-    return (hi - lo) * (int64_t)sizeof(float);
-}
-
 /* -- params -------------------------------------------------------------------------------------
  */
 
@@ -322,12 +314,12 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part,
 }
 
 /* Of a mean: one leaf. */
-static int64_t part_span_of_grad(const struct hd_spec *spec, int part, int i, int64_t *at_p)
+static int64_t span_of_grad(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                            int64_t *at_p)
 {
-    if (i == 0)
-        return floats_of_part(spec, part, at_p);
-    *at_p = floats_bytes(spec) + part * (int64_t)sizeof(float);
-    return i == 1 ? (int64_t)sizeof(float) : -1;
+    *at_p =
+        i == 0 ? lo * (int64_t)sizeof(float) : floats_bytes(spec) + part * (int64_t)sizeof(float);
+    return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
 /* The sum of the leaves, floats and count alike. */
@@ -429,7 +421,7 @@ const struct hd_type hd_type_grad = {
     .flat = true,
     .resolve = resolve_grad,
     .release = release_nothing,
-    .part_span = part_span_of_grad,
+    .span = span_of_grad,
     .hash = hash_grad,
     .reduction = &grad_reduction,
     .weight = weight_grad,
@@ -452,15 +444,12 @@ struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data)
     return (struct hd_moments){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
 }
 
-static int64_t part_span_of_adam(const struct hd_spec *spec, int part, int i, int64_t *at_p)
+static int64_t span_of_adam(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                            int64_t *at_p)
 {
-    int64_t bytes = sizeof(int64_t);
-    if (i < 2)
-        bytes = floats_of_part(spec, part, at_p);
-    else
-        *at_p = part * (int64_t)sizeof(int64_t);
-    *at_p += i * floats_bytes(spec);
-    return i <= 2 ? bytes : -1;
+    *at_p = i * floats_bytes(spec) +
+            (i < 2 ? lo * (int64_t)sizeof(float) : part * (int64_t)sizeof(int64_t));
+    return i < 2 ? (hi - lo) * (int64_t)sizeof(float) : i == 2 ? (int64_t)sizeof(int64_t) : -1;
 }
 
 static uint64_t hash_adam(const struct hd_spec *spec, const void *data)
@@ -476,6 +465,6 @@ const struct hd_type hd_type_adam_state = {
     .flat = true,
     .resolve = resolve_adam,
     .release = release_nothing,
-    .part_span = part_span_of_adam,
+    .span = span_of_adam,
     .hash = hash_adam,
 };

@@ -42,10 +42,11 @@ static int checked(cudaError_t error)
 /* An instance, or what it has of a part. */
 static int copy(const struct hd_spec *spec, int part, void *to, const void *from, void *stream)
 {
-    int64_t at, bytes;
+    int64_t at, bytes, lo, hi;
     if (part < 0)
         return hd_device_copy(to, from, spec->bytes, stream);
-    for (int i = 0; (bytes = hd_value_part_span(spec, part, i, &at)) >= 0; i++)
+    hd_spec_part(spec, part, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++)
         HD_TRY(hd_device_copy((char *)to + at, (const char *)from + at, bytes, stream));
     return HD_OK;
 }

@@ -113,14 +113,13 @@ static float weight(const struct hd_spec *spec, int part, const void *data, int6
 }
 
 /* Of a value with one leaf. */
-static int64_t part_span(const struct hd_spec *spec, int part, int i, int64_t *at_p)
+static int64_t span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                    int64_t *at_p)
 {
-    int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
     const char *start = NULL;
-    const float *span =
+    const float *at =
         i == 0 ? leaf_floats(spec, start, 0) + lo : leaf_weights(spec, start, 0) + part;
-    *at_p = (const char *)span - start;
+    *at_p = (const char *)at - start;
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
@@ -148,7 +147,7 @@ const struct hd_type hd_toy_sums = {.name = "sums",
                                     .flat = true,
                                     .resolve = resolve,
                                     .init = init,
-                                    .part_span = part_span,
+                                    .span = span,
                                     .reduction = &reduction,
                                     .weight = weight};
 

@@ -164,7 +164,7 @@ START_TEST(a_logbook_keeps_what_it_is_told)
                                       {"three", 3, false},
                                       {"four", 4, false},
                                       {"five", 5, false}};
-    ck_assert_int_eq(hd_logbook_create(top, &book), HD_OK);
+    ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
     ck_assert_str_eq(hd_logbook_dir(book), top);
     ck_assert(isnan(hd_logbook_progress(book).eval_mean));
     hd_logbook_set_progress(book, (struct hd_progress){3, 4, 5});

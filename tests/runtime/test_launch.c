@@ -448,6 +448,32 @@ START_TEST(restarts)
 }
 END_TEST
 
+START_TEST(a_restart_may_go_on)
+{
+    char *again[] = {"sh", "-c", "echo again >>runs.$RANK", NULL};
+    options.max_restarts = 3;
+    options.argv_again = again;
+    ASSERT_CODE(launch("echo first >>runs.$RANK; exit 9"), 0);
+    ASSERT_SAYS("restart 1 of 3: all ranks begin again from the newest good checkpoint");
+    char text[64];
+    read_file("runs.1", text, sizeof text);
+    ck_assert_str_eq(text, "first\nagain\n");
+}
+END_TEST
+
+/* Who is asked to stop is given time for a checkpoint. */
+START_TEST(grace)
+{
+    options.grace_s = 5;
+    pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
 START_TEST(no_restart_after_a_signal)
 {
     options.max_restarts = 5;
@@ -563,6 +589,8 @@ int main(int argc, char **argv)
     tcase_add_test(cases, taken_port);
     tcase_add_test(cases, bad_options);
     tcase_add_test(cases, restarts);
+    tcase_add_test(cases, a_restart_may_go_on);
+    tcase_add_test(cases, grace);
     tcase_add_test(cases, no_restart_after_a_signal);
     tcase_add_test(cases, ranks_of_ours);
     tcase_add_test(cases, ranks_of_ours_at_a_given_port);

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are killed at any moment, stopped, go on with another number of ranks, from damaged
+checkpoints or with another config: parameters, returns and logs are those of a run that nobody
+touched. HD_KILLS sets the number of kills of the first case."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import runner  # noqa: E402
+from runner import ROOT, Scratch, call, check, environment, result, sets, train  # noqa: E402
+
+KILLS = int(os.environ.get("HD_KILLS", "5"))
+DQN = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=4)
+OFTEN = dict(runtime__checkpoint_s=0.1)
+WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
+
+
+def command(directory, ranks, config, keys, *more):
+    head = ["run"] if ranks == 1 else ["launch", "--nproc-per-node", str(ranks)]
+    return [runner.RUNNER, *head, config, "--dir", directory, "--quiet", *sets(**keys), *more]
+
+
+def start(*arguments):
+    return subprocess.Popen(command(*arguments), env=environment(), stderr=subprocess.PIPE,
+                            text=True, start_new_session=True)
+
+
+def kill_all(process):
+    """A launcher's ranks are groups of their own and die with it."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def text_logs(directory):
+    """All text logs, without the wall clock."""
+    logs = {}
+    for folder, _, files in os.walk(os.path.join(directory, "log")):
+        for name in files:
+            if name.endswith("_logger.txt"):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = re.sub(r"(?m)^\[[^\]]*\] ", "", file.read())
+                logs[name] = WALL_CLOCK.sub("", text)
+    return logs
+
+
+def check_same(directory, reference):
+    keys = ("stop", "env_step", "train_iter", "eval_value", "eval_value_raw", "param_hash", "reason")
+    a, b = result(directory), result(reference)
+    check([a[key] for key in keys] == [b[key] for key in keys], f"{a}\n{b}")
+    logs, expected = text_logs(directory), text_logs(reference)
+    check(sorted(logs) == sorted(expected), f"{sorted(logs)} {sorted(expected)}")
+    for name, text in logs.items():
+        for line, (x, y) in enumerate(zip(text.split("\n"), expected[name].split("\n"), strict=True)):
+            check(x == y, f"{name}:{line + 1}: {x}\n{y}")
+
+
+def wait_for_checkpoint(directory, process):
+    for _ in range(3000):
+        if os.path.exists(os.path.join(directory, "ckpt/state/latest")):
+            return
+        check(process.poll() is None, "it ended before its first checkpoint")
+        time.sleep(0.01)
+    sys.exit("failed: no checkpoint came")
+
+
+def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
+    """Killed so many times, each time at a random moment, and gone on with by 1, 2 or 4 ranks."""
+    draw = random.Random(seed)
+    reference, directory = scratch(name), scratch(name + "_killed")
+    train(reference, config=config, ranks=ranks[0], **keys)
+    done, resumed = 0, 0
+    while done < kills:
+        process = start(directory, draw.choice(ranks), config, dict(keys, **OFTEN), "--resume")
+        try:
+            _, said = process.communicate(timeout=draw.uniform(0.2, 1.5))
+            check(process.returncode == 0, said)
+            break
+        except subprocess.TimeoutExpired:
+            kill_all(process)
+            done += 1
+            resumed += os.path.exists(os.path.join(directory, "ckpt/state/latest"))
+    train(directory, "--resume", config=config, ranks=draw.choice(ranks), **keys)
+    check_same(directory, reference)
+    check(resumed > 0, "no checkpoint was gone on from")
+    print(f"{name}: {done} kills, {resumed} with a checkpoint, one param_hash "
+          f"{result(directory)['param_hash']}")
+
+
+def check_stop(scratch):
+    """SIGTERM to the launcher, or to one rank alone, makes a checkpoint and leaves with 75."""
+    keys = dict(DQN, runtime__checkpoint_s=0)
+    for ranks, then in ((2, 4), (1, 1)):
+        directory = scratch(f"stopped{ranks}")
+        process = start(directory, ranks, runner.CONFIG, keys)
+        log = os.path.join(directory, "log/evaluator/evaluator_logger.txt")
+        while not os.path.exists(log):
+            check(process.poll() is None, "it ended early")
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        check(process.returncode == 75 and "goes on from this checkpoint" in said,
+              f"{process.returncode} {said}")
+        train(directory, "--resume", ranks=then, **keys)
+        check_same(directory, scratch("dqn"))
+    print("SIGTERM: 75, then the same bits")
+
+
+def check_restarts(scratch):
+    """A launcher goes on by itself after a rank's death."""
+    directory = scratch("restarted")
+    process = start(directory, 2, runner.CONFIG, dict(DQN, **OFTEN), "--max-restarts", "3")
+    wait_for_checkpoint(directory, process)
+    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+    os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    check(process.returncode == 0, said)
+    check("was killed by signal 9" in said and "restart 1 of 3" in said, said)
+    check_same(directory, scratch("dqn"))
+    print("--max-restarts: the same bits")
+
+
+def check_refusals(scratch):
+    directory = scratch("dqn_killed")
+    newest = os.path.realpath(os.path.join(directory, "ckpt/state/latest"))
+    keys = dict(DQN, policy__learn__batch_size=32, policy__nstep=3)
+    done = call("run", runner.CONFIG, "--resume", directory, *sets(**keys), expect=2)
+    check("policy.learn.batch_size: 64 in the checkpoint, 32 now" in done.stderr and
+          "policy.nstep: 1 in the checkpoint, 3 now" in done.stderr and
+          "These may differ" in done.stderr, done.stderr)
+    holder = start(scratch("held"), 1, runner.CONFIG, dict(DQN, **OFTEN))
+    wait_for_checkpoint(scratch("held"), holder)
+    done = call("run", runner.CONFIG, "--resume", scratch("held"), *sets(**DQN), expect=2)
+    check("another run is writing" in done.stderr, done.stderr)
+    kill_all(holder)
+    with open(os.path.join(newest, "policy"), "r+b") as file:
+        file.write(b"x")
+    done = call("run", runner.CONFIG, "--resume", directory, *sets(**DQN))
+    check("policy is damaged" in done.stderr and "trying" in done.stderr, done.stderr)
+    check_same(directory, scratch("dqn"))
+    print("refusals and damage: as they should be")
+
+
+def main():
+    with Scratch() as scratch:
+        check_kills(scratch, "dqn", runner.CONFIG, DQN, (1, 2, 4), KILLS)
+        check_stop(scratch)
+        check_restarts(scratch)
+        check_refusals(scratch)
+        ppo = dict(env__stop_value="1e9", max_train_iter=400, world__shards=2,
+                   strategy__collect_lag=1, strategy__verdict_lag=1, strategy__batch_slots=2)
+        check_kills(scratch, "ppo", os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), ppo, (1, 2),
+                    2)
+        pixels = dict(env__stop_value="1e9", max_train_iter=60, world__shards=2,
+                      strategy__verdict_lag=1,
+                      policy__other__replay_buffer__replay_buffer_size=2000)
+        check_kills(scratch, "pixels", os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), pixels,
+                    (2, 1), 2)
+
+
+if __name__ == "__main__":
+    main()
