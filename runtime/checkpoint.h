@@ -53,6 +53,9 @@ int hd_checkpoints_add_journal(struct hd_checkpoints *checkpoints, const char *n
  * over; NULL on others). Failures are logged as warnings. */
 void hd_checkpoints_write(struct hd_checkpoints *checkpoints, json_t *head);
 
+/* Waits for other ranks no more: one of them is lost. */
+void hd_checkpoints_abandon(struct hd_checkpoints *checkpoints);
+
 /* Waits for it. Whether it can be gone on from. */
 bool hd_checkpoints_wait(struct hd_checkpoints *checkpoints);
 

@@ -55,7 +55,7 @@ struct hd_checkpoints {
     bool failed; /* while it was being handed over */
     bool started;
     pthread_t thread;
-    atomic_bool finished;
+    atomic_bool finished, abandoned;
     bool written; /* read after the thread was joined */
 };
 
@@ -71,6 +71,12 @@ static void clear(struct hd_checkpoints *c)
     c->n_files = 0;
     json_decref(c->head);
     c->head = NULL;
+}
+
+void hd_checkpoints_abandon(struct hd_checkpoints *c)
+{
+    if (c)
+        atomic_store(&c->abandoned, true);
 }
 
 bool hd_checkpoints_idle(struct hd_checkpoints *c)
@@ -293,7 +299,8 @@ static json_t *await_list(const struct hd_checkpoints *c, int rank)
 {
     char *path = list_path(c, rank);
     json_t *list = NULL;
-    while (path && !(list = json_load_file(path, 0, NULL)) && access(path, F_OK) != 0)
+    while (path && !(list = json_load_file(path, 0, NULL)) && access(path, F_OK) != 0 &&
+           !atomic_load(&c->abandoned))
         usleep(POLL_US);
     if (path)
         unlink(path);
@@ -493,10 +500,11 @@ static bool join_lists(const struct hd_checkpoints *c, int status)
         return true;
     }
     remove_iteration(c->state, c->iteration, ".part");
-    hd_log(HD_LOG_WARN,
-           "the checkpoint of iteration %" PRId64
-           " could not be written by rank %d; training goes on, earlier checkpoints stay",
-           c->iteration, culprit < 0 ? 0 : culprit);
+    if (!atomic_load(&c->abandoned))
+        hd_log(HD_LOG_WARN,
+               "the checkpoint of iteration %" PRId64
+               " could not be written by rank %d; training goes on, earlier checkpoints stay",
+               c->iteration, culprit < 0 ? 0 : culprit);
     return false;
 }
 
@@ -506,7 +514,8 @@ static bool await_end(const struct hd_checkpoints *c)
     char *part = hd_checkpoint_path(c->state, c->iteration, ".part");
     char *whole = hd_checkpoint_path(c->state, c->iteration, "");
     bool written = false;
-    while (part && whole && !(written = access(whole, F_OK) == 0) && access(part, F_OK) == 0)
+    while (part && whole && !(written = access(whole, F_OK) == 0) && access(part, F_OK) == 0 &&
+           !atomic_load(&c->abandoned))
         usleep(POLL_US);
     written = written || (whole && access(whole, F_OK) == 0);
     hd_free(part);

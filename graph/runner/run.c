@@ -230,6 +230,8 @@ static void release(struct hd_train *train)
     /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
     if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
         hd_nccl_abort(&train->nccl, 1);
+    if (train->session && hd_session_status(train->session) != HD_OK)
+        hd_checkpoints_abandon(train->checkpoints);
     hd_checkpoints_destroy(train->checkpoints);
     hd_checkpoint_close(train->from);
     hd_executor_destroy(train->executor);

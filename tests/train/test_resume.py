@@ -18,7 +18,7 @@ import runner  # noqa: E402
 from runner import ROOT, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 KILLS = int(os.environ.get("HD_KILLS", "5"))
-DQN = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=4)
+DQN = dict(env__stop_value="1e9", max_train_iter=1000, world__shards=4)
 OFTEN = dict(runtime__checkpoint_s=0.1)
 WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
 
@@ -121,7 +121,7 @@ def check_restarts(scratch):
     wait_for_checkpoint(directory, process)
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=100)
     check(process.returncode == 0, said)
     check("was killed by signal 9" in said and "restart 1 of 3" in said, said)
     check_same(directory, scratch("dqn"))
