@@ -12,8 +12,8 @@
  * Errors (logged): HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM. */
 int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
 
-/* Holds a directory against other processes that ask likewise, until the descriptor is closed or the
- * process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
+/* Holds a directory against other processes that ask likewise, until the descriptor is closed or
+ * the process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
 int hd_rundir_lock(const char *dir, int *fd_p);
 
 /* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */

@@ -219,6 +219,15 @@ static void ask_to_stop(struct launch *launch, int number)
         launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
+/* A rank that still runs, or -1. */
+static int running_one(const struct launch *launch)
+{
+    for (int i = 0; i < launch->options.nproc_per_node; i++)
+        if (launch->ranks[i].pid > 0)
+            return i;
+    return -1;
+}
+
 static void name_cause(struct launch *launch)
 {
     const struct rank *rank = &launch->ranks[launch->cause];
@@ -227,6 +236,9 @@ static void name_cause(struct launch *launch)
     if (rank->code >= SIGNALED)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) was killed by signal %d (%s)%s", number, pid,
                rank->code - SIGNALED, strsignal(rank->code - SIGNALED), stop);
+    else if (rank->code == HD_EXIT_PEER && running_one(launch) >= 0)
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not end, others have lost it; stopping all",
+               rank_of(launch, running_one(launch)), launch->ranks[running_one(launch)].pid);
     else if (rank->code == HD_EXIT_PEER)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) lost a rank that this launcher does not run%s",
                number, pid, stop);

@@ -67,6 +67,13 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
 int hd_session_status(const struct hd_session *session);
 const char *hd_session_message(const struct hd_session *session);
 
+/* Where the run is, in a line: the tasks last submitted, started and finished, the collective that
+ * is open. Thread safe, whatever the workers do. */
+void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
+
+/* Tasks that have ended so far. Thread safe. */
+int64_t hd_session_finished(const struct hd_session *session);
+
 /* Forgets the first error, for tests that go on. Nothing may be running. */
 void hd_session_reset(struct hd_session *session);
 

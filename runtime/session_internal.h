@@ -33,6 +33,20 @@ struct hd_job {
     bool again;               /* side tasks: there is another slice */
 };
 
+/* For hd_session_describe; torn reads mix two tasks, which does no harm. */
+struct hd_moment {
+    _Atomic(const char *) name; /* NULL: not yet */
+    atomic_int_fast64_t number, at_ns;
+};
+
+static inline void hd_moment_set(struct hd_moment *moment, const char *name, int64_t number,
+                                 int64_t at_ns)
+{
+    atomic_store_explicit(&moment->name, name, memory_order_relaxed);
+    atomic_store_explicit(&moment->number, number, memory_order_relaxed);
+    atomic_store_explicit(&moment->at_ns, at_ns, memory_order_relaxed);
+}
+
 struct hd_session {
     struct hd_session_options options;
     bool starpu_running;
@@ -54,6 +68,9 @@ struct hd_session {
     struct hd_buffer *log_token; /* orders the tasks that log */
     int64_t next_sequence;       /* of collectives */
     _Atomic(struct hd_sync *) open;
+
+    struct hd_moment submitted, started, ended; /* tasks, numbered by iteration */
+    struct hd_moment collective;                /* that is open; name NULL: none is */
 
     struct hd_group everything;
     atomic_int_fast64_t finished; /* tasks ended so far */

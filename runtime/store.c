@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5 };
+enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, BEAT_MS = 500, BEAT_SEND_MS = 50 };
 
 static int64_t after_ms(int64_t ms)
 {
@@ -263,7 +263,25 @@ static void lose(struct hd_store *store, int rank, const char *text)
     if (store->world.rank == 0)
         send_all(store, HD_WIRE_LOST, rank, text, strlen(text));
     if (!atomic_load(&store->failed))
-        store->on_lost(store->on_lost_arg, rank, text);
+        store->with.on_lost(store->with.arg, rank, text);
+}
+
+/* A peer is there; what it says is kept. */
+static void hear(struct hd_store *store, struct hd_peer *peer)
+{
+    pthread_mutex_lock(&store->lock);
+    peer->heard_ns = hd_clock_ns();
+    snprintf(peer->said, sizeof peer->said, "%s", hd_frame_text(&peer->inbox.frame));
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Rank 0 says, where nobody else does, what a lost rank was at. */
+static void tell_last_words(const struct hd_store *store, int rank)
+{
+    const struct hd_peer *peer = &store->peers[rank];
+    if (store->world.rank == 0 && peer->said[0])
+        hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last said: %s", rank, peer->hello.pid,
+               peer->hello.host, peer->said);
 }
 
 /* Rank 0 about rank `rank`. Returns false when the watch is over. */
@@ -275,6 +293,10 @@ static bool watch_rank(struct hd_store *store, int rank)
     char text[HD_STORE_TEXT];
     if (state == HD_INBOX_MORE)
         return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
+        hear(store, peer);
+        return true;
+    }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE) {
         pthread_mutex_lock(&store->lock);
         close(peer->fd);
@@ -287,6 +309,7 @@ static bool watch_rank(struct hd_store *store, int rank)
     else
         snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
                  peer->hello.host);
+    tell_last_words(store, rank);
     lose(store, rank, text);
     return false;
 }
@@ -299,6 +322,10 @@ static bool watch_root(struct hd_store *store)
     enum hd_inbox_state state = hd_inbox_read(&root->inbox, root->fd);
     if (state == HD_INBOX_MORE)
         return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
+        hear(store, root);
+        return true;
+    }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
         return false;
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST)
@@ -315,6 +342,67 @@ static void turn_away(int listen_fd)
         close(fd);
 }
 
+/* Says that this rank is there, now and then. A watcher that was held up itself, as when the whole
+ * process was stopped, has heard nobody through no fault of theirs. */
+static void beat(struct hd_store *store, int n_peers)
+{
+    const int64_t now_ns = hd_clock_ns();
+    const int64_t late_ns = now_ns - store->beat_ns;
+    if (late_ns < BEAT_MS * INT64_C(1000000))
+        return;
+    store->beat_ns = now_ns;
+    if (late_ns > 3 * BEAT_MS * INT64_C(1000000))
+        for (int r = 0; r < n_peers; r++)
+            store->peers[r].heard_ns = now_ns;
+    char text[HD_STORE_TEXT / 2] = "";
+    if (store->with.describe)
+        store->with.describe(store->with.arg, text, sizeof text);
+    pthread_mutex_lock(&store->lock);
+    for (int r = 0; r < n_peers; r++)
+        if (store->peers[r].fd >= 0)
+            hd_wire_send(store->peers[r].fd, HD_WIRE_BEAT, store->world.rank, text, strlen(text),
+                         after_ms(BEAT_SEND_MS));
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Loses a peer that says nothing any more. Returns false when there is one. */
+static bool all_answer(struct hd_store *store, int n_peers)
+{
+    const int64_t silent_ns = (int64_t)(store->with.silent_s * 1e9), now_ns = hd_clock_ns();
+    char text[HD_STORE_TEXT];
+    for (int r = 0; r < n_peers; r++) {
+        const struct hd_peer *peer = &store->peers[r];
+        if (silent_ns == 0 || peer->fd < 0 || now_ns - peer->heard_ns < silent_ns)
+            continue;
+        snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
+                 (double)(now_ns - peer->heard_ns) * 1e-9);
+        if (store->world.rank == 0 || store->world.local_rank == 0)
+            hd_log(HD_LOG_WARN, "%s: it was stopped, or its host is gone", text);
+        tell_last_words(store, r);
+        lose(store, r, text);
+        return false;
+    }
+    return true;
+}
+
+void hd_store_table(struct hd_store *store, char *text, int64_t bytes)
+{
+    int64_t used = 0;
+    if (bytes > 0)
+        text[0] = '\0';
+    if (!store || store->world.rank != 0)
+        return;
+    pthread_mutex_lock(&store->lock);
+    for (int r = 1; r < store->world.world && used < bytes; r++) {
+        const struct hd_peer *peer = &store->peers[r];
+        used += snprintf(text + used, (size_t)(bytes - used),
+                         "rank %d (pid %d on %s), %.1f s ago: %s\n", r, peer->hello.pid,
+                         peer->hello.host, (double)(hd_clock_ns() - peer->heard_ns) * 1e-9,
+                         peer->fd < 0 ? "has ended" : peer->said);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
 static void *watch(void *arg)
 {
     struct hd_store *store = arg;
@@ -325,7 +413,7 @@ static void *watch(void *arg)
         polls[1] = (struct pollfd){.fd = store->listen_fd, .events = POLLIN};
         for (int r = 0; r < n_peers; r++)
             polls[2 + r] = (struct pollfd){.fd = store->peers[r].fd, .events = POLLIN};
-        if (poll(polls, (nfds_t)(2 + n_peers), -1) < 0)
+        if (poll(polls, (nfds_t)(2 + n_peers), BEAT_MS / 2) < 0)
             continue;
         if (polls[1].revents)
             turn_away(store->listen_fd);
@@ -334,17 +422,22 @@ static void *watch(void *arg)
                 going = store->world.rank == 0 ? watch_rank(store, r) : watch_root(store);
         if (polls[0].revents)
             going = false;
+        if (going) {
+            beat(store, n_peers);
+            going = all_answer(store, n_peers);
+        }
     }
     return NULL;
 }
 
-int hd_store_watch(struct hd_store *store, void (*on_lost)(void *arg, int rank, const char *text),
-                   void *arg)
+int hd_store_watch(struct hd_store *store, const struct hd_store_watch *with)
 {
     if (!store)
         return HD_OK;
-    store->on_lost = on_lost;
-    store->on_lost_arg = arg;
+    store->with = *with;
+    store->beat_ns = hd_clock_ns();
+    for (int r = 0; r < (store->world.rank == 0 ? store->world.world : 1); r++)
+        store->peers[r].heard_ns = store->beat_ns;
     store->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (store->wake_fd < 0)
         return hd_fail(HD_ERR_SYSTEM, "no eventfd: %s", strerror(errno));

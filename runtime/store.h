@@ -47,11 +47,23 @@ int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes);
  * ranks, logged as for create. */
 int hd_store_agree(struct hd_store *store, int status, const char *text);
 
-/* Starts the thread that watches the peers, blocked in poll. When a peer is lost or fails, on_lost
- * is called at most once, from that thread: `rank` is the first that was lost, `text` (borrowed for
- * the call) says it in one line: "rank 1 (pid 17 on node3) died" or "rank 1 failed: <its text>". */
-int hd_store_watch(struct hd_store *store, void (*on_lost)(void *arg, int rank, const char *text),
-                   void *arg);
+struct hd_store_watch {
+    /* Called at most once, when a peer is lost or fails: `rank` is the first that was lost, `text`
+     * (borrowed for the call) says it in one line: "rank 1 (pid 17 on node3) died" or "rank 1
+     * failed: <its text>". */
+    void (*on_lost)(void *arg, int rank, const char *text);
+    /* Puts where this rank is into a line, for rank 0 to show; NULL: nothing. */
+    void (*describe)(void *arg, char *text, int64_t bytes);
+    void *arg;
+    double silent_s; /* a peer that says nothing for so long is lost; 0: never */
+};
+
+/* Starts the thread that watches the peers and says twice a second that this rank is there; the
+ * functions are called from it. */
+int hd_store_watch(struct hd_store *store, const struct hd_store_watch *watch);
+
+/* Rank 0: a line for each other rank, with what it last said and when. Thread safe. */
+void hd_store_table(struct hd_store *store, char *text, int64_t bytes);
 
 /* Tells the others that this rank leaves because of `text`, before it goes down. Thread safe, takes
  * at most a second; only the first call counts. on_lost is not called here afterwards. */

@@ -13,6 +13,8 @@ struct hd_peer {
     int fd; /* -1: none, or closed */
     struct hd_hello hello;
     struct hd_inbox inbox;
+    int64_t heard_ns;             /* when it last said something */
+    char said[HD_STORE_TEXT / 2]; /* where it was then; under the lock */
 };
 
 struct hd_store {
@@ -25,8 +27,8 @@ struct hd_store {
     pthread_t watcher;
     int wake_fd;   /* an eventfd that ends the watcher */
     int listen_fd; /* rank 0: kept to the end, so that who comes too late hears so at once */
-    void (*on_lost)(void *arg, int rank, const char *text);
-    void *on_lost_arg;
+    struct hd_store_watch with;
+    int64_t beat_ns; /* when the watcher last said that this rank is there */
 };
 
 /* Logs an error that several ranks know: once a host under a launcher of ours, else everywhere. */

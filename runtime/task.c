@@ -83,9 +83,11 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
+    hd_moment_set(&session->started, task->name, event.iteration, event.begin_ns);
     int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
     event.end_ns = hd_clock_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
+    hd_moment_set(&session->ended, task->name, event.iteration, event.end_ns);
     if (status == HD_AGAIN)
         return hd_session_status(session) == HD_OK;
     latch(session, task, status, message);
@@ -114,6 +116,7 @@ void hd_session_launch(struct hd_session *session, struct hd_job *job, void *str
     hd_device_forget();
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
+    hd_moment_set(&session->started, task->name, task->context.iteration, job->begin_ns);
     const struct hd_recorded_call call = {task->body, &task->context, task->views, task->args};
     int status = task->replays ? hd_recordings_run(session->recordings[task->home - 1], &call)
                                : task->body(&task->context, task->views, task->args);
@@ -131,6 +134,7 @@ void hd_session_landed(struct hd_session *session, const struct hd_job *job)
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
+    hd_moment_set(&session->ended, job->task.name, event.iteration, event.end_ns);
     hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
 }
 

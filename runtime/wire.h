@@ -10,7 +10,7 @@
 
 enum {
     HD_WIRE_MAGIC = 0x4c444548, /* "HEDL"; another byte order does not match */
-    HD_WIRE_VERSION = 1,
+    HD_WIRE_VERSION = 2,
     HD_WIRE_HEAD = 16,     /* bytes of a frame before its payload */
     HD_WIRE_PAYLOAD = 1536 /* most bytes of a payload */
 };
@@ -23,6 +23,7 @@ enum hd_wire_kind {
     HD_WIRE_FAIL,      /* rank r to 0: number = status, payload = text */
     HD_WIRE_LOST,      /* 0 to all: number = rank, payload = text */
     HD_WIRE_BYE,       /* an orderly end */
+    HD_WIRE_BEAT,      /* rank r to 0, 0 to all: still there; payload = text */
     HD_WIRE_KINDS
 };
 

@@ -85,6 +85,7 @@ static bool may_differ(const char *path)
                                        "runtime.check_every",
                                        "runtime.watchdog_s",
                                        "runtime.grace_s",
+                                       "runtime.silent_s",
                                        "runtime.checkpoint_s",
                                        "runtime.checkpoint_keep",
                                        "runtime.allow_different_arithmetic"};

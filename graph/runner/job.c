@@ -47,6 +47,8 @@ static const struct hd_key run_keys[] = {
      "updates between comparisons of the ranks' parameters; 0: only at the end"},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never"},
+    {"runtime.silent_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
+     "seconds after which a rank that says nothing counts as lost; 0: never"},
     {"runtime.checkpoint_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
      "seconds from one checkpoint to the next; 0: none but when SIGTERM asks to stop"},
     {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",

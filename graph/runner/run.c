@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
 #include "graph/runner/checkpoints.h"
+#include "graph/runner/monitor.h"
 #include "graph/runner/signals.h"
 #include "graph/runner/train.h"
 #include "runtime/base/alloc.h"
@@ -52,6 +53,17 @@ static void on_lost(void *arg, int rank, const char *text)
     hd_comm_abort(train->comm, rank, text);
 }
 
+/* Called by the store's thread, also before there is a session. */
+static void describe(void *arg, char *text, int64_t bytes)
+{
+    const struct hd_train *train = arg;
+    const struct hd_session *session = atomic_load(&train->described);
+    if (session)
+        hd_session_describe(session, text, bytes);
+    else
+        snprintf(text, (size_t)bytes, "starting or ending");
+}
+
 /* All ranks write there. */
 static int share_dir(struct hd_train *train)
 {
@@ -93,7 +105,13 @@ static int meet(struct hd_train *train)
                                              .comm = train->comm};
         HD_TRY(hd_nccl_join(&nccl, train->store, &train->nccl));
     }
-    return hd_store_watch(train->store, on_lost, train);
+    const struct hd_store_watch watch = {
+        .on_lost = on_lost,
+        .describe = describe,
+        .arg = train,
+        .silent_s = hd_config_real(config, "runtime.silent_s"),
+    };
+    return hd_store_watch(train->store, &watch);
 }
 
 static int count_workers(const struct hd_train *train)
@@ -195,6 +213,7 @@ static int prepare(struct hd_train *train)
         .wish_arg = train,
     };
     HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
+    atomic_store(&train->described, train->session);
     return hd_resume_restore(train);
 }
 
@@ -227,6 +246,7 @@ static void report_failure(struct hd_train *train, int status)
 
 static void release(struct hd_train *train)
 {
+    hd_monitor_stop(train);
     /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
     if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
         hd_nccl_abort(&train->nccl, 1);
@@ -262,9 +282,12 @@ static int train_rank(struct hd_options *options)
                              .watch = {.after = options->measure_after}};
     const char *reason = NULL;
     hd_signals_catch();
+    hd_monitor_prepare();
     int status = prepare(&train);
     if (status != HD_OK)
         hd_store_fail(train.store, "it cannot start");
+    if (status == HD_OK)
+        status = hd_monitor_start(&train);
     if (status == HD_OK) {
         hd_signals_started((int)hd_config_int(train.job.config, "runtime.grace_s"));
         train.train_ns = hd_clock_ns();

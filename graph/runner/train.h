@@ -13,6 +13,9 @@
 #include "runtime/store.h"
 #include "runtime/topology.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 struct hd_train {
     struct hd_options *options;
     struct hd_world world;
@@ -25,6 +28,7 @@ struct hd_train {
     struct hd_comm *comm;
     struct hd_nccl *nccl; /* or NULL */
     struct hd_session *session;
+    _Atomic(struct hd_session *) described; /* the session, while other threads may look at it */
     struct hd_executor *executor;
     struct hd_logbook *logbook; /* rank 0 */
     char *dir;                  /* the run directory */
@@ -37,6 +41,11 @@ struct hd_train {
     int64_t train_ns;          /* start of the first iteration */
     int64_t shown_ns;          /* when the progress line was last shown */
     struct hd_stopwatch watch; /* rank 0 */
+
+    pthread_t monitor; /* while `monitored`; then what it remembers */
+    bool monitored;
+    atomic_bool monitor_ends;
+    int64_t seen_finished, seen_ns;
 };
 
 /* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,

@@ -510,11 +510,15 @@ static int rank_main(const char *part)
     int status = hd_store_create(&with, &store);
     if (status != HD_OK)
         return hd_status_exit_code(status);
-    if (hd_store_watch(store, leave, NULL) != HD_OK || !world.supervised)
+    if (hd_store_watch(store, &(struct hd_store_watch){.on_lost = leave, .silent_s = 1.5}) !=
+            HD_OK ||
+        !world.supervised)
         return 91;
     usleep(20000);
     if (strcmp(part, "die") == 0 && world.rank == 1)
         raise(SIGKILL);
+    if (strcmp(part, "freeze") == 0 && world.rank == 1)
+        raise(SIGSTOP);
     if (strcmp(part, "fail") == 0 && world.rank == 1) {
         hd_store_fail(store, "disk full");
         return hd_status_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
@@ -540,6 +544,11 @@ START_TEST(ranks_of_ours)
     ASSERT_SAYS("[rank 1] error: disk full");
     ASSERT_SAYS("error: rank 1 (pid ");
     ck_assert_int_eq(count("error"), 2);
+    ASSERT_CODE(launch("freeze"), 1);
+    ASSERT_SAYS("rank 1 has not answered for 1.");
+    ASSERT_SAYS("error: rank 1 (pid ");
+    ASSERT_SAYS(") does not end, others have lost it; stopping all");
+    ck_assert_int_lt(took_ms, 8000);
     ASSERT_CODE(launch("other config"), 2);
     ASSERT_SAYS("the configuration of rank 2 is not that of rank 0");
 }

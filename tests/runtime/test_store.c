@@ -127,7 +127,7 @@ START_TEST(one_rank_needs_nothing)
     ck_assert_int_eq(hd_store_create(&(struct hd_store_options){.world = &world}, &store), HD_OK);
     ck_assert_ptr_null(store);
     ck_assert_int_eq(hd_store_broadcast(store, &number, sizeof number), HD_OK);
-    ck_assert_int_eq(hd_store_watch(store, NULL, NULL), HD_OK);
+    ck_assert_int_eq(hd_store_watch(store, &(struct hd_store_watch){0}), HD_OK);
     hd_store_fail(store, "x");
     hd_store_destroy(store);
 }
@@ -376,7 +376,8 @@ static int body_watch(const struct hd_world *world, void *arg)
 {
     struct hd_store *store = NULL;
     const int *failing = arg;
-    if (meet(world, &store) != HD_OK || hd_store_watch(store, note_lost, NULL) != HD_OK)
+    if (meet(world, &store) != HD_OK ||
+        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
         return 1;
     atomic_fetch_add(&seen->up, 1);
     if (world->rank == *failing) {
@@ -444,7 +445,8 @@ static int body_leave(const struct hd_world *world, void *arg)
 {
     struct hd_store *store = NULL;
     const int *first = arg;
-    if (meet(world, &store) != HD_OK || hd_store_watch(store, note_lost, NULL) != HD_OK)
+    if (meet(world, &store) != HD_OK ||
+        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
         return 1;
     int64_t cpu_ns = hd_clock_cpu_ns();
     usleep(world->rank == *first ? 50000 : 200000);
