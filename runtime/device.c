@@ -110,6 +110,12 @@ void hd_device_name(int device, char *text, int64_t bytes)
                  version % 1000 / 10);
 }
 
+bool hd_device_versions(int *runtime_p, int *driver_p)
+{
+    return cudaRuntimeGetVersion(runtime_p) == cudaSuccess &&
+           cudaDriverGetVersion(driver_p) == cudaSuccess;
+}
+
 #else
 
 static int no_device(void)
@@ -188,5 +194,12 @@ void hd_device_name(int device, char *text, int64_t bytes)
     (void)device;
     if (bytes > 0)
         text[0] = '\0';
+}
+
+bool hd_device_versions(int *runtime_p, int *driver_p)
+{
+    (void)runtime_p;
+    (void)driver_p;
+    return false;
 }
 #endif

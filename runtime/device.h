@@ -46,6 +46,10 @@ int hd_device_checked(int error, const char *what);
  * it is too early. */
 void hd_device_forget(void);
 
+/* CUDA's runtime and the newest that the driver knows, 13000 for 13.0; *driver_p 0: there is no
+ * driver. False without CUDA. Thread safe. */
+bool hd_device_versions(int *runtime_p, int *driver_p);
+
 /* "NVIDIA H100 80GB HBM3, driver 13.0", part of the arithmetic fingerprint; "" without GPUs. */
 void hd_device_name(int device, char *text, int64_t bytes);
 

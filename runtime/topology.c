@@ -100,6 +100,23 @@ int hd_topology_cores(const struct hd_topology *topology)
     return topology->n_cores;
 }
 
+void hd_topology_count(const struct hd_topology *topology, struct hd_topology_counts *counts_p)
+{
+    hwloc_topology_t hwloc = topology->hwloc;
+    *counts_p = (struct hd_topology_counts){
+        .packages = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_PACKAGE),
+        .numa_nodes = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_NUMANODE),
+        .cores = hwloc_get_nbobjs_by_type(hwloc, core_type(hwloc)),
+        .threads = hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_PU),
+    };
+}
+
+void hd_topology_hwloc(char text[HD_HWLOC_BYTES])
+{
+    const unsigned version = hwloc_get_api_version();
+    snprintf(text, HD_HWLOC_BYTES, "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
+}
+
 static int first_core(const struct hd_topology *topology, int local_rank, int local_world)
 {
     return (int)((int64_t)topology->n_cores * local_rank / local_world);

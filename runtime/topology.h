@@ -11,7 +11,8 @@ enum {
     HD_SHARE_MAX = 1024, /* most cores of a rank */
     HD_HOST_BYTES = 64,  /* a host name, cut to this, with its zero */
     HD_BOOT_BYTES = 40,  /* a boot id with its zero */
-    HD_ISA_BYTES = 128
+    HD_ISA_BYTES = 128,
+    HD_HWLOC_BYTES = 24
 };
 
 struct hd_topology;
@@ -32,6 +33,15 @@ void hd_topology_destroy(struct hd_topology *topology);
 
 /* Number of allowed cores. */
 int hd_topology_cores(const struct hd_topology *topology);
+
+/* What the whole machine has, whether this process may use it or not. */
+struct hd_topology_counts {
+    int packages, numa_nodes, cores, threads;
+};
+void hd_topology_count(const struct hd_topology *topology, struct hd_topology_counts *counts_p);
+
+/* The version of hwloc that is loaded: "2.9.0". */
+void hd_topology_hwloc(char text[HD_HWLOC_BYTES]);
 
 /* The contiguous block of cores of local rank `local_rank` of `local_world`; blocks are disjoint
  * when there are enough cores, and differ in size by at most one core. */
