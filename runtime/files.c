@@ -185,3 +185,34 @@ int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
     hd_free(beside);
     return status;
 }
+
+int hd_file_read(const char *path, char **content_p, int64_t *bytes_p)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        int status = hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", path);
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    char *content = hd_alloc(about.st_size + 1, 1);
+    int64_t done = 0;
+    ssize_t n = 1;
+    while (content && n > 0 && done < about.st_size) {
+        n = read(fd, content + done, (size_t)(about.st_size - done));
+        done += n > 0 ? n : 0;
+    }
+    int status = content ? HD_OK : HD_ERR_NOMEM;
+    if (n < 0)
+        status = hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", path);
+    close(fd);
+    if (status != HD_OK) {
+        hd_free(content);
+        return status;
+    }
+    *content_p = content;
+    if (bytes_p)
+        *bytes_p = done;
+    return HD_OK;
+}

@@ -22,6 +22,11 @@ int hd_check_unused(const char *path);
 /* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
 int hd_make_parents(const char *path);
 
+/* A whole file with a zero behind it, freed with hd_free, and its length (bytes_p may be NULL).
+ * Errors: HD_ERR_INPUT when it cannot be opened or read (logged with the system's reason),
+ * HD_ERR_NOMEM. */
+int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
+
 /* Replaces a file by data[bytes], wholly or not at all: written beside it, synced, renamed. Parents
  * are made. Errors: HD_ERR_SYSTEM (logged). */
 int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);

@@ -35,6 +35,14 @@ const char *hd_tensorboard_name(const struct hd_tensorboard *board);
 /* Bytes of all records appended so far: the length of the file after a flush. */
 int64_t hd_tensorboard_length(const struct hd_tensorboard *board);
 
+/* Calls `each` for every scalar of an event file, in order. A file that ends within a record, as
+ * that of a running or killed program may, is read up to there. Errors (logged): HD_ERR_SYSTEM,
+ * HD_ERR_NOMEM, HD_ERR_FORMAT with the place of a record whose checksum is wrong. */
+int hd_tensorboard_read(const char *path,
+                        void (*each)(void *arg, const char *tag, int64_t step, double wall_s,
+                                     double value),
+                        void *arg);
+
 /* CRC-32C (Castagnoli) of a byte string, and as TFRecord masks it. Thread safe. */
 uint32_t hd_crc32c(const void *data, size_t bytes);
 uint32_t hd_crc32c_masked(const void *data, size_t bytes);

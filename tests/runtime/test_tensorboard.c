@@ -180,6 +180,85 @@ START_TEST(every_record_carries_its_checksums_and_numbers)
 }
 END_TEST
 
+/* -- Reading ------------------------------------------------------------------------------------
+ */
+
+static char path_of_events[512];
+
+struct seen {
+    int n;
+    int64_t steps[8];
+    double walls[8], values[8];
+};
+
+static void see(void *arg, const char *tag, int64_t step, double wall_s, double value)
+{
+    struct seen *seen = arg;
+    ck_assert_str_eq(tag, "learner_iter/loss");
+    ck_assert_int_lt(seen->n, 8);
+    seen->steps[seen->n] = step;
+    seen->walls[seen->n] = wall_s;
+    seen->values[seen->n++] = value;
+}
+
+/* Three scalars, from a copy that may be changed. */
+static int read_back(struct seen *seen)
+{
+    for (int i = 0; i < 3; i++)
+        hd_tensorboard_scalar(board, "learner_iter/loss", 100 * i, 1.25 + i, i - 1.5);
+    hd_tensorboard_destroy(board);
+    read_events();
+    snprintf(path_of_events, sizeof path_of_events, "%s/events.out.copy", directory);
+    FILE *file = fopen(path_of_events, "wb");
+    fwrite(data, 1, bytes, file);
+    fclose(file);
+    return hd_tensorboard_read(path_of_events, see, seen);
+}
+
+START_TEST(what_is_written_is_read)
+{
+    struct seen seen = {0};
+    ck_assert_int_eq(read_back(&seen), HD_OK);
+    ck_assert_int_eq(seen.n, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(seen.steps[i], 100 * i);
+        ck_assert(seen.walls[i] == 1.25 + i && seen.values[i] == i - 1.5);
+    }
+}
+END_TEST
+
+START_TEST(a_cut_file_is_read_up_to_its_last_whole_record)
+{
+    struct seen seen = {0};
+    read_back(&seen);
+    for (size_t length = 0; length < bytes; length++) {
+        seen.n = 0;
+        ck_assert_int_eq(truncate(path_of_events, (off_t)(bytes - 1 - length)), 0);
+        ck_assert_int_eq(hd_tensorboard_read(path_of_events, see, &seen), HD_OK);
+        ck_assert_int_le(seen.n, 2);
+    }
+    ck_assert_int_eq(errors, 0);
+}
+END_TEST
+
+START_TEST(a_flipped_bit_is_found)
+{
+    struct seen seen = {0};
+    read_back(&seen);
+    for (size_t flip = 0; flip < bytes; flip++) {
+        data[flip] ^= 1;
+        FILE *file = fopen(path_of_events, "wb");
+        fwrite(data, 1, bytes, file);
+        fclose(file);
+        data[flip] ^= 1;
+        seen.n = 0;
+        ck_assert_int_eq(hd_tensorboard_read(path_of_events, see, &seen), HD_ERR_FORMAT);
+    }
+    ck_assert_int_eq(errors, (int)bytes);
+    ck_assert_int_eq(hd_tensorboard_read("/no/such/file", see, &seen), HD_ERR_INPUT);
+}
+END_TEST
+
 /* No assertion may run under a limit: libcheck writes to a file too. */
 static void limit_files(rlim_t most)
 {
@@ -276,6 +355,9 @@ int main(void)
     TCase *tests = tcase_create("events");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, every_record_carries_its_checksums_and_numbers);
+    tcase_add_test(tests, what_is_written_is_read);
+    tcase_add_test(tests, a_cut_file_is_read_up_to_its_last_whole_record);
+    tcase_add_test(tests, a_flipped_bit_is_found);
     tcase_add_test(tests, a_full_disk_costs_no_scalar_that_was_taken);
     tcase_add_test(tests, what_waits_for_a_full_disk_is_bounded);
     tcase_add_test(tests, an_event_file_is_never_replaced);
