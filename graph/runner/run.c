@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
 #include "graph/runner/checkpoints.h"
+#include "graph/runner/metrics.h"
 #include "graph/runner/monitor.h"
 #include "graph/runner/signals.h"
 #include "graph/runner/train.h"
@@ -176,6 +177,7 @@ static void tick(void *arg)
     hd_stopwatch_tick(&train->watch, hd_session_trace(train->session),
                       hd_executor_counter(train->executor, "update"),
                       hd_executor_counter(train->executor, "iteration"));
+    hd_metrics_sample(train->metrics, train);
     hd_train_progress(train);
 }
 
@@ -291,7 +293,10 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK) {
         hd_signals_started((int)hd_config_int(train.job.config, "runtime.grace_s"));
         train.train_ns = hd_clock_ns();
+        if (train.world.rank == 0)
+            train.metrics = hd_metrics_start(&train);
         status = hd_executor_run(train.executor, &reason);
+        hd_metrics_end(train.metrics, &train, status == HD_OK ? reason : hd_status_text(status));
         hd_log_progress(NULL);
         if (status != HD_OK)
             report_failure(&train, status);
