@@ -5,11 +5,13 @@
 
 #include "graph/plan.h"
 
-enum { HD_SETS_MAX = 256 };
+enum { HD_SETS_MAX = 256, HD_DIRS_MAX = 32 };
 
 /* Command line of a subcommand. Strings are argv's. */
 struct hd_options {
-    const char *config;
+    const char *config;            /* report, trace: the run directory */
+    const char *dirs[HD_DIRS_MAX]; /* compare */
+    int n_dirs;
     const char *sets[HD_SETS_MAX]; /* --set, in order, then what other options stand for */
     int n_sets;
     char *owned[8]; /* texts of sets made from other options */
@@ -33,7 +35,7 @@ struct hd_options {
     const char *weights; /* eval, record */
     const char *obs;     /* eval */
     int64_t episodes;    /* eval */
-    const char *out;     /* record */
+    const char *out;     /* record, report, compare */
     int64_t transitions;
     double epsilon;
 };
@@ -79,5 +81,8 @@ int hd_command_graph(int argc, char **argv);
 int hd_command_eval(int argc, char **argv);
 int hd_command_bench(int argc, char **argv);
 int hd_command_record(int argc, char **argv);
+int hd_command_report(int argc, char **argv);
+int hd_command_trace(int argc, char **argv);
+int hd_command_compare(int argc, char **argv);
 
 #endif

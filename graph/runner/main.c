@@ -19,13 +19,16 @@ static const struct {
     {"eval", hd_command_eval, "evaluate weights, or print their outputs for observations"},
     {"record", hd_command_record, "play with weights and write a data set of transitions"},
     {"bench", hd_command_bench, "train with several strategies in turns and compare their speed"},
+    {"report", hd_command_report, "write a run as one HTML page"},
+    {"trace", hd_command_trace, "print where the time of a run went"},
+    {"compare", hd_command_compare, "lay several runs over each other"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *file)
 {
-    fprintf(file, "usage: runner COMMAND CONFIG [OPTION ...]\n\n"
+    fprintf(file, "usage: runner COMMAND [ARGUMENT ...] [OPTION ...]\n\n"
                   "Trains reinforcement-learning agents data-parallel, as a dataflow graph of "
                   "tasks.\n\ncommands:\n");
     for (int i = 0; i < N_COMMANDS; i++)

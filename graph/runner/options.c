@@ -20,9 +20,39 @@ enum commands {
     EVAL = 8,
     BENCH = 16,
     RECORD = 32,
+    REPORT = 64,
+    TRACE = 128,
+    COMPARE = 256,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL,
-    ALL = ONE | BENCH | RECORD
+    ALL = ONE | BENCH | RECORD,
+    LOOK = REPORT | TRACE | COMPARE
+};
+
+/* In the order of the bits. */
+static const struct {
+    const char *name, *arguments, *about;
+} commands[] = {
+    {"run", "CONFIG", NULL},
+    {"launch", "CONFIG", NULL},
+    {"graph", "CONFIG", NULL},
+    {"eval", "CONFIG", NULL},
+    {"bench", "CONFIG", NULL},
+    {"record", "CONFIG", NULL},
+    {"report", "DIR",
+     "Writes a run as one HTML file that needs no network: learning curves, throughput, a "
+     "timeline\n"
+     "of workers and communication (if the run had --trace), where the time went, memory, config,\n"
+     "machine, versions and hashes. A run writes it by itself at its end; of one that still runs\n"
+     "or was killed, it shows what there is so far. DIR is the run directory.\n"},
+    {"trace", "DIR",
+     "Prints where the time of rank 0 went, by name of step: how often, how long in all, how long\n"
+     "at least one worker was at it, and what share of the time that was. A run that had --trace\n"
+     "has all of it; of others there are totals by verb. DIR/trace.json is for\n"
+     "https://ui.perfetto.dev.\n"},
+    {"compare", "DIR DIR ...",
+     "Lays runs over each other: a table of results, rates and hashes, and the keys of the config\n"
+     "that differ from the first run's, on stdout; and their curves as one HTML file.\n"},
 };
 
 /* COUNT: of 64 bits; SHARE: 0 to 1; OPTIONAL: a directory, or "" */
@@ -56,7 +86,8 @@ static const struct option {
      NULL},
     {"trace", NULL, BENCH, FLAG, FIELD(trace), 0, 0,
      "write rank 0's trace of each strategy's last run into ./trace_<strategy>.json", NULL},
-    {"quiet", NULL, ALL, FLAG, FIELD(quiet), 0, 0, "errors and warnings only", NULL},
+    {"quiet", NULL, ALL | REPORT | COMPARE, FLAG, FIELD(quiet), 0, 0, "errors and warnings only",
+     NULL},
     {"nproc-per-node", "N", LAUNCH, INTEGER, FIELD(nproc_per_node), 1, 4096,
      "ranks to start on this node (default 1)", NULL},
     {"nnodes", "N", LAUNCH, INTEGER, FIELD(nnodes), 1, 4096, "nodes of the run (default 1)", NULL},
@@ -93,6 +124,8 @@ static const struct option {
     {"transitions", "N", RECORD, COUNT, FIELD(transitions), 1, 1000000000,
      "steps to record, over all collector envs", NULL},
     {"out", "DIR", RECORD, TEXT, FIELD(out), 0, 0, "the data set, a new directory", NULL},
+    {"out", "FILE", REPORT, TEXT, FIELD(out), 0, 0, "the page (default DIR/report.html)", NULL},
+    {"out", "FILE", COMPARE, TEXT, FIELD(out), 0, 0, "the page (default ./compare.html)", NULL},
     {"epsilon", "E", RECORD, SHARE, FIELD(epsilon), 0, 1,
      "share of random actions (default 0: the greedy ones)", NULL},
 #undef FIELD
@@ -102,16 +135,28 @@ enum { N_OPTIONS = sizeof table / sizeof *table };
 
 static int command_bit(const char *command)
 {
-    static const char *const names[] = {"run", "launch", "graph", "eval", "bench", "record"};
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(command, names[i]) == 0)
+    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
+        if (strcmp(command, commands[i].name) == 0)
             return 1 << i;
     return 0;
 }
 
+static const char *arguments_of(const char *command)
+{
+    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
+        if (strcmp(command, commands[i].name) == 0)
+            return commands[i].arguments;
+    return "";
+}
+
 static void print_help(const char *command)
 {
-    printf("usage: runner %s CONFIG [OPTION ...]\n\noptions:\n", command);
+    const char *arguments = arguments_of(command);
+    printf("usage: runner %s%s%s [OPTION ...]\n", command, arguments[0] ? " " : "", arguments);
+    for (int i = 0; i < (int)(sizeof commands / sizeof *commands); i++)
+        if (strcmp(command, commands[i].name) == 0 && commands[i].about)
+            printf("\n%s", commands[i].about);
+    printf("\noptions:\n");
     for (int i = 0; i < N_OPTIONS; i++) {
         if (!(table[i].commands & command_bit(command)) || !table[i].help)
             continue;
@@ -254,6 +299,33 @@ static int read_option(const char *command, int argc, char **argv, int *i,
     return store(options, option, value);
 }
 
+static int add_argument(const char *command, char *argument, struct hd_options *options)
+{
+    const int bit = command_bit(command);
+    if (bit & COMPARE) {
+        if (options->n_dirs == HD_DIRS_MAX)
+            return hd_fail(HD_ERR_INPUT, "more than %d runs", HD_DIRS_MAX);
+        options->dirs[options->n_dirs++] = argument;
+        return HD_OK;
+    }
+    if (options->config)
+        return hd_fail(HD_ERR_INPUT, "one %s at a time: found '%s' and '%s'",
+                       bit & LOOK ? "run" : "config", options->config, argument);
+    options->config = argument;
+    return HD_OK;
+}
+
+static int check_arguments(const char *command, const struct hd_options *options)
+{
+    const int bit = command_bit(command);
+    if (bit & COMPARE && options->n_dirs < 2)
+        return hd_fail(HD_ERR_INPUT, "which runs? usage: runner compare DIR DIR ... [OPTION ...]");
+    if (!(bit & COMPARE) && !options->config)
+        return hd_fail(HD_ERR_INPUT, "which %s? usage: runner %s %s [OPTION ...]",
+                       bit & LOOK ? "run directory" : "config", command, arguments_of(command));
+    return HD_OK;
+}
+
 static int read_arguments(const char *command, int argc, char **argv, struct hd_options *options)
 {
     for (int i = 1; i < argc; i++) {
@@ -269,15 +341,10 @@ static int read_arguments(const char *command, int argc, char **argv, struct hd_
             HD_TRY(read_option(command, argc, argv, &i, options));
         else if (argv[i][0] == '-')
             return unknown_option(command, argv[i] + 1);
-        else if (options->config)
-            return hd_fail(HD_ERR_INPUT, "one config at a time: found '%s' and '%s'",
-                           options->config, argv[i]);
         else
-            options->config = argv[i];
+            HD_TRY(add_argument(command, argv[i], options));
     }
-    if (!options->config)
-        return hd_fail(HD_ERR_INPUT, "which config? usage: runner %s CONFIG [OPTION ...]", command);
-    return HD_OK;
+    return check_arguments(command, options);
 }
 
 int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p)

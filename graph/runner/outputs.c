@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rank 0 shows and leaves: the run directory, the progress line, results and summary. */
+#include "graph/runner/page.h"
 #include "graph/runner/train.h"
 #include "graph/runner/weights.h"
 #include "runtime/base/alloc.h"
@@ -268,5 +269,7 @@ int hd_train_write_results(struct hd_train *train, const char *reason)
     HD_TRY(write_rates(train, hash));
     HD_TRY(write_result(train, reason, updates, hash, (double)(now_ns - train->begin_ns) * 1e-9));
     print_summary(train, reason, updates, hash, (double)(now_ns - train->train_ns) * 1e-9);
+    if (train->watch.after < 0) /* a run without its report is a run all the same */
+        hd_report_write(train->dir, NULL, NULL);
     return HD_OK;
 }

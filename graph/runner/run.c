@@ -4,6 +4,7 @@
 #include "graph/runner/metrics.h"
 #include "graph/runner/monitor.h"
 #include "graph/runner/signals.h"
+#include "graph/runner/trace_file.h"
 #include "graph/runner/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -131,7 +132,6 @@ static int count_workers(const struct hd_train *train)
 
 static int start_session(struct hd_train *train)
 {
-    enum { TRACE_EVENTS = 1 << 16 };
     const struct hd_config *config = train->job.config;
     const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
@@ -150,7 +150,7 @@ static int start_session(struct hd_train *train)
         .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
-        .trace_capacity = train->options->trace ? TRACE_EVENTS : 0,
+        .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->logbook,
         .interrupted = &hd_interrupted,
     };

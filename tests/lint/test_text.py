@@ -6,7 +6,7 @@ import re
 
 import tree
 
-SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".proto")
+SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".proto", ".js", ".css")
 TEXTS = SOURCES + (".md", ".txt", ".yaml", ".yml", ".json", ".ini", ".cmake", ".supp", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 # What includes ALE's headers is under ALE's licence, and no part of the program.

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reports in a real browser: no error, no request to anywhere, what should be there is there, and answers
+to the pointer. HD_SHOTS=DIR keeps pictures of what it saw."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from browser import Browser, find  # noqa: E402
+from runner import Scratch, call, check, skip, train  # noqa: E402
+
+# What ends a script, starts one, and would be an entity.
+NAME = "</script><script>document.title='owned'</script>&lt;<!--<b>"
+SECTIONS = ["learning", "throughput", "timeline", "times", "memory", "run"]
+SHORT = {"env__stop_value": "1e9", "max_train_iter": 300}
+
+
+def shoot(browser, name):
+    if "HD_SHOTS" in os.environ:
+        os.makedirs(os.environ["HD_SHOTS"], exist_ok=True)
+        browser.screenshot(os.path.join(os.environ["HD_SHOTS"], name + ".png"))
+
+
+def no_problems(browser, where):
+    check(not browser.problems, f"{where}: {browser.problems}")
+
+
+def colours_in(browser, canvas):
+    """How many different colours a canvas shows."""
+    return browser.evaluate(f"""(() => {{ const c = document.querySelector("{canvas}");
+        const pixels = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+        return new Set(pixels).size; }})()""")
+
+
+def check_content(browser):
+    check(browser.evaluate("document.title") == NAME, "the name is not shown as it is")
+    check(browser.evaluate("document.querySelector('h1').textContent") == NAME, "nor in the heading")
+    check(browser.evaluate("[...document.querySelectorAll('section')].map((s) => s.id)") == SECTIONS,
+          "sections")
+    check(browser.evaluate("document.querySelectorAll('.figure').length") == 7, "figures")
+    lines = browser.evaluate("[...document.querySelectorAll('path.line')].map((p) => p.getAttribute('d'))")
+    # returns of two kinds, four of the learner, two rates, two shares, memory
+    check(len(lines) == 11 and all(len(line) > 8 and "NaN" not in line for line in lines),
+          f"{len(lines)} lines: {lines}")
+    steps = browser.evaluate("[...document.querySelectorAll('#times tbody td:first-child')].map((e) => e.textContent)")
+    check({"loss_grad", "adam", "collect", "mean(grad)", "Waiting for other ranks"} <= set(steps), f"{steps}")
+    values = browser.evaluate("[...document.querySelectorAll('#memory tbody td:first-child')].map((e) => e.textContent)")
+    check(values[0] == "replay" and "policy" in values, f"memory: {values}")
+    run = browser.evaluate("document.getElementById('run').textContent")
+    for word in ("param_hash", "limit", "StarPU", "subnormals=", "Processor", "update_per_collect: 5"):
+        check(word in run, f"the run does not tell {word}")
+
+
+def check_pointer(browser):
+    def tip():
+        return browser.evaluate("(() => { const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent; })()")
+
+    browser.hover("#learning svg", 0.5, 0.4)
+    check("env step" in tip() and "training episodes" in tip(), f"tip of a curve: {tip()!r}")
+    marks = "[...document.querySelectorAll('#learning svg text')].map((t) => t.textContent).join()"
+    before = browser.evaluate(marks)
+    browser.drag("#learning svg", (0.3, 0.5), (0.6, 0.5))
+    check(browser.evaluate(marks) != before, "a drag does not zoom")
+    place = browser.place("#learning svg", 0.5, 0.5)
+    for count in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.mouse(kind, place, button="left", buttons=1, clickCount=count)
+    check(browser.evaluate(marks) == before, "a double click does not go back")
+    browser.click("#learning .segments button:nth-child(3)")
+    check(" s" in browser.evaluate(marks), "the axis of time has no seconds")
+    browser.click("#learning .legend button")
+    check(browser.evaluate("document.querySelectorAll('#learning svg')[0].querySelectorAll('path.line').length") == 1,
+          "a click on a name does not hide its line")
+
+    check(colours_in(browser, "canvas.lanes") > 5, "the timeline is empty")
+    picture = "document.querySelector('canvas.lanes').toDataURL()"
+    whole = browser.evaluate(picture)
+    browser.click("#timeline .segments button:nth-child(2)")
+    zoomed = browser.evaluate(picture)
+    check(zoomed != whole, "the timeline does not zoom")
+    browser.drag("canvas.lanes", (0.6, 0.5), (0.4, 0.5))
+    check(browser.evaluate(picture) != zoomed, "the timeline does not move")
+    found = ""
+    for step in range(40):
+        browser.hover("canvas.lanes", 0.2 + step / 60, 0.5)
+        found = found or tip()
+    check("iteration" in found and "took" in found, f"tip of the timeline: {found!r}")
+    browser.hover("h1")
+    check(tip() == "", "the tip stays")
+
+
+def check_colours(browser, page):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    browser.open(page)
+    light = browser.evaluate(ground)
+    shoot(browser, "light")
+    browser.open(page, dark=True)
+    dark = browser.evaluate(ground)
+    check(light != dark, "dark is not dark")
+    shoot(browser, "dark")
+    browser.click("#theme")
+    check(browser.evaluate(ground) == light, "the button does not change colours")
+    for width in (360, 700, 1100, 1800):
+        browser.open(page, width=width)
+        shoot(browser, f"wide{width}")
+        check(browser.evaluate("document.documentElement.scrollWidth") <= width, f"wider than {width}")
+
+
+def check_report(browser, scratch):
+    train(scratch("traced"), "--trace", ranks=2, exp_name=NAME, **SHORT)
+    page = scratch("traced/report.html")
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    check("</script><script>document" not in text, "a name ends the page's script")
+    check(text.count("<script") == 2 and "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+          and "https://" not in text, "the page refers to something outside")
+    browser.open(page)
+    no_problems(browser, "report")
+    check_content(browser)
+    check_pointer(browser)
+    check_colours(browser, page)
+    no_problems(browser, "report, used")
+
+
+def check_others(browser, scratch):
+    train(scratch("plain"), **SHORT)
+    train(scratch("other"), "--seed", "4", **SHORT)
+    browser.open(scratch("plain/report.html"))
+    check("--trace" in browser.evaluate("document.getElementById('timeline').textContent"), "how to get a timeline")
+    check(browser.evaluate("document.querySelectorAll('#times tbody tr').length") > 8, "totals by verb")
+    os.remove(scratch("plain/log/metrics.jsonl"))
+    os.remove(scratch("plain/result.json"))
+    call("report", scratch("plain"), "--out", scratch("less.html"))
+    browser.open(scratch("less.html"))
+    check(browser.evaluate("document.querySelectorAll('path.line').length") >= 6, "curves of an older run")
+    no_problems(browser, "untraced run")
+    call("compare", scratch("traced"), scratch("plain"), scratch("other"), "--out", scratch("all.html"))
+    browser.open(scratch("all.html"))
+    shoot(browser, "compare")
+    check(browser.evaluate("document.querySelectorAll('#outcomes tbody tr').length") == 3, "rows of runs")
+    check(browser.evaluate("document.querySelectorAll('#learning svg')[0].querySelectorAll('path.line').length") == 3,
+          "a line for each run")
+    check("exp_name" not in browser.evaluate("document.getElementById('differences').textContent"), "a name differs")
+    no_problems(browser, "comparison")
+
+
+def main():
+    path = find()
+    if not path:
+        skip("no browser; scripts/packages tests/browser/packages.txt installs one")
+    with Scratch() as scratch, Browser(path) as browser:
+        check_report(browser, scratch)
+        check_others(browser, scratch)
+        print(browser.call("Browser.getVersion")["product"])
+
+
+main()
