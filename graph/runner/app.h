@@ -36,6 +36,7 @@ struct hd_options {
     const char *obs;     /* eval */
     int64_t episodes;    /* eval */
     const char *out;     /* record, report, compare */
+    bool as_json;        /* doctor */
     int64_t transitions;
     double epsilon;
 };
@@ -84,5 +85,6 @@ int hd_command_record(int argc, char **argv);
 int hd_command_report(int argc, char **argv);
 int hd_command_trace(int argc, char **argv);
 int hd_command_compare(int argc, char **argv);
+int hd_command_doctor(int argc, char **argv);
 
 #endif

@@ -22,6 +22,7 @@ static const struct {
     {"report", hd_command_report, "write a run as one HTML page"},
     {"trace", hd_command_trace, "print where the time of a run went"},
     {"compare", hd_command_compare, "lay several runs over each other"},
+    {"doctor", hd_command_doctor, "look at the machine, the program and the path between ranks"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

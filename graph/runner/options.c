@@ -23,10 +23,11 @@ enum commands {
     REPORT = 64,
     TRACE = 128,
     COMPARE = 256,
+    DOCTOR = 512,
     TRAIN = RUN | LAUNCH,
     ONE = TRAIN | GRAPH | EVAL,
     ALL = ONE | BENCH | RECORD,
-    LOOK = REPORT | TRACE | COMPARE
+    LOOK = REPORT | TRACE | COMPARE | DOCTOR
 };
 
 /* In the order of the bits. */
@@ -53,6 +54,11 @@ static const struct {
     {"compare", "DIR DIR ...",
      "Lays runs over each other: a table of results, rates and hashes, and the keys of the config\n"
      "that differ from the first run's, on stdout; and their curves as one HTML file.\n"},
+    {"doctor", "",
+     "Looks at this machine and this program: cores, memory and what limits them, the cores that\n"
+     "each of W ranks would get, versions, GPUs; then W processes exchange data for two seconds\n"
+     "as ranks do. Says what is wrong and what to do. Exit code 0: nothing is broken, 1: something "
+     "is.\n"},
 };
 
 /* COUNT: of 64 bits; SHARE: 0 to 1; OPTIONAL: a directory, or "" */
@@ -107,12 +113,15 @@ static const struct option {
      "runs of each strategy, every other time in reverse order (default 4)", NULL},
     {"json", "FILE", BENCH, TEXT, FIELD(json), 0, 0, "append a line of JSON for each strategy",
      NULL},
+    {"json", NULL, DOCTOR, FLAG, FIELD(as_json), 0, 0, "as one JSON object on stdout", NULL},
     {"evaluate", NULL, BENCH, FLAG, FIELD(evaluate), 0, 0,
      "keep the evaluations, which are left out otherwise", NULL},
     {"measure-after", "N", TRAIN, INTEGER, FIELD(measure_after), 1, 1000000000, NULL, NULL},
     {"keep-evaluations", NULL, TRAIN, FLAG, FIELD(evaluate), 0, 0, NULL, NULL},
     {"ranks", "W", GRAPH | BENCH, INTEGER, FIELD(ranks), 1, 4096, "number of ranks (default 1)",
      NULL},
+    {"ranks", "W", DOCTOR, INTEGER, FIELD(ranks), 1, 64,
+     "ranks to share the cores out to, and of the self test (default 2)", NULL},
     {"rank", "R", GRAPH, INTEGER, FIELD(rank), 0, 4095, "whose plan (default 0)", NULL},
     {"dot", NULL, GRAPH, FLAG, FIELD(dot), 0, 0, "as a Graphviz graph", NULL},
     {"weights", "FILE", EVAL | RECORD, TEXT, FIELD(weights), 0, 0,
@@ -308,6 +317,8 @@ static int add_argument(const char *command, char *argument, struct hd_options *
         options->dirs[options->n_dirs++] = argument;
         return HD_OK;
     }
+    if (bit & DOCTOR)
+        return hd_fail(HD_ERR_INPUT, "doctor takes no argument: found '%s'", argument);
     if (options->config)
         return hd_fail(HD_ERR_INPUT, "one %s at a time: found '%s' and '%s'",
                        bit & LOOK ? "run" : "config", options->config, argument);
@@ -320,7 +331,7 @@ static int check_arguments(const char *command, const struct hd_options *options
     const int bit = command_bit(command);
     if (bit & COMPARE && options->n_dirs < 2)
         return hd_fail(HD_ERR_INPUT, "which runs? usage: runner compare DIR DIR ... [OPTION ...]");
-    if (!(bit & COMPARE) && !options->config)
+    if (!(bit & (COMPARE | DOCTOR)) && !options->config)
         return hd_fail(HD_ERR_INPUT, "which %s? usage: runner %s %s [OPTION ...]",
                        bit & LOOK ? "run directory" : "config", command, arguments_of(command));
     return HD_OK;
@@ -351,7 +362,7 @@ int hd_options_read(const char *command, int argc, char **argv, struct hd_option
 {
     *options_p = (struct hd_options){.nproc_per_node = 1,
                                      .nnodes = 1,
-                                     .ranks = 1,
+                                     .ranks = command_bit(command) & DOCTOR ? 2 : 1,
                                      .updates = 200,
                                      .warmup = 50,
                                      .repeats = 4,
