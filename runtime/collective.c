@@ -2,12 +2,17 @@
 /* Collectives as tasks. Among ranks of one node the exchange is computation on shared memory: a
  * task packs this rank's block of the tree, an open task waits for the other ranks without a
  * worker, a task finishes the tree over the ranks and unpacks. All three hold the token, which
- * orders the collectives. A single rank needs one task. */
+ * orders the collectives. A single rank needs one task.
+ *
+ * Ranks whose memory is apart send each other what they packed while the open task waits. A long
+ * vector of floats goes in two steps, each with an open task and a number of its own: every rank
+ * gets a slice of all vectors, adds them in the tree over the ranks, and sends the sum to all. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
+#include "runtime/collective_apart.h"
 #include "runtime/comm.h"
 #include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
@@ -19,6 +24,7 @@ struct round {
     struct hd_session *session;
     struct hd_collective is;
     int64_t sequence;                   /* 0: a single rank */
+    bool sliced;                        /* in two steps; the second has the next number */
     struct hd_nccl_collective exchange; /* between GPUs */
     void *in[];
 };
@@ -250,6 +256,14 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
     return HD_OK;
 }
 
+static int run_add(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    hd_apart_add(round->session->options.comm, &round->is, round->sequence, context->scratch);
+    return HD_OK;
+}
+
 static int run_unpack(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
@@ -258,7 +272,9 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     struct fold fold = {round, context->scratch, context->scratch};
     switch (round->is.kind) {
     case HD_COLLECTIVE_REDUCE:
-        if (round->is.out)
+        if (round->sliced)
+            deliver(round, hd_comm_buffer(options->comm, options->rank, round->sequence + 1));
+        else if (round->is.out)
             deliver(round, hd_tree_fold(0, options->ranks, rank_leaf, combine, &fold));
         break;
     case HD_COLLECTIVE_BROADCAST:
@@ -355,6 +371,19 @@ static int submit_between_gpus(struct round *round)
     return hd_submit_sync(round->session, &point);
 }
 
+static int submit_step(struct round *round, int step)
+{
+    const struct hd_collective *c = &round->is;
+    struct hd_sync_point point = {.name = c->name,
+                                  .sequence = round->sequence + step,
+                                  .iteration = c->iteration,
+                                  .priority = c->priority,
+                                  .group = c->group};
+    HD_TRY(hd_apart_moves(round->session->options.comm, c, round->sliced ? step : HD_APART_WHOLE,
+                          &point));
+    return hd_submit_sync(round->session, &point);
+}
+
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
 {
     struct round *round = make_round(session, c);
@@ -366,12 +395,13 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
+    round->sliced = hd_apart_sliced(session->options.comm, c);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
-    const struct hd_sync_point point = {.name = c->name,
-                                        .sequence = round->sequence,
-                                        .iteration = c->iteration,
-                                        .priority = c->priority,
-                                        .group = c->group};
-    HD_TRY(hd_submit_sync(session, &point));
+    HD_TRY(submit_step(round, 0));
+    if (round->sliced) {
+        session->next_sequence++;
+        HD_TRY(submit_part(round, make_task(round, run_add), false, false, false));
+        HD_TRY(submit_step(round, 1));
+    }
     return submit_part(round, make_task(round, run_unpack), false, true, true);
 }

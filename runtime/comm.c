@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/comm_links.h"
 #include "runtime/comm_segment.h"
 
 #include <sched.h>
@@ -16,8 +17,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be l
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
-                   int64_t area_bytes, struct hd_comm **comm_p)
+static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t area_bytes,
+                    struct hd_comm **comm_p)
 {
     struct hd_comm *comm = hd_alloc(1, sizeof *comm);
     if (!comm)
@@ -25,8 +26,16 @@ int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t
     comm->rank = world->rank;
     comm->world = world->world;
     int status = hd_comm_size(comm, max_bytes, area_bytes);
-    if (status == HD_OK)
-        status = world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store);
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    *comm_p = comm;
+    return HD_OK;
+}
+
+static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
+{
     if (status != HD_OK) {
         hd_free(comm);
         return status;
@@ -36,12 +45,40 @@ int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t
     return HD_OK;
 }
 
+int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
+                   int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
+    return finish(comm, world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store),
+                  comm_p);
+}
+
+int hd_comm_create_apart(const struct hd_world *world, struct hd_links *links, int64_t max_bytes,
+                         int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    int status = allocate(world, max_bytes, area_bytes, &comm);
+    if (status != HD_OK) {
+        links->is->close(links, false);
+        return status;
+    }
+    return finish(comm, hd_comm_apart_open(comm, links), comm_p);
+}
+
 void hd_comm_destroy(struct hd_comm *comm)
 {
     if (!comm)
         return;
+    if (comm->apart)
+        hd_comm_apart_close(comm);
     comm->release(comm);
     hd_free(comm);
+}
+
+bool hd_comm_apart(const struct hd_comm *comm)
+{
+    return comm->apart != NULL;
 }
 
 int hd_comm_rank(const struct hd_comm *comm)
@@ -80,15 +117,30 @@ static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
     atomic_store_explicit(&line->version, version + 2, memory_order_release);
 }
 
-void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
+void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name)
 {
-    struct hd_comm_line *line = &comm->head->lines[comm->rank];
+    struct hd_comm_line *line = &comm->head->lines[rank];
     describe(line, seq, name);
     atomic_store_explicit(&line->arrived, seq, memory_order_release);
 }
 
+void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
+                  const struct hd_comm_move *moves, int n)
+{
+    hd_comm_mark(comm, comm->rank, seq, name);
+    if (comm->apart)
+        hd_comm_apart_post(comm, seq, name, moves, n);
+}
+
+void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
+{
+    hd_comm_post(comm, seq, name, NULL, 0);
+}
+
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
+    if (comm->apart)
+        hd_comm_apart_progress(comm);
     for (int r = 0; r < comm->world; r++)
         if (atomic_load_explicit(&comm->head->lines[r].arrived, memory_order_acquire) < seq)
             return false;
@@ -193,7 +245,9 @@ void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
         long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
         const char *next = used > 0 ? "; " : "";
         int k;
-        if (seq > finished)
+        if (comm->apart && seq == finished && hd_comm_apart_ahead(comm, r))
+            k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld", next, r, n + 1);
+        else if (seq > finished)
             k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld %s since %lld s",
                          next, r, n, name, s);
         else if (seq > 0)

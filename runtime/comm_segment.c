@@ -50,7 +50,8 @@ int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
     if (room == MAP_FAILED)
         return HD_ERR_SYSTEM;
     char *at = (char *)round_up((int64_t)(intptr_t)room, HD_COMM_HUGE_PAGE);
-    const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    const int flags =
+        MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED);
     void *segment = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     const int error = errno;
     if (at > room)

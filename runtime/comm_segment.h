@@ -44,6 +44,7 @@ struct hd_comm {
     int64_t area_bytes;   /* rounded up to huge pages */
     int64_t segment_bytes;
     void (*release)(struct hd_comm *comm); /* of the segment */
+    struct hd_comm_apart *apart;           /* or NULL: the segment is all ranks' */
 };
 
 /* Fills in sizes; HD_ERR_INPUT (logged) when they overflow. */
@@ -60,8 +61,21 @@ void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct 
  * shared memory by themselves. */
 void hd_comm_claim(struct hd_comm *comm);
 
-/* The two kinds of memory. comm->rank, world and the sizes are set before. */
+/* Rank `rank` has reached seq, in `name`, just now. */
+void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name);
+
+/* comm_apart.c: what moves and how far it is. */
+void hd_comm_apart_post(struct hd_comm *comm, int64_t seq, const char *name,
+                        const struct hd_comm_move *moves, int n);
+void hd_comm_apart_progress(struct hd_comm *comm);
+void hd_comm_apart_close(struct hd_comm *comm);
+
+/* Whether a message of `rank` for a number that this rank has not reached is waiting. */
+bool hd_comm_apart_ahead(struct hd_comm *comm, int rank);
+
+/* The kinds of memory. comm->rank, world and the sizes are set before. */
 int hd_comm_self_open(struct hd_comm *comm);
 int hd_comm_shm_open(struct hd_comm *comm, struct hd_store *store);
+int hd_comm_apart_open(struct hd_comm *comm, struct hd_links *links);
 
 #endif

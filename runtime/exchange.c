@@ -17,12 +17,19 @@ struct part {
     int part;
     int64_t lo, hi; /* its elements */
     int64_t groups;
-    const float *group[]; /* [shards of all ranks]: where the terms of a shard begin */
+    const float **group; /* [groups]: where the terms of a shard begin; where memory is apart, the
+                            sum of a rank's, its block of the tree */
+    /* Where memory is apart: */
+    bool apart;
+    const float **own; /* [n_in]: where the terms of this rank's shards begin */
+    float *counts;     /* [ranks]: samples in the block of each */
+    const float **at;  /* [ranks]: scratch of run_slice */
 };
 
+/* A block of sums, one of the own terms' sums, and what `slice` needs. */
 int64_t hd_exchange_scratch(int64_t scratch_bytes)
 {
-    return HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
+    return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
 }
 
 /* -- Computing ------------------------------------------------------------------------------------
@@ -51,45 +58,104 @@ static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *
     hd_exchange_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
 }
 
-static float leaf_weights(const struct part *part, int64_t group, int64_t lo, int64_t n)
+static float leaf_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
 {
     const struct hd_spec *spec = part->is.terms;
     if (n == 1)
-        return spec->type->weight(spec, part->part, part->group[group], lo);
-    float left = leaf_weights(part, group, lo, n / 2);
-    return left + leaf_weights(part, group, lo + n / 2, n - n / 2);
+        return spec->type->weight(spec, part->part, data, lo);
+    float left = leaf_weights(part, data, lo, n / 2);
+    return left + leaf_weights(part, data, lo + n / 2, n - n / 2);
 }
 
-static float group_weights(const struct part *part, int64_t lo, int64_t n)
+static float group_weights(const struct part *part, const float *const *group, int64_t lo,
+                           int64_t n)
 {
     if (n == 1)
-        return leaf_weights(part, lo, 0, part->is.terms->leaves);
-    float left = group_weights(part, lo, n / 2);
-    return left + group_weights(part, lo + n / 2, n - n / 2);
+        return leaf_weights(part, group[lo], 0, part->is.terms->leaves);
+    float left = group_weights(part, group, lo, n / 2);
+    return left + group_weights(part, group, lo + n / 2, n - n / 2);
+}
+
+static int64_t leaf_stride(const struct part *part)
+{
+    return part->is.terms->bytes / part->is.terms->leaves / (int64_t)sizeof(float);
+}
+
+/* Elements [lo, hi) of the terms of this rank's shards. */
+static void add_own(const struct part *part, int64_t lo, int64_t hi, float *sum)
+{
+    hd_tree_add(part->is.n_in, part->own, part->is.terms->leaves, leaf_stride(part), lo, hi, sum);
+}
+
+static bool one_term_each(const struct part *part)
+{
+    return part->is.n_in * part->is.terms->leaves == 1;
+}
+
+/* Elements [lo, hi) of all terms, at most a block; `room` is a block. */
+static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum, float *room)
+{
+    const int own = part->session->options.rank;
+    if (!part->apart) {
+        hd_tree_add(part->groups, part->group, part->is.terms->leaves, leaf_stride(part), lo, hi,
+                    sum);
+        return;
+    }
+    for (int64_t rank = 0; rank < part->groups; rank++)
+        part->at[rank] = part->group[rank] + lo;
+    if (!one_term_each(part)) {
+        add_own(part, lo, hi, room);
+        part->at[own] = room;
+    }
+    hd_tree_add(part->groups, part->at, 1, 0, 0, hi - lo, sum);
+}
+
+static float count_all(const struct part *part)
+{
+    const float *counts = part->counts;
+    float count;
+    if (!part->apart)
+        return group_weights(part, part->group, 0, part->groups);
+    hd_tree_add(1, &counts, part->groups, 1, 0, 1, &count);
+    return count;
 }
 
 /* A single term needs no sum and no cutting into blocks. */
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct part *part = args;
-    const int64_t leaves = part->is.terms->leaves;
-    const int64_t stride = part->is.terms->bytes / leaves / (int64_t)sizeof(float);
-    const float count = group_weights(part, 0, part->groups);
+    const bool single = part->is.terms->leaves * part->groups == 1;
+    const float count = count_all(part);
     int64_t lo, hi;
     slice_of(part, part->session->options.rank, &lo, &hi);
-    const int64_t step = leaves * part->groups == 1 ? hi - lo : HD_BLOCK;
-    float *sum = context->scratch;
-    context->scratch = sum + HD_BLOCK;
+    const int64_t step = single ? hi - lo : HD_BLOCK;
+    float *sum = context->scratch, *room = sum + HD_BLOCK;
+    context->scratch = room + HD_BLOCK;
     context->again = false;
     for (int64_t at = lo; at < hi || !context->again; at += step) {
         const int64_t end = at + step < hi ? at + step : hi;
-        const float *given = part->group[0] + at;
-        if (leaves * part->groups > 1) {
-            hd_tree_add(part->groups, part->group, leaves, stride, at, end, sum);
-            given = sum;
-        }
-        HD_TRY(part->is.slice(context, views, part->is.args, at, end, given, count));
+        if (!single)
+            add_all(part, at, end, sum, room);
+        HD_TRY(part->is.slice(context, views, part->is.args, at, end,
+                              single ? part->group[0] + at : sum, count));
         context->again = true;
+    }
+    return HD_OK;
+}
+
+/* Before terms are sent: every other rank's slice of their sum is put where nothing comes in, the
+ * room for that rank's terms. */
+static int run_block(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)views;
+    const struct part *part = args;
+    const struct hd_session_options *options = &part->session->options;
+    part->counts[options->rank] = group_weights(part, part->own, 0, part->is.n_in);
+    for (int rank = 0; rank < options->ranks && !one_term_each(part); rank++) {
+        int64_t lo, hi;
+        slice_of(part, rank, &lo, &hi);
+        if (rank != options->rank)
+            add_own(part, lo, hi, (float *)on_rank(part->session, rank, part->own[0]) + lo);
     }
     return HD_OK;
 }
@@ -113,21 +179,35 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 /* -- Submitting -----------------------------------------------------------------------------------
  */
 
+/* Where the terms of each shard begin, or of each rank, which are added when they arrive. */
+static void find_groups(struct part *part)
+{
+    for (int i = 0; i < part->is.n_in; i++)
+        part->own[i] = part->is.in[i];
+    const int shards = part->apart ? 1 : part->is.n_in;
+    for (int rank = 0; rank < part->session->options.ranks; rank++)
+        for (int i = 0; i < shards; i++)
+            part->group[part->groups++] = on_rank(part->session, rank, part->is.in[i]);
+}
+
 static struct part *make_part(struct hd_session *session, const struct hd_exchange *exchange,
                               int number)
 {
-    const int ranks = session->options.ranks;
-    struct part *part =
-        hd_alloc(1, sizeof *part + (size_t)(ranks * exchange->n_in) * sizeof part->group[0]);
+    const int64_t ranks = session->options.ranks, groups = ranks * exchange->n_in;
+    const size_t pointers = (size_t)(groups + ranks + exchange->n_in) * sizeof(float *);
+    struct part *part = hd_alloc(1, sizeof *part + pointers + (size_t)ranks * sizeof(float));
     if (!part)
         return NULL;
     part->session = session;
     part->is = *exchange;
     part->part = number;
+    part->apart = ranks > 1 && hd_comm_apart(session->options.comm);
+    part->group = (const float **)(part + 1);
+    part->at = part->group + groups;
+    part->own = part->at + ranks;
+    part->counts = (float *)(part->own + exchange->n_in);
     hd_spec_part(exchange->terms, number, &part->lo, &part->hi);
-    for (int rank = 0; rank < ranks; rank++)
-        for (int i = 0; i < exchange->n_in; i++)
-            part->group[part->groups++] = on_rank(session, rank, exchange->in[i]);
+    find_groups(part);
     for (int i = 0; i < exchange->n; i++)
         part->is.views[i].part = number;
     return part;
@@ -185,7 +265,64 @@ static int submit_task(struct part *part,
     return status;
 }
 
-static int submit_sync(struct part *part)
+/* -- What moves where memory is apart -------------------------------------------------------------
+ */
+
+static struct hd_comm_move move_floats(int rank, bool out, void *data, int64_t lo, int64_t hi)
+{
+    return (struct hd_comm_move){rank, out, (float *)data + lo, (hi - lo) * (int64_t)sizeof(float)};
+}
+
+/* A: slices of the terms to whom they are for, with how many samples are in them. */
+static int move_terms(const struct part *part, int rank, struct hd_comm_move *moves)
+{
+    const int own = part->session->options.rank;
+    void *here = part->is.in[0], *there = on_rank(part->session, rank, here);
+    int64_t lo, hi, own_lo, own_hi;
+    slice_of(part, rank, &lo, &hi);
+    slice_of(part, own, &own_lo, &own_hi);
+    moves[0] = move_floats(rank, true, one_term_each(part) ? here : there, lo, hi);
+    moves[1] = move_floats(rank, true, part->counts, own, own + 1);
+    moves[2] = move_floats(rank, false, there, own_lo, own_hi);
+    moves[3] = move_floats(rank, false, part->counts, rank, rank + 1);
+    return 4;
+}
+
+/* B: own slices of what is wanted whole to all. */
+static int move_results(const struct part *part, int rank, struct hd_comm_move *moves)
+{
+    int64_t lo, hi, own_lo, own_hi;
+    int n = 0;
+    slice_of(part, rank, &lo, &hi);
+    slice_of(part, part->session->options.rank, &own_lo, &own_hi);
+    for (int i = 1; i < part->is.n; i++) {
+        if (!part->is.wanted_whole[i])
+            continue;
+        void *here = part->is.views[i].data;
+        moves[n++] = move_floats(rank, true, here, own_lo, own_hi);
+        moves[n++] = move_floats(rank, false, on_rank(part->session, rank, here), lo, hi);
+    }
+    return n;
+}
+
+static int list_moves(const struct part *part,
+                      int (*list)(const struct part *, int, struct hd_comm_move *),
+                      struct hd_sync_point *point)
+{
+    enum { MOST = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
+    const struct hd_session_options *options = &part->session->options;
+    struct hd_comm_move *moves = hd_alloc((int64_t)MOST * options->ranks, sizeof *moves);
+    if (!moves)
+        return HD_ERR_NOMEM;
+    for (int rank = 0; rank < options->ranks; rank++)
+        if (rank != options->rank)
+            point->n_moves += list(part, rank, moves + point->n_moves);
+    point->moves = point->owned = moves;
+    return HD_OK;
+}
+
+static int submit_sync(struct part *part,
+                       int (*list)(const struct part *, int, struct hd_comm_move *))
 {
     struct hd_access *accesses;
     struct hd_sync_point point = {.name = part->is.labels[part->part],
@@ -193,6 +330,8 @@ static int submit_sync(struct part *part)
                                   .iteration = part->is.context.iteration,
                                   .priority = priority_of(part),
                                   .group = part->is.group};
+    if (part->apart)
+        HD_TRY(list_moves(part, list, &point));
     HD_TRY(list_accesses(part, true, &accesses, &point.n_accesses));
     point.accesses = accesses;
     int status = hd_submit_sync(part->session, &point);
@@ -202,13 +341,15 @@ static int submit_sync(struct part *part)
 
 static int begin_part(struct part *part)
 {
-    HD_TRY(submit_sync(part));
+    if (part->apart)
+        HD_TRY(submit_task(part, run_block, true, false));
+    HD_TRY(submit_sync(part, move_terms));
     return submit_task(part, run_slice, true, false);
 }
 
 static int end_part(struct part *part)
 {
-    HD_TRY(submit_sync(part));
+    HD_TRY(submit_sync(part, move_results));
     return submit_task(part, run_copy, false, true);
 }
 

@@ -19,6 +19,9 @@
  *     copying changes the part's results, and so does A as far as dependences are concerned. Their
  *     owner changes them after it has passed that next A, so all have arrived there. Nothing else
  *     may change them: the planner's promise.
+ * Where the ranks' memory is apart, A and B carry what is read: A a slice of every rank's block of
+ * the tree, which a task adds before, B the results. They come to the same places in this rank's
+ * own image of the others' areas, so the rest is as above.
  * Sync points of neighbouring parts are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
  * one has the next part's slice to do. */
 #ifndef HD_RUNTIME_EXCHANGE_H

@@ -203,15 +203,16 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
 
 int hd_session_poll(struct hd_session *session)
 {
+    int failed;
+    const char *why;
+    /* First: who starts ranks may stop the others because of the one that failed. */
+    if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why))
+        hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
     if (session->options.interrupted && *session->options.interrupted)
         hd_session_fail(
             session, *session->options.interrupted == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,
             "stopped by signal %d (%s)", (int)*session->options.interrupted,
             strsignal(*session->options.interrupted));
-    int failed;
-    const char *why;
-    if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why))
-        hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
     return hd_session_status(session);
 }
 

@@ -15,7 +15,9 @@ struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
     const struct hd_nccl_collective *exchange; /* what NCCL does meanwhile; or NULL: nothing */
-    void *owned;                               /* freed with it */
+    const struct hd_comm_move *moves;          /* [n_moves], as hd_comm_post takes them */
+    int n_moves;
+    void *owned; /* freed with it */
     int64_t sequence, iteration;
     const char *name;
     struct hd_group *group;
@@ -142,6 +144,8 @@ struct hd_sync_point {
     int priority;
     struct hd_group *group;
     const struct hd_nccl_collective *exchange; /* as in struct hd_sync */
+    const struct hd_comm_move *moves;
+    int n_moves;
     void *owned;
 };
 

@@ -220,6 +220,17 @@ int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
     return HD_OK;
 }
 
+int hd_store_one_host(struct hd_store *store, bool *one_host_p)
+{
+    bool one_host = true;
+    for (int r = 1; store && store->world.rank == 0 && r < store->world.world; r++)
+        one_host =
+            one_host && strcmp(store->peers[r].hello.boot_id, store->peers[0].hello.boot_id) == 0;
+    HD_TRY(hd_store_broadcast(store, &one_host, sizeof one_host));
+    *one_host_p = one_host;
+    return HD_OK;
+}
+
 /* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */
 static void hear_vote(struct hd_store *store, int rank, int64_t deadline_ns, int *status,
                       char *text)

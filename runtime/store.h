@@ -42,6 +42,9 @@ int hd_store_create(const struct hd_store_options *options, struct hd_store **st
  * Errors: HD_ERR_PEER, HD_ERR_SYSTEM (logged). */
 int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes);
 
+/* Whether all ranks run under one kernel, told to all. Errors: those of hd_store_broadcast. */
+int hd_store_one_host(struct hd_store *store, bool *one_host_p);
+
 /* Whether all ranks succeeded in something: `status` HD_OK, or this rank's error with its `text`
  * (not logged before). Returns HD_OK when all did; else the error of the lowest failed rank, on all
  * ranks, logged as for create. */
@@ -76,5 +79,8 @@ void hd_store_destroy(struct hd_store *store);
  * (one_host false) it listens on all interfaces. Owned by the caller.
  * Errors: HD_ERR_SYSTEM (logged, naming the port), HD_ERR_INPUT for an unknown address. */
 int hd_store_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
+
+/* Whether somebody listens at address:port, asked once, for at most timeout_ms. */
+bool hd_store_reaches(const char *address, int port, int64_t timeout_ms);
 
 #endif

@@ -6,11 +6,13 @@
 #include "graph/runner/signals.h"
 #include "graph/runner/trace_file.h"
 #include "graph/runner/train.h"
+#include "graph/runner/transport.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/comm_mpi.h"
 #include "runtime/launch.h"
 #include "runtime/logbook.h"
 #include "tasks/inspect.h"
@@ -52,7 +54,10 @@ static int find_place(struct hd_train *train)
 static void on_lost(void *arg, int rank, const char *text)
 {
     struct hd_train *train = arg;
-    hd_comm_abort(train->comm, rank, text);
+    char where[HD_STORE_TEXT / 2], line[HD_STORE_TEXT];
+    hd_comm_report(train->comm, where, sizeof where);
+    snprintf(line, sizeof line, "%.*s (%s)", HD_STORE_TEXT / 2 - 4, text, where);
+    hd_comm_abort(train->comm, rank, line);
 }
 
 /* Called by the store's thread, also before there is a session. */
@@ -91,14 +96,13 @@ static int meet(struct hd_train *train)
         .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
         .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
-        .one_host = true,
     };
+    HD_TRY(hd_transport_find_root(train));
     HD_TRY(hd_store_create(&options, &train->store));
     int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
     HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
     HD_TRY(share_dir(train));
-    HD_TRY(hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
-                          train->plan->shared_bytes, &train->comm));
+    HD_TRY(hd_transport_open(train));
     if (train->plan->nccl) {
         const struct hd_nccl_options nccl = {.rank = train->world.rank,
                                              .ranks = train->world.world,
@@ -305,6 +309,8 @@ static int train_rank(struct hd_options *options)
         status = hd_train_write_results(&train, reason);
     int code = exit_code(&train, status);
     release(&train);
+    if (status == HD_OK)
+        hd_mpi_leave();
     return code;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which way the ranks' CPUs exchange (runtime.transport). */
+#ifndef HD_GRAPH_RUNNER_TRANSPORT_H
+#define HD_GRAPH_RUNNER_TRANSPORT_H
+
+#include "graph/runner/train.h"
+
+/* Before the rendezvous: finds rank 0 where a launcher does not say where it is. Errors: those of
+ * hd_mpi_meet. */
+int hd_transport_find_root(struct hd_train *train);
+
+/* After it, on all ranks at its place among broadcasts: creates train->comm. Errors (logged):
+ * HD_ERR_INPUT when the ranks are where this transport does not reach, those of hd_comm_create,
+ * hd_mpi_meet and hd_mpi_links. */
+int hd_transport_open(struct hd_train *train);
+
+#endif
