@@ -127,11 +127,18 @@ static void make_offer(struct hd_world *world, struct offer *offer)
     offer->port = port;
 }
 
+static bool reaches(const char *address, int port)
+{
+    int fd = hd_store_reach(address, port, REACH_MS);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static int choose_address(struct hd_world *world, const struct offer *offer)
 {
     for (int i = 0; i < offer->n; i++)
-        if (world->rank == 0 || offer->n == 1 ||
-            hd_store_reaches(offer->addresses[i], offer->port, REACH_MS)) {
+        if (world->rank == 0 || offer->n == 1 || reaches(offer->addresses[i], offer->port)) {
             snprintf(world->master_addr, sizeof world->master_addr, "%s", offer->addresses[i]);
             return HD_OK;
         }

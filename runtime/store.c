@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ static void say_hello(const struct hd_store_options *options, struct hd_hello *h
     hello->rank = options->world->rank;
     hello->world = options->world->world;
     hello->pid = getpid();
+    hello->links_port = options->links_port;
     hello->config_hash = options->config_hash;
     hd_host_name(hello->host);
     hd_host_boot_id(hello->boot_id);
@@ -229,6 +231,19 @@ int hd_store_one_host(struct hd_store *store, bool *one_host_p)
     HD_TRY(hd_store_broadcast(store, &one_host, sizeof one_host));
     *one_host_p = one_host;
     return HD_OK;
+}
+
+void hd_store_place(const struct hd_store *store, int rank, char address_p[HD_ADDR_BYTES],
+                    int32_t *port_p)
+{
+    struct sockaddr_storage there;
+    socklen_t length = sizeof there;
+    address_p[0] = '\0';
+    *port_p = store->peers[rank].hello.links_port;
+    if (rank == 0 || getpeername(store->peers[rank].fd, (struct sockaddr *)&there, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&there, length, address_p, HD_ADDR_BYTES, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+        address_p[0] = '\0';
 }
 
 /* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */

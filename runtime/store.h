@@ -28,6 +28,7 @@ struct hd_store_options {
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_different_arithmetic; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
+    int links_port;                  /* where this rank listens for hd_tcp_links; 0: it does not */
     int64_t timeout_ns;              /* of the rendezvous and of a broadcast; 0: HD_STORE_TIMEOUT_S
                                         from the environment, else 60 s */
 };
@@ -80,7 +81,8 @@ void hd_store_destroy(struct hd_store *store);
  * Errors: HD_ERR_SYSTEM (logged, naming the port), HD_ERR_INPUT for an unknown address. */
 int hd_store_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
 
-/* Whether somebody listens at address:port, asked once, for at most timeout_ms. */
-bool hd_store_reaches(const char *address, int port, int64_t timeout_ms);
+/* Connects to address:port, tried once, for at most timeout_ms; the socket, which does not block
+ * and is the caller's, or -errno. */
+int hd_store_reach(const char *address, int port, int64_t timeout_ms);
 
 #endif

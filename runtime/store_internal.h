@@ -34,6 +34,10 @@ struct hd_store {
 /* Logs an error that several ranks know: once a host under a launcher of ours, else everywhere. */
 int hd_store_report(const struct hd_store *store, int status, const char *text);
 
+/* Rank 0: where rank `rank` is, as rank 0 sees it (its own: ""), and its links_port. */
+void hd_store_place(const struct hd_store *store, int rank, char address_p[HD_ADDR_BYTES],
+                    int32_t *port_p);
+
 /* Connects to rank 0, again and again until deadline_ns. Errors: HD_ERR_SYSTEM (logged). */
 int hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
 

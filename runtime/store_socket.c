@@ -134,19 +134,17 @@ static int connect_to(const struct addrinfo *at, int64_t deadline_ns)
     return -error;
 }
 
-bool hd_store_reaches(const char *address, int port, int64_t timeout_ms)
+int hd_store_reach(const char *address, int port, int64_t timeout_ms)
 {
     struct addrinfo *list;
-    int fd = -1;
+    int fd = -EHOSTUNREACH;
     int64_t deadline_ns = hd_clock_ns() + timeout_ms * 1000000;
     if (resolve(address, port, 0, &list) != 0)
-        return false;
+        return fd;
     for (const struct addrinfo *at = list; at && fd < 0; at = at->ai_next)
         fd = connect_to(at, deadline_ns);
     freeaddrinfo(list);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    return fd;
 }
 
 int hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)

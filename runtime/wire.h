@@ -36,7 +36,7 @@ struct hd_frame {
 };
 
 struct hd_hello {
-    int32_t rank, world, pid, reserved;
+    int32_t rank, world, pid, links_port;
     uint64_t config_hash;
     char host[HD_HOST_BYTES], boot_id[HD_BOOT_BYTES];
     char fingerprint[HD_FINGERPRINT_BYTES];

@@ -57,8 +57,10 @@ static const struct hd_key run_keys[] = {
      "seconds that SIGTERM leaves for a checkpoint"},
     {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree|fast", "global",
      "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
-    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi", "global",
-     "how CPUs of several ranks exchange; auto: shared memory on one host, MPI among several"},
+    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|tcp", "global",
+     "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
+     "TCP "
+     "among several"},
     {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop", "global",
      "when a loss is not a number"},
     {"runtime.allow_different_arithmetic", HD_KEY_BOOL, 0, 0, "false", NULL, "global",

@@ -91,13 +91,14 @@ static int meet(struct hd_train *train)
     if (train->world.world == 1)
         return HD_OK;
     const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
+    HD_TRY(hd_transport_prepare(train));
     const struct hd_store_options options = {
         .world = &train->world,
         .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
         .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
+        .links_port = train->links_port,
     };
-    HD_TRY(hd_transport_find_root(train));
     HD_TRY(hd_store_create(&options, &train->store));
     int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
     HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
@@ -284,6 +285,7 @@ static int train_rank(struct hd_options *options)
 {
     struct hd_train train = {.options = options,
                              .dir_lock = -1,
+                             .links_fd = -1,
                              .begin_ns = hd_clock_ns(),
                              .watch = {.after = options->measure_after}};
     const char *reason = NULL;

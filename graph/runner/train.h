@@ -24,6 +24,7 @@ struct hd_train {
     struct hd_fingerprint fingerprint;
     struct hd_job job;
     struct hd_plan *plan;
+    int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
     struct hd_store *store;
     struct hd_comm *comm;
     struct hd_nccl *nccl; /* or NULL */

@@ -5,13 +5,14 @@
 
 #include "graph/runner/train.h"
 
-/* Before the rendezvous: finds rank 0 where a launcher does not say where it is. Errors: those of
- * hd_mpi_meet. */
-int hd_transport_find_root(struct hd_train *train);
+/* Before the rendezvous: finds rank 0 where a launcher does not say where it is, and opens the
+ * socket at which other hosts' ranks find this one. Errors: those of hd_mpi_meet, hd_store_listen.
+ */
+int hd_transport_prepare(struct hd_train *train);
 
 /* After it, on all ranks at its place among broadcasts: creates train->comm. Errors (logged):
  * HD_ERR_INPUT when the ranks are where this transport does not reach, those of hd_comm_create,
- * hd_mpi_meet and hd_mpi_links. */
+ * hd_mpi_meet, hd_mpi_links and hd_tcp_links. */
 int hd_transport_open(struct hd_train *train);
 
 #endif
