@@ -27,19 +27,16 @@ void rank_unload(struct rank_graph *l)
 }
 
 volatile sig_atomic_t rank_interrupted;
+bool rank_apart;
 
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s)
 {
-    const struct hd_store_options store_options = {
-        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
-    if (world->world > 1) {
-        ck_assert_int_eq(hd_store_create(&store_options, &rank->store), HD_OK);
-        ck_assert_int_eq(hd_comm_create(world, rank->store, hd_plan_payload(rank->plan),
-                                        rank->plan->shared_bytes, &rank->comm),
+    if (world->world > 1)
+        ck_assert_int_eq(ranks_meet(world, rank_apart, hd_plan_payload(rank->plan),
+                                    rank->plan->shared_bytes, &rank->store, &rank->comm),
                          HD_OK);
-    }
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + window % 2,
                                                .scheduler = "lws",

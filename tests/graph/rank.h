@@ -35,6 +35,9 @@ enum { RANKS_MAX = 4 };
 /* Set, it interrupts the ranks of this process. */
 extern volatile sig_atomic_t rank_interrupted;
 
+/* Set, ranks exchange by messages, as between hosts. */
+extern bool rank_apart;
+
 /* Meets the other ranks and makes everything up to the executor: scheduler lws, one or two workers
  * by the window; comparisons every two updates; a watchdog of `patience_s`. */
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,

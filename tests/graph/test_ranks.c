@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random graphs of four shards on 1, 2 and 4 ranks, over shared memory: every rank ends with the
- * reference's bits, under StarPU and under the sequential executor. Errors reach all ranks. */
+/* Random graphs of four shards on 1, 2 and 4 ranks, over shared memory and by messages: every rank
+ * ends with the reference's bits, under StarPU and under the sequential executor. Errors reach all
+ * ranks. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -17,7 +18,7 @@ enum { SHARDS = 4, GRAPHS = 12 };
 
 struct job {
     uint64_t seed;
-    bool sequential;
+    bool sequential, apart;
 };
 
 static int run_rank(const struct hd_world *world, void *arg)
@@ -28,6 +29,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     const char *reason;
     hd_log_set_rank(world->rank, world->world);
     char *text = hd_random_graph(job->seed);
+    rank_apart = job->apart;
     l = rank_load(&hd_toy_registry, text, SHARDS, job->seed);
     struct hd_reference *reference = hd_reference_run(l.graph);
     rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
@@ -42,17 +44,17 @@ static int run_rank(const struct hd_world *world, void *arg)
     return code;
 }
 
-static void run_world(int ranks, uint64_t seed, bool sequential)
+static void run_world(int ranks, uint64_t seed, bool sequential, bool apart)
 {
-    struct job job = {seed, sequential};
+    struct job job = {seed, sequential, apart};
     struct hd_world world = ranks_world(ranks);
     pid_t pids[RANKS_MAX];
     ranks_start(&world, pids, run_rank, &job);
     for (int r = 0; r < ranks; r++) {
         int code = ranks_wait(pids[r]);
-        ck_assert_msg(code == 0, "seed %llu, rank %d of %d, %s: exit code %d",
+        ck_assert_msg(code == 0, "seed %llu, rank %d of %d, %s%s: exit code %d",
                       (unsigned long long)seed, r, ranks, sequential ? "sequential" : "StarPU",
-                      code);
+                      apart ? ", apart" : "", code);
     }
 }
 
@@ -62,7 +64,8 @@ START_TEST(any_number_of_ranks_gives_the_same_bits)
     const char *text = getenv("HD_RANDOM_GRAPHS");
     const uint64_t graphs = text ? strtoull(text, NULL, 10) : GRAPHS;
     for (uint64_t seed = 500; seed < 500 + graphs; seed++)
-        run_world(ranks[_i], seed, seed % 4 == 0);
+        for (int apart = 0; apart <= (ranks[_i] > 1); apart++)
+            run_world(ranks[_i], seed, seed % 4 == 0, apart);
 }
 END_TEST
 

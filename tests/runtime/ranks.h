@@ -3,6 +3,8 @@
 #ifndef HD_TESTS_RUNTIME_RANKS_H
 #define HD_TESTS_RUNTIME_RANKS_H
 
+#include "runtime/base/status.h"
+#include "runtime/comm_tcp.h"
 #include "runtime/store.h"
 
 #include <stdio.h>
@@ -50,6 +52,23 @@ static inline int ranks_wait(pid_t pid)
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+/* Meets the other ranks and makes a communicator; apart: over TCP, as between hosts. */
+static inline int ranks_meet(const struct hd_world *world, bool apart, int64_t max_bytes,
+                             int64_t area_bytes, struct hd_store **store_p, struct hd_comm **comm_p)
+{
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
+    struct hd_links *links;
+    int fd = -1;
+    if (apart)
+        HD_TRY(hd_store_listen("127.0.0.1", 0, true, &fd, &options.links_port));
+    HD_TRY(hd_store_create(&options, store_p));
+    if (!apart)
+        return hd_comm_create(world, *store_p, max_bytes, area_bytes, comm_p);
+    HD_TRY(hd_tcp_links(world, *store_p, fd, &links));
+    return hd_comm_create_apart(world, links, max_bytes, area_bytes, comm_p);
 }
 
 #endif

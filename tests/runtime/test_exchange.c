@@ -137,7 +137,8 @@ static int check_result(struct hd_context *context, const struct hd_view *views,
 /* -- Submitting ---------------------------------------------------------------------------------
  */
 
-static int open_run(const struct hd_world *world, int parts, bool sequential, int64_t watchdog_ns)
+static int open_run(const struct hd_world *world, int parts, bool sequential, int64_t watchdog_ns,
+                    bool apart)
 {
     run.rank = world->rank;
     run.ranks = world->world;
@@ -156,12 +157,8 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
                                   .leaves = 1};
     run.state = run.result;
     const int64_t area = INSTANCES * run.terms.bytes + run.result.bytes;
-    const struct hd_store_options store_options = {
-        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
-    if (world->world > 1) {
-        HD_TRY(hd_store_create(&store_options, &run.store));
-        HD_TRY(hd_comm_create(world, run.store, 64, area, &run.comm));
-    }
+    if (world->world > 1)
+        HD_TRY(ranks_meet(world, apart, 64, area, &run.store, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + parts % 2,
                                                .scheduler = "lws",
@@ -244,14 +241,14 @@ static int submit_update(int64_t update)
 
 struct job {
     int parts;
-    bool sequential;
+    bool sequential, apart;
 };
 
 static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
     run = (struct run){.fails_at = -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000));
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -277,10 +274,11 @@ START_TEST(every_rank_holds_every_result_after_every_update)
 {
     const int ranks[] = {1, 2, 4};
     for (int parts = 1; parts <= 3; parts++)
-        for (int sequential = 0; sequential < 2; sequential++) {
-            struct job job = {parts, sequential};
-            run_world(ranks[_i], run_updates, &job);
-        }
+        for (int sequential = 0; sequential < 2; sequential++)
+            for (int apart = 0; apart <= (ranks[_i] > 1); apart++) {
+                struct job job = {parts, sequential, apart};
+                run_world(ranks[_i], run_updates, &job);
+            }
 }
 END_TEST
 
@@ -292,7 +290,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000));
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -307,7 +305,7 @@ static int run_failing(const struct hd_world *world, void *arg)
 START_TEST(a_rank_that_fails_shows_nothing)
 {
     for (int sequential = 0; sequential < 2; sequential++) {
-        struct job job = {3, sequential};
+        struct job job = {3, sequential, false};
         run_world(2 + 2 * _i, run_failing, &job);
     }
 }
@@ -319,7 +317,7 @@ static int run_late(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = -1};
-    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 2000000000));
+    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 2000000000, false));
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
@@ -341,7 +339,7 @@ static int run_late(const struct hd_world *world, void *arg)
 
 START_TEST(a_late_rank_is_named_with_the_part)
 {
-    struct job job = {3, false};
+    struct job job = {3, false, false};
     run_world(2, run_late, &job);
 }
 END_TEST
