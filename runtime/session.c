@@ -206,8 +206,12 @@ int hd_session_poll(struct hd_session *session)
     int failed;
     const char *why;
     /* First: who starts ranks may stop the others because of the one that failed. */
-    if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why))
-        hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
+    if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why)) {
+        if (strncmp(why, "rank ", 5) == 0) /* who watches the ranks says whom he means */
+            hd_session_fail(session, HD_ERR_PEER, "%s", why);
+        else
+            hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
+    }
     if (session->options.interrupted && *session->options.interrupted)
         hd_session_fail(
             session, *session->options.interrupted == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,

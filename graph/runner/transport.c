@@ -58,7 +58,6 @@ static int is_shared(struct hd_train *train, bool *shared_p)
 
 static int open_shared(struct hd_train *train)
 {
-    hd_mpi_leave();
     if (train->links_fd >= 0)
         close(train->links_fd);
     return hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
@@ -80,6 +79,8 @@ int hd_transport_open(struct hd_train *train)
     struct hd_links *links;
     bool shared;
     HD_TRY(is_shared(train, &shared));
+    if (shared || may_use_tcp(train))
+        hd_mpi_leave(); /* it has named the ranks, and that was all */
     if (shared)
         return open_shared(train);
     if (may_use_tcp(train))

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that dies under mpirun: the others leave within seconds, naming it and the collective in which
+they are, whether they exchange by messages or through shared memory."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from nodes import mpi_environment, need_mpi  # noqa: E402
+from processes import ENDLESS  # noqa: E402
+from runner import CONFIG, RUNNER, Scratch, check, sets  # noqa: E402
+
+
+def ranks_of(mpirun):
+    """Process ids by rank."""
+    found = {}
+    with open(f"/proc/{mpirun.pid}/task/{mpirun.pid}/children", encoding="ascii") as file:
+        for pid in file.read().split():
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", environ.read())
+            if rank:
+                found[int(rank.group(1))] = int(pid)
+    return found
+
+
+def wait_for_training(directory, timeout=60):
+    end = time.monotonic() + timeout
+    log = os.path.join(directory, "log/serial")
+    while not (os.path.isdir(log) and os.listdir(log)):
+        check(time.monotonic() < end, "training does not begin")
+        time.sleep(0.05)
+    time.sleep(1.5)
+
+
+def kill_one(directory, transport, victim):
+    command = ["mpirun", "-n", "2", RUNNER, "run", CONFIG, "--dir", directory, "--quiet", *ENDLESS,
+               *sets(runtime__transport=transport)]
+    run = subprocess.Popen(command, env=mpi_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True)
+    try:
+        wait_for_training(directory)
+        ranks = ranks_of(run)
+        check(len(ranks) == 2, f"ranks {ranks}")
+        os.kill(ranks[victim], signal.SIGKILL)
+        begin = time.monotonic()
+        output = run.communicate(timeout=20)[0]
+        took_s = time.monotonic() - begin
+    finally:
+        run.kill()
+        run.wait()
+    check(run.returncode != 0, f"exit code 0: {output}")
+    check(took_s < 5, f"the others took {took_s:.1f} s to leave: {output}")
+    named = re.search(rf"error: rank {victim} .*died.*#\d+ \S+", output)
+    check(named, f"no survivor names rank {victim} and a collective: {output}")
+    print(f"{transport}: {took_s:.2f} s; {named.group(0)}")
+
+
+def main():
+    need_mpi()
+    with Scratch() as scratch:
+        for number, (transport, victim) in enumerate((("mpi", 1), ("mpi", 0), ("auto", 1))):
+            kill_one(scratch(f"run{number}"), transport, victim)
+
+
+main()

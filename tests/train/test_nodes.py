@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several nodes: 4 shards end in the same bits on one rank, under mpirun with messages instead of shared
+memory, among launchers that only know of each other by --master-addr, and on two nodes with a link of
+1 Gbit/s between them, which the bytes have crossed."""
+
+import os
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from nodes import NODES, Nodes, mpirun, need_mpi  # noqa: E402
+from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, result, sets, train  # noqa: E402
+
+PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
+UPDATES = 60
+FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=UPDATES)
+SLICED = dict(strategy__slices_from_mb=0, strategy__bucket_mb=0.02)  # as larger nets do by default
+
+
+def hash_of(done, directory):
+    check(done.returncode == 0, f"exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return result(directory)["param_hash"]
+
+
+def under_mpirun(directory, ranks, config=CONFIG, **keys):
+    keys = {"runtime__transport": "mpi", **FIXED, **keys}
+    return hash_of(mpirun(ranks, "run", config, "--dir", directory, "--quiet", *sets(**keys)), directory)
+
+
+def check_mpirun(scratch, reference):
+    cases = [dict(ranks=ranks) for ranks in (1, 2, 4)]
+    cases += [dict(ranks=4, **SLICED), dict(ranks=2, **SLICED), dict(ranks=2, runtime__transport="auto"),
+              dict(ranks=2, runtime__executor="sequential"),
+              dict(ranks=4, runtime__executor="sequential", **SLICED)]
+    for number, case in enumerate(cases):
+        found = under_mpirun(scratch(f"mpi{number}"), **case)
+        check(found == reference, f"under mpirun, {case}: {found}, not {reference}")
+
+
+def check_ppo(scratch):
+    keys = dict(FIXED, max_train_iter=20)
+    reference = train(scratch("ppo"), config=PPO, **keys)["param_hash"]
+    for ranks, executor in ((2, "starpu"), (4, "starpu"), (2, "sequential")):
+        found = under_mpirun(scratch(f"ppo{ranks}{executor}"), ranks, PPO, runtime__executor=executor,
+                             max_train_iter=20)
+        check(found == reference, f"PPO on {ranks} ranks, {executor}: {found}, not {reference}")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def launchers(directory, prefixes, address, **keys):
+    """One `runner launch` per node, as a user starts them by hand."""
+    command = [RUNNER, "launch", CONFIG, "--dir", directory, "--quiet", "--nproc-per-node", "2", "--nnodes",
+               str(len(prefixes)), "--master-addr", address, "--master-port", str(free_port()),
+               *sets(**FIXED, **keys)]
+    runs = [subprocess.Popen([*prefix, *command, "--node-rank", str(node)], env=environment(), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for node, prefix in enumerate(prefixes)]
+    outputs = [run.communicate(timeout=120)[0] for run in runs]
+    check(all(run.returncode == 0 for run in runs), "\n".join(outputs))
+    return result(directory)["param_hash"]
+
+
+def check_launchers(scratch, reference):
+    found = launchers(scratch("shm"), ([], []), "127.0.0.1")
+    check(found == reference, f"two launchers on one host: {found}, not {reference}")
+    found = launchers(scratch("tcp"), ([], []), "127.0.0.1", runtime__transport="tcp", **SLICED)
+    check(found == reference, f"two launchers by TCP: {found}, not {reference}")
+
+
+def check_refusals(scratch):
+    done = call("launch", CONFIG, "--nproc-per-node", "2", "--dir", scratch("refused"),
+                *sets(runtime__transport="mpi"), expect=2)
+    check("mpirun" in done.stderr and done.stderr.count("runtime.transport is mpi") == 1, done.stderr)
+    loaded = subprocess.run(["ldd", RUNNER], text=True, capture_output=True, check=True).stdout
+    check("libmpi" not in loaded, "the program itself needs MPI")
+
+
+def check_nodes(scratch, reference):
+    with Nodes(1000) as nodes:
+        for ranks, transport in ((1, "mpi"), (2, "mpi"), (1, "tcp")):
+            directory, before = scratch(f"nodes{ranks}{transport}"), nodes.sent()
+            found = hash_of(nodes.mpirun(ranks, "run", CONFIG, "--dir", directory, "--quiet",
+                                         *sets(runtime__transport=transport, **FIXED)), directory)
+            check(found == reference, f"two nodes, {ranks} ranks each, {transport}: {found}, not {reference}")
+            crossed = [after - b for after, b in zip(nodes.sent(), before)]
+            print(f"two nodes, {ranks} ranks each, {transport}: {crossed[0] / UPDATES / 1000:.0f} and "
+                  f"{crossed[1] / UPDATES / 1000:.0f} kB per update crossed the link")
+            # Half a gradient of 100 kB to be added, and half the sum.
+            check(min(crossed) > UPDATES * 90000, f"only {crossed} bytes crossed the link")
+        prefixes = [nodes.inside(0), nodes.inside(1)]
+        found = launchers(scratch("launchers"), prefixes, NODES[0], runtime__transport="tcp")
+        check(found == reference, f"two nodes with launchers: {found}, not {reference}")
+
+
+def main():
+    with Scratch() as scratch:
+        reference = train(scratch("reference"), **FIXED)["param_hash"]
+        check_launchers(scratch, reference)
+        need_mpi()
+        check_refusals(scratch)
+        check_mpirun(scratch, reference)
+        check_ppo(scratch)
+        print(f"one host ends in {reference} each time")
+        check_nodes(scratch, reference)
+
+
+main()
