@@ -74,16 +74,20 @@ static int start(struct hd_links *is, int tag, const struct hd_comm_move *moves,
     return HD_OK;
 }
 
+/* A long message goes over a socket in many fragments, and each call moves a few of them. */
 static int progress(struct hd_links *is, bool *over)
 {
+    enum { CALLS = 8 };
     struct mpi_links *links = of(is);
     int n_finished = 0;
-    int code =
-        MPI_Testsome(links->n, links->requests, &n_finished, links->finished, MPI_STATUSES_IGNORE);
-    if (code != MPI_SUCCESS)
-        return refuse(code, "a message failed", links->error, sizeof links->error);
-    for (int i = 0; n_finished != MPI_UNDEFINED && i < n_finished; i++)
-        over[links->finished[i]] = true;
+    for (int call = 0; call < CALLS && n_finished != MPI_UNDEFINED; call++) {
+        int code = MPI_Testsome(links->n, links->requests, &n_finished, links->finished,
+                                MPI_STATUSES_IGNORE);
+        if (code != MPI_SUCCESS)
+            return refuse(code, "a message failed", links->error, sizeof links->error);
+        for (int i = 0; n_finished != MPI_UNDEFINED && i < n_finished; i++)
+            over[links->finished[i]] = true;
+    }
     return HD_OK;
 }
 

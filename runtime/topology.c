@@ -18,7 +18,24 @@ struct hd_topology {
     hwloc_bitmap_t allowed; /* hardware threads this process may use */
     hwloc_obj_t *cores;     /* with at least one of them, in logical order */
     int n_cores;
+    int n_unbound; /* cores that it might use, were it not bound */
 };
+
+/* Some machines (and containers) describe hardware threads without cores. */
+static hwloc_obj_type_t core_type(hwloc_topology_t hwloc)
+{
+    return hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+}
+
+static int count_cores(hwloc_topology_t hwloc, hwloc_const_bitmap_t set, int *first_p)
+{
+    hwloc_obj_t core = NULL;
+    int n = 0;
+    while ((core = hwloc_get_next_obj_by_type(hwloc, core_type(hwloc), core)) != NULL)
+        if (hwloc_bitmap_intersects(core->cpuset, set) && n++ == 0)
+            *first_p = (int)core->logical_index;
+    return n;
+}
 
 static int load(struct hd_topology *topology, const char *description)
 {
@@ -35,6 +52,8 @@ static int load(struct hd_topology *topology, const char *description)
     topology->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(hwloc));
     if (!topology->allowed)
         return hd_fail(HD_ERR_NOMEM, "no memory for a set of cpus");
+    int first;
+    topology->n_unbound = count_cores(hwloc, topology->allowed, &first);
     /* Binding that was given to this process (taskset, srun, a container) is to be respected. */
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     if (bound && hwloc_topology_is_thissystem(hwloc) &&
@@ -43,12 +62,6 @@ static int load(struct hd_topology *topology, const char *description)
         hwloc_bitmap_and(topology->allowed, topology->allowed, bound);
     hwloc_bitmap_free(bound);
     return HD_OK;
-}
-
-/* Some machines (and containers) describe hardware threads without cores. */
-static hwloc_obj_type_t core_type(hwloc_topology_t hwloc)
-{
-    return hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }
 
 static int list_cores(struct hd_topology *topology)
@@ -117,6 +130,12 @@ void hd_topology_hwloc(char text[HD_HWLOC_BYTES])
     snprintf(text, HD_HWLOC_BYTES, "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
+bool hd_topology_divided(const struct hd_topology *topology, int local_world)
+{
+    return topology->n_cores < topology->n_unbound &&
+           (int64_t)topology->n_cores * local_world <= topology->n_unbound;
+}
+
 static int first_core(const struct hd_topology *topology, int local_rank, int local_world)
 {
     return (int)((int64_t)topology->n_cores * local_rank / local_world);
@@ -169,16 +188,6 @@ int hd_topology_bind(const struct hd_topology *topology, const struct hd_share *
                          share->cores, strerror(errno));
     hwloc_bitmap_free(set);
     return status;
-}
-
-static int count_cores(hwloc_topology_t hwloc, hwloc_const_bitmap_t set, int *first_p)
-{
-    hwloc_obj_t core = NULL;
-    int n = 0;
-    while ((core = hwloc_get_next_obj_by_type(hwloc, core_type(hwloc), core)) != NULL)
-        if (hwloc_bitmap_intersects(core->cpuset, set) && n++ == 0)
-            *first_p = (int)core->logical_index;
-    return n;
 }
 
 static int first_numa(hwloc_topology_t hwloc, hwloc_const_bitmap_t set)

@@ -43,6 +43,10 @@ void hd_topology_count(const struct hd_topology *topology, struct hd_topology_co
 /* The version of hwloc that is loaded: "2.9.0". */
 void hd_topology_hwloc(char text[HD_HWLOC_BYTES]);
 
+/* Whether this process is bound to fewer cores than it might use, so few that every one of
+ * local_world ranks can have as many to itself: then mpirun or srun has divided them. */
+bool hd_topology_divided(const struct hd_topology *topology, int local_world);
+
 /* The contiguous block of cores of local rank `local_rank` of `local_world`; blocks are disjoint
  * when there are enough cores, and differ in size by at most one core. */
 void hd_topology_share(const struct hd_topology *topology, int local_rank, int local_world,

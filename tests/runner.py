@@ -22,7 +22,8 @@ def skip(reason):
 def environment(**more):
     """The environment without anything that would make this process a rank."""
     ranks = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    kept = {k: v for k, v in os.environ.items() if k not in ranks and not k.startswith("STARPU_")}
+    kept = {k: v for k, v in os.environ.items()
+            if k not in ranks and not k.startswith(("STARPU_", "OMPI_COMM_WORLD_", "SLURM_"))}
     kept.update({k: str(v) for k, v in more.items()})
     return kept
 

@@ -6,6 +6,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/world.h"
 
 #include <string.h>
 
@@ -60,8 +61,19 @@ static int check(const struct hd_options *options, int ranks, int *grace_s_p)
     return HD_OK;
 }
 
+/* What srun knows of several nodes need not be said again. */
+static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BYTES])
+{
+    int node_rank = 0;
+    if (options->nnodes > 1 && hd_world_slurm_node(&node_rank, address) && !options->master_addr)
+        options->master_addr = address;
+    if (options->node_rank < 0)
+        options->node_rank = node_rank;
+}
+
 static int launch(const struct hd_options *options, int argc, char **argv)
 {
+    char address[HD_ADDR_BYTES];
     int grace_s;
     int status = check(options, options->nproc_per_node * options->nnodes, &grace_s);
     if (status != HD_OK)
@@ -72,7 +84,7 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         hd_free(arguments);
         return hd_status_exit_code(HD_ERR_NOMEM);
     }
-    const struct hd_launch_options launch_options = {
+    struct hd_launch_options launch_options = {
         .nproc_per_node = options->nproc_per_node,
         .nnodes = options->nnodes,
         .node_rank = options->node_rank,
@@ -83,6 +95,7 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         .argv_again = again ? again : arguments,
         .grace_s = grace_s,
     };
+    ask_slurm(&launch_options, address);
     int exit_code = hd_launch(&launch_options, arguments);
     hd_free(arguments);
     hd_free(again);

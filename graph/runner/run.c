@@ -27,7 +27,11 @@
 /* Before any thread is made, so that all inherit the binding. */
 static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
 {
-    hd_topology_share(topology, train->world.local_rank, train->world.local_world, &train->share);
+    const struct hd_world *world = &train->world;
+    const bool divided =
+        world->start != HD_START_ENV && hd_topology_divided(topology, world->local_world);
+    hd_topology_share(topology, divided ? 0 : world->local_rank, divided ? 1 : world->local_world,
+                      &train->share);
     int status = hd_topology_bind(topology, &train->share);
     if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
         hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,

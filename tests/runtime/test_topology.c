@@ -200,6 +200,29 @@ START_TEST(differences_of_any_text)
 }
 END_TEST
 
+/* Bound to one core of several, as mpirun does it, a rank of few has a core of its own. */
+START_TEST(a_bound_rank_keeps_its_cores)
+{
+    struct hd_topology *all, *one;
+    cpu_set_t before, first;
+    ck_assert_int_eq(hd_topology_create(NULL, &all), HD_OK);
+    const int cores = hd_topology_cores(all);
+    struct hd_share share;
+    hd_topology_share(all, 0, 1, &share);
+    ck_assert(!hd_topology_divided(all, 1));
+    ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&first);
+    CPU_SET(share.cpus[0], &first);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof first, &first), 0);
+    ck_assert_int_eq(hd_topology_create(NULL, &one), HD_OK);
+    ck_assert(hd_topology_divided(one, cores) == (cores > 1));
+    ck_assert(!hd_topology_divided(one, 1000000));
+    ck_assert_int_eq(sched_setaffinity(0, sizeof before, &before), 0);
+    hd_topology_destroy(one);
+    hd_topology_destroy(all);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("topology");
@@ -211,6 +234,7 @@ int main(void)
     tcase_add_test(cases, bad_descriptions);
     tcase_add_test(cases, binding_holds);
     tcase_add_test(cases, devices_are_near_some_cores);
+    tcase_add_test(cases, a_bound_rank_keeps_its_cores);
     tcase_add_test(cases, the_host_names_itself);
     tcase_add_test(cases, fingerprint_changes_with_its_parts);
     tcase_add_test(cases, differences_of_any_text);

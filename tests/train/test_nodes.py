@@ -74,6 +74,20 @@ def check_launchers(scratch, reference):
     check(found == reference, f"two launchers by TCP: {found}, not {reference}")
 
 
+def check_srun(scratch, reference):
+    """What srun tells its tasks, said by hand."""
+    directory = scratch("srun")
+    common = dict(SLURM_NTASKS=2, SLURM_JOB_ID=os.getpid(), SLURM_STEP_ID=0, SLURM_STEP_TASKS_PER_NODE="1(x2)",
+                  SLURM_STEP_NODELIST="localhost")
+    command = [RUNNER, "run", CONFIG, "--dir", directory, "--quiet", *sets(**FIXED)]
+    runs = [subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=environment(SLURM_PROCID=rank, SLURM_NODEID=rank, SLURM_LOCALID=0, **common))
+            for rank in range(2)]
+    outputs = [run.communicate(timeout=120)[0] for run in runs]
+    check(all(run.returncode == 0 for run in runs), "\n".join(outputs))
+    check(result(directory)["param_hash"] == reference and result(directory)["ranks"] == 2, "under srun")
+
+
 def check_refusals(scratch):
     done = call("launch", CONFIG, "--nproc-per-node", "2", "--dir", scratch("refused"),
                 *sets(runtime__transport="mpi"), expect=2)
@@ -103,6 +117,7 @@ def main():
     with Scratch() as scratch:
         reference = train(scratch("reference"), **FIXED)["param_hash"]
         check_launchers(scratch, reference)
+        check_srun(scratch, reference)
         need_mpi()
         check_refusals(scratch)
         check_mpirun(scratch, reference)
