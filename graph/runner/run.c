@@ -19,6 +19,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* -- Start --------------------------------------------------------------------------------------
@@ -278,6 +279,14 @@ static void release(struct hd_train *train)
         close(train->dir_lock);
 }
 
+/* mpirun takes the first exit code for the run's, so the rank that failed is to be first. */
+static void let_cause_leave_first(const struct hd_train *train, int status)
+{
+    enum { AHEAD_MS = 300 };
+    if (status == HD_ERR_PEER && train->world.start != HD_START_ENV)
+        nanosleep(&(struct timespec){.tv_nsec = AHEAD_MS * 1000000L}, NULL);
+}
+
 static int exit_code(const struct hd_train *train, int status)
 {
     if (status == HD_ERR_PEER && train->world.supervised)
@@ -314,6 +323,7 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK && train.world.rank == 0)
         status = hd_train_write_results(&train, reason);
     int code = exit_code(&train, status);
+    let_cause_leave_first(&train, status);
     release(&train);
     if (status == HD_OK)
         hd_mpi_leave();
