@@ -229,6 +229,14 @@ void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[
     name_p[HD_COMM_NAME - 1] = '\0';
 }
 
+void hd_comm_look(struct hd_comm *comm)
+{
+    int64_t ahead;
+    for (int r = 0; comm->apart && r < comm->world; r++)
+        if (hd_comm_apart_ahead(comm, r, &ahead))
+            describe(&comm->head->lines[r], ahead, "(next)");
+}
+
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
 {
     int64_t now_ns = hd_clock_ns(), finished = INT64_MAX, seq, since_ns;
@@ -245,9 +253,7 @@ void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
         long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
         const char *next = used > 0 ? "; " : "";
         int k;
-        if (comm->apart && seq == finished && hd_comm_apart_ahead(comm, r))
-            k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld", next, r, n + 1);
-        else if (seq > finished)
+        if (seq > finished)
             k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld %s since %lld s",
                          next, r, n, name, s);
         else if (seq > 0)

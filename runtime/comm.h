@@ -100,6 +100,10 @@ bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p);
 void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
                     int64_t *since_ns_p);
 
+/* Before a report: where memory is apart, finds out who waits in a number that this rank has not
+ * reached. Not after a rank was lost, which would end some MPIs. */
+void hd_comm_look(struct hd_comm *comm);
+
 /* One line for hang reports: "rank 1 waits in #412 mean(grad) since 31 s; rank 0 last finished #411
  * sum(counts) 31 s ago". */
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes);

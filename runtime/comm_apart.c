@@ -216,14 +216,16 @@ void hd_comm_apart_progress(struct hd_comm *comm)
     pthread_mutex_unlock(&apart->lock);
 }
 
-bool hd_comm_apart_ahead(struct hd_comm *comm, int rank)
+bool hd_comm_apart_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
 {
     struct hd_comm_apart *apart = comm->apart;
     bool ahead = false;
     if (rank == comm->rank || pthread_mutex_trylock(&apart->lock) != 0)
         return false;
-    if (apart->links->is->waiting && usable(comm))
-        ahead = apart->links->is->waiting(apart->links, rank, tag_of(apart->posted + 1));
+    *seq_p = apart->posted + 1;
+    /* What is not over would be first in line. */
+    if (apart->n == 0 && apart->links->is->waiting && usable(comm))
+        ahead = apart->links->is->waiting(apart->links, rank, tag_of(*seq_p));
     pthread_mutex_unlock(&apart->lock);
     return ahead;
 }

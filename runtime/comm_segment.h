@@ -70,8 +70,8 @@ void hd_comm_apart_post(struct hd_comm *comm, int64_t seq, const char *name,
 void hd_comm_apart_progress(struct hd_comm *comm);
 void hd_comm_apart_close(struct hd_comm *comm);
 
-/* Whether a message of `rank` for a number that this rank has not reached is waiting. */
-bool hd_comm_apart_ahead(struct hd_comm *comm, int rank);
+/* Whether a message of `rank` is waiting for the number after this rank's last, *seq_p. */
+bool hd_comm_apart_ahead(struct hd_comm *comm, int rank, int64_t *seq_p);
 
 /* The kinds of memory. comm->rank, world and the sizes are set before. */
 int hd_comm_self_open(struct hd_comm *comm);

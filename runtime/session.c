@@ -193,8 +193,10 @@ struct watch {
 static void report_hang(struct hd_session *session, int64_t waited_ns)
 {
     char text[HD_MESSAGE_BYTES - 64] = "";
-    if (session->options.comm)
+    if (session->options.comm) {
+        hd_comm_look(session->options.comm);
         hd_comm_report(session->options.comm, text, sizeof text);
+    }
     if (session->options.nccl && !text[0])
         hd_nccl_report(session->options.nccl, text, sizeof text);
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s%s%s",

@@ -200,6 +200,7 @@ static int body_late(const struct hd_world *world, void *arg)
     for (int i = 0; i < 2000 && !strstr(report, sentence); i++) {
         usleep(1000);
         hd_comm_test(rank.comm, 2);
+        hd_comm_look(rank.comm);
         hd_comm_report(rank.comm, report, sizeof report);
     }
     if (!strstr(report, sentence))
