@@ -206,19 +206,20 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
 int hd_session_poll(struct hd_session *session)
 {
     int failed;
-    const char *why;
-    /* First: who starts ranks may stop the others because of the one that failed. */
-    if (session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why)) {
-        if (strncmp(why, "rank ", 5) == 0) /* who watches the ranks says whom he means */
-            hd_session_fail(session, HD_ERR_PEER, "%s", why);
-        else
-            hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
-    }
+    const char *why = "";
+    const bool aborted =
+        session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why);
+    /* Who watches the ranks says whom he lost. That comes before a signal, with which mpirun stops
+     * the others then; but a rank that ends by the signal that all get is no cause. */
+    if (aborted && strncmp(why, "rank ", 5) == 0)
+        hd_session_fail(session, HD_ERR_PEER, "%s", why);
     if (session->options.interrupted && *session->options.interrupted)
         hd_session_fail(
             session, *session->options.interrupted == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,
             "stopped by signal %d (%s)", (int)*session->options.interrupted,
             strsignal(*session->options.interrupted));
+    if (aborted)
+        hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
     return hd_session_status(session);
 }
 
