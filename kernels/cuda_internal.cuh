@@ -44,6 +44,11 @@ static inline unsigned hd_cuda_blocks(int64_t elements)
     return (unsigned)((elements + HD_THREADS - 1) / HD_THREADS);
 }
 
+/* An argument that threads read where it lies, even by a computed index. */
+#ifndef __grid_constant__
+#define __grid_constant__
+#endif
+
 /* This thread's element in such a launch; kernels compare it with their number of elements. */
 #define HD_ELEMENT ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
 

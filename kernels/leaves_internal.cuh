@@ -11,11 +11,6 @@ extern "C" {
 #include "runtime/base/tree.h"
 }
 
-/* An argument that threads read where it lies, even by a computed index. */
-#ifndef __grid_constant__
-#define __grid_constant__
-#endif
-
 /* Groups of leaves and the order in which they are added, as a kernel's argument. */
 template <int GROUPS> struct hd_leaves_tree {
     int groups, members;

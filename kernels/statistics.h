@@ -74,12 +74,19 @@ int64_t hd_statistics_bytes_room(int64_t n);
 int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room,
                              struct hd_statistics of, void *stream);
 
-/* As hd_statistics_merge, the CPU's bits. */
-int hd_statistics_merge_cuda(struct hd_statistics into, struct hd_statistics other, int64_t n,
-                             void *stream);
+/* to = terms[n], at least one, merged in tree order (runtime/base/tree.h): the bits of as many
+ * hd_statistics_merge. `to` is none of them. */
+enum { HD_STATISTICS_TERMS = 64 };
+struct hd_statistics_terms {
+    int n;
+    struct hd_statistics term[HD_STATISTICS_TERMS];
+};
+int hd_statistics_fold_cuda(const struct hd_statistics_terms *terms, int64_t n,
+                            struct hd_statistics to, void *stream);
 
-/* The same for running statistics with their scale[n] and shift[n] (hd_statistics_scale), as
- * hd_statistics_join has it: where `into` counts none, count and all squares start with `prior`. */
+/* hd_statistics_merge for running statistics with their scale[n] and shift[n]
+ * (hd_statistics_scale): the CPU's bits. Where `into` counts none, count and all squares start with
+ * `prior` > 0. */
 int hd_statistics_join_cuda(struct hd_statistics into, struct hd_statistics other, int64_t n,
                             double prior, double epsilon, float *scale, float *shift, void *stream);
 

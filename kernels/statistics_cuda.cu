@@ -3,6 +3,7 @@
 
 extern "C" {
 #include "kernels/statistics.h"
+#include "runtime/base/tree.h"
 }
 
 /* -- Of floats ----------------------------------------------------------------------------------
@@ -125,7 +126,54 @@ extern "C" int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t 
     return HD_LAUNCH(finish_bytes, hd_cuda_blocks(n), HD_THREADS, stream, room, rows, n, of);
 }
 
-/* -- Merging ------------------------------------------------------------------------------------
+/* -- Of several shards --------------------------------------------------------------------------
+ * A thread has an element of all terms, and what waits to be merged. */
+
+struct node {
+    double count, mean, squares;
+};
+
+static __device__ void merge_node(struct node *into, const struct node *other)
+{
+    if (other->count == 0)
+        return;
+    const double count = into->count + other->count, share = other->count / count;
+    hd_statistics_merge_one(&into->mean, &into->squares, other->mean, other->squares, share,
+                            into->count * share);
+    into->count = count;
+}
+
+static __global__ void fold_terms(const __grid_constant__ struct hd_statistics_terms terms,
+                                  int64_t n, const struct hd_statistics to)
+{
+    enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_TERMS) */
+    struct node node[WAITING];
+    const int64_t j = HD_ELEMENT;
+    int waiting = 0;
+    if (j >= n)
+        return;
+    for (int i = 0; i < terms.n; i++) {
+        const struct hd_statistics *term = &terms.term[i];
+        node[waiting].count = *term->count;
+        node[waiting].mean = term->mean[j];
+        node[waiting].squares = term->squares[j];
+        for (int sums = hd_tree_sums_at(i, terms.n); sums > 0; sums--, waiting--)
+            merge_node(&node[waiting - 1], &node[waiting]);
+        waiting++;
+    }
+    to.mean[j] = node->mean;
+    to.squares[j] = node->squares;
+    if (j == 0)
+        *to.count = node->count;
+}
+
+extern "C" int hd_statistics_fold_cuda(const struct hd_statistics_terms *terms, int64_t n,
+                                       struct hd_statistics to, void *stream)
+{
+    return HD_LAUNCH(fold_terms, hd_cuda_blocks(n), HD_THREADS, stream, *terms, n, to);
+}
+
+/* -- Running ones -------------------------------------------------------------------------------
  * The count, which all elements need, changes last. */
 
 /* What `into` counts before: its count, or the prior where it has none. */
@@ -134,26 +182,25 @@ static __device__ double count_before(double count, double prior)
     return count == 0 ? prior : count;
 }
 
-static __global__ void merge_elements(struct hd_statistics into, const struct hd_statistics other,
-                                      int64_t n, double prior, double epsilon, float *scale,
-                                      float *shift)
+static __global__ void join_elements(struct hd_statistics into, const struct hd_statistics other,
+                                     int64_t n, double prior, double epsilon, float *scale,
+                                     float *shift)
 {
     const int64_t j = HD_ELEMENT;
     if (j >= n || *other.count == 0)
         return;
     const double before = count_before(*into.count, prior), count = before + *other.count;
     const double share = *other.count / count;
-    double mean = into.mean[j], squares = *into.count == 0 && prior > 0 ? prior : into.squares[j];
+    double mean = into.mean[j], squares = *into.count == 0 ? prior : into.squares[j];
     hd_statistics_merge_one(&mean, &squares, other.mean[j], other.squares[j], share,
                             before * share);
     into.mean[j] = mean;
     into.squares[j] = squares;
-    if (scale)
-        hd_statistics_scale(count, mean, squares, epsilon, scale + j, shift + j);
+    hd_statistics_scale(count, mean, squares, epsilon, scale + j, shift + j);
 }
 
-static __global__ void merge_counts(struct hd_statistics into, const struct hd_statistics other,
-                                    double prior)
+static __global__ void join_counts(struct hd_statistics into, const struct hd_statistics other,
+                                   double prior)
 {
     if (*other.count != 0)
         *into.count = count_before(*into.count, prior) + *other.count;
@@ -163,13 +210,7 @@ extern "C" int hd_statistics_join_cuda(struct hd_statistics into, struct hd_stat
                                        int64_t n, double prior, double epsilon, float *scale,
                                        float *shift, void *stream)
 {
-    HD_TRY(HD_LAUNCH(merge_elements, hd_cuda_blocks(n), HD_THREADS, stream, into, other, n, prior,
+    HD_TRY(HD_LAUNCH(join_elements, hd_cuda_blocks(n), HD_THREADS, stream, into, other, n, prior,
                      epsilon, scale, shift));
-    return HD_LAUNCH(merge_counts, 1, 1, stream, into, other, prior);
-}
-
-extern "C" int hd_statistics_merge_cuda(struct hd_statistics into, struct hd_statistics other,
-                                        int64_t n, void *stream)
-{
-    return hd_statistics_join_cuda(into, other, n, 0, 0, NULL, NULL, stream);
+    return HD_LAUNCH(join_counts, 1, 1, stream, into, other, prior);
 }

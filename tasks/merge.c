@@ -24,11 +24,23 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    return hd_statistics_join_on_gpu(views[RUNNING].spec, views[RUNNING].data, views[NEW].data,
+                                     context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .replays = true};
+#endif
+
 const struct hd_verb hd_verb_merge = {
     .name = "merge",
     .ports = ports,
     .follows = true,
     .declare = declare,
     .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
     .help = "adds the statistics of new samples to running ones",
 };

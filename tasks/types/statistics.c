@@ -2,7 +2,9 @@
 #include "tasks/types/statistics.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/device.h"
 #include "tasks/arena.h"
 #include "tasks/types/obs.h"
 
@@ -11,6 +13,9 @@
 
 /* An observation's elements enter a net at most so many deviations from their mean. */
 static const float limit = 5;
+
+/* Samples that the first ones join. */
+static const double prior = 1e-4;
 
 struct shape {
     int64_t n;
@@ -120,7 +125,6 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
 {
     const struct shape *shape = spec->shape;
     const struct arrays into = arrays_of(spec, data), from = arrays_of(spec, other);
-    const double prior = 1e-4;
     if (*from.of.count == 0)
         return;
     if (*into.of.count == 0) {
@@ -131,6 +135,17 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
     hd_statistics_merge(into.of, from.of, shape->n);
     derive(shape, &into);
 }
+
+#if HD_CUDA
+int hd_statistics_join_on_gpu(const struct hd_spec *spec, void *data, const void *other,
+                              void *stream)
+{
+    const struct shape *shape = spec->shape;
+    const struct arrays into = arrays_of(spec, data);
+    return hd_statistics_join_cuda(into.of, arrays_of(spec, other).of, shape->n, prior,
+                                   shape->epsilon, into.scale, into.shift, stream);
+}
+#endif
 
 double hd_statistics_epsilon(const struct hd_spec *spec)
 {
@@ -178,12 +193,34 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
     memcpy(data, vector, (size_t)spec->bytes);
 }
 
+#if HD_CUDA
+/* Scale and shift are the first one's, as where vectors are combined. */
+static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                       const void *const *in, const struct hd_spec *out_spec, void *out,
+                       void *stream)
+{
+    (void)part, (void)how;
+    struct hd_statistics_terms terms = {.n = n_in};
+    if (n_in > HD_STATISTICS_TERMS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
+                       HD_STATISTICS_TERMS, n_in);
+    for (int i = 0; i < n_in; i++)
+        terms.term[i] = arrays_of(spec, in[i]).of;
+    HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
+    return hd_statistics_fold_cuda(&terms, hd_statistics_elements(spec),
+                                   arrays_of(out_spec, out).of, stream);
+}
+#endif
+
 static const struct hd_reduction reduction = {
     .bytes = hd_value_vector_bytes,
     .pack = hd_value_pack,
     .combine = combine,
     .unpack = unpack,
     .hows = 1 << HD_SUM,
+#if HD_CUDA
+    .fold_on_gpu = fold_on_gpu,
+#endif
 };
 
 /* -- Fields: the first element's ------------------------------------------------------------------

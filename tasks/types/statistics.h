@@ -27,6 +27,10 @@ struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data);
  * samples (DI-engine's RunningMeanStd, spec 3.4). */
 void hd_statistics_join(const struct hd_spec *spec, void *data, const void *other);
 
+/* The same on a GPU, which has both, queued on `stream`. For builds with CUDA. */
+int hd_statistics_join_on_gpu(const struct hd_spec *spec, void *data, const void *other,
+                              void *stream);
+
 /* sqrt(variance + 1e-8) of a number; 1 before the first samples. */
 double hd_statistics_deviation(const struct hd_spec *spec, const void *data);
 

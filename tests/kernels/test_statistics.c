@@ -4,6 +4,7 @@
 #include "kernels/statistics.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "tests/kernels/check_close.h"
 #include "tests/kernels/device.h"
 
@@ -163,21 +164,40 @@ static void check_same(struct hd_statistics there, struct hd_statistics expected
     check_guard(found, n);
 }
 
-static const double counts[][2] = {{7, 5}, {0, 5}, {7, 0}, {0, 0}};
-enum { COUNTS = sizeof counts / sizeof counts[0] };
+static const int folds[] = {1, 2, 3, 4, 5, 7, 8, 11, 33, 63, HD_STATISTICS_TERMS};
+enum { FOLDS = sizeof folds / sizeof folds[0], FOLDED = 300 };
 
-START_TEST(merged_statistics_cuda)
+static void *term_of(void *arg, int64_t i, int level)
 {
-    enum { N = 300 };
-    const struct hd_statistics into = some_statistics(N, counts[_i][0], 1);
-    const struct hd_statistics other = some_statistics(N, counts[_i][1], 2);
-    const struct hd_statistics there = device_statistics(&into, N);
-    ck_assert_int_eq(
-        hd_statistics_merge_cuda(there, device_statistics(&other, N), N, device_stream()), HD_OK);
-    hd_statistics_merge(into, other, N);
-    check_same(there, into, N);
+    (void)level;
+    return (struct hd_statistics *)arg + i;
+}
+
+static void *merge_terms(void *arg, int level, void *left, void *right)
+{
+    (void)arg, (void)level;
+    hd_statistics_merge(*(struct hd_statistics *)left, *(struct hd_statistics *)right, FOLDED);
+    return left;
+}
+
+/* Any number of terms, some of them without samples. */
+START_TEST(folded_statistics_cuda)
+{
+    struct hd_statistics terms[HD_STATISTICS_TERMS];
+    struct hd_statistics_terms there = {.n = folds[_i]};
+    for (int i = 0; i < there.n; i++) {
+        terms[i] = some_statistics(FOLDED, (i + _i) % 5 == 0 ? 0 : 3 + i, i);
+        there.term[i] = device_statistics(&terms[i], FOLDED);
+    }
+    const struct hd_statistics to = device_statistics(NULL, FOLDED);
+    ck_assert_int_eq(hd_statistics_fold_cuda(&there, FOLDED, to, device_stream()), HD_OK);
+    const struct hd_statistics *sum = hd_tree_fold(0, there.n, term_of, merge_terms, terms);
+    check_same(to, *sum, FOLDED);
 }
 END_TEST
+
+static const double counts[][2] = {{7, 5}, {0, 5}, {7, 0}, {0, 0}};
+enum { COUNTS = sizeof counts / sizeof counts[0] };
 
 /* Running statistics and what a net reads of them. */
 START_TEST(joined_statistics_cuda)
@@ -223,7 +243,7 @@ int main(void)
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, statistics_of_floats_cuda, 0, SIZES);
     tcase_add_loop_test(cuda, statistics_of_bytes_cuda, 0, 2 * SIZES);
-    tcase_add_loop_test(cuda, merged_statistics_cuda, 0, COUNTS);
+    tcase_add_loop_test(cuda, folded_statistics_cuda, 0, FOLDS);
     tcase_add_loop_test(cuda, joined_statistics_cuda, 0, COUNTS);
 #endif
     return run_cuda_suite("statistics", cpu, cuda);

@@ -2,7 +2,7 @@
 /* Running statistics of observations and of returns, pooled over shards and merged iteration by
  * iteration, against DI-engine's formula (spec 3.4) over all of them; and what observations then
  * enter a net as. */
-#include "tests/kernels/check_close.h"
+#include "tests/kernels/device.h"
 #include "tests/tasks/on_policy.h"
 
 enum { SHARDS = 4, ITERATIONS = 3, ELEMENTS = 2 * 36 * 40, MOST_ROWS = SHARDS * 64 };
@@ -202,6 +202,50 @@ START_TEST(first_observations_enter_as_without_statistics)
 }
 END_TEST
 
+/* -- On a GPU -------------------------------------------------------------------------------------
+ * What a CPU adds up and merges, by bytes, from the same samples. */
+
+#if HD_CUDA
+
+static void check_same_bytes(const struct value *wanted, const void *there)
+{
+    char *found = test_alloc(wanted->spec.bytes, 1);
+    device_get(found, there, wanted->spec.bytes);
+    ck_assert_mem_eq(found, wanted->data, (size_t)wanted->spec.bytes);
+}
+
+START_TEST(observations_cuda)
+{
+    const struct obs_case *c = &cases[_i];
+    struct world worlds[SHARDS];
+    void *seen[SHARDS];
+    open_worlds(worlds, c);
+    struct value *v = worlds[0].v;
+    const int64_t bytes = v[OBS_NORM].spec.bytes;
+    void *pooled = device_make(NULL, bytes), *norm = device_make(v[OBS_NORM].data, bytes);
+    const struct hd_view views[] = {{.data = pooled, .spec = &v[POOLED_SEEN].spec},
+                                    {.data = norm, .spec = &v[OBS_NORM].spec}};
+    struct hd_context context = {.stream = device_stream()};
+    for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        for (int s = 0; s < SHARDS; s++)
+            world_collect(&worlds[s], iteration);
+        observe(worlds);
+        for (int s = 0; s < SHARDS; s++)
+            seen[s] = device_make(worlds[s].v[SEEN].data, bytes);
+        ck_assert_int_eq(v[SEEN].spec.type->reduction->fold_on_gpu(
+                             &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
+                             &v[POOLED_SEEN].spec, pooled, context.stream),
+                         HD_OK);
+        ck_assert_int_eq(hd_verb_merge.gpu->body(&context, views, NULL), HD_OK);
+        check_same_bytes(&v[POOLED_SEEN], pooled);
+        check_same_bytes(&v[OBS_NORM], norm);
+    }
+    close_worlds(worlds);
+}
+END_TEST
+
+#endif
+
 /* -- Returns -------------------------------------------------------------------------------------
  */
 
@@ -306,12 +350,17 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("running statistics");
+    TCase *tests = tcase_create("running statistics"), *cuda = NULL;
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, observations, 0, CASES);
     tcase_add_loop_test(tests, first_observations_enter_as_without_statistics, 0, CASES);
     tcase_add_test(tests, returns);
     tcase_add_test(tests, no_samples_at_all);
     tcase_add_test(tests, the_rate_follows_the_divergence);
-    return run_suite("running_statistics", tests);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_set_timeout(cuda, 60);
+    tcase_add_loop_test(cuda, observations_cuda, 0, CASES);
+#endif
+    return run_cuda_suite("running_statistics", tests, cuda);
 }

@@ -154,6 +154,35 @@ def check_pixels(scratch):
     check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
+def check_plan(config, steps, *arguments, **keys):
+    """The plan of small pixels with GPUs has these steps. Returns its lines."""
+    text = call("graph", config, *arguments, *runner.sets(**SMALL_PIXELS, **GPU, **keys)).stdout
+    plan = [line.strip() for line in text.splitlines()]
+    for step in steps:
+        check(step in plan, f"no '{step}' in\n{text}")
+    return plan
+
+
+def check_statistics_stay():
+    """Running statistics are made, added up and used on the GPU: the host's tasks that look at them are
+    evaluation and what it keeps, and sums of several ranks, where NCCL adds gradients alone."""
+    for config, keys in ((GPU_ENVS, {}), (PIXELS, SPLIT)):
+        plan = check_plan(config, (
+            "sum(seen) [collective, gpu] reads seen (gpu) writes pooled_seen (gpu)",
+            "merge [global, gpu] reads pooled_seen (gpu) updates obs_norm (gpu)",
+            "sum(returns) [collective, gpu] reads returns writes pooled",
+            "merge [global, gpu] reads pooled updates scale"), world__shards=2, **keys)
+        for line in plan:
+            touched = any(f"{name} ({where})" in line for where in ("host", "both")
+                          for name in ("seen", "obs_norm", "(snapshot)"))
+            check(not touched or line.startswith(("evaluate", "keep")), line)
+    check_plan(GPU_ENVS, (
+        "mean(grad) [collective, 6 parts, gpu] reads grad (gpu) writes mean_grad (gpu)",
+        "sum(seen) [collective] reads seen (host) writes pooled_seen (host)",
+        "merge [global, gpu] reads pooled_seen (gpu) updates obs_norm (gpu)"),
+        "--ranks", "2", world__shards=2, runtime__gpus=1)
+
+
 def check_gpu_envs(scratch):
     """Trajectories stay on the GPU: the plan has no reader of them elsewhere."""
     base = dict(SMALL_PIXELS, world__shards=2, runtime__precision="f32")
@@ -167,6 +196,7 @@ def check_gpu_envs(scratch):
         (1, 1, dict(base, **GPU, runtime__executor="sequential")),
         (2, 1, dict(base, **GPU, runtime__gpus=2)),
         (1, 2, dict(base, **GPU)),
+        (2, 2, dict(base, **GPU)),
     ])
     train(scratch("envs_cpu"), config=GPU_ENVS, **base, policy__cuda="false")
     apart = distance(scratch, "envs0", "envs_cpu")
@@ -202,6 +232,7 @@ def main():
         check_no_master(scratch)
         check_lags(scratch)
         check_pixels(scratch)
+        check_statistics_stay()
         check_gpu_envs(scratch)
 
 
