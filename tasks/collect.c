@@ -4,7 +4,7 @@
  * beyond n_sample are dropped.
  *
  * It is one task; with a GPU and policy.collect.split, two for each step, one in which the GPU acts
- * and one in which a CPU steps. Present observations go to the GPU as bytes, actions come back.
+ * and one in which a CPU steps. Frames go to the GPU as they are shown, actions come back.
  *
  * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
  * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
@@ -12,9 +12,9 @@
 #include "kernels/dqn_loss.h"
 #include "kernels/exploration.h"
 #include "kernels/nstep.h"
+#include "kernels/show.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
-#include "runtime/device.h"
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/episodes.h"
@@ -97,8 +97,21 @@ static int64_t scratch(const void *args)
 struct head {
     int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
     int32_t *action;                  /* [E] */
-    char *obs;                        /* [E][obs_bytes]; only where a GPU acts */
+    struct hd_show show;              /* present observations, only where a GPU acts */
 };
+
+/* An env's present observation is all that the GPU wants of its frames. */
+static void lay_out_show(const struct args *args, struct hd_arena *arena, struct hd_show *show)
+{
+    const struct hd_obs_shape *obs = &args->envs->obs;
+    const int64_t envs = args->envs->envs;
+    *show = (struct hd_show){
+        .envs = envs, .frames = obs->stack, .stack = obs->stack, .frame_bytes = obs->frame_bytes};
+    show->host_frames = hd_arena_take(arena, envs, (size_t)obs->obs_bytes);
+    show->shown = hd_arena_take(arena, envs, sizeof *show->shown);
+    show->age = hd_arena_take(arena, envs, sizeof *show->age);
+    show->here = hd_arena_take(arena, envs, sizeof *show->here);
+}
 
 static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, struct head *head)
 {
@@ -107,8 +120,8 @@ static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, str
     head->made = hd_arena_take(&arena, 1, sizeof *head->made);
     head->ended = hd_arena_take(&arena, 1, sizeof *head->ended);
     head->action = hd_arena_take(&arena, args->envs->envs, sizeof *head->action);
-    head->obs =
-        hd_arena_take(&arena, gpu ? args->envs->envs : 0, (size_t)args->envs->obs.obs_bytes);
+    if (gpu)
+        lay_out_show(args, &arena, &head->show);
     return arena.used;
 }
 
@@ -250,20 +263,38 @@ static bool is_through(const struct collect *c)
     return *c->head.made >= c->args->n_sample;
 }
 
-/* For the GPU to act on. */
-static int show_gpu(struct collect *c)
+/* For the GPU to act on: what envs show as a collect begins, */
+static void show_all(const struct collect *c)
 {
-    memcpy(c->head.obs, c->envs.obs, (size_t)(c->shape->envs * c->shape->obs.obs_bytes));
-    return HD_OK;
+    const struct hd_show *show = &c->head.show;
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        show->shown[env] = show->here[env] = 0;
+        hd_show_obs(show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
+    }
+}
+
+/* and what a step adds to it, the last frame. */
+static void show_last(const struct collect *c)
+{
+    const int64_t bytes = c->shape->obs.frame_bytes;
+    const char *end = c->envs.obs;
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        end += c->shape->obs.obs_bytes;
+        memcpy(hd_show_next(&c->head.show, env, c->envs.episode_steps[env] == 0), end - bytes,
+               (size_t)bytes);
+    }
 }
 
 static int play_beside_gpu(struct collect *c)
 {
-    if (c->context->stage == 0)
+    if (c->context->stage == 0) {
         HD_TRY(begin(c));
-    else if (!is_through(c))
+        show_all(c);
+    } else if (!is_through(c)) {
         HD_TRY(step(c));
-    return show_gpu(c);
+        show_last(c);
+    }
+    return HD_OK;
 }
 
 static int play_all(struct collect *c)
@@ -333,17 +364,29 @@ static bool touches(const void *args, int port, bool gpu)
     return port == TOTALS || gpu == (port == POLICY);
 }
 
+struct work {
+    struct hd_play_on_gpu play;
+    char *frames; /* [E][stack][frame_bytes] */
+};
+
+static int64_t lay_out_work(const struct args *args, void *memory, struct work *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    arena.used = hd_play_on_gpu_at(args->envs, args->net, memory, &work->play);
+    work->frames = hd_arena_take(&arena, args->envs->envs, (size_t)args->envs->obs.obs_bytes);
+    return arena.used;
+}
+
 static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
 {
     const struct args *args = memory;
-    struct hd_play_on_gpu play;
+    struct work work;
     struct head head;
-    *pieces_p =
-        (struct hd_pieces){.items = 1,
-                           .stages = 2 * (int)args->steps + 1,
-                           .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
-                           .head_bytes = lay_out_head(args, true, NULL, &head),
-                           .finish_last = true};
+    *pieces_p = (struct hd_pieces){.items = 1,
+                                   .stages = 2 * (int)args->steps + 1,
+                                   .work_bytes = lay_out_work(args, NULL, &work),
+                                   .head_bytes = lay_out_head(args, true, NULL, &head),
+                                   .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -356,19 +399,19 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     const struct hd_net *net = args->net;
-    const int64_t envs = args->envs->envs;
-    struct hd_play_on_gpu play;
+    struct work work;
     struct head head;
     lay_out_head(args, true, context->head, &head);
     if (*head.made >= args->n_sample ||
         !is_greedy(context, coin_of(args->envs, *head.forwards), epsilon_now(args, views)))
         return HD_OK;
-    hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
-    HD_TRY(hd_device_copy(play.obs, head.obs, envs * args->envs->obs.obs_bytes, context->stream));
-    HD_TRY(
-        hd_play_on_gpu_forward(&play, args->envs, net, views[POLICY].data, NULL, context->stream));
-    return hd_argmax_cuda(play.out, hd_net_outputs(net), hd_net_actions(net), envs, head.action,
-                          context->stream);
+    lay_out_work(args, context->work, &work);
+    head.show.frames_here = work.frames;
+    HD_TRY(hd_show_cuda(&head.show, work.play.obs, context->stream));
+    HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
+                                  context->stream));
+    return hd_argmax_cuda(work.play.out, hd_net_outputs(net), hd_net_actions(net), args->envs->envs,
+                          head.action, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -10,7 +10,6 @@
  *
  * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
 #include "kernels/categorical.h"
-#include "kernels/show.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
@@ -101,6 +100,7 @@ struct collect {
     const struct hd_net *net;
     struct hd_envs envs;
     struct hd_trajectories t;
+    struct hd_show show; /* its frames */
     struct hd_play play;
     int64_t first; /* number of the group's first env in the shard */
 };
@@ -116,17 +116,12 @@ static int start(struct collect *c, int64_t env, void *frame)
 /* Empties the leaf, starts the envs that never were, and keeps the frames that they show. */
 static int begin(struct collect *c)
 {
-    const struct hd_obs_shape *obs = &c->shape->obs;
     hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
                           c->context->item);
     for (int64_t env = 0; env < c->shape->envs; env++) {
         if (c->envs.shown[env] == 0)
             HD_TRY(start(c, env, c->play.outcome.obs));
-        for (int64_t i = 0; i < obs->stack; i++)
-            memcpy(hd_trajectories_next_frame(c->to, &c->t, env),
-                   c->envs.obs + env * obs->obs_bytes + i * obs->frame_bytes,
-                   (size_t)obs->frame_bytes);
-        c->t.age[env] = obs->stack - 1;
+        hd_show_obs(&c->show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
     }
     return HD_OK;
 }
@@ -182,17 +177,15 @@ static int end_episode(struct collect *c, int64_t env)
     c->t.ended_return[i] = c->envs.episode_return[env];
     c->t.ended_steps[i] = (double)c->envs.episode_steps[env];
     c->envs.episode[env]++;
-    c->t.age[env] = 0;
-    return start(c, env, hd_trajectories_next_frame(c->to, &c->t, env));
+    return start(c, env, hd_show_next(&c->show, env, true));
 }
 
 /* The env shows what became of its step. */
 static void observe(struct collect *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
-    memcpy(hd_trajectories_next_frame(c->to, &c->t, env),
-           (const char *)c->play.outcome.obs + env * bytes, (size_t)bytes);
-    c->t.age[env] += c->t.age[env] + 1 < c->shape->obs.stack;
+    memcpy(hd_show_next(&c->show, env, false), (const char *)c->play.outcome.obs + env * bytes,
+           (size_t)bytes);
     c->t.reward[step] = c->play.outcome.reward[env];
     c->t.done[step] = c->play.outcome.done[env];
     c->t.pending[env]++;
@@ -246,6 +239,7 @@ static int play_all(struct collect *c)
 struct head {
     float *logit;    /* [E][actions] */
     int32_t *action; /* [E] */
+    int64_t *here;   /* [E]: frames that the GPU knows */
 };
 
 static int64_t lay_out_head(const struct args *args, void *memory, struct head *head)
@@ -254,26 +248,27 @@ static int64_t lay_out_head(const struct args *args, void *memory, struct head *
     const int64_t envs = args->envs->envs;
     head->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *head->logit);
     head->action = hd_arena_take(&arena, envs, sizeof *head->action);
+    head->here = hd_arena_take(&arena, envs, sizeof *head->here);
     return arena.used;
 }
 
 /* What the GPU decided, noted as `act` notes it. */
-static void take_actions(struct collect *c, const struct args *args)
+static void take_actions(struct collect *c, const struct head *head)
 {
     const int64_t actions = c->to->actions;
-    struct head head;
-    lay_out_head(args, c->context->head, &head);
     for (int64_t env = 0; env < c->shape->envs; env++)
-        note_action(c, env, head.logit + env * actions, head.action[env]);
+        note_action(c, env, head->logit + env * actions, head->action[env]);
 }
 
-static int play_beside_gpu(struct collect *c, const struct args *args)
+static int play_beside_gpu(struct collect *c, const struct head *head)
 {
-    if (c->context->stage == 0)
+    if (c->context->stage == 0) {
+        memset(head->here, 0, (size_t)c->shape->envs * sizeof *head->here);
         return begin(c);
+    }
     if (is_through(c))
         return HD_OK;
-    take_actions(c, args);
+    take_actions(c, head);
     return step(c);
 }
 
@@ -290,10 +285,14 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .envs = hd_envs_at(envs->spec, envs->data, context->item),
         .t = hd_trajectories_at(to->spec, to->data, context->item),
     };
+    c.show = hd_trajectories_show(c.to, &c.t);
     c.first = hd_envs_first(c.shape, context->shard, context->item);
     c.play = hd_play_at(c.shape, c.net, context->scratch);
-    if (context->gpu)
-        return play_beside_gpu(&c, args);
+    if (context->gpu) {
+        struct head head;
+        lay_out_head(args, context->head, &head);
+        return play_beside_gpu(&c, &head);
+    }
     return args->split ? play_stage(&c, context->stage) : play_all(&c);
 }
 
@@ -345,7 +344,7 @@ static int ready_on_gpu(const void *memory)
 static int fetch_rest(const struct hd_context *context, const struct hd_view *to,
                       const struct hd_show *show)
 {
-    HD_TRY(hd_show_cuda(show, false, NULL, context->stream));
+    HD_TRY(hd_show_cuda(show, NULL, context->stream));
     const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
     return hd_device_copy(here.made, host.made, hd_trajectories_head_bytes(to->spec),
@@ -359,29 +358,21 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
     const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
-    const struct hd_show show = {
-        .envs = shape->envs,
-        .frames = shape->frames,
-        .stack = shape->obs.stack,
-        .frame_bytes = shape->obs.frame_bytes,
-        .host_frames = host.frames,
-        .shown = host.shown,
-        .age = host.age,
-        .frames_here = here.frames,
-        .here = here.shown,
-    };
+    struct hd_show show = hd_trajectories_show(shape, &host);
     struct hd_play_on_gpu play;
     struct head head;
     struct hd_obs_norm norm;
+    lay_out_head(args, context->head, &head);
+    show.here = head.here;
+    show.frames_here = here.frames;
     if (context->stage == last_stage(args))
         return fetch_rest(context, to, &show);
     if (*host.made >= shape->samples)
         return HD_OK;
     hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
-    lay_out_head(args, context->head, &head);
     const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
                                      hd_envs_first(args->envs, context->shard, context->item));
-    HD_TRY(hd_show_cuda(&show, context->stage == 1, play.obs, context->stream));
+    HD_TRY(hd_show_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_statistics_norm(&views[NORM], &norm), context->stream));
     return hd_categorical_cuda(play.out, hd_net_outputs(args->net), shape->actions, shape->envs,

@@ -158,10 +158,18 @@ static char *frame_at(const struct hd_trajectories_shape *shape, const struct hd
     return leaf->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
 }
 
-void *hd_trajectories_next_frame(const struct hd_trajectories_shape *shape,
-                                 struct hd_trajectories *leaf, int64_t env)
+struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
+                                    const struct hd_trajectories *leaf)
 {
-    return frame_at(shape, leaf, env, leaf->shown[env]++);
+    return (struct hd_show){
+        .envs = shape->envs,
+        .frames = shape->frames,
+        .stack = shape->obs.stack,
+        .frame_bytes = shape->obs.frame_bytes,
+        .host_frames = leaf->frames,
+        .shown = leaf->shown,
+        .age = leaf->age,
+    };
 }
 
 /* Where the episode is younger than the observation, its first frame stands in. */

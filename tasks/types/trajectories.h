@@ -5,6 +5,7 @@
 #ifndef HD_TASKS_TYPES_TRAJECTORIES_H
 #define HD_TASKS_TYPES_TRAJECTORIES_H
 
+#include "kernels/show.h"
 #include "kernels/steps.h"
 #include "tasks/registry.h"
 #include "tasks/types/obs.h"
@@ -56,9 +57,9 @@ int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
 /* Empties a leaf, whatever it held. */
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf);
 
-/* Room for the next frame of env `env`. */
-void *hd_trajectories_next_frame(const struct hd_trajectories_shape *shape,
-                                 struct hd_trajectories *leaf, int64_t env);
+/* The frames of a leaf as hd_show_next fills them; what a GPU has of them is left NULL. */
+struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
+                                    const struct hd_trajectories *leaf);
 
 /* Copies the observation of step `step` (of the one after it: ahead = 1) to obs[obs_bytes]. */
 void hd_trajectories_obs(const struct hd_trajectories_shape *shape,

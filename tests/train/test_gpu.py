@@ -15,6 +15,7 @@ from runner import ROOT, Scratch, call, check, environment, result, skip, train 
 
 DQN = os.path.join(ROOT, "configs/cartpole_dqn_ddp.yaml")
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
+PIXEL_DQN = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 PIXELS = os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml")
 GPU_ENVS = os.path.join(ROOT, "configs/pixel_pong_gpu.yaml")
 
@@ -154,6 +155,29 @@ def check_pixels(scratch):
     check(0 < apart < 2 * 2 * 3.1e-4, f"bf16 and f32 are {apart} apart after 2 updates of 3e-4")
 
 
+def check_frames(scratch):
+    """A GPU that acts is sent each frame once and sees observations of several, as a CPU does. The first
+    case's policy soon does now this, now that, by what it sees; the second has frames of pixels."""
+    base = dict(SHORT, **GPU, world__shards=1, max_train_iter=4, env__frame_stack=4,
+                env__collector_env_num=2, policy__collect__n_sample=64, policy__learn__batch_size=16,
+                policy__learn__update_per_collect=1, policy__learn__learning_rate=0.1,
+                policy__other__eps__start=0.05, policy__other__eps__end=0.05,
+                policy__model__obs_shape=16, policy__model__encoder_hidden_size_list="[16,16]")
+    check_same_bits(scratch, "frames", DQN, [
+        (1, 1, base),
+        (1, 1, dict(base, **SPLIT)),
+        (1, 1, dict(base, **SPLIT, runtime__executor="sequential")),
+    ])
+    base = dict(SMALL_PIXELS, **GPU, runtime__precision="f32", policy__learn__update_per_collect=1,
+                policy__other__eps__start=0.3, policy__other__eps__end=0.3,
+                policy__other__replay_buffer__replay_buffer_size=500)
+    del base["policy__learn__epoch_per_collect"]
+    check_same_bits(scratch, "pixel_dqn", PIXEL_DQN, [
+        (1, 1, base),
+        (1, 1, dict(base, **SPLIT)),
+    ])
+
+
 def check_plan(config, steps, *arguments, **keys):
     """The plan of small pixels with GPUs has these steps. Returns its lines."""
     text = call("graph", config, *arguments, *runner.sets(**SMALL_PIXELS, **GPU, **keys)).stdout
@@ -232,6 +256,7 @@ def main():
         check_no_master(scratch)
         check_lags(scratch)
         check_pixels(scratch)
+        check_frames(scratch)
         check_statistics_stay()
         check_gpu_envs(scratch)
 
