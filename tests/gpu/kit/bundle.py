@@ -88,7 +88,7 @@ def take_files(build, folder):
         take(os.path.join(ROOT, "bench/peers", name), f"{folder}/bench/peers/{name}")
     take(os.path.join(ROOT, "bench/machine.py"), f"{folder}/bench/machine.py")
     plugins = os.environ.get("HEDDLE_PLUGINS", os.path.join(ROOT, "build/plugins"))
-    os.makedirs(f"{folder}/plugins")
+    take(f"{build}/tests/plugins/heddle_env_blink.so", f"{folder}/plugins/heddle_env_blink.so", True)
     if os.path.exists(f"{plugins}/heddle_env_atari.so"):
         take(f"{plugins}/heddle_env_atari.so", f"{folder}/plugins/heddle_env_atari.so", True)
         for rom in ("pong.bin", "ALE-LICENSE.md"):
@@ -145,7 +145,7 @@ def tell(folder, pieces):
         path = os.path.join(folder, name)
         inside = f"  {' '.join(sorted(os.listdir(path)))}" if os.path.isdir(path) else ""
         print(f"  {name:12s} {size(path):7.1f} MB{inside[:400]}")
-    if not os.listdir(f"{folder}/plugins"):
+    if not os.path.exists(f"{folder}/plugins/heddle_env_atari.so"):
         print("  without Atari: scripts/atari has not been run")
     for piece in pieces:
         print(f"{piece}: {size(piece):.1f} MB")
