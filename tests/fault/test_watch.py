@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says of itself: where each rank is when asked by SIGUSR1; that a rank was stopped, which is
+noticed within 5 s; that a task never returns."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import (CONFIG, ROOT, check, check_left, end, environment, sets, start,  # noqa: E402
+                       start_endless, wait_for_ranks)
+from runner import Scratch, skip  # noqa: E402
+
+WHERE = r"submitted \S+.* of iteration \d+ \([\d.]+ s ago\), started \S+.*, finished \S+.*"
+
+
+def check_frozen(shared_memory):
+    """Rank 0 shows the others' last words; a rank that is stopped is the cause of the end."""
+    with Scratch() as scratch:
+        launcher = start_endless(scratch("run"))
+        pids = wait_for_ranks(launcher, scratch("run"))
+        time.sleep(1.5)
+        os.kill(pids[0], signal.SIGUSR1)
+        time.sleep(0.5)
+        os.kill(pids[1], signal.SIGSTOP)
+        code, text, seconds = end(launcher, 12)
+        check(code == 1, f"{code}: {text}")
+        check(re.search(rf"rank 0 \(pid {pids[0]}\), now: {WHERE}", text), text)
+        check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\), [\d.]+ s ago: {WHERE}", text), text)
+        check("rank 1 has not answered for 4." in text, text)
+        check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\) last said: {WHERE}", text), text)
+        check(f"rank 1 (pid {pids[1]}) does not end" in text, text)
+        check_left(scratch("run"), pids.values(), shared_memory)
+        print(f"a stopped rank: told and over after {seconds:.1f} s, of which 4 of silence")
+
+
+def check_endless_task():
+    """An env that never comes back from a step holds the main thread, which is a worker too."""
+    if not shutil.which("cc"):
+        skip("there is no compiler `cc`")
+    with Scratch() as scratch, open(os.path.join(ROOT, "kernels/envs/example/corridor.c"),
+                                    encoding="utf-8") as file:
+        source = file.read()
+        stuck = source.replace("bool late = ++walk->steps",
+                               "static int n;\n        while (++n > 500)\n            n = 1000;\n"
+                               "        bool late = ++walk->steps")
+        check(stuck != source, "the example has changed")
+        with open(scratch("stuck.c"), "w", encoding="utf-8") as out:
+            out.write(stuck)
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-I", ROOT, "-o",
+                        scratch("heddle_env_corridor.so"), scratch("stuck.c")], check=True)
+        run = start("run", CONFIG, "--dir", scratch("run"), "--quiet",
+                    *sets(env__type="corridor", env__options__cells=7, policy__model__obs_shape=7,
+                          env__stop_value=1e9, runtime__watchdog_s=1, runtime__workers=1),
+                    env=environment(HEDDLE_PLUGINS=scratch.path))
+        code, text, seconds = end(run, 20)
+        check(code == 3, f"{code}: {text}")
+        check("started evaluate" in text or "started collect" in text, text)
+        check("a task does not return" in text, text)
+        print(f"a task that never returns: exit code 3 after {seconds:.1f} s")
+
+
+def main():
+    check_frozen(set(os.listdir("/dev/shm")))
+    check_endless_task()
+
+
+main()
