@@ -71,6 +71,7 @@ struct hd_checkpoint;
 int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p);
 void hd_checkpoint_close(struct hd_checkpoint *checkpoint);
 
+/* Before which iteration it was made. */
 int64_t hd_checkpoint_iteration(const struct hd_checkpoint *checkpoint);
 
 /* What was given as `head`. Borrowed. */

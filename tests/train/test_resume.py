@@ -18,7 +18,7 @@ import runner  # noqa: E402
 from runner import ROOT, Scratch, call, check, environment, result, sets, train  # noqa: E402
 
 KILLS = int(os.environ.get("HD_KILLS", "5"))
-DQN = dict(env__stop_value="1e9", max_train_iter=1000, world__shards=4)
+DQN = dict(env__stop_value="1e9", max_train_iter=200 * max(KILLS, 5), world__shards=4)
 OFTEN = dict(runtime__checkpoint_s=0.1)
 WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
 
@@ -62,31 +62,44 @@ def check_same(directory, reference):
             check(x == y, f"{name}:{line + 1}: {x}\n{y}")
 
 
-def wait_for_checkpoint(directory, process):
-    for _ in range(3000):
-        if os.path.exists(os.path.join(directory, "ckpt/state/latest")):
-            return
-        check(process.poll() is None, "it ended before its first checkpoint")
+def latest(directory):
+    try:
+        return os.readlink(os.path.join(directory, "ckpt/state/latest"))
+    except OSError:
+        return None
+
+
+def wait_for_checkpoint(directory, process, after=None):
+    """Returns whether one came before the run ended."""
+    for _ in range(6000):
+        if latest(directory) != after:
+            return True
+        if process.poll() is not None:
+            return False
         time.sleep(0.01)
     sys.exit("failed: no checkpoint came")
 
 
 def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
-    """Killed so many times, each time at a random moment, and gone on with by 1, 2 or 4 ranks."""
+    """Killed so many times and gone on with by some number of ranks: at a random moment, start-up
+    included, or at one after the next checkpoint, so that the run comes to its end."""
     draw = random.Random(seed)
     reference, directory = scratch(name), scratch(name + "_killed")
     train(reference, config=config, ranks=ranks[0], **keys)
     done, resumed = 0, 0
     while done < kills:
+        before = latest(directory)
         process = start(directory, draw.choice(ranks), config, dict(keys, **OFTEN), "--resume")
+        if done % 2 == 0:
+            wait_for_checkpoint(directory, process, before)
         try:
-            _, said = process.communicate(timeout=draw.uniform(0.2, 1.5))
+            _, said = process.communicate(timeout=draw.uniform(0, 0.3 if done % 2 == 0 else 1.2))
             check(process.returncode == 0, said)
             break
         except subprocess.TimeoutExpired:
             kill_all(process)
             done += 1
-            resumed += os.path.exists(os.path.join(directory, "ckpt/state/latest"))
+            resumed += latest(directory) is not None
     train(directory, "--resume", config=config, ranks=draw.choice(ranks), **keys)
     check_same(directory, reference)
     check(resumed > 0, "no checkpoint was gone on from")
@@ -118,7 +131,7 @@ def check_restarts(scratch):
     """A launcher goes on by itself after a rank's death."""
     directory = scratch("restarted")
     process = start(directory, 2, runner.CONFIG, dict(DQN, **OFTEN), "--max-restarts", "3")
-    wait_for_checkpoint(directory, process)
+    check(wait_for_checkpoint(directory, process), "it ended before its first checkpoint")
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     os.kill(int(children.stdout.split()[-1]), signal.SIGKILL)
     _, said = process.communicate(timeout=100)
@@ -155,7 +168,7 @@ def main():
         check_stop(scratch)
         check_restarts(scratch)
         check_refusals(scratch)
-        ppo = dict(env__stop_value="1e9", max_train_iter=400, world__shards=2,
+        ppo = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=2,
                    strategy__collect_lag=1, strategy__verdict_lag=1, strategy__batch_slots=2)
         check_kills(scratch, "ppo", os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), ppo, (1, 2),
                     2)
