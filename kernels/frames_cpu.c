@@ -65,14 +65,14 @@ enum { SIDE = 4, GROUP = 4 };
 HD_ALWAYS void split_patches(words4 line[GROUP])
 {
     const words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
-    const words4 a = __builtin_shuffle(line[0], line[2], low);
-    const words4 b = __builtin_shuffle(line[1], line[3], low);
-    const words4 c = __builtin_shuffle(line[0], line[2], high);
-    const words4 d = __builtin_shuffle(line[1], line[3], high);
-    line[0] = __builtin_shuffle(a, b, low);
-    line[1] = __builtin_shuffle(a, b, high);
-    line[2] = __builtin_shuffle(c, d, low);
-    line[3] = __builtin_shuffle(c, d, high);
+    const words4 a = HD_SHUFFLE(line[0], line[2], low);
+    const words4 b = HD_SHUFFLE(line[1], line[3], low);
+    const words4 c = HD_SHUFFLE(line[0], line[2], high);
+    const words4 d = HD_SHUFFLE(line[1], line[3], high);
+    line[0] = HD_SHUFFLE(a, b, low);
+    line[1] = HD_SHUFFLE(a, b, high);
+    line[2] = HD_SHUFFLE(c, d, low);
+    line[3] = HD_SHUFFLE(c, d, high);
 }
 
 /* The same of floats: a line of four patches in every vector becomes a patch in each. */
@@ -82,14 +82,14 @@ HD_ALWAYS void split_vectors(hd_vec line[GROUP])
     const hd_vec_mask high = {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31};
     const hd_vec_mask even = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
     const hd_vec_mask odd = {4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31};
-    const hd_vec a = __builtin_shuffle(line[0], line[1], low);
-    const hd_vec b = __builtin_shuffle(line[2], line[3], low);
-    const hd_vec c = __builtin_shuffle(line[0], line[1], high);
-    const hd_vec d = __builtin_shuffle(line[2], line[3], high);
-    line[0] = __builtin_shuffle(a, b, even);
-    line[1] = __builtin_shuffle(a, b, odd);
-    line[2] = __builtin_shuffle(c, d, even);
-    line[3] = __builtin_shuffle(c, d, odd);
+    const hd_vec a = HD_SHUFFLE(line[0], line[1], low);
+    const hd_vec b = HD_SHUFFLE(line[2], line[3], low);
+    const hd_vec c = HD_SHUFFLE(line[0], line[1], high);
+    const hd_vec d = HD_SHUFFLE(line[2], line[3], high);
+    line[0] = HD_SHUFFLE(a, b, even);
+    line[1] = HD_SHUFFLE(a, b, odd);
+    line[2] = HD_SHUFFLE(c, d, even);
+    line[3] = HD_SHUFFLE(c, d, odd);
 }
 
 /* A patch of one frame, or of two that follow one another and whose 32 channels lie together. */

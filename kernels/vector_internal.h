@@ -20,6 +20,20 @@ enum { HD_VEC = 16 };
 typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
 
+/* Element i of the result is element from[i] of a followed by b. */
+#ifndef __clang__
+#define HD_SHUFFLE(a, b, from) __builtin_shuffle(a, b, from)
+#else /* has that for numbers in the source only */
+#define HD_SHUFFLE(a, b, from)                                                                     \
+    ({                                                                                             \
+        enum { n_ = sizeof(from) / sizeof((from)[0]) };                                            \
+        __typeof__((a) + (a)) to_ = a;                                                             \
+        for (int i_ = 0; i_ < n_; i_++)                                                            \
+            to_[i_] = (from)[i_] < n_ ? (a)[(from)[i_]] : (b)[(from)[i_] - n_];                    \
+        to_;                                                                                       \
+    })
+#endif
+
 #define HD_ALWAYS static inline __attribute__((always_inline))
 
 /* 16 floats from or to memory of any alignment. */
@@ -63,7 +77,7 @@ HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
 {
 #ifdef __AVX512F__
-    __builtin_ia32_movntps512(to, value);
+    _mm512_stream_ps(to, (__m512)value);
 #else
     hd_vec_store(to, value);
 #endif
@@ -90,8 +104,8 @@ HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
     for (int i = 0; i < HD_VEC; i++)                                                               \
         if (!(i & (step))) {                                                                       \
             const hd_vec a = row[i], b = row[i + (step)];                                          \
-            row[i] = __builtin_shuffle(a, b, low);                                                 \
-            row[i + (step)] = __builtin_shuffle(a, b, high);                                       \
+            row[i] = HD_SHUFFLE(a, b, low);                                                        \
+            row[i + (step)] = HD_SHUFFLE(a, b, high);                                              \
         }
 
 /* row[i][j] becomes row[j][i]. */
