@@ -354,7 +354,8 @@ static bool watch_root(struct hd_store *store)
     }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
         return false;
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST)
+    const bool known = frame->number >= 0 && frame->number < store->world.world;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST && known)
         lose(store, frame->number, hd_frame_text(frame));
     else
         lose(store, 0, "rank 0 died");

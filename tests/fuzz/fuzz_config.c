@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any text as a run file, a graph file and a strategy file, cut at lines "%%%": they are read and
+ * checked as `runner` does, planned for every rank, and the effective config reads back equal. */
+#include "graph/runner/app.h"
+#include "runtime/base/status.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILES = 3, RANKS = 2 };
+static const char *const names[FILES] = {"run.yaml", "graph.yaml", "strategy.yaml"};
+
+static void plan(struct hd_job *job)
+{
+    char *text;
+    size_t length;
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct hd_plan *plan;
+        if (hd_plan_create(job->graph, rank, RANKS, NULL, job->check_every, &plan) != HD_OK)
+            continue;
+        FILE *file = open_memstream(&text, &length);
+        hd_plan_dump(plan, file);
+        hd_plan_dot(plan, file);
+        fclose(file);
+        free(text);
+        hd_plan_destroy(plan);
+    }
+}
+
+/* What total_config.yaml would hold. */
+static void read_back(const struct hd_job *job)
+{
+    struct hd_job again;
+    struct hd_options options = {.config = fuzz_path("total.yaml")};
+    FILE *file = fopen(options.config, "w");
+    fuzz_check(file && hd_config_dump(job->config, file) == HD_OK, "the config can be written");
+    fclose(file);
+    fuzz_check(hd_job_load(&options, RANKS, &again) == HD_OK, "and read again");
+    fuzz_check(hd_job_hash(job) == hd_job_hash(&again), "to an equal one");
+    hd_job_release(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct fuzz_part parts[FILES];
+    int n = fuzz_split(data, bytes, FILES, parts);
+    for (int i = 0; i < FILES; i++)
+        if (i < n)
+            fuzz_write(names[i], parts[i]);
+        else
+            unlink(fuzz_path(names[i]));
+    struct hd_options options = {.config = fuzz_path(names[0])};
+    struct hd_job job;
+    if (hd_job_load(&options, RANKS, &job) != HD_OK)
+        return 0;
+    plan(&job);
+    read_back(&job);
+    hd_job_release(&job);
+    return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What strangers and hostile ranks send to rank 0's port, and what a hostile rank 0 sends to
+ * another, from the rendezvous to the end of the watch. Nothing waits: whenever the store would,
+ * the script that the input is does its next step, and after its end the clock moves on. The input:
+ * a byte whose bit 0 says which side the store is, then steps of an operation, a connection, a
+ * number of bytes and these. */
+#include "runtime/base/status.h"
+#include "runtime/store_internal.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { WORLD = 3, CONNECTIONS = 8, MS = 1000000, CONFIG_HASH = 7 };
+enum op { OP_BYTES, OP_HELLO, OP_FRAME, OP_CLOSE, OPS };
+
+static struct {
+    const uint8_t *at, *end;
+    int fds[CONNECTIONS]; /* this side's; -1: none */
+    int listen_fd;        /* -1: the store is not rank 0 */
+    int64_t now_ns;
+} script;
+
+/* -- The script ---------------------------------------------------------------------------------
+ */
+
+static uint8_t take(void)
+{
+    return script.at < script.end ? *script.at++ : 0;
+}
+
+static bool connected(int number)
+{
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    if (script.fds[number] >= 0)
+        return true;
+    if (script.listen_fd < 0)
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fuzz_check(fd >= 0 && getsockname(script.listen_fd, (struct sockaddr *)&address, &length) == 0,
+               "a socket");
+    if (connect(fd, (const struct sockaddr *)&address, length) != 0) {
+        close(fd);
+        return false;
+    }
+    script.fds[number] = fd;
+    return true;
+}
+
+static void send_bytes(int number, const void *data, size_t bytes)
+{
+    if (connected(number) && bytes > 0)
+        (void)!send(script.fds[number], data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A good hello of the rank that the first byte names, spoiled as pairs of offset and byte say. */
+static void send_hello(int number, const uint8_t *bytes, size_t n)
+{
+    struct hd_frame frame = {.magic = HD_WIRE_MAGIC,
+                             .version = HD_WIRE_VERSION,
+                             .kind = HD_WIRE_HELLO,
+                             .bytes = sizeof(struct hd_hello)};
+    struct hd_hello hello = {.rank = n > 0 ? (int8_t)bytes[0] : 1,
+                             .world = WORLD,
+                             .pid = 17,
+                             .config_hash = CONFIG_HASH,
+                             .host = "here",
+                             .boot_id = "boot",
+                             .fingerprint = "exe=1; isa=avx2"};
+    frame.number = hello.rank;
+    memcpy(frame.payload, &hello, sizeof hello);
+    for (size_t i = 1; i + 2 < n; i += 3)
+        ((uint8_t *)&frame)[(bytes[i] | bytes[i + 1] << 8) % (HD_WIRE_HEAD + sizeof hello)] =
+            bytes[i + 2];
+    send_bytes(number, &frame, HD_WIRE_HEAD + sizeof hello);
+}
+
+/* A frame of the kind and number that the first bytes say, with the rest as its payload. */
+static void send_frame(int number, const uint8_t *bytes, size_t n)
+{
+    if (n < 2)
+        return;
+    struct hd_frame frame = {.magic = HD_WIRE_MAGIC,
+                             .version = HD_WIRE_VERSION,
+                             .kind = bytes[0] % (HD_WIRE_KINDS + 1),
+                             .number = (int8_t)bytes[1],
+                             .bytes = (uint32_t)(n - 2)};
+    memcpy(frame.payload, bytes + 2, n - 2);
+    send_bytes(number, &frame, HD_WIRE_HEAD + n - 2);
+}
+
+/* Does the next step. Returns false after the last. */
+static bool step(void)
+{
+    if (script.at >= script.end)
+        return false;
+    enum op op = take() % OPS;
+    int number = take() % CONNECTIONS;
+    size_t n = take(), left = (size_t)(script.end - script.at);
+    const uint8_t *bytes = script.at;
+    n = n < left ? n : left;
+    script.at += n;
+    switch (op) {
+    case OP_BYTES:
+        send_bytes(number, bytes, n);
+        break;
+    case OP_HELLO:
+        send_hello(number, bytes, n);
+        break;
+    case OP_FRAME:
+        send_frame(number, bytes, n);
+        break;
+    case OP_CLOSE:
+        if (script.fds[number] >= 0)
+            close(script.fds[number]);
+        script.fds[number] = -1;
+        break;
+    case OPS:
+        break;
+    }
+    return true;
+}
+
+/* -- What the linker puts in the place of waiting -----------------------------------------------
+ */
+
+int64_t __wrap_hd_clock_ns(void);
+int64_t __wrap_hd_clock_ns(void)
+{
+    return script.now_ns += 1000;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+    static const struct timespec at_once;
+    int ready;
+    do
+        ready = ppoll(fds, n, &at_once, NULL);
+    while (ready == 0 && step());
+    if (ready == 0 && timeout_ms < 0) { /* the watch: its first descriptor ends it */
+        fds[0].revents = POLLIN;
+        return 1;
+    }
+    if (ready == 0)
+        script.now_ns += (int64_t)timeout_ms * MS;
+    return ready;
+}
+
+int __wrap_hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
+int __wrap_hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
+{
+    (void)world, (void)deadline_ns;
+    int pair[2];
+    fuzz_check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "a pair of sockets");
+    script.fds[0] = pair[0];
+    *fd_p = pair[1];
+    return HD_OK;
+}
+
+/* The watch is done at once, so that every run of an input is the same. */
+int __wrap_pthread_create(pthread_t *thread, const void *attributes, void *(*run)(void *),
+                          void *arg);
+int __wrap_pthread_create(pthread_t *thread, const void *attributes, void *(*run)(void *),
+                          void *arg)
+{
+    (void)thread, (void)attributes;
+    run(arg);
+    return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result_p);
+int __wrap_pthread_join(pthread_t thread, void **result_p)
+{
+    (void)thread, (void)result_p;
+    return 0;
+}
+
+/* -- The store ----------------------------------------------------------------------------------
+ */
+
+static void on_lost(void *arg, int rank, const char *text)
+{
+    int *calls = arg;
+    fuzz_check(++*calls == 1, "a loss is told once");
+    fuzz_check(rank >= 0 && rank < WORLD, "a rank of this world is lost");
+    for (const char *c = text; *c; c++)
+        fuzz_check((unsigned char)*c >= ' ' && *c != 127, "the text is printable");
+}
+
+static void use(struct hd_store *store, bool fails)
+{
+    int lost = 0;
+    char data[16] = "";
+    if (hd_store_agree(store, HD_OK, "") == HD_OK &&
+        hd_store_broadcast(store, data, sizeof data) == HD_OK &&
+        hd_store_watch(store, on_lost, &lost) == HD_OK)
+        fuzz_touch(data, sizeof data);
+    if (fails)
+        hd_store_fail(store, "a reason");
+    hd_store_destroy(store);
+}
+
+static int listen_somewhere(void)
+{
+    const struct sockaddr_un any = {.sun_family = AF_UNIX}; /* the kernel names it */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fuzz_check(fd >= 0 && bind(fd, (const struct sockaddr *)&any, sizeof any.sun_family) == 0 &&
+                   listen(fd, CONNECTIONS) == 0,
+               "a listening socket");
+    return fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    script.at = data;
+    script.end = data + bytes;
+    script.now_ns = MS;
+    for (int i = 0; i < CONNECTIONS; i++)
+        script.fds[i] = -1;
+    const uint8_t flags = take();
+    const int rank = flags & 1;
+    script.listen_fd = rank == 0 ? listen_somewhere() : -1;
+    const struct hd_world world = {.rank = rank,
+                                   .world = WORLD,
+                                   .local_rank = rank,
+                                   .local_world = WORLD,
+                                   .master_addr = "127.0.0.1",
+                                   .master_port = 1,
+                                   .store_fd = script.listen_fd};
+    const struct hd_store_options options = {.world = &world,
+                                             .config_hash = CONFIG_HASH,
+                                             .fingerprint = "exe=1; isa=avx2",
+                                             .one_host = flags & 2,
+                                             .timeout_ns = (int64_t)5000 * MS};
+    struct hd_store *store;
+    if (hd_store_create(&options, &store) == HD_OK)
+        use(store, flags & 4);
+    for (int i = 0; i < CONNECTIONS; i++)
+        if (script.fds[i] >= 0)
+            close(script.fds[i]);
+    return 0;
+}
