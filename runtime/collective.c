@@ -381,14 +381,16 @@ static int submit_step(struct round *round, int step)
                                   .group = c->group};
     HD_TRY(hd_apart_moves(round->session->options.comm, c, round->sliced ? step : HD_APART_WHOLE,
                           &point));
-    return hd_submit_sync(round->session, &point);
+    int status = hd_submit_sync(round->session, &point);
+    if (status != HD_OK)
+        hd_free(point.owned);
+    return status;
 }
 
-int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
+static int submit_round(struct round *round)
 {
-    struct round *round = make_round(session, c);
-    if (!round)
-        return HD_ERR_NOMEM;
+    struct hd_session *session = round->session;
+    const struct hd_collective *c = &round->is;
     if (session->options.ranks == 1)
         return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
                            true, true, true);
@@ -404,4 +406,15 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
         HD_TRY(submit_step(round, 1));
     }
     return submit_part(round, make_task(round, run_unpack), false, true, true);
+}
+
+int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
+{
+    struct round *round = make_round(session, c);
+    int status = round ? submit_round(round) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return HD_OK;
+    hd_session_abandon(session, status, c->name);
+    hd_free(round);
+    return status;
 }

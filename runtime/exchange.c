@@ -332,10 +332,14 @@ static int submit_sync(struct part *part,
                                   .group = part->is.group};
     if (part->apart)
         HD_TRY(list_moves(part, list, &point));
-    HD_TRY(list_accesses(part, true, &accesses, &point.n_accesses));
-    point.accesses = accesses;
-    int status = hd_submit_sync(part->session, &point);
-    hd_free(accesses);
+    int status = list_accesses(part, true, &accesses, &point.n_accesses);
+    if (status == HD_OK) {
+        point.accesses = accesses;
+        status = hd_submit_sync(part->session, &point);
+        hd_free(accesses);
+    }
+    if (status != HD_OK)
+        hd_free(point.owned);
     return status;
 }
 
@@ -353,21 +357,35 @@ static int end_part(struct part *part)
     return submit_task(part, run_copy, false, true);
 }
 
-int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange)
+/* open: the part that is being submitted, and the one before, which is not through; or NULL. */
+static int submit_parts(struct hd_session *session, const struct hd_exchange *exchange,
+                        struct part *open[2])
 {
-    struct part *previous = NULL;
     for (int number = 0; number < exchange->terms->parts; number++) {
-        struct part *part = make_part(session, exchange, number);
+        struct part *part = open[0] = make_part(session, exchange, number);
         if (!part)
             return HD_ERR_NOMEM;
         if (session->options.ranks == 1) {
             HD_TRY(submit_task(part, run_slice, true, true));
-            continue;
+        } else {
+            HD_TRY(begin_part(part));
+            if (open[1])
+                HD_TRY(end_part(open[1]));
+            open[1] = part;
         }
-        HD_TRY(begin_part(part));
-        if (previous)
-            HD_TRY(end_part(previous));
-        previous = part;
+        open[0] = NULL;
     }
-    return previous ? end_part(previous) : HD_OK;
+    return open[1] ? end_part(open[1]) : HD_OK;
+}
+
+int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange)
+{
+    struct part *open[2] = {NULL, NULL};
+    int status = submit_parts(session, exchange, open);
+    if (status == HD_OK)
+        return HD_OK;
+    hd_session_abandon(session, status, exchange->name);
+    hd_free(open[0]);
+    hd_free(open[1]);
+    return status;
 }

@@ -286,6 +286,13 @@ int hd_session_drain(struct hd_session *session)
     return hd_session_status(session);
 }
 
+int hd_session_abandon(struct hd_session *session, int status, const char *name)
+{
+    hd_session_fail(session, status, "%s cannot be submitted: %s", name, hd_status_text(status));
+    hd_session_drain(session);
+    return status;
+}
+
 /* -- Start and stop -----------------------------------------------------------------------------
  */
 

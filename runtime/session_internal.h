@@ -17,7 +17,7 @@ struct hd_sync {
     const struct hd_nccl_collective *exchange; /* what NCCL does meanwhile; or NULL: nothing */
     const struct hd_comm_move *moves;          /* [n_moves], as hd_comm_post takes them */
     int n_moves;
-    void *owned; /* freed with it */
+    void *owned; /* freed with it, as of tasks */
     int64_t sequence, iteration;
     const char *name;
     struct hd_group *group;
@@ -93,6 +93,10 @@ struct hd_buffer {
 
 /* A task ended: updates its group. Any thread. */
 void hd_session_ended(struct hd_session *session, struct hd_group *group);
+
+/* Something could be submitted in part only, because of `status`: the session fails, and what is
+ * submitted has ended when this returns, so that its memory may be freed. Returns status. */
+int hd_session_abandon(struct hd_session *session, int status, const char *name);
 
 /* Frees the recycled jobs. */
 void hd_session_free_jobs(struct hd_session *session);

@@ -198,12 +198,22 @@ static void begin(struct hd_session *session, struct hd_group *group)
         atomic_fetch_add(&group->pending, 1);
 }
 
-static int submit_starpu(struct starpu_task *starpu, const char *name)
+static int submit_starpu(struct hd_session *session, struct starpu_task *starpu,
+                         struct hd_group *group)
 {
+    begin(session, group);
     int error = starpu_task_submit(starpu);
-    if (error)
-        return hd_fail(HD_ERR_SYSTEM, "StarPU refuses task %s: %s", name, strerror(-error));
-    return HD_OK;
+    if (!error)
+        return HD_OK;
+    hd_session_ended(session, group);
+    return hd_fail(HD_ERR_SYSTEM, "StarPU refuses task %s: %s", starpu->name, strerror(-error));
+}
+
+/* Of a task that StarPU has not been told of. */
+static void discard(struct starpu_task *starpu)
+{
+    starpu->destroy = 0;
+    starpu_task_destroy(starpu);
 }
 
 /* The task is not done when it has run, but when it is released. Its handles stand already: StarPU
@@ -227,13 +237,14 @@ static void await(struct hd_session *session, const struct hd_job *job)
 
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)
 {
+    if (task->home != HD_HOST)
+        HD_TRY(hd_device_use(session->options.devices[task->home - 1]));
     begin(session, task->group);
     if (task->home == HD_HOST) {
         struct hd_task copy = *task;
         hd_session_execute(session, 0, &copy, 0);
     } else {
         struct hd_job job = {.session = session, .task = *task};
-        HD_TRY(hd_device_use(session->options.devices[task->home - 1]));
         hd_session_launch(session, &job, session->device_streams[task->home - 1]);
         await(session, &job);
         hd_session_landed(session, &job);
@@ -264,14 +275,18 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
     starpu->callback_arg = job;
     starpu->name = task->name;
     starpu->priority = hd_session_priority(session, task->priority);
-    HD_TRY(set_handles(starpu, task->name, task->accesses, task->n_accesses,
-                       task->logs ? session->log_token : NULL));
+    int status = set_handles(starpu, task->name, task->accesses, task->n_accesses,
+                             task->logs ? session->log_token : NULL);
+    if (status != HD_OK) {
+        discard(starpu);
+        give_job(job);
+        return status;
+    }
     if (task->side) {
         job->open = starpu;
         leave_open(starpu, hd_session_start_slices, job);
     }
-    begin(session, task->group);
-    return submit_starpu(starpu, task->name);
+    return submit_starpu(session, starpu, task->group);
 }
 
 /* -- Sync points ----------------------------------------------------------------------------------
@@ -345,9 +360,9 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
 int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
 {
     if (session->options.sequential) {
-        int status = wait_for_ranks(session, point);
+        HD_TRY(wait_for_ranks(session, point));
         hd_free(point->owned);
-        return status;
+        return HD_OK;
     }
     struct hd_sync *sync = hd_alloc(1, sizeof *sync);
     if (!sync)
@@ -367,8 +382,13 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
     starpu->priority = hd_session_priority(session, point->priority);
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
-    HD_TRY(set_handles(starpu, point->name, point->accesses, point->n_accesses, session->token));
+    int status =
+        set_handles(starpu, point->name, point->accesses, point->n_accesses, session->token);
+    if (status != HD_OK) {
+        discard(starpu);
+        hd_free(sync);
+        return status;
+    }
     leave_open(starpu, post_sync, sync);
-    begin(session, point->group);
-    return submit_starpu(starpu, point->name);
+    return submit_starpu(session, starpu, point->group);
 }

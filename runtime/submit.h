@@ -44,7 +44,8 @@ struct hd_task {
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* `finish` is called after a body that succeeded, with the one work memory; or NULL. */
     const void *args;          /* outlives the task */
-    void *owned;               /* freed (hd_free) when the task has ended, run or not; or NULL */
+    void *owned;               /* freed (hd_free) when the task has ended, run or not; the caller's
+                                  still if it cannot be submitted; or NULL */
     struct hd_context context; /* scratch, message, logbook and timing are filled in; work, if NULL,
                                   points into scratch, at work_at */
     int64_t work_at;
