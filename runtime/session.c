@@ -8,9 +8,11 @@
 #include "runtime/comm.h"
 #include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
+#include "runtime/tsan_internal.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <starpu_expert.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -183,6 +185,7 @@ void hd_session_progress(struct hd_session *session)
                                   .shard = -1};
     hd_trace_close(session->trace, &wait);
     hd_moment_set(&session->collective, NULL, 0, 0);
+    hd_tsan_release(sync);
     starpu_task_end_dep_release(sync->task);
 }
 

@@ -14,7 +14,7 @@
 #include "runtime/device.h"
 #include "runtime/value.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 struct hd_comm;
 struct hd_nccl;
@@ -37,7 +37,7 @@ struct hd_session_options {
     int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */
     bool measure;           /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook;               /* rank 0's, or NULL; borrowed */
-    const volatile sig_atomic_t *interrupted; /* set by a signal handler; or NULL */
+    const atomic_int *interrupted; /* set by a signal handler; or NULL */
 };
 
 struct hd_session;

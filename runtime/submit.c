@@ -10,6 +10,7 @@
 #include "runtime/comm.h"
 #include "runtime/comm_nccl.h"
 #include "runtime/session_internal.h"
+#include "runtime/tsan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,11 @@ static void run_job(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
+    hd_tsan_acquire(job);
+    hd_tsan_begin(starpu_task_get_current());
     hd_session_execute(job->session, hd_session_lane(job->session), &job->task, 0);
+    hd_tsan_end(starpu_task_get_current());
+    hd_tsan_release(job);
 }
 
 static void launch_job(void *buffers[], void *arg)
@@ -98,6 +103,7 @@ static void launch_job(void *buffers[], void *arg)
 static void job_ended(void *arg)
 {
     struct hd_job *job = arg;
+    hd_tsan_acquire(job);
     struct hd_session *session = job->session;
     struct hd_group *group = job->task.group;
     if (job->task.home != HD_HOST)
@@ -286,6 +292,7 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
         job->open = starpu;
         leave_open(starpu, hd_session_start_slices, job);
     }
+    hd_tsan_release(job);
     return submit_starpu(session, starpu, task->group);
 }
 
@@ -306,6 +313,7 @@ static void post_exchange(struct hd_session *session, int64_t sequence,
 static void post_sync(void *arg)
 {
     struct hd_sync *sync = arg;
+    hd_tsan_acquire(sync);
     struct hd_session *session = sync->session;
     sync->begin_ns = hd_clock_ns();
     /* After an error what stands before this point may not have run: others must not read. */
@@ -321,6 +329,7 @@ static void post_sync(void *arg)
 static void sync_ended(void *arg)
 {
     struct hd_sync *sync = arg;
+    hd_tsan_acquire(sync);
     struct hd_session *session = sync->session;
     struct hd_group *group = sync->group;
     hd_free(sync->owned);
@@ -390,5 +399,6 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
         return status;
     }
     leave_open(starpu, post_sync, sync);
+    hd_tsan_release(sync);
     return submit_starpu(session, starpu, point->group);
 }

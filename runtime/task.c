@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/session_internal.h"
+#include "runtime/tsan_internal.h"
 
 /* -- Calling a body -------------------------------------------------------------------------------
  */
@@ -150,18 +151,23 @@ static void run_slice(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
+    hd_tsan_acquire(job);
     job->again =
         hd_session_execute(job->session, hd_session_lane(job->session), &job->task, SLICE_NS);
+    hd_tsan_release(job);
 }
 
 static void slice_ended(void *arg)
 {
     struct hd_job *job = arg;
+    hd_tsan_acquire(job);
     atomic_fetch_add(&job->session->finished, 1); /* the watchdog sees that something happens */
-    if (job->again)
+    if (job->again) {
         hd_session_start_slices(job);
-    else
-        starpu_task_end_dep_release(job->open);
+        return;
+    }
+    hd_tsan_end(job->open);
+    starpu_task_end_dep_release(job->open);
 }
 
 static struct starpu_codelet slice_codelet = {
@@ -170,6 +176,8 @@ static struct starpu_codelet slice_codelet = {
 void hd_session_start_slices(void *arg)
 {
     struct hd_job *job = arg;
+    hd_tsan_acquire(job);
+    hd_tsan_begin(job->open);
     struct starpu_task *slice = starpu_task_create();
     slice->cl = &slice_codelet;
     slice->cl_arg = job;
@@ -177,6 +185,7 @@ void hd_session_start_slices(void *arg)
     slice->callback_arg = job;
     slice->name = job->task.name;
     slice->priority = hd_session_priority(job->session, PRIORITY_SLICE);
+    hd_tsan_release(job);
     int error = starpu_task_submit(slice);
     if (error) {
         hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a slice of task %s (%d)",

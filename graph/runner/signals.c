@@ -3,10 +3,11 @@
 
 #include "runtime/base/status.h"
 
+#include <signal.h>
 #include <unistd.h>
 
-volatile sig_atomic_t hd_interrupted, hd_asked_to_stop;
-static volatile sig_atomic_t started;
+atomic_int hd_interrupted, hd_asked_to_stop;
+static atomic_int started;
 static unsigned grace;
 
 /* The first SIGTERM asks for a checkpoint and, in case that none comes, for an alarm. */

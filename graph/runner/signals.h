@@ -5,13 +5,13 @@
 #ifndef HD_GRAPH_RUNNER_SIGNALS_H
 #define HD_GRAPH_RUNNER_SIGNALS_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 /* The signal that asks for an end; 0: none so far. */
-extern volatile sig_atomic_t hd_interrupted;
+extern atomic_int hd_interrupted;
 
 /* SIGTERM has asked for a checkpoint and an end. */
-extern volatile sig_atomic_t hd_asked_to_stop;
+extern atomic_int hd_asked_to_stop;
 
 /* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. SIGTERM then
  * leaves grace_s seconds for a checkpoint; 0: there are none. */

@@ -26,7 +26,7 @@ void rank_unload(struct rank_graph *l)
     hd_diag_destroy(l->diag);
 }
 
-volatile sig_atomic_t rank_interrupted;
+atomic_int rank_interrupted;
 bool rank_apart;
 
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,

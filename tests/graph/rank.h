@@ -7,7 +7,7 @@
 #include "tests/graph/reference.h"
 #include "tests/runtime/ranks.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 /* A graph with all that it refers to. */
 struct rank_graph {
@@ -33,7 +33,7 @@ struct rank {
 enum { RANKS_MAX = 4 };
 
 /* Set, it interrupts the ranks of this process. */
-extern volatile sig_atomic_t rank_interrupted;
+extern atomic_int rank_interrupted;
 
 /* Set, ranks exchange by messages, as between hosts. */
 extern bool rank_apart;

@@ -264,8 +264,9 @@ static int finish_spread(struct hd_context *context, const struct hd_view *views
     for (int64_t item = 0; tally && item < context->items; item++) {
         const struct work *work = context->works[item];
         int64_t *at = &tally[item % INTS];
-        uint64_t seen = cut->pieces.finish_last ? work->state : work->head;
-        *at = (int64_t)(hd_hash_mix((uint64_t)*at, seen) % 1000);
+        /* By address, so that no compiler reads both: the state may be under way. */
+        const uint64_t *seen = cut->pieces.finish_last ? &work->state : &work->head;
+        *at = (int64_t)(hd_hash_mix((uint64_t)*at, *seen) % 1000);
     }
     return HD_OK;
 }

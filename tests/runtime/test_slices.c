@@ -13,7 +13,7 @@
 #include <string.h>
 
 static struct hd_session *session;
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted;
 static const char *const *schedulers;
 static int n_schedulers;
 

@@ -16,7 +16,7 @@
 #include <time.h>
 
 static struct hd_session *session;
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted;
 static const char *const schedulers[] = {"lws", "eager", "dmda", "modular-heft", NULL};
 
 static void start(int i)
