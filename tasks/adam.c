@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* adam: one optimizer step on a part, by the mean gradient of all shards or by a shard's own. It is
  * scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
- * torch.nn.utils.clip_grad_norm_ does. */
+ * torch.nn.utils.clip_grad_norm_ does. A gradient whose count is no number (loss_grad) is left
+ * alone, as if there had been no step. */
 #include "kernels/adam.h"
 
 #include "runtime/base/alloc.h"
@@ -31,6 +32,7 @@ struct args {
     double longest; /* infinite: gradients are not clipped */
     int norm;       /* its field */
     struct hd_rate rate;
+    bool skips; /* gradients without a count may come */
 };
 
 /* The run file asks for what the graph does not do. */
@@ -51,6 +53,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
     args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
+    args->skips = strcmp(hd_config_text(config, "runtime.on_nan"), "skip") == 0;
     if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
@@ -87,6 +90,8 @@ static struct hd_adam adam_now(const struct args *args, const struct hd_view *ra
 static void update(const struct hd_view *views, const struct args *args, bool first, int64_t lo,
                    int64_t hi, const float *sum, float count)
 {
+    if (isnan(count))
+        return;
     const struct hd_net *net = hd_params_net(views[POLICY].spec);
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const float scale = clip(args, &views[NORM]);
@@ -126,11 +131,16 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int slice(struct hd_context *context, const struct hd_view *views, const void *args,
                  int64_t lo, int64_t hi, const float *sum, float count)
 {
-    update(views, args, !context->again, lo, hi, sum, count > 0 ? count : 1);
+    update(views, args, !context->again, lo, hi, sum, count > 0 || isnan(count) ? count : 1);
     return HD_OK;
 }
 
 #if HD_CUDA
+static bool able_on_gpu(const void *args)
+{
+    return !((const struct args *)args)->skips;
+}
+
 /* The norm and the rate are small, so on the host. */
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -147,7 +157,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     return hd_net_refresh_cuda(hd_params_net(policy->spec), policy->data, lo, hi, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratch};
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .able = able_on_gpu, .scratch = scratch};
 #endif
 
 const struct hd_verb hd_verb_adam = {

@@ -24,6 +24,9 @@ const struct hd_key hd_task_keys[] = {
      "of the arithmetic; bf16: convolutional nets multiply in bf16, parameters stay f32; tf32: "
      "GPUs "
      "multiply floats of 10 bits, CPUs compute in f32"},
+    {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop|skip", "global",
+     "when a shard's loss is not a finite number; skip: parameters stay as they are for this "
+     "update"},
     {"policy.type", HD_KEY_CHOICE, 0, 0, "dqn", "dqn|ppo|bc", "global",
      "what the policy's net yields: values of actions, logits and a value, logits"},
     {"policy.multi_gpu", HD_KEY_BOOL, 0, 0, "true", NULL, "global",

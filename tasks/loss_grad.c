@@ -4,10 +4,15 @@
  * forward as far as the loss's derivative by the net's outputs, the others back through the net;
  * nets of one backward stage do all in one. Nets with batch norm stop at each norm in either
  * direction, for what all items of all shards add up to: with L levels of norms, stages 0 … L go
- * forward and L … 2 L back, and `finish` hands the batch's moments to the running statistics. */
+ * forward and L … 2 L back, and `finish` hands the batch's moments to the running statistics.
+ *
+ * A microbatch whose loss is not finite ends the run, or (runtime.on_nan: skip) has a count that is
+ * no number: so has then every sum with it, on every rank, by which adam leaves parameters alone.
+ */
 #include "kernels/net.h"
 #include "kernels/samples.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
@@ -60,14 +65,21 @@ static const struct hd_loss *find_loss(const struct hd_setup *setup)
     return losses[0]; /* the option's choices are these: it is missing in tests only */
 }
 
+static bool skips(const struct hd_setup *setup)
+{
+    return strcmp(hd_config_text(setup->config, "runtime.on_nan"), "skip") == 0;
+}
+
 static int declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = find_loss(setup);
     HD_TRY(hd_statistics_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
     struct hd_scalar_field fields[MOST_FIELDS] = {{"cur_lr_avg", HD_MEAN, HD_LOSS_WINDOW}};
+    int n = 1 + loss->n_fields;
     memcpy(fields + 1, loss->fields, (size_t)loss->n_fields * sizeof *fields);
-    return hd_scalars_declare(setup, setup->specs[HD_LOSS_STATS], "learner", fields,
-                              loss->n_fields + 1);
+    if (skips(setup))
+        fields[n++] = (struct hd_scalar_field){"skipped_avg", HD_MEAN, HD_LOSS_WINDOW};
+    return hd_scalars_declare(setup, setup->specs[HD_LOSS_STATS], "learner", fields, n);
 }
 
 struct args {
@@ -78,6 +90,7 @@ struct args {
     int backward_stages;
     int parts;  /* of the gradient */
     int levels; /* of batch norms; 0: the net has none */
+    bool skips; /* updates whose loss is not finite */
     struct hd_rate rate;
 };
 
@@ -148,6 +161,11 @@ static int check_norm(const struct hd_setup *setup, const struct args *args)
                              "norm: loss %s takes a batch through its nets more than once, each "
                              "time of other statistics; it needs nets without norms",
                              args->loss->name);
+    if (args->levels > 0 && args->skips)
+        return hd_diag_error(
+            setup->diag, node ? node->mark : setup->mark,
+            "norm: with runtime.on_nan: skip nets cannot have norms, whose running "
+            "statistics would take in what is skipped");
     return hd_norm_state_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_NORM_STATE);
 }
 
@@ -181,6 +199,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->backward_stages = hd_net_stages(args->net);
     args->parts = setup->specs[HD_LOSS_GRAD]->parts;
     args->levels = hd_net_levels(args->net);
+    args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
     HD_TRY(hd_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
     HD_TRY(hd_net_prepare(args->net, forward_rows(args), args->micro));
@@ -275,7 +294,7 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
 }
 
 /* The counts of all parts that a range touches. */
-static void count_samples(const struct hd_view *grad, int64_t leaf, int64_t rows, int64_t lo,
+static void count_samples(const struct hd_view *grad, int64_t leaf, float rows, int64_t lo,
                           int64_t hi)
 {
     float *counts = hd_grad_counts(grad->spec, grad->data, leaf);
@@ -283,8 +302,17 @@ static void count_samples(const struct hd_view *grad, int64_t leaf, int64_t rows
         int64_t part_lo, part_hi;
         hd_spec_part(grad->spec, part, &part_lo, &part_hi);
         if (part_lo < hi && part_hi > lo)
-            counts[part] = (float)rows;
+            counts[part] = rows;
     }
+}
+
+/* What a microbatch counts for in the mean. */
+static float count_of(const struct args *args, void *head)
+{
+    double values[MOST_FIELDS], weights[MOST_FIELDS];
+    if (args->skips && !isfinite(args->loss->sum(args->loss_args, &head, 1, values, weights)))
+        return NAN;
+    return (float)*(const int64_t *)head;
 }
 
 static void go_backward(const struct args *args, const struct hd_view *views, int64_t item,
@@ -296,7 +324,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro, forward_rows(args),
                     work->forward, work->dout, work->backward, stage,
                     hd_grad_leaf(grad->spec, grad->data, item));
-    count_samples(grad, item, *(const int64_t *)work->head, lo, hi);
+    count_samples(grad, item, count_of(args, work->head), lo, hi);
 }
 
 /* A stage of a net with batch norm; the one in the middle goes both ways. */
@@ -327,7 +355,8 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
         hd_net_training_backward(args->net, &training, stage - levels, context->pooled,
                                  context->pool);
     if (stage == 2 * levels)
-        count_samples(grad, context->item, hd_loss_used(&pass), 0, hd_net_elements(args->net));
+        count_samples(grad, context->item, (float)hd_loss_used(&pass), 0,
+                      hd_net_elements(args->net));
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
@@ -365,6 +394,13 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     if (args->levels > 0)
         track(args, &views[HD_LOSS_NORM_STATE], context->works[0]);
     double loss = args->loss->sum(args->loss_args, context->heads, args->items, values, weights);
+    if (args->skips && stats->data)
+        hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);
+    if (args->skips && !isfinite(loss)) {
+        hd_log(HD_LOG_WARN, "the loss of update %lld is not a number (shard %lld): it is skipped",
+               (long long)context->update + 1, (long long)context->shard);
+        return HD_OK;
+    }
     if (stats->data)
         hd_scalars_push(stats->spec, stats->data, 0, hd_rate_now(&args->rate, &views[HD_LOSS_RATE]),
                         weights[0]);
@@ -387,7 +423,8 @@ static bool in_one_stage(const struct args *args)
 
 static bool able_on_gpu(const void *arg)
 {
-    return ((const struct args *)arg)->levels == 0;
+    const struct args *args = arg;
+    return args->levels == 0 && !args->skips;
 }
 
 static struct pass_bytes bytes_on_gpu(const struct args *args)

@@ -61,8 +61,6 @@ static const struct hd_key run_keys[] = {
      "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
      "TCP "
      "among several"},
-    {"runtime.on_nan", HD_KEY_CHOICE, 0, 0, "stop", "stop", "global",
-     "when a loss is not a number"},
     {"runtime.allow_different_arithmetic", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together"},
     {0},

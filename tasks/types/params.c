@@ -9,6 +9,7 @@
 #include "tasks/builtin.h"
 #include "tasks/types/learn.h"
 
+#include <math.h>
 #include <string.h>
 
 const struct hd_net *hd_params_net(const struct hd_spec *spec)
@@ -301,11 +302,14 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part,
     const int64_t stride = leaf_bytes(spec) / (int64_t)sizeof(float);
     const float *floats = leaf_floats(spec, data, 0), *counts = leaf_counts(spec, data, 0);
     *count_p = 1;
-    if (spec->placement != HD_SHARD)
+    float count = counts[part];
+    if (spec->placement != HD_SHARD) {
+        if (isnan(count))
+            *count_p = count;
         return floats + lo;
-    float count;
+    }
     hd_tree_add(1, &counts, spec->leaves, stride, part, part + 1, &count);
-    if (count > 0)
+    if (count > 0 || isnan(count))
         *count_p = count;
     if (spec->leaves == 1)
         return floats + lo;

@@ -28,6 +28,7 @@ static const struct net {
 };
 enum { NETS = sizeof nets / sizeof *nets };
 static const struct net *net = nets;
+static const char *on_nan = "runtime.on_nan=stop";
 
 /* The values of the learner of one shard. */
 struct learner {
@@ -56,8 +57,9 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     char batch_set[64], micro_set[64];
     snprintf(batch_set, sizeof batch_set, "policy.learn.batch_size=%d", batch);
     snprintf(micro_set, sizeof micro_set, "policy.learn.microbatch=%d", micro);
-    const char *const sets[] = {batch_set, micro_set, net->shape, net->hidden, net->precision};
-    l->setup = setup_open(sets, 5);
+    const char *const sets[] = {batch_set,   micro_set,      net->shape,
+                                net->hidden, net->precision, on_nan};
+    l->setup = setup_open(sets, 6);
     open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, part_mb);
     open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, part_mb);
     open_of(&l->grad, &l->setup, &hd_type_grad, "grad", &l->policy, 0);
@@ -344,6 +346,64 @@ START_TEST(a_loss_that_is_no_number_fails_the_task)
 }
 END_TEST
 
+/* All parts of an update, from the mean or, in slices, from one shard's gradient. */
+static void update(struct learner *l, struct value *optimizer, bool slices)
+{
+    struct value *adam[MAX_PORTS] = {&l->mean, &l->policy, optimizer};
+    void *args = prepare(&hd_verb_adam, &l->setup, adam);
+    for (int part = 0; part < l->policy.spec.parts; part++) {
+        struct hd_view views[MAX_PORTS] = {{0}};
+        struct hd_context context = at(&l->setup, -1, 0);
+        for (int i = 0; i < 3; i++)
+            views[i] =
+                (struct hd_view){.data = adam[i]->data, .spec = &adam[i]->spec, .part = part};
+        step(l, &context, views, args, slices);
+    }
+    unprepare(&hd_verb_adam, args);
+}
+
+/* Of two shards one has a loss that is no number in one of its microbatches. */
+START_TEST(a_loss_that_is_no_number_is_skipped)
+{
+    net = &nets[_i];
+    on_nan = "runtime.on_nan=skip";
+    static struct learner both[2];
+    struct value optimizer;
+    for (int s = 0; s < 2; s++) {
+        learner_open(&both[s], 8, 4, 0.04);
+        compute(&both[s], 8 * s);
+    }
+    open_of(&optimizer, &both[0].setup, &hd_type_adam_state, "optimizer", &both[0].policy, 0);
+    ck_assert_int_gt(both[0].policy.spec.parts, 1);
+    mean_of(both, 2);
+    update(&both[0], &optimizer, false);
+    const uint64_t policy = value_hash(&both[0].policy), moments = value_hash(&optimizer);
+
+    struct value *values[MAX_PORTS] = {&both[1].policy, &both[1].target, &both[1].batch,
+                                       &both[1].stats, &both[1].grad};
+    struct hd_context where = at(&both[1].setup, 1, 0);
+    hd_batch_rows(&both[1].batch.spec, both[1].batch.data).reward[5] = INFINITY;
+    run(&hd_verb_loss_grad, &both[1].setup, values, &where);
+    mean_of(both, 2);
+    update(&both[0], &optimizer, false);
+    ck_assert_uint_eq(value_hash(&both[0].policy), policy);
+    ck_assert_uint_eq(value_hash(&optimizer), moments);
+    const uint64_t other = value_hash(&both[1].policy);
+    update(&both[1], &optimizer, true);
+    ck_assert_uint_eq(value_hash(&both[1].policy), other);
+    ck_assert_uint_eq(value_hash(&optimizer), moments);
+
+    compute(&both[1], 8);
+    mean_of(both, 2);
+    update(&both[0], &optimizer, false);
+    ck_assert_uint_ne(value_hash(&both[0].policy), policy);
+    value_close(&optimizer);
+    learner_close(&both[0]);
+    learner_close(&both[1]);
+    on_nan = "runtime.on_nan=stop";
+}
+END_TEST
+
 START_TEST(all_shards_and_runs_of_a_seed_start_alike)
 {
     struct hd_setup setup = setup_open(NULL, 0);
@@ -372,6 +432,7 @@ int main(void)
     tcase_add_loop_test(tests, cutting_parameters_in_parts_and_slices_changes_no_bit, 0, n_nets);
     tcase_add_test(tests, parts_are_whole_blocks_that_cover_all);
     tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, n_nets);
+    tcase_add_loop_test(tests, a_loss_that_is_no_number_is_skipped, 0, n_nets);
     tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

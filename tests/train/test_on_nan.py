@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""runtime.on_nan: a loss that is no number stops the run, naming update and shard; or the update is
+skipped, on all ranks alike, and the log says how many are."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from runner import CONFIG, Scratch, call, check, sets, train  # noqa: E402
+
+# Parameters of a thousand in ten layers: activations overflow after a few updates.
+WILD = dict(env__stop_value="1e9", max_train_iter=60, world__shards=2, policy__learn__learning_rate=1000,
+            policy__model__encoder_hidden_size_list="[64,64,64,64,64,64,64,64,64,64]",
+            policy__learn__microbatch=16)
+
+
+def main():
+    with Scratch() as scratch:
+        done = call("run", CONFIG, "--dir", scratch("stopped"), "--quiet", *sets(**WILD), expect=1)
+        check("is not a number (shard " in done.stderr, f"the message: {done.stderr}")
+        update = int(done.stderr.partition("the loss of update ")[2].split()[0])
+        check(1 < update < 60, f"update {update}")
+
+        skips = dict(WILD, runtime__on_nan="skip")
+        done = call("run", CONFIG, "--dir", scratch("said"), "--quiet", *sets(**skips))
+        check(f"the loss of update {update} is not a number" in done.stderr and
+              "it is skipped" in done.stderr, f"the message: {done.stderr[:500]}")
+        found = {}
+        for ranks, bucket_mb, executor in ((1, 25, "sequential"), (1, 0.02, "starpu"), (2, 25, "starpu"),
+                                           (2, 0.02, "starpu")):
+            directory = scratch(f"skips{ranks}_{bucket_mb}")
+            found[ranks, bucket_mb] = train(directory, ranks=ranks, strategy__bucket_mb=bucket_mb,
+                                            runtime__executor=executor, **skips)["param_hash"]
+        check(len(set(found.values())) == 1, f"hashes: {found}")
+        # What was there before the first skipped update stays.
+        before = train(scratch("before"), **dict(skips, max_train_iter=update - 1))["param_hash"]
+        check(before in found.values(), f"before update {update}: {before}, after: {found}")
+
+
+if __name__ == "__main__":
+    main()
