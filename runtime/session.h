@@ -36,7 +36,7 @@ struct hd_session_options {
     int64_t watchdog_ns;    /* 0: none */
     int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */
     bool measure;           /* measures more than runs need (hd_timing.any_ns) */
-    struct hd_logbook *logbook;               /* rank 0's, or NULL; borrowed */
+    struct hd_logbook *logbook;    /* rank 0's, or NULL; borrowed */
     const atomic_int *interrupted; /* set by a signal handler; or NULL */
 };
 
