@@ -23,11 +23,15 @@ static void drop(enum hd_log_level level, const char *line, void *arg)
 
 static int load(const char *config, struct hd_job *job_p)
 {
-    const struct hd_options options = {.config = config,
-                                       .sets = {"world.shards=2", "env.n_evaluator_episode=1",
-                                                "env.evaluator_env_num=1", "max_env_step=1",
-                                                "strategy.collect_lag=1"},
-                                       .n_sets = 5};
+    const struct hd_options options = {
+        .config = config,
+        /* Small, because every attempt starts anew. */
+        .sets = {"world.shards=2", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
+                 "max_env_step=1", "strategy.collect_lag=1",
+                 "policy.model.encoder_hidden_size_list=[8]",
+                 "policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0",
+                 "policy.other.replay_buffer.replay_buffer_size=1000"},
+        .n_sets = 9};
     return hd_job_load(&options, RANKS, job_p);
 }
 
