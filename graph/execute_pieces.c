@@ -107,7 +107,8 @@ static bool touched_before(const struct piece *piece, const struct hd_spec *spec
     return false;
 }
 
-/* The parts that the piece's range overlaps, of one leaf if it is written, else of all. */
+/* The parts that the piece's range overlaps, of one leaf if it is written, else of all. Parts that
+ * are empty belong to the end. */
 static int add_range(const struct piece *piece, const struct hd_spec *spec,
                      struct hd_buffer *buffer, bool written)
 {
@@ -115,7 +116,8 @@ static int add_range(const struct piece *piece, const struct hd_spec *spec,
     range_of(piece->op, spec, piece->stage, &lo, &hi);
     for (int part = 0; part < spec->parts && lo < hi; part++) {
         hd_spec_part(spec, part, &part_lo, &part_hi);
-        if (part_lo >= hi || part_hi <= lo)
+        const bool empty_end = part_lo == spec->elements && hi == spec->elements;
+        if ((part_lo >= hi || part_hi <= lo) && !empty_end)
             continue;
         enum hd_mode mode = !written                            ? HD_READ
                             : touched_before(piece, spec, part) ? HD_UPDATE
