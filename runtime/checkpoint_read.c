@@ -116,7 +116,7 @@ static int64_t read_up_to(int fd, char *data, int64_t bytes)
 static int read_file(const char *path, const json_t *about, void **data_p, int64_t *bytes_p)
 {
     const int64_t bytes = bytes_of(about);
-    struct stat is;
+    struct stat is = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);

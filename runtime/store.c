@@ -224,12 +224,12 @@ int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
 
 int hd_store_one_host(struct hd_store *store, bool *one_host_p)
 {
-    bool one_host = true;
+    uint8_t one_host = 1; /* no bool: it comes from outside */
     for (int r = 1; store && store->world.rank == 0 && r < store->world.world; r++)
         one_host =
             one_host && strcmp(store->peers[r].hello.boot_id, store->peers[0].hello.boot_id) == 0;
     HD_TRY(hd_store_broadcast(store, &one_host, sizeof one_host));
-    *one_host_p = one_host;
+    *one_host_p = one_host != 0;
     return HD_OK;
 }
 

@@ -3,8 +3,8 @@
 
 #include "runtime/base/log.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,15 +28,15 @@ static void drop(enum hd_log_level level, const char *line, void *arg)
     (void)level, (void)line, (void)arg;
 }
 
+static int remove_one(const char *path, const struct stat *is, int kind, struct FTW *where)
+{
+    (void)is, (void)kind, (void)where;
+    return remove(path);
+}
+
 static void remove_folder(void)
 {
-    DIR *files = opendir(folder);
-    const struct dirent *entry;
-    while (files && (entry = readdir(files)))
-        unlink(fuzz_path(entry->d_name));
-    if (files)
-        closedir(files);
-    rmdir(folder);
+    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -9,6 +9,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,6 +23,7 @@ static struct {
     int fds[CONNECTIONS]; /* this side's; -1: none */
     int listen_fd;        /* -1: the store is not rank 0 */
     int64_t now_ns;
+    int idle; /* of the watch: polls that it may still do when the script is over; 0: not begun */
 } script;
 
 /* -- The script ---------------------------------------------------------------------------------
@@ -142,8 +144,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     do
         ready = ppoll(fds, n, &at_once, NULL);
     while (ready == 0 && step());
-    if (ready == 0 && timeout_ms < 0) { /* the watch: its first descriptor ends it */
-        fds[0].revents = POLLIN;
+    if (ready == 0 && script.idle > 0 && --script.idle == 0) {
+        fds[0].revents = POLLIN; /* by which the watch ends */
         return 1;
     }
     if (ready == 0)
@@ -169,7 +171,9 @@ int __wrap_pthread_create(pthread_t *thread, const void *attributes, void *(*run
                           void *arg)
 {
     (void)thread, (void)attributes;
+    script.idle = 8;
     run(arg);
+    script.idle = 0;
     return 0;
 }
 
@@ -192,14 +196,25 @@ static void on_lost(void *arg, int rank, const char *text)
         fuzz_check((unsigned char)*c >= ' ' && *c != 127, "the text is printable");
 }
 
-static void use(struct hd_store *store, bool fails)
+static void describe(void *arg, char *text, int64_t bytes)
+{
+    (void)arg;
+    snprintf(text, (size_t)bytes, "at work");
+}
+
+static void use(struct hd_store *store, bool fails, double silent_s)
 {
     int lost = 0;
-    char data[16] = "";
+    char data[16] = "", table[1024] = "";
+    bool one_host = false;
+    const struct hd_store_watch watch = {
+        .on_lost = on_lost, .describe = describe, .arg = &lost, .silent_s = silent_s};
     if (hd_store_agree(store, HD_OK, "") == HD_OK &&
         hd_store_broadcast(store, data, sizeof data) == HD_OK &&
-        hd_store_watch(store, on_lost, &lost) == HD_OK)
-        fuzz_touch(data, sizeof data);
+        hd_store_one_host(store, &one_host) == HD_OK && hd_store_watch(store, &watch) == HD_OK)
+        fuzz_touch(data, one_host ? 1 : sizeof data);
+    hd_store_table(store, table, sizeof table);
+    fuzz_touch(table, strlen(table));
     if (fails)
         hd_store_fail(store, "a reason");
     hd_store_destroy(store);
@@ -220,6 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     script.at = data;
     script.end = data + bytes;
     script.now_ns = MS;
+    script.idle = 0;
     for (int i = 0; i < CONNECTIONS; i++)
         script.fds[i] = -1;
     const uint8_t flags = take();
@@ -239,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                              .timeout_ns = (int64_t)5000 * MS};
     struct hd_store *store;
     if (hd_store_create(&options, &store) == HD_OK)
-        use(store, flags & 4);
+        use(store, flags & 4, flags & 8 ? 1 : 0);
     for (int i = 0; i < CONNECTIONS; i++)
         if (script.fds[i] >= 0)
             close(script.fds[i]);

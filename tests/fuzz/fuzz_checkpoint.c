@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A checkpoint of any bytes, cut at lines "%%%": a manifest, the file "a" and the journal file
+ * "j.1". First as it is, then with hashes that fit, so that they do not hide what is behind them:
+ * what opens has a head and names, and reads as long as it says. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint_internal.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PARTS = 3, NAMES_MAX = 16 };
+
+static void read_all(void)
+{
+    struct hd_checkpoint *checkpoint;
+    const char *name;
+    if (hd_checkpoint_open(fuzz_path(""), &checkpoint) != HD_OK)
+        return;
+    hd_checkpoint_head(checkpoint);
+    fuzz_check(hd_checkpoint_iteration(checkpoint) == 1, "the iteration");
+    for (int i = 0; i < NAMES_MAX && (name = hd_checkpoint_name(checkpoint, "", i)); i++) {
+        void *data = NULL;
+        int64_t bytes;
+        if (hd_checkpoint_read(checkpoint, name, &data, &bytes) != HD_OK)
+            continue;
+        fuzz_check(data != NULL, "what is named is there");
+        fuzz_touch(data, (size_t)bytes);
+        hd_free(data);
+    }
+    hd_checkpoint_close(checkpoint);
+}
+
+/* Length and hash of a file, where the manifest has it. */
+static void describe(json_t *files, const char *name, struct fuzz_part content)
+{
+    json_t *about = json_object_get(files, name);
+    if (!about)
+        return;
+    json_object_set_new(about, "bytes", json_integer((json_int_t)content.bytes));
+    json_object_set_new(about, "hash",
+                        hd_checkpoint_hash_text(hd_hash_bytes(content.data, content.bytes)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static const char *const folders[] = {"ckpt", "ckpt/state", "ckpt/state/iteration_1",
+                                          "ckpt/state/journal"};
+    static const char manifest[] = "ckpt/state/iteration_1/manifest.json";
+    struct fuzz_part parts[PARTS] = {{data, 0}, {data, 0}, {data, 0}};
+    for (int i = 0; i < (int)(sizeof folders / sizeof *folders); i++)
+        mkdir(fuzz_path(folders[i]), 0700);
+    fuzz_split(data, bytes, PARTS, parts);
+    fuzz_write(manifest, parts[0]);
+    fuzz_write("ckpt/state/iteration_1/a", parts[1]);
+    fuzz_write("ckpt/state/journal/j.1", parts[2]);
+    read_all();
+    json_t *json = json_loadb((const char *)parts[0].data, parts[0].bytes, 0, NULL);
+    if (json_is_object(json)) {
+        describe(json_object_get(json, "files"), "a", parts[1]);
+        describe(json_object_get(json, "journal_files"), "j.1", parts[2]);
+        json_object_set_new(json, "hash",
+                            hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(json)));
+        char *text = json_dumps(json, JSON_COMPACT);
+        if (text)
+            fuzz_write(manifest, (struct fuzz_part){(const uint8_t *)text, strlen(text)});
+        free(text);
+        read_all();
+    }
+    json_decref(json);
+    return 0;
+}
