@@ -227,6 +227,22 @@ def check_gpu_envs(scratch):
     check(apart < 1e-5, f"envs: parameters are {apart} from the CPU's after 2 updates of 3e-4")
 
 
+def check_resume(scratch):
+    """Made on a GPU, gone on with on two, where the parts of values are spread; and the other way."""
+    keys = dict(SHORT_PPO, **GPU, **SPLIT, strategy__bucket_mb=0.02, strategy__collect_lag=1)
+    often = dict(keys, runtime__checkpoint_s=0.001)
+    gpus = {n: environment(HD_EMULATED_DEVICES=n) for n in (1, 2)}
+    whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=12))
+    for first, then in ((1, 2), (2, 1)):
+        directory = scratch(f"resumed{first}")
+        train(directory, config=PPO, env=gpus[first], **dict(often, runtime__gpus=first))
+        before = os.readlink(os.path.join(directory, "ckpt/state/latest"))
+        a = train(directory, "--resume", config=PPO, env=gpus[then],
+                  **dict(keys, runtime__gpus=then, max_train_iter=12))
+        check(a["param_hash"] == whole["param_hash"], f"from {before}: {a} {whole}")
+    print(f"resume: 2 runs, one param_hash {whole['param_hash']}")
+
+
 def check_what_is_said(scratch):
     none, one = environment(HD_EMULATED_DEVICES=0), environment(HD_EMULATED_DEVICES=1)
     few = dict(SHORT, max_train_iter=1)
@@ -255,6 +271,7 @@ def main():
         check_ppo(scratch)
         check_no_master(scratch)
         check_lags(scratch)
+        check_resume(scratch)
         check_pixels(scratch)
         check_frames(scratch)
         check_statistics_stay()
