@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tree.h"
 #include "runtime/store.h"
 #include "runtime/topology.h"
 
@@ -395,15 +396,32 @@ static bool may_repeat(const struct launch *launch, int code)
            code != hd_status_exit_code(HD_ERR_INPUT);
 }
 
+/* A rank that fails again will fail once more: perhaps its core or its GPU is broken. */
+static void use_fewer_ranks(struct launch *launch, int culprit)
+{
+    struct hd_launch_options *options = &launch->options;
+    int ranks = options->nproc_per_node - 1;
+    while (ranks > 0 && !hd_tree_block_allowed(options->shards, ranks))
+        ranks--;
+    if (options->nnodes > 1 || options->shards == 0 || ranks < 1)
+        return;
+    hd_log(HD_LOG_WARN, "rank %d failed twice in a row: going on with %d rank%s", culprit, ranks,
+           ranks == 1 ? "" : "s");
+    options->nproc_per_node = ranks;
+}
+
 static int run_attempts(struct launch *launch)
 {
     int limit = launch->options.max_restarts;
-    int code = attempt(launch);
+    int code = attempt(launch), culprit = launch->cause;
     for (int i = 1; i <= limit && may_repeat(launch, code); i++) {
         launch->restarts = i;
         hd_log(HD_LOG_WARN, "restart %d of %d: all ranks begin again from %s", i, limit,
                launch->options.argv_again ? "the newest good checkpoint" : "the start");
         code = attempt(launch);
+        if (launch->cause >= 0 && launch->cause == culprit && i < limit)
+            use_fewer_ranks(launch, culprit);
+        culprit = launch->cause;
     }
     return code;
 }

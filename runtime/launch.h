@@ -5,6 +5,7 @@
 #define HD_RUNTIME_LAUNCH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Exit code of a rank that leaves only because another rank was lost; used, silently, when
  * HD_SUPERVISED is set: the launcher then names the rank that was the cause. */
@@ -22,8 +23,10 @@ struct hd_launch_options {
                                 attempt might not repeat */
     char *const *argv_again; /* with these arguments, which go on from a checkpoint; NULL: from the
                                 beginning */
-    int grace_s;             /* what ranks are given after SIGTERM, in addition to the 1.5 s */
-    const char *program;     /* what the ranks run; NULL: this very program */
+    int64_t shards;      /* of the run: when the same rank fails twice in a row, the next attempt
+                            is made with fewer ranks that they allow; 0: never */
+    int grace_s;         /* what ranks are given after SIGTERM, in addition to the 1.5 s */
+    const char *program; /* what the ranks run; NULL: this very program */
 };
 
 /* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM

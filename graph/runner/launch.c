@@ -31,10 +31,11 @@ static bool is_launch_option(const char *argument, bool *takes_value)
     return strcmp(argument, "--standalone") == 0;
 }
 
-/* `again`: those of ranks that go on where others were lost. */
-static char **rank_arguments(int argc, char **argv, bool again)
+/* `shards`: `world.shards=N`, for ranks that go on where others, perhaps more, were lost; or NULL.
+ */
+static char **rank_arguments(int argc, char **argv, const char *shards, bool resumes)
 {
-    char **arguments = hd_alloc(argc + 4, sizeof *arguments);
+    char **arguments = hd_alloc(argc + 6, sizeof *arguments);
     if (!arguments)
         return NULL;
     int n = 0;
@@ -47,16 +48,21 @@ static char **rank_arguments(int argc, char **argv, bool again)
         else
             i += takes_value;
     }
-    if (again)
-        arguments[n++] = "--resume";
+    if (shards) {
+        arguments[n++] = "--set";
+        arguments[n++] = (char *)shards;
+        if (!resumes)
+            arguments[n++] = "--resume";
+    }
     return arguments;
 }
 
-static int check(const struct hd_options *options, int ranks, int *grace_s_p)
+static int check(const struct hd_options *options, int ranks, int *grace_s_p, int64_t *shards_p)
 {
     struct hd_job job;
     HD_TRY(hd_job_load(options, ranks, &job));
     *grace_s_p = (int)hd_config_int(job.config, "runtime.grace_s");
+    *shards_p = job.shards;
     hd_job_release(&job);
     return HD_OK;
 }
@@ -74,14 +80,18 @@ static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BY
 static int launch(const struct hd_options *options, int argc, char **argv)
 {
     char address[HD_ADDR_BYTES];
+    char shards_text[48];
     int grace_s;
-    int status = check(options, options->nproc_per_node * options->nnodes, &grace_s);
+    int64_t shards;
+    int status = check(options, options->nproc_per_node * options->nnodes, &grace_s, &shards);
     if (status != HD_OK)
         return hd_status_exit_code(status);
-    char **arguments = rank_arguments(argc, argv, false);
-    char **again = options->resume ? NULL : rank_arguments(argc, argv, true);
-    if (!arguments || (!again && !options->resume)) {
+    snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
+    char **arguments = rank_arguments(argc, argv, NULL, false);
+    char **again = rank_arguments(argc, argv, shards_text, options->resume);
+    if (!arguments || !again) {
         hd_free(arguments);
+        hd_free(again);
         return hd_status_exit_code(HD_ERR_NOMEM);
     }
     struct hd_launch_options launch_options = {
@@ -92,7 +102,8 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         .master_port = options->master_port,
         .standalone = options->standalone,
         .max_restarts = options->max_restarts,
-        .argv_again = again ? again : arguments,
+        .argv_again = again,
+        .shards = shards,
         .grace_s = grace_s,
     };
     ask_slurm(&launch_options, address);

@@ -461,6 +461,21 @@ START_TEST(a_restart_may_go_on)
 }
 END_TEST
 
+START_TEST(who_fails_twice_is_left_out)
+{
+    options.nproc_per_node = 4;
+    options.shards = 4;
+    options.max_restarts = 5;
+    ASSERT_CODE(launch("echo $WORLD_SIZE >>sizes.$RANK; [ $RANK = 3 ] && exit 9; "
+                       "[ $WORLD_SIZE = 4 ] && exec sleep 1; exit 0"),
+                0);
+    ASSERT_SAYS("rank 3 failed twice in a row: going on with 2 ranks");
+    char text[64];
+    read_file("sizes.0", text, sizeof text);
+    ck_assert_str_eq(text, "4\n4\n2\n");
+}
+END_TEST
+
 /* Who is asked to stop is given time for a checkpoint. */
 START_TEST(grace)
 {
@@ -599,6 +614,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, bad_options);
     tcase_add_test(cases, restarts);
     tcase_add_test(cases, a_restart_may_go_on);
+    tcase_add_test(cases, who_fails_twice_is_left_out);
     tcase_add_test(cases, grace);
     tcase_add_test(cases, no_restart_after_a_signal);
     tcase_add_test(cases, ranks_of_ours);
