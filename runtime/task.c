@@ -16,6 +16,8 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
     context->scratch = session->scratch[lane];
     context->message = message;
     context->n_views = task->n;
+    context->keep = session->options.keep;
+    context->keep_arg = session->options.keep_arg;
     if (task->logs) {
         context->logbook = session->options.logbook;
         context->timing = hd_trace_timings(session->trace);

@@ -22,6 +22,8 @@ enum hd_mode {
 };
 
 struct hd_type;
+struct hd_tensor_data; /* runtime/safetensors.h */
+enum { HD_TENSORS_MAX = 16 };
 
 /* One declared value. Made by graph/, completed by its type; read-only once the plan stands. */
 struct hd_spec {
@@ -136,6 +138,9 @@ struct hd_type {
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
     uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
                                                                        of the floats by blocks */
+    /* The arrays of an instance as named tensors, at most HD_TENSORS_MAX, borrowed: for files that
+     * people read. Returns their number. NULL: none. */
+    int (*tensors)(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p);
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
     bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
     bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
@@ -230,6 +235,10 @@ struct hd_context {
     struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */
     const struct hd_timing *timing; /* verbs with `logs`; ended by verb == NULL */
     char *message;                  /* what went wrong, see hd_body_fail */
+    /* Keeps what the views show for people to look at, whose message is `why`; or NULL. Thread
+     * safe. */
+    void (*keep)(const struct hd_context *context, const struct hd_view *views, const char *why);
+    void *keep_arg;
 };
 
 enum { HD_MESSAGE_BYTES = 512 };

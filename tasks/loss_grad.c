@@ -306,11 +306,17 @@ static void count_samples(const struct hd_view *grad, int64_t leaf, float rows, 
     }
 }
 
+/* A microbatch's loss. */
+static bool is_finite(const struct args *args, void *head)
+{
+    double values[MOST_FIELDS], weights[MOST_FIELDS];
+    return isfinite(args->loss->sum(args->loss_args, &head, 1, values, weights));
+}
+
 /* What a microbatch counts for in the mean. */
 static float count_of(const struct args *args, void *head)
 {
-    double values[MOST_FIELDS], weights[MOST_FIELDS];
-    if (args->skips && !isfinite(args->loss->sum(args->loss_args, &head, 1, values, weights)))
+    if (args->skips && !is_finite(args, head))
         return NAN;
     return (float)*(const int64_t *)head;
 }
@@ -368,8 +374,11 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         go_through_norms(context, views, args, &work);
         return HD_OK;
     }
-    if (context->stage == 0)
+    if (context->stage == 0) {
         go_forward(args, views, context->item, &work);
+        if (context->keep && !is_finite(args, work.head))
+            context->keep(context, views, "the loss is not a number");
+    }
     if (args->backward_stages == 1 || context->stage > 0)
         go_backward(args, views, context->item, args->backward_stages == 1 ? 0 : context->stage - 1,
                     &work);

@@ -60,13 +60,13 @@ static bool hangs(struct hd_train *train, const struct hd_session *session)
 
 static void end_process(struct hd_train *train, struct hd_session *session)
 {
-    hd_monitor_show(train);
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s",
                     hd_config_real(train->job.config, "runtime.watchdog_s"));
     for (int i = 0; i < LEAVE_S * 1000 / LOOK_MS && !atomic_load(&train->monitor_ends); i++)
         usleep(LOOK_MS * 1000);
     if (atomic_load(&train->monitor_ends))
         return;
+    hd_monitor_show(train);
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_message(session));
     hd_store_fail(train->store, hd_session_message(session));

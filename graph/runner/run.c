@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
 #include "graph/runner/checkpoints.h"
+#include "graph/runner/failed.h"
 #include "graph/runner/metrics.h"
 #include "graph/runner/monitor.h"
 #include "graph/runner/signals.h"
@@ -162,6 +163,8 @@ static int start_session(struct hd_train *train)
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->logbook,
+        .keep = hd_failed_keep,
+        .keep_arg = train,
         .interrupted = &hd_interrupted,
     };
     for (int i = 0; i < options.n_devices; i++)
@@ -235,6 +238,9 @@ static int prepare(struct hd_train *train)
 /* One message per run names a failure: this rank's own here, another's by whoever supervises. */
 static void report_failure(struct hd_train *train, int status)
 {
+    if (status == HD_ERR_WATCHDOG ||
+        (train->world.rank == 0 && strstr(hd_session_message(train->session), "no task has ended")))
+        hd_monitor_show(train);
     const char *message = hd_session_message(train->session);
     if (status == HD_ERR_STOPPED && hd_session_status(train->session) == HD_OK) {
         if (train->world.rank == 0)

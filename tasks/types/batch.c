@@ -3,8 +3,11 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+#include "runtime/safetensors.h"
 #include "tasks/types/learn.h"
 #include "tasks/types/obs.h"
+
+#include <string.h>
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
@@ -37,4 +40,22 @@ struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
     return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_padded(sizeof(int64_t)))};
 }
 
-const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve};
+static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
+{
+    const struct hd_transition_shape *shape = spec->shape;
+    const struct hd_transitions is = hd_transitions_at(shape, (void *)data);
+    const int64_t rows = shape->rows;
+    const struct hd_tensor_data all[] = {
+        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"next_obs", is.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"reward", is.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
+        {"done", is.done, 1, {rows}, HD_DTYPE_F32},
+        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
+        {"value_gamma", is.value_gamma, 1, {rows}, HD_DTYPE_F32},
+    };
+    const int n = shape->has_value_gamma ? 6 : 5;
+    memcpy(tensors_p, all, (size_t)n * sizeof *all);
+    return n;
+}
+
+const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve, .tensors = tensors};

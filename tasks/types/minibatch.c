@@ -2,9 +2,12 @@
 #include "tasks/types/minibatch.h"
 
 #include "runtime/base/status.h"
+#include "runtime/safetensors.h"
 #include "tasks/arena.h"
 #include "tasks/types/learn.h"
 #include "tasks/types/obs.h"
+
+#include <string.h>
 
 static int64_t lay_out(const struct hd_minibatch_rows *shape, void *memory,
                        struct hd_minibatch *batch)
@@ -47,4 +50,23 @@ struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data)
     return batch;
 }
 
-const struct hd_type hd_type_minibatch = {.name = "minibatch", .resolve = resolve};
+static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
+{
+    const struct hd_minibatch_rows *shape = spec->shape;
+    const struct hd_minibatch is = hd_minibatch_at(spec, (void *)data);
+    const int64_t rows = shape->rows;
+    const struct hd_tensor_data all[] = {
+        {"used", is.used, 1, {1}, HD_DTYPE_I64},
+        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
+        {"logit", is.logit, 2, {rows, shape->actions}, HD_DTYPE_F32},
+        {"advantage", is.advantage, 1, {rows}, HD_DTYPE_F32},
+        {"target", is.target, 1, {rows}, HD_DTYPE_F32},
+        {"value", is.value, 1, {rows}, HD_DTYPE_F32},
+    };
+    memcpy(tensors_p, all, sizeof all);
+    return (int)(sizeof all / sizeof *all);
+}
+
+const struct hd_type hd_type_minibatch = {
+    .name = "minibatch", .resolve = resolve, .tensors = tensors};

@@ -3,7 +3,9 @@
 """runtime.on_nan: a loss that is no number stops the run, naming update and shard; or the update is
 skipped, on all ranks alike, and the log says how many are."""
 
+import json
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -21,6 +23,14 @@ def main():
         check("is not a number (shard " in done.stderr, f"the message: {done.stderr}")
         update = int(done.stderr.partition("the loss of update ")[2].split()[0])
         check(1 < update < 60, f"update {update}")
+        kept = os.path.join(scratch("stopped"), "failed")
+        names = os.listdir(kept)
+        check(names and all(name.startswith(f"update_{update}_shard_") for name in names), f"{names}")
+        check(f"the batch is kept in {kept}/{names[0]}" in done.stderr, done.stderr)
+        with open(os.path.join(kept, names[0]), "rb") as file:
+            header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        check(header["__metadata__"]["update"] == str(update), f"{header}")
+        check(header["obs"]["shape"] == [64, 16] and header["action"]["shape"] == [64], f"{header}")
 
         skips = dict(WILD, runtime__on_nan="skip")
         done = call("run", CONFIG, "--dir", scratch("said"), "--quiet", *sets(**skips))
