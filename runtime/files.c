@@ -34,6 +34,12 @@ int hd_make_parents(const char *path)
     return status;
 }
 
+bool hd_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static bool is_empty(const char *path)
 {
     DIR *directory = opendir(path);

@@ -16,6 +16,9 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
  * the process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
 int hd_rundir_lock(const char *dir, int *fd_p);
 
+/* Whether it is a directory that can be seen. */
+bool hd_is_folder(const char *path);
+
 /* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */
 int hd_check_unused(const char *path);
 

@@ -6,12 +6,12 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/files.h"
 #include "runtime/logbook.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum wishes { WISH_SAVE = 1, WISH_STOP = 2 };
 
@@ -133,19 +133,13 @@ static int check_config(const struct hd_train *train, const json_t *run)
 /* -- Finding --------------------------------------------------------------------------------------
  */
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 /* The last of name, name_1, … that is there; NULL: none, or no memory. */
 static char *newest_of(const char *name)
 {
     char *newest = NULL;
     for (int i = 0;; i++) {
         char *next = i == 0 ? hd_strdup(name) : hd_format("%s_%d", name, i);
-        if (!next || !is_folder(next)) {
+        if (!next || !hd_is_folder(next)) {
             hd_free(next);
             return newest;
         }
@@ -192,7 +186,7 @@ int hd_resume_find(struct hd_train *train)
     if (options->resume[0])
         train->dir = hd_strdup(options->resume);
     else if (options->dir)
-        train->dir = is_folder(options->dir) ? hd_strdup(options->dir) : NULL;
+        train->dir = hd_is_folder(options->dir) ? hd_strdup(options->dir) : NULL;
     else
         train->dir = newest_of(hd_config_text(train->job.config, "exp_name"));
     if (!train->dir)

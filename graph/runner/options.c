@@ -6,12 +6,12 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/files.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum commands {
     RUN = 1,
@@ -281,12 +281,6 @@ static int store(struct hd_options *options, const struct option *option, const 
     return HD_OK;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 /* One option at argv[*i]; its value may follow '=' or stand in the next argument. */
 static int read_option(const char *command, int argc, char **argv, int *i,
                        struct hd_options *options)
@@ -300,7 +294,7 @@ static int read_option(const char *command, int argc, char **argv, int *i,
     if (option->kind == FLAG && value)
         return hd_fail(HD_ERR_INPUT, "--%s takes no value", option->name);
     if (option->kind == OPTIONAL && !value)
-        value = *i + 1 < argc && is_folder(argv[*i + 1]) ? argv[++*i] : "";
+        value = *i + 1 < argc && hd_is_folder(argv[*i + 1]) ? argv[++*i] : "";
     if (option->kind != FLAG && !value) {
         if (*i + 1 == argc)
             return hd_fail(HD_ERR_INPUT, "--%s needs a value: %s", option->name, option->argument);
