@@ -63,8 +63,8 @@ static void check_one(const struct conversion *c, const void *to, int64_t at, fl
     const bool bf16 = c->frames->bf16;
     const float found = bf16 ? hd_bf16_to(((const hd_bf16 *)to)[at]) : ((const float *)to)[at];
     const float rounded = bf16 ? hd_bf16_to(hd_bf16_from(value)) : value;
-    ck_assert_msg(found == rounded || (isnan(found) && isnan(rounded)), "%d: %.9g, wanted %.9g",
-                  (int)at, found, rounded);
+    if (found != rounded && !(isnan(found) && isnan(rounded))) /* asserting costs more than this */
+        ck_abort_msg("%d: %.9g, wanted %.9g", (int)at, found, rounded);
 }
 
 static void check_all(const struct conversion *c, const void *to)
