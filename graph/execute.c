@@ -309,7 +309,8 @@ static int run_iterations(struct hd_executor *executor)
 int hd_executor_run(struct hd_executor *executor, const char **reason_p)
 {
     int status = run_iterations(executor);
-    if (status != HD_OK) /* what could not be submitted ends the run as what failed does */
+    /* What could not be submitted ends the run as what failed does; who stops it has saved it. */
+    if (status != HD_OK && status != HD_ERR_STOPPED)
         hd_session_fail(executor->session, status, "iteration %lld cannot go on: %s",
                         (long long)hd_executor_iteration(executor), hd_status_text(status));
     int drained = hd_session_drain(executor->session);
