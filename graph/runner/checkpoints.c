@@ -234,10 +234,11 @@ unsigned hd_checkpoints_wish(void *arg)
         return WISH_STOP;
     const double period_s = hd_config_real(train->job.config, "runtime.checkpoint_s");
     const double passed_s = (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9;
-    return train->world.rank == 0 && period_s > 0 && passed_s >= period_s &&
-                   hd_checkpoints_idle(train->checkpoints)
-               ? WISH_SAVE
-               : 0;
+    if (train->world.rank != 0 || train->wished || period_s == 0 || passed_s < period_s ||
+        !hd_checkpoints_idle(train->checkpoints))
+        return 0;
+    train->wished = true; /* once: it is heeded some iterations later */
+    return WISH_SAVE;
 }
 
 static json_t *describe_run(struct hd_train *train)
@@ -260,6 +261,7 @@ static int save(struct hd_train *train)
     json_decref(executor);
     hd_checkpoints_write(train->checkpoints, head);
     train->checkpoint_ns = hd_clock_ns();
+    train->wished = false;
     return HD_OK;
 }
 

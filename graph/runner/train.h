@@ -37,6 +37,7 @@ struct hd_train {
     struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
     struct hd_checkpoints *checkpoints;
     int64_t checkpoint_ns;      /* when the last one was begun */
+    bool wished;                /* rank 0: for the next one */
     bool can_resume;            /* it was written, and then the run stopped */
     int64_t begin_ns;           /* start of the process, hd_clock_ns() */
     int64_t train_ns;           /* start of the first iteration */
