@@ -13,6 +13,13 @@
 #include <signal.h>
 #include <stdlib.h>
 
+/* Milliseconds that ends may take. The leak checker's look at every process takes its time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 3 };
+#else
+enum { SLOWER = 1 };
+#endif
+
 static char folder[] = "/tmp/heddle-launch-XXXXXX";
 static char self[4096];
 static char output[1 << 16]; /* stderr of the launcher and its ranks */
@@ -164,7 +171,7 @@ START_TEST(a_failure_stops_the_others)
              atoi(pid));
     ASSERT_SAYS(text);
     ck_assert_int_eq(count("error"), 1);
-    ck_assert_int_lt(took_ms, 1400);
+    ck_assert_int_lt(took_ms, SLOWER * 1400);
     assert_nobody_left(2);
 }
 END_TEST
@@ -175,7 +182,7 @@ START_TEST(a_killed_rank_is_named)
     ASSERT_SAYS("rank 0 (pid ");
     ASSERT_SAYS("was killed by signal 9 (Killed); stopping the others\n");
     ck_assert_int_eq(count("error"), 1);
-    ck_assert_int_lt(took_ms, 1000);
+    ck_assert_int_lt(took_ms, SLOWER * 1000);
 }
 END_TEST
 
@@ -207,7 +214,7 @@ START_TEST(who_does_not_stop_is_killed)
                 1);
     ASSERT_SAYS("killing 1 rank that did not stop");
     ck_assert_int_ge(took_ms, 1500);
-    ck_assert_int_lt(took_ms, 3000);
+    ck_assert_int_lt(took_ms, SLOWER * 3000);
     assert_nobody_left(2);
 }
 END_TEST
@@ -307,7 +314,7 @@ START_TEST(the_second_signal_kills)
     usleep(100000);
     kill(pid, SIGINT);
     ASSERT_CODE(finish(pid), 130);
-    ck_assert_int_lt(hd_clock_ns() - start_ns, 1000000000);
+    ck_assert_int_lt(hd_clock_ns() - start_ns, SLOWER * 1000000000LL);
     assert_nobody_left(2);
 }
 END_TEST
@@ -554,7 +561,7 @@ START_TEST(ranks_of_ours)
     ASSERT_SAYS("error: rank 1 (pid ");
     ASSERT_SAYS("was killed by signal 9 (Killed)");
     ck_assert_int_eq(count("error"), 1);
-    ck_assert_int_lt(took_ms, 1000);
+    ck_assert_int_lt(took_ms, SLOWER * 1000);
     ASSERT_CODE(launch("fail"), 1);
     ASSERT_SAYS("[rank 1] error: disk full");
     ASSERT_SAYS("error: rank 1 (pid ");

@@ -105,7 +105,7 @@ def check_no_master(scratch):
               plan)
     check_same_bits(scratch, "parts", PPO, [
         (1, 1, keys),
-        (4, 1, dict(keys, runtime__gpus=4)),
+        (2, 1, dict(keys, runtime__gpus=2)),
         (4, 1, dict(keys, runtime__gpus=4, runtime__executor="sequential")),
     ])
 
@@ -232,13 +232,13 @@ def check_resume(scratch):
     keys = dict(SHORT_PPO, **GPU, **SPLIT, strategy__bucket_mb=0.02, strategy__collect_lag=1)
     often = dict(keys, runtime__checkpoint_s=0.001)
     gpus = {n: environment(HD_EMULATED_DEVICES=n) for n in (1, 2)}
-    whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=12))
+    whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=8))
     for first, then in ((1, 2), (2, 1)):
         directory = scratch(f"resumed{first}")
         train(directory, config=PPO, env=gpus[first], **dict(often, runtime__gpus=first))
         before = os.readlink(os.path.join(directory, "ckpt/state/latest"))
         a = train(directory, "--resume", config=PPO, env=gpus[then],
-                  **dict(keys, runtime__gpus=then, max_train_iter=12))
+                  **dict(keys, runtime__gpus=then, max_train_iter=8))
         check(a["param_hash"] == whole["param_hash"], f"from {before}: {a} {whole}")
     print(f"resume: 2 runs, one param_hash {whole['param_hash']}")
 
