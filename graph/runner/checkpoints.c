@@ -18,20 +18,6 @@ enum wishes { WISH_SAVE = 1, WISH_STOP = 2 };
 /* -- The config as a list -------------------------------------------------------------------------
  */
 
-static char *dump(const struct hd_train *train)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(train->job.config, memory) : HD_ERR_NOMEM;
-    if (memory && fclose(memory) != 0)
-        status = HD_ERR_NOMEM;
-    if (status == HD_OK)
-        return text;
-    free(text);
-    return NULL;
-}
-
 /* The dump's lines as "path": "value", where a line's path is made of the keys that it is indented
  * under; lists and comments need no more than to be told apart. */
 static json_t *list_keys(const char *text)
@@ -107,7 +93,7 @@ static int differs(const char *path, const json_t *then, const json_t *now)
 static int check_config(const struct hd_train *train, const json_t *run)
 {
     const char *then_text = json_string_value(json_object_get(run, "config")), *path;
-    char *now_text = dump(train);
+    char *now_text = hd_train_config(train);
     if (!then_text || !now_text) {
         free(now_text);
         return then_text ? HD_ERR_NOMEM
@@ -115,9 +101,14 @@ static int check_config(const struct hd_train *train, const json_t *run)
     }
     json_t *then = list_keys(then_text), *now = list_keys(now_text), *value;
     int n = 0;
-    json_object_foreach(then, path, value) n += differs(path, value, json_object_get(now, path));
-    json_object_foreach(now, path, value) if (!json_object_get(then, path)) n +=
-        differs(path, NULL, value);
+    json_object_foreach(then, path, value)
+    {
+        n += differs(path, value, json_object_get(now, path));
+    }
+    json_object_foreach(now, path, value)
+    {
+        n += json_object_get(then, path) ? 0 : differs(path, NULL, value);
+    }
     json_decref(then);
     json_decref(now);
     free(now_text);
@@ -126,7 +117,7 @@ static int check_config(const struct hd_train *train, const json_t *run)
     return hd_fail(HD_ERR_INPUT,
                    "the config is not that of the checkpoint in %s. These may differ: limits "
                    "(max_env_step, max_train_iter, env.stop_value), exp_name and, of runtime.*, "
-                   "all but precision, reduction and on_nan",
+                   "all but precision, reduction, on_nan and transport",
                    train->dir);
 }
 
@@ -221,6 +212,7 @@ int hd_resume_restore(struct hd_train *train)
 int hd_checkpoints_open(struct hd_train *train)
 {
     train->checkpoint_ns = hd_clock_ns();
+    train->checkpoint_s = hd_config_real(train->job.config, "runtime.checkpoint_s");
     return hd_checkpoints_create(train->dir, train->world.rank, train->world.world,
                                  (int)hd_config_int(train->job.config, "runtime.checkpoint_keep"),
                                  train->from ? hd_checkpoint_iteration(train->from) : -1,
@@ -232,9 +224,8 @@ unsigned hd_checkpoints_wish(void *arg)
     struct hd_train *train = arg;
     if (hd_asked_to_stop)
         return WISH_STOP;
-    const double period_s = hd_config_real(train->job.config, "runtime.checkpoint_s");
-    const double passed_s = (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9;
-    if (train->world.rank != 0 || train->wished || period_s == 0 || passed_s < period_s ||
+    if (train->world.rank != 0 || train->wished || train->checkpoint_s == 0 ||
+        (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_s ||
         !hd_checkpoints_idle(train->checkpoints))
         return 0;
     train->wished = true; /* once: it is heeded some iterations later */
@@ -243,7 +234,7 @@ unsigned hd_checkpoints_wish(void *arg)
 
 static json_t *describe_run(struct hd_train *train)
 {
-    char *config = dump(train);
+    char *config = hd_train_config(train);
     json_t *run = config
                       ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
                                   train->fingerprint.text, "log", hd_logbook_state(train->logbook))

@@ -105,7 +105,9 @@ int hd_monitor_start(struct hd_train *train)
 
 void hd_monitor_stop(struct hd_train *train)
 {
+    pthread_mutex_lock(&train->looking);
     atomic_store(&train->described, NULL);
+    pthread_mutex_unlock(&train->looking);
     atomic_store(&train->monitor_ends, true);
     if (train->monitored)
         pthread_join(train->monitor, NULL);

@@ -23,18 +23,25 @@
 /* -- The run directory --------------------------------------------------------------------------
  */
 
-static int write_config(const struct hd_train *train)
+char *hd_train_config(const struct hd_train *train)
 {
-    char *text = NULL, *path = hd_format("%s/total_config.yaml", train->dir);
+    char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    int status = path && memory ? HD_OK : HD_ERR_NOMEM;
-    if (status == HD_OK)
-        status = hd_config_dump(train->job.config, memory);
-    if (memory && fclose(memory) != 0 && status == HD_OK)
+    int status = memory ? hd_config_dump(train->job.config, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
         status = HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = hd_file_write_atomic(path, text, (int64_t)bytes);
+        return text;
+    free(text);
+    return NULL;
+}
+
+static int write_config(const struct hd_train *train)
+{
+    char *text = hd_train_config(train), *path = hd_format("%s/total_config.yaml", train->dir);
+    int status =
+        text && path ? hd_file_write_atomic(path, text, (int64_t)strlen(text)) : HD_ERR_NOMEM;
     free(text);
     hd_free(path);
     return status;

@@ -69,12 +69,14 @@ static void on_lost(void *arg, int rank, const char *text)
 /* Called by the store's thread, also before there is a session. */
 static void describe(void *arg, char *text, int64_t bytes)
 {
-    const struct hd_train *train = arg;
+    struct hd_train *train = arg;
+    pthread_mutex_lock(&train->looking);
     const struct hd_session *session = atomic_load(&train->described);
     if (session)
         hd_session_describe(session, text, bytes);
     else
         snprintf(text, (size_t)bytes, "starting or ending");
+    pthread_mutex_unlock(&train->looking);
 }
 
 /* All ranks write there. */
@@ -304,6 +306,7 @@ static int train_rank(struct hd_options *options)
 {
     struct hd_train train = {.options = options,
                              .dir_lock = -1,
+                             .looking = PTHREAD_MUTEX_INITIALIZER,
                              .links_fd = -1,
                              .begin_ns = hd_clock_ns(),
                              .watch = {.after = options->measure_after}};

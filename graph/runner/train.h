@@ -30,6 +30,7 @@ struct hd_train {
     struct hd_nccl *nccl; /* or NULL */
     struct hd_session *session;
     _Atomic(struct hd_session *) described; /* the session, while other threads may look at it */
+    pthread_mutex_t looking;                /* held by the store's thread while it does */
     struct hd_executor *executor;
     struct hd_logbook *logbook; /* rank 0 */
     char *dir;                  /* the run directory */
@@ -37,6 +38,7 @@ struct hd_train {
     struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
     struct hd_checkpoints *checkpoints;
     int64_t checkpoint_ns;      /* when the last one was begun */
+    double checkpoint_s;        /* from one to the next; 0: never by the clock */
     bool wished;                /* rank 0: for the next one */
     bool can_resume;            /* it was written, and then the run stopped */
     int64_t begin_ns;           /* start of the process, hd_clock_ns() */
@@ -50,6 +52,9 @@ struct hd_train {
     atomic_bool monitor_ends;
     int64_t seen_finished, seen_ns;
 };
+
+/* The effective config as YAML, to be freed with free; NULL: no memory (outputs.c). */
+char *hd_train_config(const struct hd_train *train);
 
 /* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,
  * which goes on from train->from (outputs.c). */
