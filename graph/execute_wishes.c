@@ -6,12 +6,6 @@
 #include "graph/execute_internal.h"
 #include "runtime/base/status.h"
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
-{
-    (void)part;
-    return spec->bytes;
-}
-
 static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
                     const void *other)
 {
@@ -27,7 +21,7 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
 }
 
 static const struct hd_reduction reduction = {
-    .bytes = vector_bytes, .pack = hd_value_pack, .combine = combine, .unpack = unpack};
+    .bytes = hd_value_vector_bytes, .pack = hd_value_pack, .combine = combine, .unpack = unpack};
 static const struct hd_type type = {.name = "wishes", .reduction = &reduction};
 static const struct hd_spec spec = {
     .name = "wishes", .type = &type, .bytes = sizeof(unsigned), .parts = 1, .leaves = 1};
