@@ -325,8 +325,8 @@ static int count_before(struct hd_step *step, void *arg)
     return 0;
 }
 
-/* Steps of one verb get different random numbers: the stream is the verb and its ordinal, so that
- * steps of other verbs may come and go. */
+/* Steps of one verb draw different random numbers: the stream is the verb's stream_id and the
+ * step's ordinal among the steps of that verb, so that steps of other verbs may come and go. */
 static int number_streams(struct hd_step *step, void *arg)
 {
     struct checker *checker = arg;
@@ -334,7 +334,7 @@ static int number_streams(struct hd_step *step, void *arg)
         return 0;
     struct ordinal ordinal = {step, 0};
     hd_graph_walk(checker->graph, count_before, &ordinal);
-    step->stream = hd_hash_mix(hd_hash_text(step->verb->name), ordinal.before);
+    step->stream = hd_hash_mix(step->verb->stream_id, ordinal.before);
     return 0;
 }
 

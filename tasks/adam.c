@@ -163,6 +163,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_adam = {
     .name = "adam",
+    .stream_id = 0x0474f2769ea8e730,
     .ports = ports,
     .by_part = true,
     .prepare = prepare,

@@ -426,6 +426,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_collect = {
     .name = "collect",
+    .stream_id = 0x79b598d9ee8b50d0,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

@@ -250,6 +250,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 
 const struct hd_verb hd_verb_collect_on_gpu = {
     .name = "collect_on_gpu",
+    .stream_id = 0x2cbed1e64b1b9e38,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

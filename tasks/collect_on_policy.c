@@ -404,6 +404,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 
 const struct hd_verb hd_verb_collect_on_policy = {
     .name = "collect_on_policy",
+    .stream_id = 0x87bfe050ae054a9b,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

@@ -22,6 +22,7 @@ static int declare(const struct hd_setup *setup)
 
 const struct hd_verb hd_verb_sum = {
     .name = "sum",
+    .stream_id = 0x7387636ba3e92f70,
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_SUM,
     .ports = ports,
@@ -32,6 +33,7 @@ const struct hd_verb hd_verb_sum = {
 
 const struct hd_verb hd_verb_mean = {
     .name = "mean",
+    .stream_id = 0x023c0ae2199663e8,
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MEAN,
     .ports = ports,
@@ -42,6 +44,7 @@ const struct hd_verb hd_verb_mean = {
 
 const struct hd_verb hd_verb_max = {
     .name = "max",
+    .stream_id = 0x8e6001f85d23c02f,
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MAX,
     .ports = ports,
@@ -52,6 +55,7 @@ const struct hd_verb hd_verb_max = {
 
 const struct hd_verb hd_verb_min = {
     .name = "min",
+    .stream_id = 0xce729c6e1db4cfc1,
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MIN,
     .ports = ports,
@@ -64,6 +68,7 @@ static const struct hd_option reduce_options[] = {{"op", "mean|sum|max|min", tru
 
 const struct hd_verb hd_verb_reduce = {
     .name = "reduce",
+    .stream_id = 0x7304ff843415c37d,
     .kind = HD_VERB_COLLECTIVE,
     .to_rank0 = true,
     .ports = ports,
@@ -75,6 +80,7 @@ const struct hd_verb hd_verb_reduce = {
 
 const struct hd_verb hd_verb_broadcast = {
     .name = "broadcast",
+    .stream_id = 0xe2f182bdd291b536,
     .kind = HD_VERB_BROADCAST,
     .ports = ports,
     .declare = declare,
@@ -85,6 +91,7 @@ static const struct hd_port no_ports[] = {{0}};
 
 const struct hd_verb hd_verb_barrier = {
     .name = "barrier",
+    .stream_id = 0x9322e851fd60c073,
     .kind = HD_VERB_BARRIER,
     .ports = no_ports,
     .help = "waits until every rank has come here",
@@ -97,6 +104,7 @@ static const struct hd_port stop_ports[] = {
 
 const struct hd_verb hd_verb_stop = {
     .name = "stop",
+    .stream_id = 0x00194eb9d5e9a9c0,
     .kind = HD_VERB_STOP,
     .ports = stop_ports,
     .many = true,

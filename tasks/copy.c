@@ -46,6 +46,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 
 const struct hd_verb hd_verb_copy = {
     .name = "copy",
+    .stream_id = 0x6768761f34e1f655,
     .ports = ports,
     .by_part = true,
     .prepare = prepare,

@@ -185,6 +185,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_draw = {
     .name = "draw",
+    .stream_id = 0x0cba20b02851c259,
     .ports = ports,
     .counts = counts,
     .declare = declare,

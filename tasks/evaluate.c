@@ -180,6 +180,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_evaluate = {
     .name = "evaluate",
+    .stream_id = 0x3ce0c361ca2c5a01,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

@@ -118,6 +118,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 
 const struct hd_verb hd_verb_gather = {
     .name = "gather",
+    .stream_id = 0x637b33a41b1e4b2d,
     .ports = ports,
     .prepare = prepare,
     .body = body,

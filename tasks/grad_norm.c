@@ -122,6 +122,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratc
 
 const struct hd_verb hd_verb_grad_norm = {
     .name = "grad_norm",
+    .stream_id = 0xef283e725e9dfb17,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

@@ -42,6 +42,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_keep = {
     .name = "keep",
+    .stream_id = 0x5af16eb25f0f29f5,
     .ports = ports,
     .follows = true,
     .declare = declare,

@@ -187,6 +187,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_log = {
     .name = "log",
+    .stream_id = 0x3e9db079ffc99ceb,
     .ports = ports,
     .many = true,
     .logs = true,

@@ -532,6 +532,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_loss_grad = {
     .name = "loss_grad",
+    .stream_id = 0x8d40da7acaa4ad77,
     .ports = ports,
     .options = options,
     .declare = declare,

@@ -37,6 +37,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .replays = true};
 
 const struct hd_verb hd_verb_merge = {
     .name = "merge",
+    .stream_id = 0xc1b237e0d91b9322,
     .ports = ports,
     .follows = true,
     .declare = declare,

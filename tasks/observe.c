@@ -140,6 +140,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_observe = {
     .name = "observe",
+    .stream_id = 0x5191e5c0dde92859,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

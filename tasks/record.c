@@ -210,6 +210,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_record = {
     .name = "record",
+    .stream_id = 0x5071f2d417f91bab,
     .ports = ports,
     .options = options,
     .declare = declare,

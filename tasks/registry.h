@@ -90,6 +90,8 @@ struct hd_gpu_verb {
 
 struct hd_verb {
     const char *name;
+    uint64_t stream_id; /* which random numbers its steps draw: a constant that no other verb has,
+                           drawn once and kept when the verb is renamed */
     enum hd_verb_kind kind;
     enum hd_combine combine;         /* COLLECTIVE */
     bool to_rank0;                   /* COLLECTIVE: the result is wanted on rank 0 only, combined as

@@ -52,6 +52,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 
 const struct hd_verb hd_verb_sample = {
     .name = "sample",
+    .stream_id = 0x06a58212247c13bb,
     .ports = ports,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),

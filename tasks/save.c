@@ -49,6 +49,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_save = {
     .name = "save",
+    .stream_id = 0x319236a0c2cc5206,
     .ports = ports,
     .options = options,
     .logs = true,

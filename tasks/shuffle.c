@@ -31,6 +31,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_shuffle = {
     .name = "shuffle",
+    .stream_id = 0xaf9fe1a0d95842c4,
     .ports = ports,
     .body = body,
     .help = "draws a new order of the samples",

@@ -73,6 +73,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 
 const struct hd_verb hd_verb_steer = {
     .name = "steer",
+    .stream_id = 0xc2828cf3d5b2ee69,
     .ports = ports,
     .follows = true,
     .declare = declare,

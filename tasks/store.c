@@ -116,6 +116,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_store = {
     .name = "store",
+    .stream_id = 0xa13763df740e071e,
     .ports = ports,
     .counts = counts,
     .prepare = prepare,

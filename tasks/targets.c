@@ -391,6 +391,7 @@ static const struct hd_gpu_verb on_gpu = {
 
 const struct hd_verb hd_verb_targets = {
     .name = "targets",
+    .stream_id = 0xe707603eca47c6bc,
     .ports = ports,
     .declare = declare,
     .prepare = prepare,

@@ -324,17 +324,19 @@ static const struct hd_gpu_verb gpu_blend = {.body = blend_on_gpu};
 #endif
 
 static const struct hd_verb verb_mix = {
-    .name = "mix", .ports = mix_ports, .body = mix, .gpu = HD_ON_GPU(gpu_mix)};
-static const struct hd_verb verb_fail = {.name = "fail", .ports = mix_ports, .body = fail_late};
+    .name = "mix", .stream_id = 1, .ports = mix_ports, .body = mix, .gpu = HD_ON_GPU(gpu_mix)};
+static const struct hd_verb verb_fail = {
+    .name = "fail", .stream_id = 2, .ports = mix_ports, .body = fail_late};
 static const struct hd_verb verb_blend = {.name = "blend",
+                                          .stream_id = 3,
                                           .ports = blend_ports,
                                           .prepare = prepare_blend,
                                           .body = blend,
                                           .gpu = HD_ON_GPU(gpu_blend)};
 static const struct hd_verb verb_bump = {
-    .name = "bump", .ports = bump_ports, .counts = bump_counts, .body = bump};
+    .name = "bump", .stream_id = 4, .ports = bump_ports, .counts = bump_counts, .body = bump};
 static const struct hd_verb verb_note = {
-    .name = "note", .ports = note_ports, .prepare = prepare_blend, .body = blend};
+    .name = "note", .stream_id = 5, .ports = note_ports, .prepare = prepare_blend, .body = blend};
 
 static const struct hd_verb *const verbs[] = {
     &verb_mix,          &verb_blend,      &verb_bump,      &verb_note,    &verb_fail,

@@ -137,6 +137,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 }
 
 const struct hd_verb hd_toy_weave = {.name = "weave",
+                                     .stream_id = 6,
                                      .ports = ports,
                                      .prepare = prepare,
                                      .pieces = pieces,

@@ -272,6 +272,7 @@ static int finish_spread(struct hd_context *context, const struct hd_view *views
 }
 
 const struct hd_verb hd_toy_spread = {.name = "spread",
+                                      .stream_id = 7,
                                       .ports = spread_ports,
                                       .prepare = prepare_spread,
                                       .pieces = pieces,
@@ -313,7 +314,7 @@ static const struct hd_gpu_verb gpu_fill = {.body = fill_on_gpu};
 #endif
 
 const struct hd_verb hd_toy_fill = {
-    .name = "fill", .ports = fill_ports, .body = fill, .gpu = HD_ON_GPU(gpu_fill)};
+    .name = "fill", .stream_id = 8, .ports = fill_ports, .body = fill, .gpu = HD_ON_GPU(gpu_fill)};
 
 /* -- Verb apply -----------------------------------------------------------------------------------
  */
@@ -369,6 +370,7 @@ static const struct hd_gpu_verb gpu_apply = {.body = apply_on_gpu};
 #endif
 
 const struct hd_verb hd_toy_apply = {.name = "apply",
+                                     .stream_id = 9,
                                      .ports = apply_ports,
                                      .by_part = true,
                                      .body = apply,
@@ -399,4 +401,5 @@ static int creep(struct hd_context *context, const struct hd_view *views, const 
     return ++*at < INTS - 1 ? HD_AGAIN : HD_OK;
 }
 
-const struct hd_verb hd_toy_creep = {.name = "creep", .ports = creep_ports, .body = creep};
+const struct hd_verb hd_toy_creep = {
+    .name = "creep", .stream_id = 10, .ports = creep_ports, .body = creep};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must hold for the table of verbs as a whole. */
+#include "tasks/registry.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+START_TEST(every_verb_has_a_stream_of_its_own)
+{
+    const struct hd_verb *const *verbs = hd_registry_builtin()->verbs;
+    for (int i = 0; verbs[i]; i++) {
+        ck_assert_msg(verbs[i]->stream_id != 0, "%s has no stream_id", verbs[i]->name);
+        for (int j = 0; j < i; j++)
+            ck_assert_msg(verbs[i]->stream_id != verbs[j]->stream_id,
+                          "%s and %s have the same stream_id", verbs[i]->name, verbs[j]->name);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("registry");
+    TCase *tests = tcase_create("registry");
+    tcase_add_test(tests, every_verb_has_a_stream_of_its_own);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
