@@ -6,7 +6,7 @@
 #ifndef HD_RUNTIME_VALUE_H
 #define HD_RUNTIME_VALUE_H
 
-#include "runtime/base/config.h"
+#include "runtime/base/config/config.h"
 #include "runtime/base/rng.h"
 
 enum hd_placement {
@@ -22,7 +22,7 @@ enum hd_mode {
 };
 
 struct hd_type;
-struct hd_tensor_data; /* runtime/safetensors.h */
+struct hd_tensor_data; /* runtime/io/safetensors.h */
 enum { HD_TENSORS_MAX = 16 };
 
 /* One declared value. Made by graph/, completed by its type; read-only once the plan stands. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs that change a value's placement. The exchange itself is the runtime's. */
 #include "tasks/builtin.h"
-#include "tasks/types/scalars.h"
-#include "tasks/types/statistics.h"
+#include "tasks/types/output/moments.h"
+#include "tasks/types/output/scalars.h"
 
 static const struct hd_port ports[] = {
     {.name = "from", .mode = HD_READ, .none = true},

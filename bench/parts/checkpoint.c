@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a checkpoint of a replay of 100,000 frames of 84 x 84 costs: what the learner waits for, and
  * when it is on the disk of the present folder; the first, and one after 5,000 new frames. */
-#include "runtime/checkpoint.h"
+#include "runtime/io/checkpoint.h"
 
 #include "bench/parts/parts.h"
 #include "runtime/base/alloc.h"

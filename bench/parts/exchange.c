@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The exchange of a gradient among ranks of this machine with Adam in slices, on memory that all
  * ranks see; beside it what copying as much memory takes. */
-#include "runtime/exchange.h"
-
 #include "bench/parts/parts.h"
-#include "kernels/adam.h"
+#include "kernels/learn/adam.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
+#include "runtime/engine/sharded_update.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observations of 4 frames of 84 x 84 bytes as the first convolution wants them: divided by 255,
  * and normalised. */
-#include "kernels/frames.h"
+#include "kernels/net/frames.h"
 
 #include "bench/parts/parts.h"
 #include "runtime/base/alloc.h"

@@ -3,9 +3,9 @@
  * What is counted are the products of the definition, so minimal filtering may seem to exceed the
  * peak. */
 #include "bench/parts/parts.h"
-#include "kernels/conv.h"
-#include "kernels/linear.h"
-#include "kernels/packed_linear.h"
+#include "kernels/conv/conv.h"
+#include "kernels/dense/linear.h"
+#include "kernels/dense/packed_linear.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

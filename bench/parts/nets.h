@@ -3,7 +3,7 @@
 #ifndef HD_BENCH_PARTS_NETS_H
 #define HD_BENCH_PARTS_NETS_H
 
-#include "kernels/net.h"
+#include "kernels/net/net.h"
 
 #define HD_BENCH_NETS "cartpole|pong|nature|fast|ppo|ppo_fast"
 

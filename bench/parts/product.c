@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/parts/parts.h"
-#include "kernels/linear.h"
+#include "kernels/dense/linear.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 

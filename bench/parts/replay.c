@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The replay ring of DI-engine's Pong config, full. */
-#include "kernels/replay.h"
+#include "kernels/replay/replay.h"
 
 #include "bench/parts/parts.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
-#include "tasks/types/batch.h"
+#include "tasks/types/data/batch.h"
 
 #include <string.h>
 

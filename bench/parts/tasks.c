@@ -3,8 +3,8 @@
 #include "bench/parts/parts.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/submit.h"
-#include "runtime/trace.h"
+#include "runtime/engine/submit.h"
+#include "runtime/engine/trace.h"
 
 #include <string.h>
 

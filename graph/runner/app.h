@@ -3,7 +3,7 @@
 #ifndef HD_GRAPH_RUNNER_APP_H
 #define HD_GRAPH_RUNNER_APP_H
 
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 enum { HD_SETS_MAX = 256, HD_DIRS_MAX = 32 };
 

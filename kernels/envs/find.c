@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/envs/find.h"
 
-#include "kernels/envs/cartpole.h"
-#include "kernels/envs/pixel_pong.h"
-#include "runtime/base/diag.h"
+#include "kernels/envs/cartpole/cartpole.h"
+#include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "runtime/base/config/diag.h"
 #include "runtime/base/status.h"
 
 #include <dlfcn.h>

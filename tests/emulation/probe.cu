@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/cuda_internal.cuh"
+#include "kernels/common/cuda.cuh"
 
 extern "C" {
 #include "tests/emulation/probe.h"

@@ -4,7 +4,7 @@
 #include "runtime/base/status.h"
 #include "tests/emulation/emulation.h"
 #include "tests/emulation/probe.h"
-#include "tests/kernels/device.h"
+#include "tests/kernels/common/device.h"
 
 #include <signal.h>
 

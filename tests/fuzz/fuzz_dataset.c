@@ -2,7 +2,7 @@
 /* A data set of one or two files of any bytes: what it lets through can be indexed without looking.
  */
 #include "runtime/base/status.h"
-#include "runtime/dataset.h"
+#include "runtime/io/dataset.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

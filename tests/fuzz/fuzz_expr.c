@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as an expression: what parses has a value or none, and the text that it is written as
  * parses to the same. */
-#include "graph/expr.h"
+#include "graph/language/expr.h"
 #include "runtime/base/status.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -5,7 +5,7 @@
  * a byte whose bit 0 says which side the store is, then steps of an operation, a connection, a
  * number of bytes and these. */
 #include "runtime/base/status.h"
-#include "runtime/store_internal.h"
+#include "runtime/ranks/rendezvous_internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <poll.h>

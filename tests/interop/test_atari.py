@@ -70,7 +70,7 @@ def main():
         for options in ([], ["-march=native"]):
             path = scratch(f"warp{len(options)}.so")
             subprocess.run(["cc", "-O3", *options, "-ffp-contract=off", "-shared", "-fPIC", f"-I{ROOT}",
-                            os.path.join(ROOT, "kernels/envs/warp.c"), "-o", path, "-lm"], check=True)
+                            os.path.join(ROOT, "kernels/envs/atari/warp.c"), "-o", path, "-lm"], check=True)
             same_resize(ctypes.CDLL(path))
     if not os.path.exists(PLUGIN):
         skip(f"no {PLUGIN}; scripts/atari builds the plug-in")

@@ -10,6 +10,7 @@ import sys
 import tree
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
+TOPS = ("runtime/", "kernels/", "tasks/", "graph/", "tests/", "bench/")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -23,7 +24,11 @@ def read_table(path):
 
 
 def layer_of(path, layers):
-    return max((folder for folder in layers if path.startswith(folder)), key=len, default=None)
+    """The row of a file's folder; tests have one row for all their folders but for those with their own."""
+    folder = os.path.dirname(path) + "/"
+    while folder not in layers and folder.startswith(("tests/", "bench/")):
+        folder = folder[:folder[:-1].rfind("/") + 1]
+    return folder if folder in layers else None
 
 
 def family_of(header, families):
@@ -31,12 +36,17 @@ def family_of(header, families):
                  if any(fnmatch.fnmatch(header, pattern) for pattern in patterns)), None)
 
 
+def allows(entry, header):
+    if entry.endswith("/**"):
+        return header.startswith(entry[:-2])
+    return header == entry or entry == os.path.dirname(header) + "/"
+
+
 def project_violation(path, header, layers):
-    layer, of_header = layer_of(path, layers), layer_of(header, layers)
-    if header.endswith("_internal.h") and of_header != layer and not layer.startswith("tests/"):
+    layer, folder = layer_of(path, layers), os.path.dirname(header) + "/"
+    if re.search(r"_internal\.\w+$", header) and not path.startswith((folder, "tests/")):
         return "is internal to its folder"
-    if of_header == layer or any(header == entry or entry.endswith("/") and header.startswith(entry)
-                                 for entry in layers[layer]):
+    if os.path.dirname(path) + "/" == folder or any(allows(entry, header) for entry in layers[layer]):
         return None
     return f"may not be seen by {layer}"
 
@@ -54,12 +64,12 @@ def outside_violation(path, header, layers, families, only):
 def violations_in(root, path, table):
     families, layers, only = table
     if not layer_of(path, layers):
-        return []
+        return [f"{path}:1: its folder has no row in layers.ini"]
     found = []
     text = tree.read(root, path)
     for match in INCLUDE.finditer(text):
         header = match[2]
-        if header.startswith(tuple(layers)):
+        if header.startswith(TOPS):
             problem = project_violation(path, header, layers)
         elif match[1] == '"' and not family_of(header, families):
             problem = "is not included from the root"

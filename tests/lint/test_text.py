@@ -10,7 +10,7 @@ SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp", ".py", ".proto", ".js", ".
 TEXTS = SOURCES + (".md", ".txt", ".yaml", ".yml", ".json", ".ini", ".cmake", ".supp", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 # What includes ALE's headers is under ALE's licence, and no part of the program.
-OF_ALE = re.compile(r"kernels/envs/ale/\w+\.[ch]pp")
+OF_ALE = re.compile(r"kernels/envs/atari/ale/\w+\.[ch]pp")
 LICENCE_OF_ALE = "SPDX-License-Identifier: GPL-2.0-only"
 # Spelled in pieces, so that this file obeys its own rules.
 MARKER = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK|Not" r"Implemented)\b")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* StarPU's CUDA workers: tasks that only enqueue on their worker's stream, and tasks of the CPU
  * that follow and precede them through a handle without data. */
-#include "kernels/bf16.h"
+#include "kernels/common/bf16.h"
 #include "runtime/base/status.h"
-#include "tests/kernels/device.h"
+#include "tests/kernels/common/device.h"
 
 #include <starpu.h>
 

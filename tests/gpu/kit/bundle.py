@@ -4,6 +4,7 @@ the programs of a build: DIR and, to carry it away, DIR.tar.gz, in pieces if it 
 
 import argparse
 import json
+import glob
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ PIECE = 60 << 20  # bytes: less than what is carried at once
 OF_MACHINE = re.compile(r"lib(c|m|dl|rt|pthread)\.so|ld-linux|linux-vdso|lib(cuda|cudart|cublas|cublasLt|nccl)\.so")
 # Of the compiler: the machine's are newer or as old, and other programs there want its own.
 SPARE = re.compile(r"lib(stdc\+\+|gcc_s)\.so")
-TEST = re.compile(r'^#include "tests/kernels/device\.h"', re.M)
+TEST = re.compile(r'^#include "tests/kernels/common/device\.h"', re.M)
 PEERS = ["gpu_torch.py", "learner.py", "net.py", "turns.py"]
 
 
@@ -26,11 +27,9 @@ def gpu_tests():
     """Names of the test programs that have cases for GPUs, in order."""
     found = []
     for folder in ("kernels", "runtime", "tasks", "graph"):
-        top = os.path.join(ROOT, "tests", folder)
-        for name in sorted(os.listdir(top)):
-            if re.fullmatch(r"test_\w+\.c", name):
-                with open(os.path.join(top, name), encoding="utf-8") as file:
-                    found += [name[:-2]] if TEST.search(file.read()) else []
+        for path in sorted(glob.glob(os.path.join(ROOT, "tests", folder, "**/test_*.c"), recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                found += [os.path.basename(path)[:-2]] if TEST.search(file.read()) else []
     return found
 
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What execute.c (the walk) and execute_tasks.c (making tasks of steps) share. */
+#ifndef HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
+#define HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
+
+#include "graph/execute/execute.h"
+#include "graph/execute/instances.h"
+#include "runtime/engine/sharded_update.h"
+
+enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4, HD_LABEL_BYTES = 64 };
+
+/* What the submitter remembers of a step. */
+struct hd_step_memory {
+    int64_t next_due;                /* `every`: counter value at which it fires next */
+    int64_t last_read[HD_PORTS_MAX]; /* versions it read last */
+    double *fields;                  /* stop: by slot, what it last saw; NaN: none */
+};
+
+/* What steps in pieces keep between their tasks, for every instance and item. */
+struct hd_works {
+    void **memory; /* [instances][items], on the instance's GPU if the step runs there */
+    void **heads;  /* likewise, host memory */
+    int instances;
+    bool gpu;
+    struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
+    int64_t n;
+    struct hd_pool_memory *pools; /* [n_pools], by stage; NULL: nothing is added up */
+    int n_pools;
+};
+
+/* What is added up after a stage: every instance's items, and the sums. */
+struct hd_pool_memory {
+    void **items; /* [n] */
+    struct hd_buffer **buffers;
+    int n; /* instances */
+    double *sums;
+    struct hd_buffer *sums_buffer;
+};
+
+/* What ranks wish in an iteration, by iteration modulo the window. */
+struct hd_wish {
+    unsigned own, all;
+    struct hd_buffer *own_buffer, *all_buffer;
+    bool asked;
+};
+
+/* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
+ * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
+enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
+
+struct hd_executor {
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor_options options;
+    struct hd_setup setup;
+    struct hd_instances *instances;           /* by value */
+    int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* by value */
+    int64_t *counters;
+    struct hd_step_memory *memories; /* by step index */
+    struct hd_works *works;          /* by step index */
+    const char ***exchange_labels;   /* by step index of the mean, by part; or NULL */
+    struct hd_access *accesses;      /* of the task being made */
+    int64_t n_accesses, accesses_capacity;
+    int64_t next_compare;
+    int64_t trip;
+    struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
+    struct hd_group stop_group;
+    struct hd_wish wishes[HD_WINDOW_MAX];
+    const char *reason; /* of the stop step that held */
+    char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
+    char (*move_labels)[HD_LABEL_BYTES];
+};
+
+/* The iteration being submitted. */
+static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
+{
+    return executor->counters[0];
+}
+
+/* The row that ref i of a step reads or writes now. */
+struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i);
+
+/* The version that ref i would read, and whether it is newer than what the step read last. A copy
+ * for a side step is made only if the step is due, so this looks at what would be copied. */
+int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
+                                    int i);
+bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i);
+
+/* Whose end the window waits for: the iteration's tasks; side tasks belong to none. */
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool side);
+
+/* A task's place in program order (shard -1: not a shard step). */
+struct hd_context hd_executor_context(const struct hd_executor *executor,
+                                      const struct hd_step *step, int64_t shard);
+
+/* View and access i of a step on local instance `instance`, for the home of *task. */
+void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                      int instance, int part, struct hd_task *task, struct hd_access *access);
+
+/* The task that all tasks of a step on one instance are made from (shard -1: not a shard step). */
+struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
+                                int64_t shard);
+
+/* Moves (execute_moves.c): has copy `copy` of a row hold what the row holds; all that an op reads,
+ * to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
+int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy);
+int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op);
+void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
+
+/* Steps in pieces (execute_pieces.c): their memory, and their tasks for all of `instances` from
+ * shard `first` on (-1: not a shard step). */
+int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_works_destroy(struct hd_executor *executor, struct hd_works *works);
+int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
+                              int64_t first);
+
+/* Pools (execute_pools.c): whether a stage is followed by one; their memory; where an item leaves
+ * its numbers; the collective after a stage; what the collectives of an op need at most. */
+bool hd_op_pools_after(const struct hd_op *op, int stage);
+int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_pools_destroy(struct hd_works *works);
+double *hd_pool_of(const struct hd_op *op, const struct hd_works *works, int stage, int instance,
+                   int64_t item);
+int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op, int stage);
+void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *scratch_p,
+                   int64_t *payload_p);
+
+/* Exchanges (execute_exchange.c): names of their sync points; the step `op` with its mean. */
+int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op);
+
+/* Reductions by several GPUs of a rank that is alone (execute_fold.c), and what they need of a
+ * GPU's scratch. */
+int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
+                            const struct hd_collective *c);
+int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
+
+/* Wishes (execute_wishes.c). */
+int hd_wishes_create(struct hd_executor *executor);
+void hd_wishes_destroy(struct hd_executor *executor);
+int hd_executor_heed_wishes(struct hd_executor *executor);
+
+/* Submits a step that is due, for all instances and parts of this rank. */
+int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);
+
+/* Submits a copy of a value's current version to a row. */
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
+                                bool side);
+
+/* Submits the comparison of a global value between ranks. */
+int hd_executor_submit_compare(struct hd_executor *executor, int value);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A reduction over shards that several GPUs of a rank hold: no GPU is the master of the others.
+ * Each adds the terms of its own shards; then the parts are shared out among them, and each adds
+ * up, of its parts, what all have. Shards of a GPU are a node of the tree, as those of a rank are,
+ * so the bits are those of one GPU. */
+#include "graph/execute/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+/* A task's own: one part, and instances on one GPU, or all GPUs' terms. */
+struct fold {
+    struct hd_collective is; /* in and in_buffers are not its own */
+    int mine;                /* adding up: which of the terms is at home here */
+    int n;
+    void *memory[];
+};
+
+static int own_terms_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct fold *fold = args;
+    const struct hd_collective *c = &fold->is;
+    return c->in_spec->type->reduction->fold_on_gpu(
+        c->in_spec, c->part, c->how == HD_MEAN ? HD_SUM : c->how, fold->n,
+        (const void *const *)fold->memory, c->out_spec, views[0].data, context->stream);
+}
+
+/* Of a term in scratch: floats, then their count. */
+static int64_t term_floats(const struct hd_spec *spec, int part)
+{
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    return hd_padded((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+}
+
+static int64_t term_bytes(const struct hd_spec *spec, int part)
+{
+    return term_floats(spec, part) * (int64_t)sizeof(float) + HD_ALIGNMENT;
+}
+
+/* A part of a GPU's term, fetched into `room` where it is another's; its count in any case, as the
+ * sum's takes its place. */
+static int fetch_term(const struct fold *fold, int gpu, float *room, void *stream,
+                      struct hd_term *term_p)
+{
+    const struct hd_collective *c = &fold->is;
+    float *count = room + term_floats(c->out_spec, c->part);
+    int64_t lo, hi;
+    hd_spec_part(c->out_spec, c->part, &lo, &hi);
+    *term_p = (struct hd_term){(const float *)fold->memory[gpu] + lo, count};
+    HD_TRY(hd_device_copy(
+        count, c->in_spec->type->reduction->count(c->out_spec, c->part, fold->memory[gpu]),
+        sizeof(float), stream));
+    if (gpu == fold->mine)
+        return HD_OK;
+    HD_TRY(hd_device_copy(room, term_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
+    term_p->floats = room;
+    return HD_OK;
+}
+
+static int all_terms_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct fold *fold = args;
+    const struct hd_collective *c = &fold->is;
+    struct hd_term terms[HD_DEVICES_MAX];
+    int64_t lo, hi;
+    hd_spec_part(c->out_spec, c->part, &lo, &hi);
+    for (int gpu = 0; gpu < fold->n; gpu++) {
+        char *room = (char *)context->scratch + gpu * term_bytes(c->out_spec, c->part);
+        HD_TRY(fetch_term(fold, gpu, (float *)room, context->stream, &terms[gpu]));
+    }
+    const struct hd_reduction *reduction = c->in_spec->type->reduction;
+    return reduction->add_on_gpu(c->how, terms, fold->n, hi - lo, (float *)views[0].data + lo,
+                                 reduction->count(c->out_spec, c->part, views[0].data),
+                                 context->stream);
+}
+
+int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op)
+{
+    const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
+    int64_t most = 0;
+    for (int part = 0; part < spec->parts && plan->devices > 1; part++) {
+        const int64_t bytes = plan->devices * term_bytes(spec, part);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Hands the fold to a task that writes its part of the result's copy at `home`. */
+static int submit(struct hd_executor *executor, const struct hd_op *op, struct fold *fold, int home,
+                  int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                  enum hd_mode mode, struct hd_access *accesses)
+{
+    const struct hd_copies *to = &hd_executor_row(executor, op, 1)->copies[home];
+    struct hd_task task = hd_executor_task(executor, op, -1);
+    accesses[fold->n] = (struct hd_access){to->buffers[0], fold->is.part, HD_ALL_LEAVES, mode};
+    task.body = body;
+    task.args = task.owned = fold;
+    task.home = home;
+    task.priority = HD_PRIORITY_FIRST;
+    task.views[0] =
+        (struct hd_view){.data = to->data[0], .spec = fold->is.out_spec, .part = fold->is.part};
+    task.n = 1;
+    task.accesses = accesses;
+    task.n_accesses = fold->n + 1;
+    return hd_submit(executor->session, &task);
+}
+
+static struct fold *make_fold(const struct hd_collective *c, int n)
+{
+    struct fold *fold = hd_alloc(1, sizeof *fold + (size_t)n * sizeof fold->memory[0]);
+    if (fold) {
+        fold->is = *c;
+        fold->n = 0;
+    }
+    return fold;
+}
+
+/* The terms of the instances at `home`. */
+static int submit_own_terms(struct hd_executor *executor, const struct hd_op *op,
+                            const struct hd_collective *c, int home, struct hd_access *accesses)
+{
+    struct fold *fold = make_fold(c, c->n_in);
+    if (!fold)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < c->n_in; i++) {
+        if (hd_plan_home(executor->plan, i, c->n_in) != home)
+            continue;
+        accesses[fold->n] = (struct hd_access){c->in_buffers[i], c->part, HD_ALL_LEAVES, HD_READ};
+        fold->memory[fold->n++] = c->in[i];
+    }
+    return submit(executor, op, fold, home, own_terms_body, HD_WRITE, accesses);
+}
+
+static int submit_all_terms(struct hd_executor *executor, const struct hd_op *op,
+                            const struct hd_collective *c, struct hd_access *accesses)
+{
+    const struct hd_row *row = hd_executor_row(executor, op, 1);
+    const int gpus = executor->plan->devices;
+    const int home = hd_plan_home(executor->plan, c->part, op->parts);
+    struct fold *fold = make_fold(c, gpus);
+    if (!fold)
+        return HD_ERR_NOMEM;
+    fold->mine = home - 1;
+    for (; fold->n < gpus; fold->n++) {
+        const struct hd_copies *term = &row->copies[1 + fold->n];
+        accesses[fold->n] = (struct hd_access){fold->n == fold->mine ? NULL : term->buffers[0],
+                                               c->part, HD_ALL_LEAVES, HD_READ};
+        fold->memory[fold->n] = term->data[0];
+    }
+    return submit(executor, op, fold, home, all_terms_body, HD_UPDATE, accesses);
+}
+
+int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
+                            const struct hd_collective *made)
+{
+    const struct hd_plan *plan = executor->plan;
+    const struct hd_copies *from = &hd_executor_row(executor, op, 0)->copies[1];
+    struct hd_collective c = *made;
+    c.n_in = plan->values[op->step->refs[0].value].instances;
+    c.in = from->data;
+    c.in_buffers = from->buffers;
+    const int most = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
+    struct hd_access *accesses = hd_alloc(most, sizeof *accesses);
+    int status = accesses ? HD_OK : HD_ERR_NOMEM;
+    for (c.part = 0; status == HD_OK && c.part < op->parts; c.part++) {
+        for (int home = 1; status == HD_OK && home <= plan->devices; home++)
+            status = submit_own_terms(executor, op, &c, home, accesses);
+        if (status == HD_OK)
+            status = submit_all_terms(executor, op, &c, accesses);
+    }
+    hd_free(accesses);
+    return status;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A mean and the step that uses it as one exchange. */
+#include "graph/execute/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* "mean(grad)" of part 3 is "mean(grad.3)". */
+static const char *label_part(struct hd_graph *graph, const char *label, int part)
+{
+    char *text = hd_graph_alloc(graph, HD_LABEL_BYTES, 1);
+    int length = (int)strlen(label) - 1;
+    if (text)
+        snprintf(text, HD_LABEL_BYTES, "%.*s.%d)", length, label, part);
+    return text;
+}
+
+int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op)
+{
+    struct hd_graph *graph = executor->plan->graph;
+    if (!op->exchanged)
+        return HD_OK;
+    const int parts = graph->values[op->step->refs[0].value].spec.parts;
+    const char **labels = hd_graph_alloc(graph, parts, sizeof *labels);
+    if (!labels)
+        return HD_ERR_NOMEM;
+    for (int part = 0; part < parts; part++) {
+        labels[part] = parts == 1 ? op->step->label : label_part(graph, op->step->label, part);
+        if (!labels[part])
+            return HD_ERR_NOMEM;
+    }
+    executor->exchange_labels[op->step->index] = labels;
+    return HD_OK;
+}
+
+int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_plan *plan = executor->plan;
+    const struct hd_step *step = op->step, *mean = op->mean->step;
+    const struct hd_row *terms = hd_executor_row(executor, op->mean, 0);
+    struct hd_exchange exchange = {
+        .verb = step->verb->name,
+        .name = step->label,
+        .labels = executor->exchange_labels[mean->index],
+        .slice = step->verb->slice,
+        .args = step->args,
+        .context = hd_executor_context(executor, step, -1),
+        .terms = &plan->graph->values[mean->refs[0].value].spec,
+        .n_in = plan->values[mean->refs[0].value].instances,
+        .in = terms->copies[0].data,
+        .in_buffers = terms->copies[0].buffers,
+        .n = step->n_refs,
+        .group = hd_executor_group(executor, false),
+    };
+    exchange.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
+    for (int i = 1; i < step->n_refs; i++) {
+        struct hd_task task = {.home = HD_HOST};
+        struct hd_access access;
+        hd_executor_view(executor, op, i, 0, 0, &task, &access);
+        exchange.views[i] = task.views[i];
+        exchange.buffers[i] = access.buffer;
+        exchange.modes[i] = access.mode;
+        exchange.wanted_whole[i] =
+            hd_ref_changes(&step->refs[i]) && !plan->values[step->refs[i].value].parted;
+    }
+    return hd_submit_exchange(executor->session, &exchange);
+}

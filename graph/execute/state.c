@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run needs to go on from the start of an iteration: the content of values that somebody may
+ * still read, what the submitter counts and remembers. All of it is a function of the program, not
+ * of ranks, windows, buffers or GPUs, so another number of ranks may go on. */
+#include "graph/execute/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOURNAL_BYTES = 4 << 20 }; /* plain values from this size on are written as journals */
+
+/* -- Which values are dead between iterations -----------------------------------------------------
+ */
+
+static int parent_of(const struct hd_plan *plan, int at)
+{
+    for (int i = at - 1; i >= 0; i--)
+        if (plan->ops[i].kind == HD_OP_REPEAT && plan->ops[i].end > at)
+            return i;
+    return -1;
+}
+
+static const struct hd_ref *ref_to(const struct hd_op *op, int value)
+{
+    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+        if (op->step->refs[i].value == value)
+            return &op->step->refs[i];
+    return NULL;
+}
+
+/* The first step that names the value writes it whole, whenever those after it are reached. */
+static bool is_transient(const struct hd_plan *plan, int value)
+{
+    int first = 0;
+    while (first < plan->n_ops && !ref_to(&plan->ops[first], value) &&
+           !(plan->ops[first].kind != HD_OP_STEP && plan->ops[first].value == value))
+        first++;
+    if (first == plan->n_ops || plan->ops[first].kind != HD_OP_STEP)
+        return false;
+    const struct hd_step *step = plan->ops[first].step;
+    if (step->verb->kind != HD_VERB_TASK || step->verb->follows || step->verb->logs || step->when ||
+        step->every > 0)
+        return false;
+    const int parent = parent_of(plan, first);
+    const int end = parent < 0 ? plan->n_ops : plan->ops[parent].end;
+    for (int at = first; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value &&
+                (at >= end || op->step->refs[i].lag > 0 ||
+                 (at == first && op->step->refs[i].mode != HD_WRITE)))
+                return false;
+        if (op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value)
+            return false;
+    }
+    return true;
+}
+
+static bool is_kept(const struct hd_executor *executor, int value)
+{
+    return !executor->plan->values[value].not_stored && !is_transient(executor->plan, value);
+}
+
+/* Lagged versions that an iteration may still read: x@-k for k up to this. */
+static int lags_of(const struct hd_executor *executor, int value)
+{
+    const int lag = executor->plan->values[value].lag;
+    const int64_t before = hd_executor_iteration(executor);
+    return before < lag ? (int)before : lag;
+}
+
+/* Where x@-k is, or x for k = 0. */
+static struct hd_row *row_of(const struct hd_executor *executor, int value, int k)
+{
+    return hd_instances_read(&executor->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT, k,
+                             hd_executor_iteration(executor));
+}
+
+/* "replay.3", "policy@-1"; freed with hd_free. */
+static char *name_of(const struct hd_executor *executor, int value, int instance, int k)
+{
+    const struct hd_spec *spec = &executor->plan->graph->values[value].spec;
+    char shard[32] = "", lag[32] = "";
+    if (spec->placement == HD_SHARD)
+        snprintf(shard, sizeof shard, ".%" PRId64, executor->plan->values[value].first + instance);
+    if (k > 0)
+        snprintf(lag, sizeof lag, "@-%d", k);
+    return hd_format("%s%s%s", spec->name, shard, lag);
+}
+
+/* -- Saving ---------------------------------------------------------------------------------------
+ */
+
+static int save_instance(struct hd_checkpoints *checkpoints, const struct hd_spec *spec,
+                         const char *name, const void *data)
+{
+    if (!spec->type->save && spec->bytes >= JOURNAL_BYTES)
+        return hd_checkpoints_add_journal(checkpoints, name, data, spec->bytes);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    if (!file)
+        return HD_ERR_NOMEM;
+    int status = hd_value_save(spec, data, file);
+    if (fclose(file) != 0 && status == HD_OK)
+        status = HD_ERR_NOMEM;
+    if (status != HD_OK) {
+        free(text);
+        return status;
+    }
+    return hd_checkpoints_add(checkpoints, name, text, (int64_t)bytes);
+}
+
+/* "optimizer:2.8192-12288": what a rank has of a value that ranks share. */
+static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *spec, int part,
+                      int64_t lo, int64_t hi, const char *data)
+{
+    int64_t total = 0, at, bytes;
+    for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++)
+        total += bytes;
+    char *copy = malloc((size_t)total);
+    char *name = hd_format("%s:%d.%" PRId64 "-%" PRId64, spec->name, part, lo, hi);
+    int status = copy && name ? HD_OK : HD_ERR_NOMEM;
+    if (status == HD_OK) {
+        total = 0;
+        for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++) {
+            memcpy(copy + total, data + at, (size_t)bytes);
+            total += bytes;
+        }
+        status = hd_checkpoints_add(checkpoints, name, copy, total);
+    } else {
+        free(copy);
+    }
+    hd_free(name);
+    return status;
+}
+
+static int save_slices(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+                       const struct hd_spec *spec, const void *data)
+{
+    const struct hd_plan *plan = executor->plan;
+    for (int part = 0; part < spec->parts; part++) {
+        int64_t part_lo, part_hi, lo, hi;
+        hd_spec_part(spec, part, &part_lo, &part_hi);
+        hd_exchange_slice(part_lo, part_hi, plan->rank, plan->ranks, &lo, &hi);
+        if (lo < hi)
+            HD_TRY(save_slice(checkpoints, spec, part, lo, hi, data));
+    }
+    return HD_OK;
+}
+
+static int save_row(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+                    int value, int k)
+{
+    const struct hd_plan *plan = executor->plan;
+    const struct hd_spec *spec = &plan->graph->values[value].spec;
+    const struct hd_copies *host = &row_of(executor, value, k)->copies[0];
+    if (plan->values[value].parted)
+        return save_slices(executor, checkpoints, spec, host->data[0]);
+    if (spec->placement == HD_GLOBAL && plan->rank != 0)
+        return HD_OK;
+    for (int i = 0; i < plan->values[value].instances; i++) {
+        char *name = name_of(executor, value, i, k);
+        int status = name ? save_instance(checkpoints, spec, name, host->data[i]) : HD_ERR_NOMEM;
+        hd_free(name);
+        HD_TRY(status);
+    }
+    return HD_OK;
+}
+
+/* Whether x@-k needs a file of its own. */
+static bool differs(const struct hd_executor *executor, int value, int k)
+{
+    return row_of(executor, value, k)->version != executor->instances[value].version;
+}
+
+static json_t *describe_value(const struct hd_executor *executor, int value)
+{
+    json_t *lags = json_array(), *attributes = json_array();
+    for (int k = 1; k <= lags_of(executor, value); k++)
+        json_array_append_new(lags, json_integer(row_of(executor, value, k)->version));
+    for (int i = 0; i < executor->plan->graph->values[value].n_attributes; i++)
+        json_array_append_new(attributes, json_integer(executor->attributes[value][i]));
+    return json_pack("{s:I, s:o, s:o}", "version", (json_int_t)executor->instances[value].version,
+                     "lags", lags, "attributes", attributes);
+}
+
+struct description {
+    const struct hd_executor *executor;
+    json_t *steps;
+};
+
+/* Doubles to the bit, NaN too. */
+static json_t *bits_of(double value)
+{
+    char text[32];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    snprintf(text, sizeof text, "%016" PRIx64, bits);
+    return json_string(text);
+}
+
+static int describe_step(struct hd_step *step, void *arg)
+{
+    struct description *description = arg;
+    const struct hd_step_memory *memory = &description->executor->memories[step->index];
+    json_t *reads = json_array(), *fields = json_array();
+    for (int i = 0; i < step->n_refs; i++)
+        json_array_append_new(reads, json_integer(memory->last_read[i]));
+    for (int i = 0; memory->fields && i < description->executor->plan->graph->n_slots; i++)
+        json_array_append_new(fields, bits_of(memory->fields[i]));
+    json_array_append_new(description->steps,
+                          json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "",
+                                    "next_due", (json_int_t)memory->next_due, "last_read", reads,
+                                    "fields", fields));
+    return HD_OK;
+}
+
+static json_t *describe(const struct hd_executor *executor)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    struct description description = {executor, json_array()};
+    json_t *values = json_object(), *counters = json_object();
+    hd_graph_walk(executor->plan->graph, describe_step, &description);
+    for (int i = 0; i < graph->n_values; i++)
+        json_object_set_new(values, graph->values[i].spec.name, describe_value(executor, i));
+    for (int i = 0; i < graph->n_counters; i++)
+        json_object_set_new(counters, graph->counters[i], json_integer(executor->counters[i]));
+    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards,
+                     "next_compare", (json_int_t)executor->next_compare, "counters", counters,
+                     "values", values, "steps", description.steps);
+}
+
+int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+                     json_t **state_p)
+{
+    const int n = executor->plan->graph->n_values;
+    for (int value = 0; value < n; value++)
+        for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
+            if (k == 0 || differs(executor, value, k))
+                HD_TRY(hd_executor_bring(executor, value, row_of(executor, value, k), 0));
+    HD_TRY(hd_session_drain(executor->session));
+    HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_iteration(executor)));
+    for (int value = 0; value < n; value++)
+        for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
+            if (k == 0 || differs(executor, value, k))
+                HD_TRY(save_row(executor, checkpoints, value, k));
+    *state_p = describe(executor);
+    return HD_OK;
+}
+
+/* -- Restoring ------------------------------------------------------------------------------------
+ */
+
+static int missing(const char *what)
+{
+    return hd_fail(HD_ERR_FORMAT, "the checkpoint does not say what %s is", what);
+}
+
+static int get_integer(const json_t *object, const char *key, int64_t *number_p)
+{
+    const json_t *number = json_object_get(object, key);
+    if (!json_is_integer(number))
+        return missing(key);
+    *number_p = json_integer_value(number);
+    return HD_OK;
+}
+
+static int load_instance(const struct hd_spec *spec, void *to, void *data, int64_t bytes)
+{
+    if (!spec->type->load && bytes == spec->bytes) {
+        memcpy(to, data, (size_t)bytes);
+        return HD_OK;
+    }
+    FILE *file = fmemopen(data, (size_t)bytes, "r");
+    int status = file ? hd_value_load(spec, to, file) : HD_ERR_FORMAT;
+    if (file)
+        fclose(file);
+    return status;
+}
+
+static int put_slice(const struct hd_spec *spec, const char *name, char *to, const char *data,
+                     int64_t bytes, int64_t *elements_p)
+{
+    int64_t lo, hi, part_lo, part_hi, at, length, used = 0;
+    int part;
+    if (sscanf(name + strlen(spec->name), ":%d.%" SCNd64 "-%" SCNd64, &part, &lo, &hi) != 3 ||
+        part < 0 || part >= spec->parts)
+        return missing(name);
+    hd_spec_part(spec, part, &part_lo, &part_hi);
+    if (lo < part_lo || hi > part_hi || lo >= hi)
+        return missing(name);
+    for (int i = 0; (length = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++) {
+        if (length > bytes - used)
+            return missing(name);
+        memcpy(to + at, data + used, (size_t)length);
+        used += length;
+    }
+    *elements_p += hi - lo;
+    return HD_OK;
+}
+
+static int load_slices(const struct hd_checkpoint *checkpoint, const struct hd_spec *spec, void *to)
+{
+    int64_t elements = 0;
+    char *prefix = hd_format("%s:", spec->name);
+    int status = prefix ? HD_OK : HD_ERR_NOMEM;
+    const char *name;
+    for (int i = 0; status == HD_OK && (name = hd_checkpoint_name(checkpoint, prefix, i)); i++) {
+        void *data = NULL;
+        int64_t bytes;
+        status = hd_checkpoint_read(checkpoint, name, &data, &bytes);
+        if (status == HD_OK)
+            status = put_slice(spec, name, to, data, bytes, &elements);
+        hd_free(data);
+    }
+    hd_free(prefix);
+    if (status == HD_OK && elements != spec->elements)
+        status = missing(spec->name);
+    return status;
+}
+
+static int load_row(struct hd_executor *executor, const struct hd_checkpoint *checkpoint, int value,
+                    int k, struct hd_row *row)
+{
+    const struct hd_spec *spec = &executor->plan->graph->values[value].spec;
+    for (int i = 0; i < executor->plan->values[value].instances; i++) {
+        void *data = NULL;
+        int64_t bytes;
+        char *name = name_of(executor, value, i, k);
+        int status = name ? hd_checkpoint_read(checkpoint, name, &data, &bytes) : HD_ERR_NOMEM;
+        if (status == HD_OK && data)
+            status = load_instance(spec, row->copies[0].data[i], data, bytes);
+        else if (status == HD_OK && spec->type->flat && k == 0)
+            status = load_slices(checkpoint, spec, row->copies[0].data[i]);
+        else if (status == HD_OK)
+            status = missing(name);
+        hd_free(data);
+        hd_free(name);
+        HD_TRY(status);
+    }
+    return HD_OK;
+}
+
+static void hold(const struct hd_instances *instances, struct hd_row *row, int64_t version)
+{
+    row->version = row->copies[0].version = version;
+    row->spread = -1;
+    for (int copy = 1; copy < instances->plan->homes; copy++)
+        row->copies[copy].version = -1;
+}
+
+/* The row for a version: one that has it, else number *next_p, which is taken. */
+static struct hd_row *row_for(struct hd_instances *instances, int first, int64_t version,
+                              int *next_p, bool *new_p)
+{
+    *new_p = false;
+    for (int i = first; i < *next_p; i++)
+        if (instances->rows[i].version == version)
+            return &instances->rows[i];
+    *new_p = true;
+    struct hd_row *row = &instances->rows[(*next_p)++];
+    hold(instances, row, version);
+    return row;
+}
+
+static int copy_current(struct hd_instances *instances, struct hd_row *row)
+{
+    for (int i = 0; i < instances->plan->instances; i++)
+        HD_TRY(hd_value_snapshot(&instances->value->spec, row->copies[0].data[i],
+                                 instances->rows[0].copies[0].data[i]));
+    return HD_OK;
+}
+
+/* Lagged versions are in the rotation, or in copies of their own. */
+static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                        int value, const json_t *lags)
+{
+    struct hd_instances *instances = &executor->instances[value];
+    const struct hd_plan_value *plan = instances->plan;
+    const int first = plan->lag_copies > 0 ? plan->buffers : 0;
+    int next = plan->lag_copies > 0 ? plan->buffers : 1;
+    for (int k = 1; k <= lags_of(executor, value); k++) {
+        const json_t *version = json_array_get(lags, (size_t)k - 1);
+        bool new;
+        if (!json_is_integer(version))
+            return missing(instances->value->spec.name);
+        struct hd_row *row = row_for(instances, first, json_integer_value(version), &next, &new);
+        if (new &&is_kept(executor, value))
+            HD_TRY(row->version == instances->version
+                       ? copy_current(instances, row)
+                       : load_row(executor, checkpoint, value, k, row));
+        hd_instances_set_start(instances, hd_executor_iteration(executor) - k,
+                               (int)(row - instances->rows));
+    }
+    return HD_OK;
+}
+
+static int restore_value(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                         int value, const json_t *values)
+{
+    struct hd_instances *instances = &executor->instances[value];
+    const char *name = instances->value->spec.name;
+    const json_t *is = json_object_get(values, name);
+    if (!is)
+        return missing(name);
+    HD_TRY(get_integer(is, "version", &instances->version));
+    instances->current = 0;
+    for (int i = 0; i < instances->n_rows; i++)
+        hold(instances, &instances->rows[i], -1);
+    hold(instances, &instances->rows[0], instances->version);
+    for (int i = 0; i < instances->value->n_attributes; i++)
+        executor->attributes[value][i] =
+            json_integer_value(json_array_get(json_object_get(is, "attributes"), (size_t)i));
+    if (is_kept(executor, value))
+        HD_TRY(load_row(executor, checkpoint, value, 0, &instances->rows[0]));
+    return restore_lags(executor, checkpoint, value, json_object_get(is, "lags"));
+}
+
+struct restoring {
+    struct hd_executor *executor;
+    const json_t *steps;
+    size_t at;
+};
+
+static double double_of(const json_t *bits)
+{
+    const char *text = json_string_value(bits);
+    const uint64_t number = text ? strtoull(text, NULL, 16) : 0;
+    double value;
+    memcpy(&value, &number, sizeof value);
+    return value;
+}
+
+static int restore_step(struct hd_step *step, void *arg)
+{
+    struct restoring *restoring = arg;
+    struct hd_step_memory *memory = &restoring->executor->memories[step->index];
+    const json_t *is = json_array_get(restoring->steps, restoring->at++);
+    const char *label = json_string_value(json_object_get(is, "step"));
+    if (!label || strcmp(label, step->label ? step->label : "") != 0)
+        return missing(step->label);
+    HD_TRY(get_integer(is, "next_due", &memory->next_due));
+    for (int i = 0; i < step->n_refs; i++)
+        memory->last_read[i] =
+            json_integer_value(json_array_get(json_object_get(is, "last_read"), (size_t)i));
+    for (int i = 0; memory->fields && i < restoring->executor->plan->graph->n_slots; i++)
+        memory->fields[i] = double_of(json_array_get(json_object_get(is, "fields"), (size_t)i));
+    return HD_OK;
+}
+
+int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                        const json_t *state)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    int64_t shards = 0;
+    HD_TRY(get_integer(state, "shards", &shards));
+    if (shards != graph->shards)
+        return hd_fail(HD_ERR_INPUT, "the checkpoint is of %lld shards, not %lld",
+                       (long long)shards, (long long)graph->shards);
+    for (int i = 0; i < graph->n_counters; i++)
+        HD_TRY(get_integer(json_object_get(state, "counters"), graph->counters[i],
+                           &executor->counters[i]));
+    HD_TRY(get_integer(state, "next_compare", &executor->next_compare));
+    for (int i = 0; i < graph->n_values; i++)
+        HD_TRY(restore_value(executor, checkpoint, i, json_object_get(state, "values")));
+    struct restoring restoring = {executor, json_object_get(state, "steps"), 0};
+    return hd_graph_walk(executor->plan->graph, restore_step, &restoring);
+}

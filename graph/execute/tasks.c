@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a step that is due to the tasks and collectives that are submitted for it. */
+#include "graph/execute/execute_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+
+struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
+                             hd_executor_iteration(executor));
+}
+
+int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
+                                    int i)
+{
+    if (op->sources[i] == HD_FROM_SIDE)
+        return executor->instances[op->step->refs[i].value].version;
+    return hd_executor_row(executor, op, i)->version;
+}
+
+bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    const struct hd_step_memory *memory = &executor->memories[op->step->index];
+    return hd_executor_version_to_read(executor, op, i) != memory->last_read[i];
+}
+
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool side)
+{
+    if (side)
+        return NULL;
+    return &executor->groups[hd_executor_iteration(executor) % executor->options.window];
+}
+
+struct hd_context hd_executor_context(const struct hd_executor *executor,
+                                      const struct hd_step *step, int64_t shard)
+{
+    const struct hd_graph *graph = executor->plan->graph;
+    int update = executor->plan->update_counter;
+    return (struct hd_context){
+        .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
+                           hd_executor_iteration(executor), executor->trip),
+        .seed = graph->seed,
+        .iteration = hd_executor_iteration(executor),
+        .trip = executor->trip,
+        .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
+        .shard = shard,
+        .shards = graph->shards,
+        .rank = executor->plan->rank,
+        .ranks = executor->plan->ranks,
+    };
+}
+
+void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                      int instance, int part, struct hd_task *task, struct hd_access *access)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    if (ref->value == HD_NO_VALUE) {
+        task->views[i] = (struct hd_view){0};
+        *access = (struct hd_access){0};
+        return;
+    }
+    const struct hd_row *row = hd_executor_row(executor, op, i);
+    const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
+    const struct hd_copies *copies =
+        &row->copies[hd_plan_copy(executor->plan, ref->value, task->home)];
+    int at = spec->placement == HD_SHARD ? instance : 0;
+    task->views[i] = (struct hd_view){.data = copies->data[at],
+                                      .host = row->copies[0].data[at],
+                                      .spec = spec,
+                                      .part = part,
+                                      .version = row->version,
+                                      .fresh = hd_executor_is_fresh(executor, op, i)};
+    bool by_part = op->parts > 1 && spec->parts == op->parts;
+    *access = (struct hd_access){copies->buffers[at], by_part ? part : HD_ALL_PARTS, HD_ALL_LEAVES,
+                                 ref->mode};
+}
+
+struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op, int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    return (struct hd_task){
+        .verb = step->verb->name,
+        .name = step->label,
+        .body = step->verb->body,
+        .finish = step->verb->finish,
+        .args = step->args,
+        .context = hd_executor_context(executor, step, shard),
+        .logs = step->verb->logs,
+        .n = step->n_refs,
+        .side = op->side,
+        .group = hd_executor_group(executor, op->side),
+    };
+}
+
+static int submit_instance(struct hd_executor *executor, const struct hd_op *op, int instance,
+                           int instances, int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_task task = hd_executor_task(executor, op, shard);
+    task.accesses = accesses;
+    task.n_accesses = step->n_refs;
+    task.context.items = 1;
+    const bool spread = hd_op_spread(executor->plan, op);
+    if (op->gpu) {
+        task.home = hd_plan_home(executor->plan, instance, instances);
+        task.body = step->verb->gpu->body;
+        task.replays = step->verb->gpu->replays;
+    }
+    task.work_at = op->scratch;
+    task.head_at = op->scratch + hd_padded(op->pieces.work_bytes);
+    for (int part = 0; part < op->parts; part++) {
+        if (spread)
+            task.home = hd_plan_home(executor->plan, part, op->parts);
+        for (int i = 0; i < step->n_refs; i++)
+            hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_plan *plan = executor->plan;
+    if (op->step->placement == HD_RANK0 && plan->rank != 0)
+        return HD_OK;
+    const bool by_shard = op->step->placement == HD_SHARD;
+    const int instances = by_shard ? (int)(plan->graph->shards / plan->ranks) : 1;
+    const int64_t first = by_shard ? plan->rank * (int64_t)instances : -1;
+    if (!hd_op_whole(op))
+        return hd_executor_submit_pieces(executor, op, instances, first);
+    for (int i = 0; i < instances; i++)
+        HD_TRY(submit_instance(executor, op, i, instances, first + i));
+    return HD_OK;
+}
+
+static struct hd_collective make_collective(const struct hd_graph *graph,
+                                            const struct hd_step *step)
+{
+    struct hd_collective c = {.verb = step->verb->name, .name = step->label, .how = step->combine};
+    c.kind = step->verb->kind == HD_VERB_COLLECTIVE  ? HD_COLLECTIVE_REDUCE
+             : step->verb->kind == HD_VERB_BROADCAST ? HD_COLLECTIVE_BROADCAST
+                                                     : HD_COLLECTIVE_BARRIER;
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        c.in_spec = &graph->values[step->refs[0].value].spec;
+        c.out_spec = &graph->values[step->refs[1].value].spec;
+    }
+    return c;
+}
+
+static const struct hd_copies *copies_at(const struct hd_executor *executor, const struct hd_op *op,
+                                         int i, int home)
+{
+    const struct hd_row *row = hd_executor_row(executor, op, i);
+    return &row->copies[hd_plan_copy(executor->plan, op->step->refs[i].value, home)];
+}
+
+int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    struct hd_collective c = make_collective(executor->plan->graph, step);
+    c.iteration = hd_executor_iteration(executor);
+    c.priority = HD_PRIORITY_FIRST;
+    c.group = hd_executor_group(executor, false);
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        const struct hd_plan *plan = executor->plan;
+        if (op->gpu && plan->devices > 1)
+            return hd_executor_submit_fold(executor, op, &c);
+        c.home = op->gpu ? 1 : HD_HOST;
+        const struct hd_copies *from = copies_at(executor, op, 0, c.home),
+                               *to = copies_at(executor, op, 1, c.home);
+        c.n_in = plan->values[step->refs[0].value].instances;
+        c.in = from->data;
+        c.in_buffers = from->buffers;
+        if (plan->values[step->refs[1].value].instances > 0) {
+            c.out = to->data[0];
+            c.out_buffer = to->buffers[0];
+        }
+    }
+    int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
+    for (c.part = 0; c.part < parts; c.part++)
+        HD_TRY(hd_submit_collective(executor->session, &c));
+    return HD_OK;
+}
+
+static int copy_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    return hd_value_snapshot(views[0].spec, views[1].data, views[0].data);
+}
+
+static int copy_on_gpu_body(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
+{
+    (void)args;
+    return hd_device_copy(views[1].data, views[0].data, hd_value_device_bytes(views[0].spec),
+                          context->stream);
+}
+
+static int copy_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    int64_t lo, hi;
+    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    return hd_value_copy_range(views[0].spec, lo, hi, views[1].data, views[0].data);
+}
+
+/* Types that know how to copy a range are copied part by part: a part is copied as soon as it is
+ * done, and nobody who changes another part waits. */
+static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to_row,
+                       int copy, int i, bool side)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    const struct hd_copies *from = &instances->rows[instances->current].copies[copy];
+    const struct hd_copies *to = &to_row->copies[copy];
+    const struct hd_spec *spec = &instances->value->spec;
+    const bool by_part = spec->parts > 1 && spec->type->copy_range && copy == 0;
+    struct hd_task task = {
+        .verb = "snapshot",
+        .name = executor->snapshot_labels[value],
+        .body = copy > 0  ? copy_on_gpu_body
+                : by_part ? copy_part_body
+                          : copy_body,
+        .context = hd_executor_context(executor, NULL, instances->plan->first + i),
+        .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
+        .n = 2,
+        .n_accesses = 2,
+        .group = hd_executor_group(executor, side),
+    };
+    if (copy > 0)
+        task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
+    for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
+        const int which = by_part ? part : HD_ALL_PARTS;
+        const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_LEAVES, HD_READ},
+                                             {to->buffers[i], which, HD_ALL_LEAVES, HD_WRITE}};
+        task.accesses = accesses;
+        task.views[0].part = task.views[1].part = part;
+        HD_TRY(hd_submit(executor->session, &task));
+    }
+    return HD_OK;
+}
+
+/* Made where its readers are; if they are on either side, on the GPU, from where it is moved. */
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
+                                bool side)
+{
+    struct hd_instances *instances = &executor->instances[value];
+    const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !side;
+    HD_TRY(hd_executor_bring(executor, value, &instances->rows[instances->current], copy));
+    for (int i = 0; i < instances->plan->instances; i++)
+        HD_TRY(submit_copy(executor, value, to, copy, i, side));
+    to->copies[copy].version = to->version;
+    return HD_OK;
+}
+
+int hd_executor_submit_compare(struct hd_executor *executor, int value)
+{
+    const struct hd_instances *instances = &executor->instances[value];
+    struct hd_row *row = &instances->rows[instances->current];
+    HD_TRY(hd_executor_bring(executor, value, row, 0));
+    const struct hd_collective c = {.verb = "compare",
+                                    .name = executor->compare_labels[value],
+                                    .kind = HD_COLLECTIVE_COMPARE,
+                                    .in_spec = &instances->value->spec,
+                                    .n_in = 1,
+                                    .in = row->copies[0].data,
+                                    .in_buffers = row->copies[0].buffers,
+                                    .iteration = hd_executor_iteration(executor),
+                                    .group = hd_executor_group(executor, false)};
+    return hd_submit_collective(executor->session, &c);
+}
+
+/* -- What a plan needs --------------------------------------------------------------------------
+ */
+
+static struct hd_collective sized_collective(const struct hd_plan *plan, const struct hd_op *op)
+{
+    struct hd_collective c = {.kind = HD_COLLECTIVE_COMPARE, .n_in = 1};
+    if (op->kind == HD_OP_COMPARE)
+        c.in_spec = &plan->graph->values[op->value].spec;
+    else
+        c = make_collective(plan->graph, op->step);
+    if (c.kind == HD_COLLECTIVE_REDUCE)
+        c.n_in = plan->values[op->step->refs[0].value].instances;
+    return c;
+}
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE ||
+           (op->kind == HD_OP_STEP && !op->exchanged && op->step->verb->kind != HD_VERB_TASK &&
+            op->step->verb->kind != HD_VERB_STOP);
+}
+
+int64_t hd_plan_scratch(const struct hd_plan *plan)
+{
+    int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* wishes */
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct hd_op *op = &plan->ops[i];
+        int64_t bytes = 0;
+        if (is_collective(op)) {
+            struct hd_collective c = sized_collective(plan, op);
+            bytes = hd_collective_scratch(&c, plan->ranks);
+        } else if (op->kind == HD_OP_STEP) {
+            int64_t pools, payload;
+            hd_pools_need(plan, op, &pools, &payload);
+            bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
+            if (hd_op_whole(op))
+                bytes += hd_padded(op->pieces.work_bytes) + hd_padded(op->pieces.head_bytes);
+            bytes = pools > bytes ? pools : bytes;
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_device_scratch(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const struct hd_op *op = &plan->ops[i];
+        const struct hd_gpu_verb *gpu = hd_op_form(op);
+        const int64_t bytes = gpu && gpu->scratch            ? gpu->scratch(op->step->args)
+                              : is_collective(op) && op->gpu ? hd_fold_scratch(plan, op)
+                                                             : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_nccl_bytes(const struct hd_plan *plan)
+{
+    int64_t most = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        if (!is_collective(&plan->ops[i]) || !plan->ops[i].gpu)
+            continue;
+        const struct hd_collective c = sized_collective(plan, &plan->ops[i]);
+        const int64_t bytes = hd_collective_room(&c, plan->ranks);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t hd_plan_payload(const struct hd_plan *plan)
+{
+    int64_t most = HD_ALIGNMENT;
+    for (int i = 0; i < plan->n_ops; i++) {
+        int64_t scratch, bytes = 0;
+        if (is_collective(&plan->ops[i])) {
+            struct hd_collective c = sized_collective(plan, &plan->ops[i]);
+            bytes = hd_collective_payload(&c);
+        } else {
+            hd_pools_need(plan, &plan->ops[i], &scratch, &bytes);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}

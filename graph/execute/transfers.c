@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moves: tasks that bring a version to where it is read. Which there are follows from versions
+ * alone, hence from what the submitter counts. A copy's dependences are its own: a move waits for
+ * what made the version on one side and for the last readers on the other, and for nobody else. */
+#include "graph/execute/execute_internal.h"
+#include "runtime/base/status.h"
+
+static int move_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    return hd_device_copy(views[1].data, views[0].data, hd_value_common_bytes(views[0].spec),
+                          context->stream);
+}
+
+static int move_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    int64_t at, bytes, lo, hi;
+    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_span(views[0].spec, views[0].part, lo, hi, i, &at)) >= 0; i++)
+        HD_TRY(hd_device_copy((char *)views[1].data + at, (const char *)views[0].data + at, bytes,
+                              context->stream));
+    return HD_OK;
+}
+
+static int renew_on_gpu_body(struct hd_context *context, const struct hd_view *views,
+                             const void *args)
+{
+    (void)args;
+    return views[0].spec->type->device->renew_on_gpu(views[0].spec, views[0].data, context->stream);
+}
+
+static int renew_on_host_body(struct hd_context *context, const struct hd_view *views,
+                              const void *args)
+{
+    (void)context, (void)args;
+    return views[0].spec->type->device->renew_on_host(views[0].spec, views[0].data);
+}
+
+static struct hd_task make_task(struct hd_executor *executor, int value, int instance)
+{
+    return (struct hd_task){
+        .verb = "move",
+        .name = executor->move_labels[value],
+        .context =
+            hd_executor_context(executor, NULL, executor->plan->values[value].first + instance),
+        .priority = HD_PRIORITY_FIRST,
+        .group = hd_executor_group(executor, false),
+    };
+}
+
+/* Of what a side makes of the common bytes for itself. */
+static int submit_renewal(struct hd_executor *executor, int value, const struct hd_row *row, int to,
+                          int instance)
+{
+    const struct hd_spec *spec = &executor->instances[value].value->spec;
+    const struct hd_device_form *form = spec->type->device;
+    const struct hd_copies *copies = &row->copies[to];
+    const struct hd_access access = {copies->buffers[instance], HD_ALL_PARTS, HD_ALL_LEAVES,
+                                     HD_UPDATE};
+    if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
+        return HD_OK;
+    struct hd_task task = make_task(executor, value, instance);
+    if (to > 0)
+        task.home = hd_plan_home_of_copy(executor->plan, value, to, instance);
+    task.body = to > 0 ? renew_on_gpu_body : renew_on_host_body;
+    task.views[0] = (struct hd_view){.data = copies->data[instance], .spec = spec};
+    task.n = task.n_accesses = 1;
+    task.accesses = &access;
+    return hd_submit(executor->session, &task);
+}
+
+/* Of an instance, or a part of it. A GPU's own stream does it: the one that it comes to, or that it
+ * comes from. */
+static int submit_move(struct hd_executor *executor, int value, const struct hd_row *row, int from,
+                       int to, int instance, int part)
+{
+    const struct hd_copies *source = &row->copies[from], *target = &row->copies[to];
+    const struct hd_spec *spec = &executor->instances[value].value->spec;
+    const struct hd_access accesses[] = {
+        {source->buffers[instance], part, HD_ALL_LEAVES, HD_READ},
+        {target->buffers[instance], part, HD_ALL_LEAVES, HD_WRITE}};
+    struct hd_task task = make_task(executor, value, instance);
+    task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
+    task.body = part == HD_ALL_PARTS ? move_body : move_part_body;
+    task.views[0] = (struct hd_view){.data = source->data[instance], .spec = spec, .part = part};
+    task.views[1] = (struct hd_view){.data = target->data[instance], .spec = spec, .part = part};
+    task.n = task.n_accesses = 2;
+    task.accesses = accesses;
+    return hd_submit(executor->session, &task);
+}
+
+static int move_whole(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+{
+    int from = 0;
+    while (row->copies[from].version != row->version)
+        from++;
+    for (int i = 0; i < executor->instances[value].plan->instances; i++) {
+        HD_TRY(submit_move(executor, value, row, from, to, i, HD_ALL_PARTS));
+        HD_TRY(submit_renewal(executor, value, row, to, i));
+    }
+    return HD_OK;
+}
+
+/* Every part from where it is at home. */
+static int gather_parts(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+{
+    const int parts = executor->instances[value].value->spec.parts;
+    for (int part = 0; part < parts; part++) {
+        const int from = hd_plan_home(executor->plan, part, parts);
+        if (from != to)
+            HD_TRY(submit_move(executor, value, row, from, to, 0, part));
+    }
+    return submit_renewal(executor, value, row, to, 0);
+}
+
+static bool whole_somewhere(const struct hd_row *row, int homes)
+{
+    for (int copy = 0; copy < homes; copy++)
+        if (row->copies[copy].version == row->version)
+            return true;
+    return false;
+}
+
+int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy)
+{
+    if (row->copies[copy].version == row->version)
+        return HD_OK;
+    if (whole_somewhere(row, executor->instances[value].plan->homes))
+        HD_TRY(move_whole(executor, value, row, copy));
+    else
+        HD_TRY(gather_parts(executor, value, row, copy));
+    row->copies[copy].version = row->version;
+    return HD_OK;
+}
+
+/* Whether every task of a spread op finds its part of ref i. */
+static bool parts_are_there(const struct hd_executor *executor, const struct hd_op *op, int i,
+                            const struct hd_row *row)
+{
+    const struct hd_spec *spec = &executor->plan->graph->values[op->step->refs[i].value].spec;
+    return hd_op_spread(executor->plan, op) && spec->parts == op->parts &&
+           row->spread == row->version;
+}
+
+/* Whether tasks of the op run at a home, if they run on GPUs at all. */
+static bool runs_at(const struct hd_executor *executor, const struct hd_op *op, int home)
+{
+    return home == 1 || op->step->placement == HD_SHARD || hd_op_spread(executor->plan, op) ||
+           executor->plan->graph->values[op->step->refs[0].value].spec.placement == HD_SHARD;
+}
+
+int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op)
+{
+    for (int i = 0; i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (ref->value == HD_NO_VALUE || ref->mode == HD_WRITE)
+            continue;
+        const struct hd_plan_value *value = &executor->plan->values[ref->value];
+        struct hd_row *row = hd_executor_row(executor, op, i);
+        if (value->homes == 1 || value->instances == 0 || parts_are_there(executor, op, i, row))
+            continue;
+        if (hd_op_touches(op, i, false))
+            HD_TRY(hd_executor_bring(executor, ref->value, row, 0));
+        for (int copy = 1; copy < value->homes && hd_op_touches(op, i, true); copy++)
+            if (runs_at(executor, op, copy))
+                HD_TRY(hd_executor_bring(executor, ref->value, row, copy));
+    }
+    return HD_OK;
+}
+
+void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i)
+{
+    const struct hd_plan_value *value = &executor->plan->values[op->step->refs[i].value];
+    struct hd_row *row = hd_executor_row(executor, op, i);
+    if (value->homes == 1 || hd_op_touches(op, i, false))
+        row->copies[0].version = row->version;
+    if (value->homes > 1 && hd_op_touches(op, i, true)) {
+        if (hd_op_spread(executor->plan, op))
+            row->spread = row->version;
+        else
+            row->copies[1].version = row->version;
+    }
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What crosses steps: types, placement, initial versions, fields; then the task objects. */
+#include "graph/language/graph.h"
+#include "graph/language/names.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+struct checker {
+    struct hd_graph *graph;
+    struct hd_diag *diag;
+    bool changed; /* by a verb's declare */
+};
+
+static struct hd_graph_value *value_of(const struct checker *checker, const struct hd_ref *ref)
+{
+    return ref->value == HD_NO_VALUE ? NULL : &checker->graph->values[ref->value];
+}
+
+static const char *placement_name(enum hd_placement placement)
+{
+    return placement == HD_SHARD ? "shard" : placement == HD_GLOBAL ? "global" : "rank0";
+}
+
+/* -- Values -------------------------------------------------------------------------------------
+ */
+
+static int resolve_values(struct checker *checker)
+{
+    struct hd_graph *graph = checker->graph;
+    for (int i = 0; i < graph->n_values; i++) {
+        struct hd_spec *spec = &graph->values[i].spec;
+        struct hd_setup setup = {.config = graph->config,
+                                 .diag = checker->diag,
+                                 .mark = spec->mark,
+                                 .shards = graph->shards,
+                                 .seed = graph->seed,
+                                 .options = graph->values[i].node};
+        if (spec->init && spec->init->type != spec->type)
+            hd_diag_error(checker->diag, spec->mark,
+                          "'%s' of type %s cannot start as '%s' of type %s", spec->name,
+                          spec->type->name, spec->init->name, spec->init->type->name);
+        if (spec->init && spec->init->placement == HD_SHARD && spec->placement != HD_SHARD)
+            hd_diag_error(checker->diag, spec->mark,
+                          "'%s' (%s) cannot start as '%s', which has an instance per shard",
+                          spec->name, placement_name(spec->placement), spec->init->name);
+        int status = spec->type->resolve ? spec->type->resolve(spec, &setup) : HD_OK;
+        if (status == HD_ERR_NOMEM)
+            return status;
+    }
+    return hd_diag_count(checker->diag) ? HD_ERR_INPUT : HD_OK;
+}
+
+static void note_use(const struct checker *checker, const struct hd_step *step,
+                     const struct hd_ref *ref)
+{
+    struct hd_graph_value *value = value_of(checker, ref);
+    value->written |= ref->mode == HD_WRITE;
+    value->updated |= ref->mode == HD_UPDATE;
+    if (value->used.line == 0)
+        value->used = step->mark;
+}
+
+static bool plain(const struct hd_type *type)
+{
+    return !type->snapshot && !type->fini;
+}
+
+/* -- Placement ----------------------------------------------------------------------------------
+ */
+
+static bool combines(const struct hd_reduction *reduction, enum hd_combine how)
+{
+    return reduction->hows == 0 || (reduction->hows >> how & 1);
+}
+
+static int unknown_combine(const struct checker *checker, const struct hd_step *step,
+                           const struct hd_spec *from)
+{
+    char known[64] = "";
+    for (int how = 0; hd_combine_names[how]; how++)
+        if (combines(from->type->reduction, (enum hd_combine)how))
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     known[0] ? ", " : "", hd_combine_names[how]);
+    const struct hd_node *op = hd_node_get(step->options, "op");
+    return hd_diag_error(checker->diag, op ? op->mark : step->mark,
+                         "values of type %s ('%s') combine by %s, not by %s", from->type->name,
+                         from->name, known, hd_combine_names[step->combine]);
+}
+
+static int check_collective(struct checker *checker, struct hd_step *step)
+{
+    const struct hd_spec *from = &value_of(checker, &step->refs[0])->spec;
+    const struct hd_spec *to = &value_of(checker, &step->refs[1])->spec;
+    step->placement = HD_GLOBAL;
+    if (from->type != to->type)
+        return hd_diag_error(checker->diag, step->mark,
+                             "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
+                             from->name, from->type->name, to->name, to->type->name);
+    const enum hd_placement wanted = step->verb->to_rank0 ? HD_RANK0 : HD_GLOBAL;
+    if (to->placement != wanted)
+        return hd_diag_error(checker->diag, step->refs[1].mark,
+                             "%s writes a %s value, but '%s' is %s", step->verb->name,
+                             placement_name(wanted), to->name, placement_name(to->placement));
+    if (step->verb->kind == HD_VERB_COLLECTIVE && from->placement != HD_SHARD)
+        return hd_diag_error(checker->diag, step->refs[0].mark,
+                             "%s combines shards, but '%s' is %s", step->verb->name, from->name,
+                             placement_name(from->placement));
+    if (step->verb->kind == HD_VERB_COLLECTIVE && !from->type->reduction)
+        return hd_diag_error(checker->diag, step->refs[0].mark,
+                             "values of type %s ('%s') cannot be combined", from->type->name,
+                             from->name);
+    if (step->verb->kind == HD_VERB_COLLECTIVE && !combines(from->type->reduction, step->combine))
+        return unknown_combine(checker, step, from);
+    if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
+        return hd_diag_error(checker->diag, step->refs[0].mark,
+                             "'%s' is global: every rank has it already", from->name);
+    if (step->verb->kind == HD_VERB_BROADCAST && from->leaves != to->leaves)
+        return hd_diag_error(checker->diag, step->mark,
+                             "'%s' is made of %lld leaves, '%s' of %lld%s", from->name,
+                             (long long)from->leaves, to->name, (long long)to->leaves,
+                             from->type->flat ? ": add them up (mean, sum)" : "");
+    if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction && !plain(from->type))
+        return hd_diag_error(checker->diag, step->refs[0].mark,
+                             "values of type %s ('%s') cannot travel", from->type->name,
+                             from->name);
+    return HD_OK;
+}
+
+static int check_placement(struct checker *checker, struct hd_step *step)
+{
+    const struct hd_ref *shard = NULL, *rank0 = NULL, *changed_global = NULL;
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (ref->value == HD_NO_VALUE)
+            continue;
+        enum hd_placement placement = value_of(checker, ref)->spec.placement;
+        if (placement == HD_SHARD)
+            shard = shard ? shard : ref;
+        else if (placement == HD_RANK0)
+            rank0 = rank0 ? rank0 : ref;
+        else if (ref->mode != HD_READ)
+            changed_global = changed_global ? changed_global : ref;
+    }
+    bool on_rank0 = rank0 || step->verb->logs;
+    if (shard && (on_rank0 || step->verb->kind == HD_VERB_STOP))
+        return hd_diag_error(checker->diag, shard->mark,
+                             "%s cannot see shard value '%s': combine the shards first, by sum, "
+                             "mean, max or broadcast",
+                             step->verb->name, value_of(checker, shard)->spec.name);
+    if (rank0 && step->verb->kind == HD_VERB_STOP)
+        return hd_diag_error(checker->diag, rank0->mark,
+                             "stop must decide alike on all ranks, but '%s' is on rank 0 only: "
+                             "broadcast it first",
+                             value_of(checker, rank0)->spec.name);
+    if (changed_global && (shard || on_rank0))
+        return hd_diag_error(checker->diag, changed_global->mark,
+                             "%s is a %s step and cannot change the global value '%s': only a "
+                             "collective changes placement",
+                             step->verb->name, shard ? "shard" : "rank0",
+                             value_of(checker, changed_global)->spec.name);
+    step->placement = shard ? HD_SHARD : on_rank0 ? HD_RANK0 : HD_GLOBAL;
+    return HD_OK;
+}
+
+/* -- Steps --------------------------------------------------------------------------------------
+ */
+
+static void check_twice(struct checker *checker, const struct hd_step *step, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (step->refs[i].value == step->refs[j].value && step->refs[i].value != HD_NO_VALUE &&
+            (step->refs[i].mode != HD_READ || step->refs[j].mode != HD_READ))
+            hd_diag_error(checker->diag, step->refs[i].mark,
+                          "%s names '%s' twice; only reads may share a value", step->verb->name,
+                          value_of(checker, &step->refs[i])->spec.name);
+}
+
+/* Part p of one value goes with part p of another. */
+static void check_parts(struct checker *checker, const struct hd_step *step)
+{
+    const struct hd_spec *first = NULL;
+    for (int i = 0; step->verb->by_part && i < step->n_refs; i++) {
+        const struct hd_graph_value *value = value_of(checker, &step->refs[i]);
+        if (!value || !value->spec.type->flat)
+            continue;
+        if (first && first->parts != value->spec.parts)
+            hd_diag_error(checker->diag, step->refs[i].mark,
+                          "%s goes part by part, but '%s' has %d parts and '%s' %d",
+                          step->verb->name, first->name, first->parts, value->spec.name,
+                          value->spec.parts);
+        first = first ? first : &value->spec;
+    }
+}
+
+static int check_step(struct hd_step *step, void *arg)
+{
+    struct checker *checker = arg;
+    if (!step->verb)
+        return 0;
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (ref->value == HD_NO_VALUE)
+            continue;
+        const struct hd_graph_value *value = value_of(checker, ref);
+        const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
+        bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
+        if (ref->mode != HD_WRITE && none && !port->none)
+            hd_diag_error(checker->diag, ref->mark,
+                          "'%s' is none until something writes it, which %s cannot take here",
+                          value->spec.name, step->verb->name);
+        check_twice(checker, step, i);
+        note_use(checker, step, ref);
+    }
+    if (step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST)
+        check_collective(checker, step);
+    else
+        check_placement(checker, step);
+    check_parts(checker, step);
+    return 0;
+}
+
+static void check_values(struct checker *checker)
+{
+    for (int i = 0; i < checker->graph->n_values; i++) {
+        const struct hd_graph_value *value = &checker->graph->values[i];
+        if (value->slots > 1 && value->updated)
+            hd_diag_error(checker->diag, value->spec.mark,
+                          "'%s' is updated in place, so it cannot rotate through %d slots",
+                          value->spec.name, value->slots);
+        if (value->used.line == 0)
+            hd_diag_error(checker->diag, value->spec.mark, "no step names the value '%s'",
+                          value->spec.name);
+    }
+}
+
+static int fill_setup(struct hd_step *step, void *arg)
+{
+    struct checker *checker = arg;
+    struct hd_graph *graph = checker->graph;
+    if (!step->verb)
+        return 0;
+    struct hd_spec **specs = hd_graph_alloc(graph, step->n_refs + 1, sizeof *specs);
+    if (!specs)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < step->n_refs; i++)
+        specs[i] =
+            step->refs[i].value == HD_NO_VALUE ? NULL : &value_of(checker, &step->refs[i])->spec;
+    step->setup = (struct hd_setup){.config = graph->config,
+                                    .diag = checker->diag,
+                                    .mark = step->mark,
+                                    .shards = graph->shards,
+                                    .seed = graph->seed,
+                                    .verb = step->verb->name,
+                                    .specs = specs,
+                                    .n_specs = step->n_refs,
+                                    .options = step->options};
+    return 0;
+}
+
+static int64_t known_bytes(const struct hd_graph *graph)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < graph->n_values; i++)
+        bytes += graph->values[i].spec.bytes;
+    return bytes;
+}
+
+static int declare_step(struct hd_step *step, void *arg)
+{
+    struct checker *checker = arg;
+    if (!step->verb || !step->verb->declare)
+        return 0;
+    int64_t before = known_bytes(checker->graph);
+    int status = step->verb->declare(&step->setup);
+    checker->changed |= known_bytes(checker->graph) != before;
+    return status == HD_ERR_INPUT ? 0 : status;
+}
+
+/* A read may stand before the write that gives its value fields: so until nothing changes. */
+static int declare_all(struct checker *checker)
+{
+    do {
+        checker->changed = false;
+        HD_TRY(hd_graph_walk(checker->graph, declare_step, checker));
+    } while (checker->changed && hd_diag_count(checker->diag) == 0);
+    for (int i = 0; i < checker->graph->n_values; i++) {
+        const struct hd_spec *spec = &checker->graph->values[i].spec;
+        if (spec->bytes <= 0)
+            hd_diag_error(checker->diag, spec->mark,
+                          "'%s' has no content: no step that writes it says what it holds",
+                          spec->name);
+    }
+    return HD_OK;
+}
+
+static void check_condition(struct checker *checker, const struct hd_step *step)
+{
+    const int *slots;
+    int64_t n = hd_expr_slots(step->condition, &slots);
+    for (int64_t i = 0; i < n; i++) {
+        const struct hd_slot *slot = &checker->graph->slots[slots[i]];
+        bool listed = slot->kind != HD_SLOT_FIELD;
+        for (int j = 0; j < step->n_refs; j++)
+            listed |= step->refs[j].value == slot->value;
+        if (!listed)
+            hd_diag_error(checker->diag, hd_node_get(step->options, "if")->mark,
+                          "the condition looks at '%s': list '%s' under `reads`", slot->name,
+                          checker->graph->values[slot->value].spec.name);
+    }
+}
+
+struct ordinal {
+    const struct hd_step *until;
+    uint64_t before; /* steps of the same verb ahead of `until` */
+};
+
+static int count_before(struct hd_step *step, void *arg)
+{
+    struct ordinal *ordinal = arg;
+    if (step == ordinal->until)
+        return 1;
+    ordinal->before += step->verb == ordinal->until->verb;
+    return 0;
+}
+
+/* Steps of one verb draw different random numbers: the stream is the verb's stream_id and the
+ * step's ordinal among the steps of that verb, so that steps of other verbs may come and go. */
+static int number_streams(struct hd_step *step, void *arg)
+{
+    struct checker *checker = arg;
+    if (!step->verb)
+        return 0;
+    struct ordinal ordinal = {step, 0};
+    hd_graph_walk(checker->graph, count_before, &ordinal);
+    step->stream = hd_hash_mix(step->verb->stream_id, ordinal.before);
+    return 0;
+}
+
+static int finish_step(struct hd_step *step, void *arg)
+{
+    struct checker *checker = arg;
+    if (!step->verb)
+        return 0;
+    if (step->verb->kind == HD_VERB_STOP) {
+        int status = hd_graph_expression(checker->graph, hd_node_get(step->options, "if"), true,
+                                         checker->diag, &step->condition);
+        if (status == HD_ERR_NOMEM)
+            return status;
+        if (status == HD_OK)
+            check_condition(checker, step);
+    }
+    if (!step->verb->prepare)
+        return 0;
+    int status = step->verb->prepare(&step->setup, &step->args);
+    return status == HD_ERR_INPUT ? 0 : status;
+}
+
+int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag)
+{
+    struct checker checker = {.graph = graph, .diag = diag};
+    HD_TRY(resolve_values(&checker));
+    hd_graph_walk(graph, check_step, &checker);
+    check_values(&checker);
+    if (hd_diag_count(diag) > 0)
+        return HD_ERR_INPUT;
+    HD_TRY(hd_graph_walk(graph, fill_setup, &checker));
+    HD_TRY(declare_all(&checker));
+    if (hd_diag_count(diag) > 0)
+        return HD_ERR_INPUT;
+    HD_TRY(hd_graph_walk(graph, number_streams, &checker));
+    HD_TRY(hd_graph_walk(graph, finish_step, &checker));
+    return hd_diag_count(diag) ? HD_ERR_INPUT : HD_OK;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions of graph files: `replay.size >= $policy.learn.batch_size and update > 0`.
+ *
+ *   or  and  not   == != < <= > >= (which do not chain)   + -   * /   unary -   ( )
+ *   ceil(x)  floor(x)  min(a, b)  max(a, b)
+ *   1.5e3         a number
+ *   $a.b          a number of the configuration, a constant from then on
+ *   name, x.size  a slot: a number that is read at each evaluation, or none
+ *
+ * Results are doubles; comparisons and logic give 0 or 1. Arithmetic with none, a division by zero
+ * and what is not a number (NaN) are none; a comparison with none is false; and, or, not take none
+ * for false. Constants are folded. */
+#ifndef HD_GRAPH_LANGUAGE_EXPR_H
+#define HD_GRAPH_LANGUAGE_EXPR_H
+
+#include "runtime/base/config/diag.h"
+
+#include <stdbool.h>
+
+struct hd_expr;
+
+/* What names mean, asked once while parsing. For an unknown name the functions may store a
+ * suggestion, which must last until the call returns to hd_expr_parse, in *nearest_p. */
+struct hd_expr_names {
+    bool (*config)(void *arg, const char *path, double *value_p, const char **nearest_p);
+    int (*slot)(void *arg, const char *name, const char **nearest_p); /* >= 0, or -1: unknown */
+    void *arg;
+};
+
+/* Parses `text`, whose first character stands at `mark`. Mistakes go to diag and return
+ * HD_ERR_INPUT: syntax, unknown names (all of them), a division by a constant zero, constants that
+ * overflow, more than 64 levels of nesting or 1000 operands and operators. The expression is
+ * immutable; released by hd_expr_destroy (accepts NULL). */
+int hd_expr_parse(const char *text, struct hd_mark mark, const struct hd_expr_names *names,
+                  struct hd_diag *diag, struct hd_expr **expr_p);
+void hd_expr_destroy(struct hd_expr *expr);
+
+/* Stores the value and returns true, or returns false for none. read() does the same for a slot.
+ * Thread safe. */
+bool hd_expr_eval(const struct hd_expr *expr, bool (*read)(void *arg, int slot, double *value_p),
+                  void *arg, double *value_p);
+
+/* True, with the value, when the expression reads no slots. */
+bool hd_expr_constant(const struct hd_expr *expr, double *value_p);
+
+/* The number of different slots that are read, stored in *slots_p (borrowed) in order of the text.
+ */
+int64_t hd_expr_slots(const struct hd_expr *expr, const int **slots_p);
+
+/* Writes the expression as text with few parentheses that parses to an equal one, constants folded;
+ * slot_names is indexed by slot. */
+void hd_expr_dump(const struct hd_expr *expr, const char *const *slot_names, FILE *file);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/language/graph.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+void *hd_graph_alloc(struct hd_graph *graph, int64_t count, size_t size)
+{
+    if (hd_grow((void **)&graph->blocks, &graph->capacity, graph->n_blocks + 1,
+                sizeof *graph->blocks) != HD_OK)
+        return NULL;
+    void *block = hd_alloc(count, size);
+    if (block)
+        graph->blocks[graph->n_blocks++] = block;
+    return block;
+}
+
+static int walk(struct hd_step *steps, int n, int (*visit)(struct hd_step *, void *), void *arg)
+{
+    for (int i = 0; i < n; i++) {
+        int status = visit(&steps[i], arg);
+        if (status == 0)
+            status = walk(steps[i].steps, steps[i].n_steps, visit, arg);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, void *arg), void *arg)
+{
+    return walk(graph->steps, graph->n_steps, visit, arg);
+}
+
+int hd_graph_find(const struct hd_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->n_values; i++)
+        if (strcmp(graph->values[i].spec.name, name) == 0)
+            return i;
+    return HD_NO_VALUE;
+}
+
+static void release_args(struct hd_step *step)
+{
+    if (step->args && step->verb->release)
+        step->verb->release(step->args);
+    else
+        hd_free(step->args);
+    step->args = NULL;
+}
+
+static int rebuild_step(struct hd_step *step, void *arg)
+{
+    (void)arg;
+    if (!step->verb || !step->verb->prepare)
+        return HD_OK;
+    release_args(step);
+    return step->verb->prepare(&step->setup, &step->args);
+}
+
+int hd_graph_rebuild(struct hd_graph *graph)
+{
+    return hd_graph_walk(graph, rebuild_step, NULL);
+}
+
+int hd_graph_load(const struct hd_graph_source *source, struct hd_diag *diag,
+                  struct hd_graph **graph_p)
+{
+    struct hd_graph *graph = hd_alloc(1, sizeof *graph);
+    if (!graph)
+        return HD_ERR_NOMEM;
+    graph->registry = source->registry;
+    graph->config = source->config;
+    graph->shards = source->shards;
+    graph->seed = source->seed;
+    int status = hd_graph_parse(graph, source, diag);
+    if (status == HD_OK && hd_diag_count(diag) == 0)
+        status = hd_graph_check(graph, diag);
+    if (status == HD_OK && hd_diag_count(diag) > 0)
+        status = HD_ERR_INPUT;
+    if (status != HD_OK) {
+        hd_graph_destroy(graph);
+        return status;
+    }
+    *graph_p = graph;
+    return HD_OK;
+}
+
+static int destroy_step(struct hd_step *step, void *arg)
+{
+    (void)arg;
+    release_args(step);
+    hd_expr_destroy(step->when);
+    hd_expr_destroy(step->condition);
+    return 0;
+}
+
+void hd_graph_destroy(struct hd_graph *graph)
+{
+    if (!graph)
+        return;
+    hd_graph_walk(graph, destroy_step, NULL);
+    for (int i = 0; i < graph->n_values; i++) {
+        struct hd_spec *spec = &graph->values[i].spec;
+        if (spec->type && spec->type->release)
+            spec->type->release(spec);
+        else
+            hd_free(spec->shape);
+    }
+    for (int64_t i = graph->n_blocks - 1; i >= 0; i--)
+        hd_free(graph->blocks[i]);
+    hd_free(graph->blocks);
+    hd_free(graph);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph as the user wrote it, checked: values, steps in program order, guards. It is the same on
+ * every rank; plan.h says what one rank does with it. Immutable once loaded, except for the task
+ * objects, which may be rebuilt. */
+#ifndef HD_GRAPH_LANGUAGE_GRAPH_H
+#define HD_GRAPH_LANGUAGE_GRAPH_H
+
+#include "graph/language/expr.h"
+#include "tasks/registry.h"
+
+enum { HD_NO_COUNTER = -1, HD_NO_VALUE = -1, HD_PORTS_MAX = 16 };
+
+struct hd_graph_value {
+    struct hd_spec spec;
+    const struct hd_node *node;
+    int slots; /* buffers through which writes rotate, >= 1 */
+    int n_attributes;
+    bool written;        /* some step writes it */
+    bool updated;        /* some step updates it */
+    struct hd_mark used; /* first step that names it; line 0: none */
+};
+
+/* One use of a value by a step. */
+struct hd_ref {
+    int value; /* index, or HD_NO_VALUE: an optional port left out */
+    int lag;   /* k of x@-k; 0: the current version */
+    enum hd_mode mode;
+    struct hd_mark mark;
+};
+
+/* What an expression may read. */
+enum hd_slot_kind { HD_SLOT_COUNTER, HD_SLOT_ATTRIBUTE, HD_SLOT_FIELD };
+struct hd_slot {
+    enum hd_slot_kind kind;
+    int value; /* ATTRIBUTE, FIELD: index of the value */
+    int index; /* of the counter, attribute or field */
+    const char *name;
+};
+
+struct hd_step {
+    int index; /* in file order, counted over the whole graph */
+    struct hd_mark mark;
+    const char *label;          /* "adam", "mean(grad)" */
+    const struct hd_verb *verb; /* NULL: a repeat */
+    const struct hd_node *options;
+    int depth; /* of repeats around it */
+
+    struct hd_ref *refs; /* in order of the verb's ports; `many`: of the file */
+    int n_refs;
+    enum hd_placement placement;
+    struct hd_expr *when; /* or NULL */
+    int64_t every;        /* 0: no `every` */
+    int every_counter;
+    int64_t first;
+    int counts;              /* counter that the step increments, or HD_NO_COUNTER */
+    enum hd_combine combine; /* of a collective */
+
+    struct hd_expr *condition; /* stop */
+    const char *reason;        /* stop */
+
+    int64_t times; /* repeat */
+    struct hd_step *steps;
+    int n_steps;
+
+    struct hd_setup setup; /* for prepare and declare */
+    void *args;            /* the task object */
+    uint64_t stream;       /* of its random numbers */
+};
+
+/* A strategy number: graph default < strategy file < --set strategy.x=v. */
+struct hd_knob {
+    const char *name;
+    double value;
+};
+
+struct hd_graph {
+    const struct hd_registry *registry;
+    const struct hd_config *config;
+    int64_t shards;
+    uint64_t seed;
+    struct hd_graph_value *values;
+    int n_values;
+    const char **counters; /* counters[0] is "iteration" */
+    int n_counters;
+    struct hd_slot *slots;
+    int n_slots;
+    struct hd_knob *knobs;
+    int n_knobs;
+    struct hd_step *steps;
+    int n_steps;
+    int total_steps; /* with the bodies of repeats */
+
+    void **blocks; /* all memory above */
+    int64_t n_blocks, capacity;
+};
+
+struct hd_graph_source {
+    const struct hd_registry *registry;
+    const struct hd_config *config;
+    const struct hd_node *graph;             /* the tree of the graph file */
+    const struct hd_node *const *strategies; /* maps of knobs, later ones win */
+    int n_strategies;
+    int64_t shards;
+    uint64_t seed;
+};
+
+/* Reads and checks a graph: every mistake goes to diag with its place. The source's trees, config
+ * and registry outlive the graph. Released by hd_graph_destroy (accepts NULL). Errors: HD_ERR_INPUT
+ * (reported to diag), HD_ERR_NOMEM. */
+int hd_graph_load(const struct hd_graph_source *source, struct hd_diag *diag,
+                  struct hd_graph **graph_p);
+void hd_graph_destroy(struct hd_graph *graph);
+
+/* Calls visit for every step, repeats before their bodies, in file order, until one call returns
+ * other than 0, which is then returned. */
+int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, void *arg), void *arg);
+
+/* Releases and builds anew all task objects: without effect on results. No task may run. */
+int hd_graph_rebuild(struct hd_graph *graph);
+
+/* Index of a value by name, or HD_NO_VALUE. */
+int hd_graph_find(const struct hd_graph *graph, const char *name);
+
+/* -- Between the files of graph/ ----------------------------------------------------------------
+ */
+
+/* Zeroed memory that lives as long as the graph; NULL (logged) without memory. */
+void *hd_graph_alloc(struct hd_graph *graph, int64_t count, size_t size);
+
+/* Reads the trees into graph: structure, names, expressions (parse.c). */
+int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
+                   struct hd_diag *diag);
+
+/* Checks what crosses steps: types, ports, placement, lags; completes specs and builds the task
+ * objects (check.c). */
+int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag);
+
+#endif

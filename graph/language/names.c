@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/language/names.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+struct scope {
+    struct hd_graph *graph;
+    bool fields;
+};
+
+struct hd_mark hd_node_text_mark(const struct hd_node *node)
+{
+    struct hd_mark mark = node->mark;
+    mark.column += node->quoted;
+    return mark;
+}
+
+static const char *nearest_knob(const struct hd_graph *graph, const char *name)
+{
+    const char *best = NULL;
+    for (int i = 0; i < graph->n_knobs && !best; i++)
+        best = hd_nearest_name(name, &graph->knobs[i].name, 1);
+    return best;
+}
+
+static bool config_number(void *arg, const char *path, double *value_p, const char **nearest_p)
+{
+    static const char strategy[] = "strategy.";
+    const struct hd_graph *graph = ((struct scope *)arg)->graph;
+    if (strncmp(path, strategy, sizeof strategy - 1) != 0)
+        return hd_config_number(graph->config, path, value_p, nearest_p);
+    const char *name = path + sizeof strategy - 1;
+    for (int i = 0; i < graph->n_knobs; i++)
+        if (strcmp(graph->knobs[i].name, name) == 0) {
+            *value_p = graph->knobs[i].value;
+            return true;
+        }
+    *nearest_p = nearest_knob(graph, name);
+    return false;
+}
+
+static int add_slot(struct hd_graph *graph, enum hd_slot_kind kind, int value, int index,
+                    const char *name)
+{
+    for (int i = 0; i < graph->n_slots; i++)
+        if (strcmp(graph->slots[i].name, name) == 0)
+            return i;
+    size_t bytes = strlen(name) + 1;
+    char *copy = hd_graph_alloc(graph, (int64_t)bytes, 1);
+    struct hd_slot *grown = hd_graph_alloc(graph, graph->n_slots + 1, sizeof *grown);
+    if (!copy || !grown)
+        return -1;
+    memcpy(copy, name, bytes);
+    if (graph->n_slots)
+        memcpy(grown, graph->slots, (size_t)graph->n_slots * sizeof *grown);
+    grown[graph->n_slots] = (struct hd_slot){kind, value, index, copy};
+    graph->slots = grown;
+    return graph->n_slots++;
+}
+
+static int find_counter(const struct hd_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->n_counters; i++)
+        if (strcmp(graph->counters[i], name) == 0)
+            return i;
+    return HD_NO_COUNTER;
+}
+
+static int find_attribute(const struct hd_type *type, const char *name)
+{
+    for (int i = 0; type->counted && type->counted[i]; i++)
+        if (strcmp(type->counted[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static const char *nearest_member(const struct hd_spec *spec, const char *name, bool fields)
+{
+    const char *best = NULL;
+    for (int i = 0; spec->type->counted && spec->type->counted[i] && !best; i++)
+        best = hd_nearest_name(name, &spec->type->counted[i], 1);
+    const char *field;
+    for (int i = 0;
+         fields && !best && spec->type->field_name && (field = spec->type->field_name(spec, i));
+         i++)
+        best = hd_nearest_name(name, &field, 1);
+    return best;
+}
+
+static int member_slot(const struct scope *scope, const char *name, const char *dot,
+                       const char **nearest_p)
+{
+    struct hd_graph *graph = scope->graph;
+    char value_name[128];
+    size_t length = (size_t)(dot - name);
+    if (length >= sizeof value_name)
+        return -1;
+    memcpy(value_name, name, length);
+    value_name[length] = '\0';
+    int value = hd_graph_find(graph, value_name);
+    if (value == HD_NO_VALUE) {
+        for (int i = 0; i < graph->n_values && !*nearest_p; i++)
+            *nearest_p = hd_nearest_name(value_name, &graph->values[i].spec.name, 1);
+        return -1;
+    }
+    const struct hd_spec *spec = &graph->values[value].spec;
+    if (!spec->type)
+        return -1;
+    int attribute = find_attribute(spec->type, dot + 1);
+    if (attribute >= 0)
+        return add_slot(graph, HD_SLOT_ATTRIBUTE, value, attribute, name);
+    int field = scope->fields ? hd_value_field(spec, dot + 1) : -1;
+    if (field >= 0)
+        return add_slot(graph, HD_SLOT_FIELD, value, field, name);
+    *nearest_p = nearest_member(spec, dot + 1, scope->fields);
+    return -1;
+}
+
+static int find_slot(void *arg, const char *name, const char **nearest_p)
+{
+    const struct scope *scope = arg;
+    const char *dot = strchr(name, '.');
+    if (dot)
+        return member_slot(scope, name, dot, nearest_p);
+    int counter = find_counter(scope->graph, name);
+    if (counter != HD_NO_COUNTER)
+        return add_slot(scope->graph, HD_SLOT_COUNTER, HD_NO_VALUE, counter, name);
+    *nearest_p = hd_nearest_name(name, scope->graph->counters, scope->graph->n_counters);
+    return -1;
+}
+
+static int no_slot(void *arg, const char *name, const char **nearest_p)
+{
+    (void)arg, (void)name, (void)nearest_p;
+    return -1;
+}
+
+int hd_graph_expression(struct hd_graph *graph, const struct hd_node *node, bool fields,
+                        struct hd_diag *diag, struct hd_expr **expr_p)
+{
+    if (node->kind != HD_NODE_SCALAR)
+        return hd_diag_error(diag, node->mark, "expected an expression, found a %s",
+                             node->kind == HD_NODE_MAP ? "map" : "list");
+    struct scope scope = {graph, fields};
+    struct hd_expr_names names = {config_number, find_slot, &scope};
+    return hd_expr_parse(node->text, hd_node_text_mark(node), &names, diag, expr_p);
+}
+
+int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes, struct hd_mark mark,
+                    const char *what, double min, double max, bool whole, struct hd_diag *diag,
+                    double *number_p)
+{
+    struct scope scope = {graph, false};
+    struct hd_expr_names names = {config_number, no_slot, &scope};
+    char *copy = hd_format("%.*s", (int)bytes, text);
+    struct hd_expr *expr = NULL;
+    double number = 0;
+    if (!copy)
+        return HD_ERR_NOMEM;
+    int status = hd_expr_parse(copy, mark, &names, diag, &expr);
+    if (status == HD_OK && (!hd_expr_constant(expr, &number) || !(number >= min) ||
+                            !(number <= max) || (whole && number != floor(number))))
+        status = hd_diag_error(diag, mark, "%s: expected %s in [%.10g, %.10g], found '%s'", what,
+                               whole ? "an integer" : "a number", min, max, copy);
+    hd_expr_destroy(expr);
+    hd_free(copy);
+    if (status == HD_OK)
+        *number_p = number;
+    return status;
+}
+
+int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_mark mark,
+                     struct hd_diag *diag)
+{
+    int counter = find_counter(graph, name);
+    if (counter != HD_NO_COUNTER)
+        return counter;
+    const char *nearest = hd_nearest_name(name, graph->counters, graph->n_counters);
+    if (nearest)
+        hd_diag_error(diag, mark, "unknown counter '%s' (did you mean '%s'?)", name, nearest);
+    else
+        hd_diag_error(diag, mark,
+                      "unknown counter '%s': counters are 'iteration' and what a step names in "
+                      "`counts:`",
+                      name);
+    return HD_NO_COUNTER;
+}

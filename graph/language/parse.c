@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the trees of the files to values and steps: structure, names and expressions. */
+#include "graph/language/graph.h"
+#include "graph/language/names.h"
+#include "graph/language/parser.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static void check_keys(struct hd_parser *parser, const struct hd_node *map, const char *what,
+                       const char *const *known, int n)
+{
+    for (int64_t i = 0; i < map->count; i++) {
+        const char *key = map->keys[i]->text;
+        bool found = false;
+        for (int j = 0; j < n && !found; j++)
+            found = strcmp(key, known[j]) == 0;
+        if (!found)
+            hd_parser_unknown(parser, map->keys[i]->mark, what, key, known, n);
+    }
+}
+
+static int parse_number(struct hd_parser *parser, const struct hd_node *node, const char *what,
+                        double min, double max, bool whole, double *number_p)
+{
+    if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, what))
+        return HD_ERR_INPUT;
+    return hd_graph_number(parser->graph, node->text, (int64_t)strlen(node->text),
+                           hd_node_text_mark(node), what, min, max, whole, parser->diag, number_p);
+}
+
+/* -- Strategy -----------------------------------------------------------------------------------
+ */
+
+static int parse_knobs(struct hd_parser *parser, const struct hd_node *defaults)
+{
+    struct hd_graph *graph = parser->graph;
+    if (!defaults || !hd_parser_expect(parser, defaults, HD_NODE_MAP, "strategy"))
+        return HD_OK;
+    graph->knobs = hd_graph_alloc(graph, defaults->count, sizeof *graph->knobs);
+    if (!graph->knobs)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < defaults->count; i++) {
+        struct hd_knob knob = {.name = defaults->keys[i]->text};
+        parse_number(parser, defaults->items[i], knob.name, 0, 1e9, false, &knob.value);
+        graph->knobs[graph->n_knobs++] = knob;
+    }
+    return HD_OK;
+}
+
+static int override_knobs(struct hd_parser *parser, const struct hd_node *map)
+{
+    struct hd_graph *graph = parser->graph;
+    if (!hd_parser_expect(parser, map, HD_NODE_MAP, "strategy"))
+        return HD_ERR_INPUT;
+    const char **names = hd_graph_alloc(graph, graph->n_knobs + 1, sizeof *names);
+    if (!names)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < graph->n_knobs; i++)
+        names[i] = graph->knobs[i].name;
+    check_keys(parser, map, "strategy number", names, graph->n_knobs);
+    for (int64_t i = 0; i < map->count; i++)
+        for (int j = 0; j < graph->n_knobs; j++)
+            if (strcmp(map->keys[i]->text, names[j]) == 0)
+                parse_number(parser, map->items[i], names[j], 0, 1e9, false,
+                             &graph->knobs[j].value);
+    return HD_OK;
+}
+
+/* -- Values -------------------------------------------------------------------------------------
+ */
+
+static const char *const value_keys[] = {"type", "per",  "place", "of",
+                                         "init", "role", "parts", "slots"};
+
+static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
+{
+    const struct hd_registry *registry = parser->graph->registry;
+    const struct hd_node *node = hd_node_get(value->node, "type");
+    if (!node) {
+        hd_diag_error(parser->diag, value->node->mark, "value '%s' needs a type", value->spec.name);
+        return;
+    }
+    if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, "type"))
+        return;
+    value->spec.type = hd_registry_type(registry, node->text);
+    const char *names[64];
+    int n = 0;
+    for (; registry->types[n] && n < 64; n++)
+        names[n] = registry->types[n]->name;
+    if (!value->spec.type)
+        hd_parser_unknown(parser, node->mark, "type", node->text, names, n);
+    else
+        while (value->spec.type->counted && value->spec.type->counted[value->n_attributes])
+            value->n_attributes++;
+}
+
+static void parse_placement(struct hd_parser *parser, struct hd_graph_value *value)
+{
+    static const char *const places[] = {"global", "rank0"};
+    const struct hd_node *per = hd_node_get(value->node, "per");
+    const struct hd_node *place = hd_node_get(value->node, "place");
+    value->spec.placement = HD_GLOBAL;
+    if (per && place)
+        hd_diag_error(parser->diag, place->mark, "give either `per: shard` or `place:`, not both");
+    if (per && hd_parser_expect(parser, per, HD_NODE_SCALAR, "per")) {
+        value->spec.placement = HD_SHARD;
+        if (strcmp(per->text, "shard") != 0)
+            hd_diag_error(parser->diag, per->mark, "per: expected 'shard', found '%s'", per->text);
+    }
+    if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "place")) {
+        if (strcmp(place->text, "rank0") == 0)
+            value->spec.placement = HD_RANK0;
+        else if (strcmp(place->text, "global") != 0)
+            hd_parser_unknown(parser, place->mark, "place", place->text, places, 2);
+    }
+}
+
+static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_graph_value *value,
+                                         const char *key)
+{
+    struct hd_graph *graph = parser->graph;
+    const struct hd_node *node = hd_node_get(value->node, key);
+    if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, key))
+        return NULL;
+    int other = hd_graph_find(graph, node->text);
+    if (other != HD_NO_VALUE && &graph->values[other] < value)
+        return &graph->values[other].spec;
+    if (other != HD_NO_VALUE) {
+        hd_diag_error(parser->diag, node->mark, "%s: '%s' must be declared before '%s'", key,
+                      node->text, value->spec.name);
+        return NULL;
+    }
+    hd_parser_unknown_value(parser, node->mark, node->text);
+    return NULL;
+}
+
+static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
+{
+    if (!hd_parser_expect(parser, value->node, HD_NODE_MAP, value->spec.name))
+        return;
+    check_keys(parser, value->node, "key of a value", value_keys,
+               sizeof value_keys / sizeof *value_keys);
+    parse_type(parser, value);
+    parse_placement(parser, value);
+    value->spec.of = parse_other(parser, value, "of");
+    value->spec.init = parse_other(parser, value, "init");
+    const struct hd_node *role = hd_node_get(value->node, "role");
+    if (role && hd_parser_expect(parser, role, HD_NODE_SCALAR, "role"))
+        value->spec.role = role->text;
+    const struct hd_node *parts = hd_node_get(value->node, "parts");
+    if (parts)
+        parse_number(parser, parts, "parts", 1e-3, 1e6, false, &value->spec.part_mb);
+    const struct hd_node *slots = hd_node_get(value->node, "slots");
+    double number = 1;
+    if (slots)
+        parse_number(parser, slots, "slots", 1, 64, true, &number);
+    value->slots = (int)number;
+}
+
+static int parse_values(struct hd_parser *parser, const struct hd_node *map)
+{
+    struct hd_graph *graph = parser->graph;
+    if (!hd_parser_expect(parser, map, HD_NODE_MAP, "values"))
+        return HD_ERR_INPUT;
+    graph->values = hd_graph_alloc(graph, map->count, sizeof *graph->values);
+    if (!graph->values)
+        return HD_ERR_NOMEM;
+    graph->n_values = (int)map->count;
+    for (int i = 0; i < graph->n_values; i++) {
+        const char *name = map->keys[i]->text;
+        graph->values[i] = (struct hd_graph_value){
+            .spec = {.name = name, .mark = map->keys[i]->mark, .parts = 1, .leaves = 1},
+            .node = map->items[i],
+            .slots = 1,
+        };
+        for (const char *c = name; *c; c++)
+            if (!isalnum((unsigned char)*c) && *c != '_') {
+                hd_diag_error(parser->diag, map->keys[i]->mark,
+                              "value '%s': names are made of letters, digits and '_'", name);
+                break;
+            }
+    }
+    for (int i = 0; i < graph->n_values; i++)
+        parse_value(parser, &graph->values[i]);
+    return HD_OK;
+}
+
+/* -- Steps --------------------------------------------------------------------------------------
+ */
+
+static const char *const step_keys[] = {"reads", "writes", "updates", "every", "first",
+                                        "when",  "counts", "if",      "reason"};
+enum { N_STEP_KEYS = sizeof step_keys / sizeof *step_keys, STOP_KEYS = 2, OPTIONS_MAX = 32 };
+
+/* "N counter": N an expression of the config, e.g. "$policy.eval.evaluator.eval_freq update". */
+static int parse_every(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+{
+    const struct hd_node *node = hd_node_get(map, "every");
+    const struct hd_node *first = hd_node_get(map, "first");
+    if (!node && first)
+        return hd_diag_error(parser->diag, first->mark, "`first` goes with `every`");
+    if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, "every"))
+        return HD_OK;
+    const char *space = strrchr(node->text, ' ');
+    if (!space || !space[1])
+        return hd_diag_error(parser->diag, node->mark,
+                             "every: expected a number and a counter, as in '100 update', found "
+                             "'%s'",
+                             node->text);
+    struct hd_mark mark = hd_node_text_mark(node), counter_mark = mark;
+    counter_mark.column += (int)(space + 1 - node->text);
+    double number = 1;
+    int status = hd_graph_number(parser->graph, node->text, space - node->text, mark, "every", 1,
+                                 1e15, true, parser->diag, &number);
+    step->every = (int64_t)number;
+    step->every_counter = hd_graph_counter(parser->graph, space + 1, counter_mark, parser->diag);
+    number = (double)step->every;
+    if (first)
+        status = parse_number(parser, first, "first", 0, 1e15, true, &number);
+    step->first = (int64_t)number;
+    return status;
+}
+
+static int parse_when(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+{
+    const struct hd_node *node = hd_node_get(map, "when");
+    return node ? hd_graph_expression(parser->graph, node, false, parser->diag, &step->when)
+                : HD_OK;
+}
+
+static void check_options(struct hd_parser *parser, const struct hd_step *step,
+                          const struct hd_node *map)
+{
+    const char *known[N_STEP_KEYS + OPTIONS_MAX];
+    int n = 0;
+    for (int i = 0; i < N_STEP_KEYS - (step->verb->kind == HD_VERB_STOP ? 0 : STOP_KEYS); i++)
+        known[n++] = step_keys[i];
+    const struct hd_option *option = step->verb->options;
+    for (; option && option->name && n < N_STEP_KEYS + OPTIONS_MAX; option++) {
+        known[n++] = option->name;
+        const struct hd_node *node = hd_node_get(map, option->name);
+        if (!node && option->required)
+            hd_diag_error(parser->diag, step->mark, "%s needs the option '%s'%s%s",
+                          step->verb->name, option->name, option->choices ? ", one of " : "",
+                          option->choices ? option->choices : "");
+        if (node && hd_parser_expect(parser, node, HD_NODE_SCALAR, option->name) &&
+            option->choices) {
+            char padded[256], wanted[256];
+            snprintf(padded, sizeof padded, "|%s|", option->choices);
+            snprintf(wanted, sizeof wanted, "|%s|", node->text);
+            if (!strstr(padded, wanted))
+                hd_diag_error(parser->diag, node->mark, "%s: expected %s, found '%s'", option->name,
+                              option->choices, node->text);
+        }
+    }
+    check_keys(parser, map, "key of a step", known, n);
+}
+
+static const char *make_label(struct hd_parser *parser, const struct hd_step *step)
+{
+    bool collective =
+        step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST;
+    if (!collective || step->refs[0].value == HD_NO_VALUE)
+        return step->verb->name;
+    const char *value = parser->graph->values[step->refs[0].value].spec.name;
+    size_t bytes = strlen(step->verb->name) + strlen(value) + 3;
+    char *label = hd_graph_alloc(parser->graph, (int64_t)bytes, 1);
+    if (!label)
+        return step->verb->name;
+    snprintf(label, bytes, "%s(%s)", step->verb->name, value);
+    return label;
+}
+
+static int parse_stop(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+{
+    const struct hd_node *reason = hd_node_get(map, "reason");
+    if (!hd_node_get(map, "if"))
+        return hd_diag_error(parser->diag, step->mark, "stop needs a condition: `if:`");
+    step->reason = "stop";
+    if (reason && hd_parser_expect(parser, reason, HD_NODE_SCALAR, "reason"))
+        step->reason = reason->text;
+    return HD_OK;
+}
+
+/* The verb's way to combine, or that of the option `op`, which has been checked. */
+static enum hd_combine parse_combine(const struct hd_step *step)
+{
+    const struct hd_node *op = step->verb->to_rank0 ? hd_node_get(step->options, "op") : NULL;
+    for (int how = 0; op && op->kind == HD_NODE_SCALAR && hd_combine_names[how]; how++)
+        if (strcmp(op->text, hd_combine_names[how]) == 0)
+            return (enum hd_combine)how;
+    return step->verb->combine;
+}
+
+static int parse_verb(struct hd_parser *parser, struct hd_step *step, const struct hd_node *key,
+                      const struct hd_node *map)
+{
+    const struct hd_registry *registry = parser->graph->registry;
+    step->verb = hd_registry_verb(registry, key->text);
+    if (!step->verb) {
+        const char *names[128];
+        int n = 0;
+        for (; registry->verbs[n] && n < 127; n++)
+            names[n] = registry->verbs[n]->name;
+        names[n++] = "repeat";
+        hd_parser_unknown(parser, key->mark, "verb", key->text, names, n);
+        return HD_ERR_INPUT;
+    }
+    if (!hd_parser_expect(parser, map, HD_NODE_MAP, key->text))
+        return HD_ERR_INPUT;
+    step->options = map;
+    check_options(parser, step, map);
+    step->combine = parse_combine(step);
+    HD_TRY(hd_parser_ports(parser, step, map));
+    parse_every(parser, step, map);
+    parse_when(parser, step, map);
+    step->label = make_label(parser, step);
+    const struct hd_node *counts = hd_node_get(map, "counts");
+    if (counts)
+        step->counts = hd_graph_counter(parser->graph, counts->text, counts->mark, parser->diag);
+    return step->verb->kind == HD_VERB_STOP ? parse_stop(parser, step, map) : HD_OK;
+}
+
+static int parse_steps(struct hd_parser *parser, const struct hd_node *list,
+                       struct hd_step **steps_p, int *n_p);
+
+static int parse_repeat(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+{
+    static const char *const keys[] = {"repeat", "when", "do"};
+    check_keys(parser, map, "key of a repeat", keys, 3);
+    step->label = "repeat";
+    double times = 1;
+    parse_number(parser, map->items[0], "repeat", 1, 1e9, true, &times);
+    step->times = (int64_t)times;
+    parse_when(parser, step, map);
+    const struct hd_node *body = hd_node_get(map, "do");
+    if (!body)
+        return hd_diag_error(parser->diag, step->mark, "a repeat needs steps: `do:`");
+    parser->depth++;
+    int status = parse_steps(parser, body, &step->steps, &step->n_steps);
+    parser->depth--;
+    return status;
+}
+
+static int parse_step(struct hd_parser *parser, const struct hd_node *node, struct hd_step *step)
+{
+    *step = (struct hd_step){.index = parser->graph->total_steps++,
+                             .mark = node->mark,
+                             .label = "step",
+                             .depth = parser->depth,
+                             .counts = HD_NO_COUNTER};
+    if (!hd_parser_expect(parser, node, HD_NODE_MAP, "a step is `verb: {…}`"))
+        return HD_ERR_INPUT;
+    if (node->count > 0 && strcmp(node->keys[0]->text, "repeat") == 0)
+        return parse_repeat(parser, step, node);
+    if (node->count != 1)
+        return hd_diag_error(parser->diag, node->mark,
+                             "a step has one key, its verb; found %lld keys",
+                             (long long)node->count);
+    return parse_verb(parser, step, node->keys[0], node->items[0]);
+}
+
+static int parse_steps(struct hd_parser *parser, const struct hd_node *list,
+                       struct hd_step **steps_p, int *n_p)
+{
+    if (!hd_parser_expect(parser, list, HD_NODE_LIST, "steps"))
+        return HD_ERR_INPUT;
+    struct hd_step *steps = hd_graph_alloc(parser->graph, list->count + 1, sizeof *steps);
+    if (!steps)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < list->count; i++)
+        if (parse_step(parser, list->items[i], &steps[i]) == HD_ERR_NOMEM)
+            return HD_ERR_NOMEM;
+    *steps_p = steps;
+    *n_p = (int)list->count;
+    return HD_OK;
+}
+
+/* Counters are declared by use: every `counts: NAME` below a list of steps. */
+static int find_counters(struct hd_parser *parser, const struct hd_node *list)
+{
+    struct hd_graph *graph = parser->graph;
+    for (int64_t i = 0; list->kind == HD_NODE_LIST && i < list->count; i++) {
+        const struct hd_node *step = list->items[i], *body = hd_node_get(step, "do");
+        if (body)
+            HD_TRY(find_counters(parser, body));
+        if (step->kind != HD_NODE_MAP || step->count == 0)
+            continue;
+        const struct hd_node *counts = hd_node_get(step->items[0], "counts");
+        if (!counts || !hd_parser_expect(parser, counts, HD_NODE_SCALAR, "counts"))
+            continue;
+        bool known = false;
+        for (int j = 0; j < graph->n_counters; j++)
+            known |= strcmp(graph->counters[j], counts->text) == 0;
+        if (known)
+            continue;
+        const char **grown = hd_graph_alloc(graph, graph->n_counters + 1, sizeof *grown);
+        if (!grown)
+            return HD_ERR_NOMEM;
+        memcpy(grown, graph->counters, (size_t)graph->n_counters * sizeof *grown);
+        grown[graph->n_counters++] = counts->text;
+        graph->counters = grown;
+    }
+    return HD_OK;
+}
+
+int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
+                   struct hd_diag *diag)
+{
+    static const char *const keys[] = {"strategy", "values", "iteration"};
+    struct hd_parser parser = {graph, diag, 0};
+    const struct hd_node *root = source->graph;
+    if (!hd_parser_expect(&parser, root, HD_NODE_MAP, "a graph"))
+        return HD_ERR_INPUT;
+    check_keys(&parser, root, "key of a graph", keys, 3);
+    const struct hd_node *values = hd_node_get(root, "values");
+    const struct hd_node *iteration = hd_node_get(root, "iteration");
+    if (!values || !iteration)
+        return hd_diag_error(diag, root->mark, "a graph needs `%s:`",
+                             values ? "iteration" : "values");
+    HD_TRY(parse_knobs(&parser, hd_node_get(root, "strategy")));
+    for (int i = 0; i < source->n_strategies; i++)
+        HD_TRY(override_knobs(&parser, source->strategies[i]));
+    HD_TRY(parse_values(&parser, values));
+    graph->counters = hd_graph_alloc(graph, 1, sizeof *graph->counters);
+    if (!graph->counters)
+        return HD_ERR_NOMEM;
+    graph->counters[graph->n_counters++] = "iteration";
+    HD_TRY(find_counters(&parser, iteration));
+    return parse_steps(&parser, iteration, &graph->steps, &graph->n_steps);
+}

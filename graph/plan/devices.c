@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where GPUs take part: which collectives they run, where the values are that they touch. A verb
+ * says which of its stages have a form for GPUs, and all of these run there: nothing is decided
+ * when the run is under way. A value that both processors touch has a copy on either side; the
+ * executor copies it over where a reader's is older (execute_moves.c). */
+#include "graph/plan/plan.h"
+#include "runtime/base/tree.h"
+
+/* Values up to this size, but for flat ones, stay in host memory that GPUs address: fetching a few
+ * numbers over the bus costs less than a task that copies them. */
+enum { PINNED_BYTES = 65536 };
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->step->verb->kind != HD_VERB_TASK && op->step->verb->kind != HD_VERB_STOP;
+}
+
+/* Whether the piece of a step that runs `stage` (or `finish` for stage -1) touches a port. */
+static bool piece_touches(const struct hd_op *op, enum hd_span span, int stage)
+{
+    if (hd_op_whole(op))
+        return true;
+    switch (span) {
+    case HD_SPAN_FIRST:
+        return stage == 0;
+    case HD_SPAN_RANGE:
+        return stage >= 0;
+    case HD_SPAN_EVERY:
+    case HD_SPAN_ITEM:
+        return true;
+    case HD_SPAN_LAST:
+        break;
+    }
+    return stage < 0;
+}
+
+bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
+{
+    if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
+        return op->gpu == gpu;
+    const struct hd_gpu_verb *form = hd_op_form(op);
+    if (form && form->touches && !form->touches(op->step->args, i, gpu))
+        return false;
+    const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
+    for (int stage = 0; stage < op->pieces.stages; stage++)
+        if (hd_op_stage_on_gpu(op, stage) == gpu && piece_touches(op, span, stage))
+            return true;
+    return !hd_op_whole(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
+           piece_touches(op, span, -1);
+}
+
+bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)
+{
+    return op->gpu && plan->devices > 1 && op->parts > 1 &&
+           (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
+}
+
+/* -- Collectives ----------------------------------------------------------------------------------
+ * One GPU that holds all of a rank's terms adds them itself, and NCCL goes on from there. Several
+ * GPUs of a rank that is alone add their own terms, and then each the parts that are its own
+ * (execute_fold.c). */
+
+static bool made_on_gpu(const struct hd_plan *plan, int value)
+{
+    for (int at = 0; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        for (int i = 0; op->kind == HD_OP_STEP && op->gpu && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value && hd_ref_changes(&op->step->refs[i]) &&
+                hd_op_touches(op, i, true))
+                return true;
+    }
+    return false;
+}
+
+static bool can_fold(const struct hd_plan *plan, int value)
+{
+    const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
+    const bool alone = plan->ranks == 1 && plan->devices == 1;
+    if (!reduction || !reduction->fold_on_gpu || (!alone && !reduction->add_on_gpu))
+        return false;
+    if (plan->ranks > 1)
+        return plan->devices == 1 && plan->nccl;
+    return hd_tree_block_allowed(plan->graph->shards, plan->devices);
+}
+
+void hd_plan_fold_on_gpu(struct hd_plan *plan)
+{
+    for (int at = 0; at < plan->n_ops; at++) {
+        struct hd_op *op = &plan->ops[at];
+        if (op->kind != HD_OP_STEP || op->step->verb->kind != HD_VERB_COLLECTIVE ||
+            plan->devices == 0)
+            continue;
+        const int value = op->step->refs[0].value;
+        op->gpu = can_fold(plan, value) && made_on_gpu(plan, value) &&
+                  plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
+    }
+}
+
+/* -- Values ---------------------------------------------------------------------------------------
+ */
+
+static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
+{
+    const struct hd_ref *ref = &op->step->refs[i];
+    if (ref->value == HD_NO_VALUE)
+        return;
+    struct hd_plan_value *value = &plan->values[ref->value];
+    if (hd_op_touches(op, i, false))
+        value->on_gpus_only = false;
+    if (!hd_op_touches(op, i, true))
+        return;
+    const struct hd_spec *spec = &plan->graph->values[ref->value].spec;
+    if (spec->type->host_only)
+        return;
+    value->lag_on_gpu = value->lag_on_gpu || ref->lag > 0;
+    if (spec->type->pinned || (spec->bytes <= PINNED_BYTES && !spec->type->flat))
+        value->pinned = true;
+    else
+        value->homes = spec->placement == HD_SHARD ? 2 : 1 + plan->devices;
+}
+
+void hd_plan_homes(struct hd_plan *plan)
+{
+    for (int i = 0; i < plan->graph->n_values; i++) {
+        plan->values[i].homes = 1;
+        plan->values[i].on_gpus_only = true;
+    }
+    for (int at = 0; at < plan->n_ops; at++)
+        for (int i = 0; plan->ops[at].kind == HD_OP_STEP && i < plan->ops[at].step->n_refs; i++)
+            note_touch(plan, &plan->ops[at], i);
+}
+
+int hd_plan_copy(const struct hd_plan *plan, int value, int home)
+{
+    if (home == 0 || plan->values[value].homes == 1)
+        return 0;
+    return plan->graph->values[value].spec.placement == HD_SHARD ? 1 : home;
+}
+
+int hd_plan_home(const struct hd_plan *plan, int i, int n)
+{
+    return 1 + i * plan->devices / n;
+}
+
+int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance)
+{
+    if (plan->graph->values[value].spec.placement != HD_SHARD)
+        return copy;
+    return hd_plan_home(plan, instance, plan->values[value].instances);
+}

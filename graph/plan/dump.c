@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans as text: the format of the golden tests, hence stable; and as Graphviz. */
+#include "graph/plan/plan.h"
+
+#include <inttypes.h>
+
+static const char *value_name(const struct hd_plan *plan, int value)
+{
+    return plan->graph->values[value].spec.name;
+}
+
+static void dump_value(const struct hd_plan *plan, int i, FILE *file)
+{
+    static const char *const placements[] = {"shard", "global", "rank0"};
+    const struct hd_spec *spec = &plan->graph->values[i].spec;
+    const struct hd_plan_value *value = &plan->values[i];
+    fprintf(file, "  %-14s %-10s %-6s", spec->name, spec->type->name, placements[spec->placement]);
+    if (value->not_stored)
+        fprintf(file, " not stored");
+    else if (value->instances == 0)
+        fprintf(file, " none here");
+    else if (spec->placement == HD_SHARD)
+        fprintf(file, " shards %" PRId64 "-%" PRId64, value->first,
+                value->first + value->instances - 1);
+    fprintf(file, " parts %d buffers %d", spec->parts, value->buffers);
+    if (value->lag)
+        fprintf(file, " lag %d", value->lag);
+    if (value->lag_copies)
+        fprintf(file, " lag_copies %d", value->lag_copies);
+    if (value->side_copies)
+        fprintf(file, " side_copies %d", value->side_copies);
+    if (spec->leaves > 1)
+        fprintf(file, " leaves %" PRId64, spec->leaves);
+    if (value->shared != HD_NOT_SHARED)
+        fprintf(file, " shared");
+    if (value->parted)
+        fprintf(file, " parted");
+    if (value->pinned)
+        fprintf(file, " pinned");
+    if (value->homes > 1)
+        fprintf(file, " on host and gpu%s", value->homes > 2 ? "s" : "");
+    if (spec->type->none)
+        fprintf(file, " starts as none");
+    if (spec->init)
+        fprintf(file, " starts as %s", spec->init->name);
+    fputc('\n', file);
+}
+
+/* Readers whose version may be on the other side: who changes the value there moves it. */
+static void dump_move(const struct hd_plan *plan, const struct hd_op *op, int i, FILE *file)
+{
+    if (plan->values[op->step->refs[i].value].homes == 1)
+        return;
+    const bool gpu = hd_op_touches(op, i, true), host = hd_op_touches(op, i, false);
+    fprintf(file, " (%s)", gpu && host ? "both" : gpu ? "gpu" : "host");
+}
+
+static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum hd_mode mode,
+                      const char *title, FILE *file)
+{
+    bool any = false;
+    for (int i = 0; i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (ref->value == HD_NO_VALUE || ref->mode != mode)
+            continue;
+        fprintf(file, "%s%s", any ? ", " : title, value_name(plan, ref->value));
+        if (ref->lag)
+            fprintf(file, "@-%d", ref->lag);
+        if (op->sources[i] == HD_FROM_SIDE)
+            fprintf(file, " (snapshot)");
+        if (!hd_op_whole(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
+            fprintf(file, " (by items)");
+        dump_move(plan, op, i, file);
+        any = true;
+    }
+}
+
+static void dump_expr(const struct hd_plan *plan, const char *title, const struct hd_expr *expr,
+                      FILE *file)
+{
+    const char *names[256];
+    int n = plan->graph->n_slots < 256 ? plan->graph->n_slots : 256;
+    for (int i = 0; i < n; i++)
+        names[i] = plan->graph->slots[i].name;
+    fputs(title, file);
+    hd_expr_dump(expr, names, file);
+}
+
+static void dump_guards(const struct hd_plan *plan, const struct hd_step *step, FILE *file)
+{
+    if (step->every)
+        fprintf(file, " every %" PRId64 " %s first %" PRId64, step->every,
+                plan->graph->counters[step->every_counter], step->first);
+    if (step->when)
+        dump_expr(plan, " when ", step->when, file);
+    if (step->condition) {
+        dump_expr(plan, " if ", step->condition, file);
+        fprintf(file, " reason %s", step->reason);
+    }
+    if (step->counts != HD_NO_COUNTER)
+        fprintf(file, " counts %s", plan->graph->counters[step->counts]);
+}
+
+static const char *where(const struct hd_plan *plan, const struct hd_op *op)
+{
+    if (op->step->verb->kind != HD_VERB_TASK)
+        return op->step->verb->kind == HD_VERB_STOP ? "stop" : "collective";
+    if (op->step->placement == HD_SHARD)
+        return "shard";
+    if (op->step->placement == HD_RANK0)
+        return plan->rank == 0 ? "rank0" : "not here";
+    return "global";
+}
+
+static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
+{
+    int on_gpu = 0;
+    if (!op->gpu)
+        return;
+    for (int stage = 0; stage < op->pieces.stages; stage++)
+        on_gpu += hd_op_stage_on_gpu(op, stage);
+    const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->pieces.stages;
+    fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
+    if (hd_op_spread(plan, op))
+        fprintf(file, ", spread");
+    if (op->step->verb->finish && !hd_op_finish_on_gpu(op))
+        fprintf(file, ", finish on cpu");
+}
+
+static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
+{
+    fprintf(file, "%s [%s", op->step->label, where(plan, op));
+    if (op->parts > 1)
+        fprintf(file, ", %d parts", op->parts);
+    if (!hd_op_whole(op))
+        fprintf(file, ", %" PRId64 " items x %d stages", op->pieces.items, op->pieces.stages);
+    if (!hd_op_whole(op) && op->pieces.finish_last)
+        fprintf(file, ", finish last");
+    if (op->mean)
+        fprintf(file, ", in slices with %s", op->mean->step->label);
+    if (op->exchanged)
+        fprintf(file, ", in slices");
+    dump_devices(plan, op, file);
+    fprintf(file, "%s]", op->side ? ", side" : "");
+    dump_refs(plan, op, HD_READ, " reads ", file);
+    dump_refs(plan, op, HD_UPDATE, " updates ", file);
+    dump_refs(plan, op, HD_WRITE, " writes ", file);
+    dump_guards(plan, op->step, file);
+}
+
+static void dump_pools(const struct hd_op *op, int depth, FILE *file)
+{
+    for (int stage = 0; op->pools && stage < op->pieces.stages; stage++)
+        if (op->pools[stage].n > 0)
+            fprintf(file, "%*s%s [collective, %" PRId64 " numbers] after stage %d\n", 4 + 2 * depth,
+                    "", op->pools[stage].label, op->pools[stage].n, stage);
+}
+
+static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, FILE *file)
+{
+    for (int at = begin; at < end; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        fprintf(file, "%*s", 2 + 2 * depth, "");
+        switch (op->kind) {
+        case HD_OP_STEP:
+            dump_step(plan, op, file);
+            break;
+        case HD_OP_REPEAT:
+            fprintf(file, "repeat %" PRId64, op->step->times);
+            dump_guards(plan, op->step, file);
+            break;
+        case HD_OP_LAG_SNAPSHOT:
+            fprintf(file, "snapshot %s for lagged reads", value_name(plan, op->value));
+            break;
+        case HD_OP_SIDE_SNAPSHOT:
+            fprintf(file, "snapshot %s for %s", value_name(plan, op->value), op->step->label);
+            break;
+        case HD_OP_COMPARE:
+            fprintf(file, "compare %s every %" PRId64 " update", value_name(plan, op->value),
+                    plan->check_every);
+            break;
+        }
+        fputc('\n', file);
+        dump_pools(op, depth, file);
+        if (op->kind == HD_OP_REPEAT) {
+            dump_ops(plan, at + 1, op->end, depth + 1, file);
+            at = op->end - 1;
+        }
+    }
+}
+
+void hd_plan_dump(const struct hd_plan *plan, FILE *file)
+{
+    fprintf(file, "plan of rank %d of %d, %" PRId64 " shards", plan->rank, plan->ranks,
+            plan->graph->shards);
+    if (plan->devices > 0)
+        fprintf(file, ", %d gpu%s", plan->devices, plan->devices > 1 ? "s" : "");
+    fputc('\n', file);
+    if (plan->graph->n_knobs) {
+        fprintf(file, "strategy\n");
+        for (int i = 0; i < plan->graph->n_knobs; i++)
+            fprintf(file, "  %s: %.10g\n", plan->graph->knobs[i].name, plan->graph->knobs[i].value);
+    }
+    fprintf(file, "values\n");
+    for (int i = 0; i < plan->graph->n_values; i++)
+        dump_value(plan, i, file);
+    fprintf(file, "iteration\n");
+    dump_ops(plan, 0, plan->n_ops, 0, file);
+}
+
+/* -- Graphviz -----------------------------------------------------------------------------------
+ */
+
+static void dot_edges(const struct hd_plan *plan, int at, FILE *file)
+{
+    const struct hd_op *op = &plan->ops[at];
+    if (op->kind == HD_OP_LAG_SNAPSHOT || op->kind == HD_OP_SIDE_SNAPSHOT ||
+        op->kind == HD_OP_COMPARE) {
+        fprintf(file, "  v%d -> s%d;\n", op->value, at);
+        return;
+    }
+    for (int i = 0; op->step->verb && i < op->step->n_refs; i++) {
+        const struct hd_ref *ref = &op->step->refs[i];
+        if (ref->value == HD_NO_VALUE)
+            continue;
+        if (ref->mode != HD_WRITE && ref->lag)
+            fprintf(file, "  v%d -> s%d [style=dashed, label=\"-%d\"];\n", ref->value, at,
+                    ref->lag);
+        else if (ref->mode != HD_WRITE)
+            fprintf(file, "  v%d -> s%d;\n", ref->value, at);
+        if (ref->mode != HD_READ)
+            fprintf(file, "  s%d -> v%d;\n", at, ref->value);
+    }
+}
+
+void hd_plan_dot(const struct hd_plan *plan, FILE *file)
+{
+    fprintf(file, "digraph plan {\n  rankdir=LR;\n  node [fontname=sans];\n");
+    for (int i = 0; i < plan->graph->n_values; i++)
+        fprintf(file, "  v%d [label=\"%s\", shape=box, style=rounded];\n", i, value_name(plan, i));
+    for (int at = 0; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        if (op->kind == HD_OP_REPEAT)
+            continue;
+        if (op->step && op->kind == HD_OP_STEP)
+            fprintf(file, "  s%d [label=\"%s\"%s];\n", at, op->step->label,
+                    op->side ? ", color=gray" : "");
+        else
+            fprintf(file, "  s%d [label=\"%s\", color=gray];\n", at,
+                    op->kind == HD_OP_COMPARE ? "compare" : "snapshot");
+        dot_edges(plan, at, file);
+    }
+    fprintf(file, "}\n");
+}

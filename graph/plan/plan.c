@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/plan/plan.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+
+#include <string.h>
+
+int hd_plan_allows(int64_t shards, int ranks)
+{
+    if (hd_tree_block_allowed(shards, ranks))
+        return HD_OK;
+    char allowed[256];
+    hd_tree_allowed_text(shards, allowed, sizeof allowed);
+    return hd_fail(HD_ERR_INPUT,
+                   "%lld shards cannot be spread over %d ranks: allowed numbers of "
+                   "ranks are %s",
+                   (long long)shards, ranks, allowed);
+}
+
+/* -- Side tasks ---------------------------------------------------------------------------------
+ * A task is a side task if all its results are read with a lag, by side tasks, or by nobody. The
+ * least fixed point: a ring of tasks that read one another is no side task. */
+
+struct side {
+    struct hd_plan *plan;
+    bool *side; /* by step index */
+    const struct hd_step *writer;
+    bool found, changed;
+};
+
+static bool changes(const struct hd_step *step, int value)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value == value && hd_ref_changes(&step->refs[i]))
+            return true;
+    return false;
+}
+
+static int is_prompt_reader(struct hd_step *step, void *arg)
+{
+    const struct side *side = arg;
+    if (step == side->writer || side->side[step->index])
+        return 0;
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_WRITE &&
+            step->refs[i].lag == 0 && changes(side->writer, step->refs[i].value))
+            return 1;
+    return 0;
+}
+
+static int derive_side(struct hd_step *step, void *arg)
+{
+    struct side *side = arg;
+    /* What adds up over shards belongs to the one order of collectives, which waits for nobody. */
+    if (!step->verb || step->verb->kind != HD_VERB_TASK || side->side[step->index] ||
+        hd_step_pools(step))
+        return 0;
+    side->writer = step;
+    if (!hd_graph_walk(side->plan->graph, is_prompt_reader, side)) {
+        side->side[step->index] = true;
+        side->changed = true;
+    }
+    return 0;
+}
+
+/* -- Buffers ------------------------------------------------------------------------------------
+ */
+
+static int note_lag(struct hd_step *step, void *arg)
+{
+    struct hd_plan *plan = arg;
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (ref->value != HD_NO_VALUE && ref->lag > plan->values[ref->value].lag)
+            plan->values[ref->value].lag = ref->lag;
+    }
+    return 0;
+}
+
+static void place_instances(struct hd_plan *plan, int i)
+{
+    const struct hd_graph *graph = plan->graph;
+    struct hd_plan_value *value = &plan->values[i];
+    switch (graph->values[i].spec.placement) {
+    case HD_SHARD:
+        value->instances = (int)(graph->shards / plan->ranks);
+        value->first = value->instances * (int64_t)plan->rank;
+        break;
+    case HD_GLOBAL:
+        value->instances = 1;
+        break;
+    case HD_RANK0:
+        value->instances = plan->rank == 0;
+        break;
+    }
+}
+
+/* Lagged readers need the versions at the starts of this and the last `lag` iterations. A value
+ * that is only written keeps them in its rotation; one that is updated in place is copied. */
+static void size_buffers(struct hd_plan *plan, int i)
+{
+    const struct hd_graph_value *is = &plan->graph->values[i];
+    struct hd_plan_value *value = &plan->values[i];
+    value->buffers = is->updated ? 1 : is->slots;
+    if (value->lag > 0 && is->updated)
+        value->lag_copies = value->lag + 1;
+    else if (value->lag > 0 && is->written)
+        value->buffers += value->lag + 1;
+}
+
+/* -- Ops ----------------------------------------------------------------------------------------
+ */
+
+static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct hd_step *step,
+                            int value)
+{
+    struct hd_op *op = &plan->ops[plan->n_ops++];
+    *op = (struct hd_op){.kind = kind,
+                         .step = step,
+                         .value = value,
+                         .parts = 1,
+                         .pieces = {.items = 1, .stages = 1},
+                         .flat = -1};
+    return op;
+}
+
+static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
+{
+    for (int i = 0; step->verb->by_part && i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && hd_ref_changes(&step->refs[i]) &&
+            graph->values[step->refs[i].value].spec.type->flat)
+            return graph->values[step->refs[i].value].spec.parts;
+    return 1;
+}
+
+/* Item i of a step in pieces has leaf i to itself. */
+static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    for (int i = 0; i < step->n_refs; i++) {
+        if (step->refs[i].value == HD_NO_VALUE ||
+            (i != op->flat && hd_step_span(step, i) != HD_SPAN_ITEM))
+            continue;
+        const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
+        if (spec->leaves != op->pieces.items)
+            return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
+                           step->label, (long long)op->pieces.items, spec->name,
+                           (long long)spec->leaves);
+    }
+    return HD_OK;
+}
+
+static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    if (step->verb->pieces) {
+        if (op->gpu && step->verb->gpu->pieces)
+            step->verb->gpu->pieces(step->args, &op->pieces);
+        else
+            step->verb->pieces(step->args, &op->pieces);
+        for (int i = 0; i < step->n_refs; i++)
+            if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
+                graph->values[step->refs[i].value].spec.type->flat &&
+                hd_step_span(step, i) != HD_SPAN_ITEM)
+                op->flat = i;
+    }
+    HD_TRY(check_leaves(graph, op));
+    if (op->pieces.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
+                       step->label);
+    return hd_plan_pools(op);
+}
+
+struct lag {
+    const struct hd_step *writer;
+    int most;
+};
+
+static int find_lag(struct hd_step *step, void *arg)
+{
+    struct lag *lag = arg;
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->most &&
+            changes(lag->writer, step->refs[i].value))
+            lag->most = step->refs[i].lag;
+    return 0;
+}
+
+/* How many executions of a side step may be under way without anybody waiting for the first: as
+ * many as its readers' lag allows, and two at least. */
+static int count_under_way(const struct hd_plan *plan, const struct hd_step *step)
+{
+    struct lag lag = {step, 1};
+    hd_graph_walk(plan->graph, find_lag, &lag);
+    return lag.most + 1;
+}
+
+/* A side step reads what others update in place from a snapshot; what others only write rotates
+ * through more buffers; so the writer need not wait. */
+static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
+                                  const struct hd_ref *ref)
+{
+    const struct hd_graph_value *is = &plan->graph->values[ref->value];
+    struct hd_plan_value *value = &plan->values[ref->value];
+    if (ref->mode != HD_READ || changes(step, ref->value))
+        return HD_FROM_CURRENT;
+    const int under_way = count_under_way(plan, step);
+    if (is->updated) {
+        if (value->side_copies < under_way)
+            value->side_copies = under_way;
+        add_op(plan, HD_OP_SIDE_SNAPSHOT, step, ref->value);
+        return HD_FROM_SIDE;
+    }
+    int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);
+    if (is->written && value->buffers < needed)
+        value->buffers = needed;
+    return HD_FROM_CURRENT;
+}
+
+static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side)
+{
+    enum hd_source sources[HD_PORTS_MAX] = {0};
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (ref->value == HD_NO_VALUE)
+            continue;
+        if (ref->lag > 0)
+            sources[i] = HD_FROM_LAG;
+        else if (side[step->index])
+            sources[i] = side_source(plan, step, ref);
+    }
+    struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
+    op->parts = parts_of(plan->graph, step);
+    op->side = side[step->index];
+    op->gpu = plan->devices > 0 && step->verb->gpu && !op->side &&
+              (!step->verb->gpu->able || step->verb->gpu->able(step->args));
+    if (step->verb->scratch)
+        op->scratch = hd_padded(step->verb->scratch(step->args));
+    memcpy(op->sources, sources, sizeof sources);
+    return cut_in_pieces(plan->graph, op);
+}
+
+static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *side)
+{
+    for (int i = 0; i < n; i++) {
+        if (steps[i].verb) {
+            HD_TRY(add_step(plan, &steps[i], side));
+            continue;
+        }
+        int at = plan->n_ops;
+        add_op(plan, HD_OP_REPEAT, &steps[i], HD_NO_VALUE);
+        HD_TRY(add_steps(plan, steps[i].steps, steps[i].n_steps, side));
+        plan->ops[at].end = plan->n_ops;
+    }
+    return HD_OK;
+}
+
+static void add_compares(struct hd_plan *plan)
+{
+    const struct hd_graph *graph = plan->graph;
+    plan->update_counter = HD_NO_COUNTER;
+    for (int i = 0; i < graph->n_counters; i++)
+        if (strcmp(graph->counters[i], "update") == 0)
+            plan->update_counter = i;
+    if (plan->ranks == 1 || plan->update_counter == HD_NO_COUNTER || plan->check_every == 0)
+        return;
+    for (int i = 0; i < graph->n_values; i++)
+        if (graph->values[i].spec.placement == HD_GLOBAL && graph->values[i].spec.type->flat &&
+            graph->values[i].updated && !plan->values[i].parted)
+            add_op(plan, HD_OP_COMPARE, NULL, i);
+}
+
+static int build(struct hd_plan *plan, bool *side_steps)
+{
+    struct hd_graph *graph = plan->graph;
+    struct side side = {.plan = plan, .side = side_steps};
+    do {
+        side.changed = false;
+        hd_graph_walk(graph, derive_side, &side);
+    } while (side.changed);
+    hd_graph_walk(graph, note_lag, plan);
+    for (int i = 0; i < graph->n_values; i++) {
+        place_instances(plan, i);
+        size_buffers(plan, i);
+        if (plan->values[i].lag_copies)
+            add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
+    }
+    HD_TRY(add_steps(plan, graph->steps, graph->n_steps, side_steps));
+    hd_plan_fold_on_gpu(plan);
+    hd_plan_exchanges(plan);
+    hd_plan_homes(plan);
+    add_compares(plan);
+    return HD_OK;
+}
+
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
+                   int64_t check_every, struct hd_plan **plan_p)
+{
+    struct hd_plan *plan = hd_alloc(1, sizeof *plan);
+    if (!plan)
+        return HD_ERR_NOMEM;
+    plan->graph = graph;
+    plan->rank = rank;
+    plan->ranks = ranks;
+    plan->devices = gpus ? gpus->n : 0;
+    plan->nccl = gpus && gpus->nccl;
+    plan->check_every = check_every;
+    /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
+    int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
+    plan->values = hd_alloc(graph->n_values, sizeof *plan->values);
+    plan->ops = hd_alloc(most, sizeof *plan->ops);
+    bool *side = hd_alloc(graph->total_steps, sizeof *side);
+    int status = plan->values && plan->ops && side ? build(plan, side) : HD_ERR_NOMEM;
+    hd_free(side);
+    if (status != HD_OK) {
+        hd_plan_destroy(plan);
+        return status;
+    }
+    *plan_p = plan;
+    return HD_OK;
+}
+
+void hd_plan_destroy(struct hd_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->n_ops; i++)
+        hd_free(plan->ops[i].pools);
+    hd_free(plan->values);
+    hd_free(plan->ops);
+    hd_free(plan);
+}

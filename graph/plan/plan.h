@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one rank does in one iteration: shard steps for the shards it owns, global steps,
+ * collectives; lags and side tasks lowered to snapshots and buffers. Computed without starting
+ * anything. */
+#ifndef HD_GRAPH_PLAN_PLAN_H
+#define HD_GRAPH_PLAN_PLAN_H
+
+#include "graph/language/graph.h"
+
+struct hd_plan_value {
+    int64_t first;   /* shard of this rank's first instance */
+    int instances;   /* on this rank; 0: none */
+    int buffers;     /* of each instance, through which writes rotate */
+    int lag;         /* the largest k of x@-k; 0: none */
+    int lag_copies;  /* buffers for snapshots that lagged readers read; 0: the rotation serves them
+                      */
+    int side_copies; /* buffers for snapshots that side tasks read; 0: none needed */
+    /* Among several ranks: */
+    int64_t shared; /* where its rotation lies in the area that all ranks see, in bytes, an
+                       instance after another, buffer by buffer; HD_NOT_SHARED: memory of its own */
+    /* Where GPUs take part: */
+    bool pinned; /* it stays in host memory, which GPUs address */
+    int homes;   /* copies of each buffer: 1, the host's; a shard's has one on its shard's GPU too,
+                    others on every GPU: hd_plan_copy */
+    bool on_gpus_only; /* no task on the host touches it */
+    bool lag_on_gpu;   /* copies for lagged readers are made there */
+    bool parted;       /* every rank has its slices of the parts only */
+    bool not_stored;   /* exists between two tasks only */
+};
+
+enum { HD_NOT_SHARED = -1 };
+
+enum hd_source { HD_FROM_CURRENT, HD_FROM_LAG, HD_FROM_SIDE };
+
+enum hd_op_kind {
+    HD_OP_STEP,
+    HD_OP_REPEAT,        /* ops up to `end` are its body */
+    HD_OP_LAG_SNAPSHOT,  /* copies `value` for lagged readers, if it is a new version */
+    HD_OP_SIDE_SNAPSHOT, /* copies `value` for the side step `step`, if both are due */
+    HD_OP_COMPARE        /* compares `value` between ranks every `check_every` updates */
+};
+
+/* What a stage of all items leaves to be added up before the next: as a value per shard with a leaf
+ * per item, and its sum. */
+struct hd_pool {
+    int64_t n; /* doubles; 0: nothing */
+    struct hd_spec items, sums;
+    char label[64]; /* of the collective: "loss_grad.pool1" */
+};
+
+struct hd_op {
+    enum hd_op_kind kind;
+    struct hd_step *step;
+    int value;
+    int end;
+    int parts;       /* tasks per instance */
+    int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
+    bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
+    struct hd_pieces pieces;
+    int flat; /* ref of the flat value that a step in pieces writes by ranges of leaves, or -1 */
+    struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
+    /* An exchange: the step that uses a mean is done in slices, together with the mean. */
+    const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
+    bool exchanged;           /* of the mean: that step does it */
+    bool side;
+    enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
+};
+
+struct hd_plan {
+    struct hd_graph *graph;
+    int rank, ranks;
+    int devices; /* GPUs of this rank; 0: everything runs on CPUs */
+    bool nccl;   /* ranks combine what their GPUs hold without the host */
+    int64_t check_every;
+    int update_counter;           /* HD_NO_COUNTER: nothing is compared */
+    struct hd_plan_value *values; /* by index in the graph */
+    struct hd_op *ops;
+    int n_ops;
+    int64_t shared_bytes; /* of each rank's area */
+};
+
+/* The GPUs of every rank. */
+struct hd_plan_gpus {
+    int n;     /* 0: everything runs on CPUs */
+    bool nccl; /* among several ranks: NCCL joins them */
+};
+
+/* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), without GPUs if
+ * gpus is NULL. The graph outlives it. Released by hd_plan_destroy (accepts NULL). */
+int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
+                   int64_t check_every, struct hd_plan **plan_p);
+void hd_plan_destroy(struct hd_plan *plan);
+
+/* Whether `shards` can be spread over `ranks`; if not, says so in the log with the allowed numbers
+ * and returns HD_ERR_INPUT. */
+int hd_plan_allows(int64_t shards, int ranks);
+
+/* Writes the plan as stable text (the format of the golden tests), or as a Graphviz graph. */
+void hd_plan_dump(const struct hd_plan *plan, FILE *file);
+void hd_plan_dot(const struct hd_plan *plan, FILE *file);
+
+/* Bytes between instances in the area that all ranks see: whole pages. */
+static inline int64_t hd_plan_shared_bytes(int64_t bytes)
+{
+    enum { PAGE = 4096 };
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Whether a step's work is one task per instance and part. */
+static inline bool hd_op_whole(const struct hd_op *op)
+{
+    return op->pieces.items == 1 && op->pieces.stages == 1 && !(op->gpu && op->step->verb->finish);
+}
+
+/* A step's form for GPUs, if it runs on one; NULL for what else there is, collectives too. */
+static inline const struct hd_gpu_verb *hd_op_form(const struct hd_op *op)
+{
+    return op->gpu ? op->step->verb->gpu : NULL;
+}
+
+/* Whether a stage of a step, or its `finish`, runs on a GPU. */
+static inline bool hd_op_stage_on_gpu(const struct hd_op *op, int stage)
+{
+    const struct hd_gpu_verb *gpu = hd_op_form(op);
+    return gpu && (!gpu->stage || gpu->stage(op->step->args, stage));
+}
+
+static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
+{
+    const struct hd_gpu_verb *gpu = hd_op_form(op);
+    return gpu && gpu->finish;
+}
+
+/* Where GPUs take part: whether the parts of a global step, or of a collective, run on all GPUs of
+ * the rank, each at hd_plan_home(part, parts), where what they write then is (plan_devices.c). */
+bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op);
+
+/* Whether tasks of op on a GPU (or on the host) touch the value of ref i (plan_devices.c). */
+bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
+
+/* Which copy of a value stands at a home, and the home of number i of n: of a shard step's local
+ * instances, of parts, or of what there is one of. */
+int hd_plan_copy(const struct hd_plan *plan, int value, int home);
+int hd_plan_home(const struct hd_plan *plan, int i, int n);
+
+/* The other way round: the GPU of copy `copy` > 0 of a value's local instance. */
+int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance);
+
+/* -- Between the files of graph/ ----------------------------------------------------------------
+ */
+
+/* The port of ref i of a step. */
+static inline const struct hd_port *hd_step_port(const struct hd_step *step, int i)
+{
+    return &step->verb->ports[step->verb->many ? 0 : i];
+}
+
+/* Which tasks of a step in pieces, whose task object is made, touch the value of ref i. */
+static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
+{
+    return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;
+}
+
+/* Which collectives run on a GPU, and where the values are that GPUs touch (plan_devices.c). */
+void hd_plan_fold_on_gpu(struct hd_plan *plan);
+void hd_plan_homes(struct hd_plan *plan);
+
+/* Finds the means that are done in slices with the steps that use them, and which values then are
+ * parted, not stored, or shared among the ranks (plan_exchange.c). */
+void hd_plan_exchanges(struct hd_plan *plan);
+
+/* Whether a step, whose task object is made, adds something up between its stages; and what, into
+ * the op (plan_pools.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */
+bool hd_step_pools(const struct hd_step *step);
+int hd_plan_pools(struct hd_op *op);
+
+/* Whether step reads or changes ref's value in a way that makes a new version. */
+static inline bool hd_ref_changes(const struct hd_ref *ref)
+{
+    return ref->value != HD_NO_VALUE && ref->mode != HD_READ;
+}
+
+#endif

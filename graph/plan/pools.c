@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools: numbers that all items of a stage, on all shards, leave to be added up before the next
+ * stage. To the runtime a stage's numbers are a value like any other, of a leaf per item, that a
+ * collective sums. */
+#include "graph/plan/plan.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* -- The value --------------------------------------------------------------------------------- */
+
+static int64_t count_of(const struct hd_spec *spec)
+{
+    return ((const struct hd_pool *)spec->shape)->n;
+}
+
+static int64_t vector_bytes(const struct hd_spec *spec, int part)
+{
+    (void)part;
+    return count_of(spec) * (int64_t)sizeof(double);
+}
+
+/* Leaves [lo, lo + n) in the tree of runtime/base/tree.h. */
+static double add_leaves(const double *first, int64_t stride, int64_t lo, int64_t n)
+{
+    if (n == 1)
+        return first[lo * stride];
+    double left = add_leaves(first, stride, lo, n / 2);
+    return left + add_leaves(first, stride, lo + n / 2, n - n / 2);
+}
+
+static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+{
+    (void)part;
+    const int64_t stride = spec->bytes / spec->leaves / (int64_t)sizeof(double);
+    for (int64_t i = 0; i < count_of(spec); i++)
+        ((double *)vector)[i] = add_leaves((const double *)data + i, stride, 0, spec->leaves);
+}
+
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)part, (void)how;
+    for (int64_t i = 0; i < count_of(spec); i++)
+        ((double *)into)[i] += ((const double *)other)[i];
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    (void)how;
+    memcpy(data, vector, (size_t)vector_bytes(spec, part));
+}
+
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
+static const struct hd_type type = {.name = "pool", .reduction = &reduction};
+
+/* -- What a step pools ------------------------------------------------------------------------- */
+
+static int64_t count(const struct hd_step *step, const struct hd_pieces *pieces, int stage)
+{
+    return stage < pieces->stages && step->verb->pool ? step->verb->pool(step->args, stage) : 0;
+}
+
+bool hd_step_pools(const struct hd_step *step)
+{
+    struct hd_pieces pieces = {.items = 1, .stages = 1};
+    if (step->verb->pieces)
+        step->verb->pieces(step->args, &pieces);
+    for (int stage = 0; stage < pieces.stages; stage++)
+        if (count(step, &pieces, stage) > 0)
+            return true;
+    return false;
+}
+
+static void fill(struct hd_pool *pool, const struct hd_op *op, int stage, int64_t n)
+{
+    const int64_t leaf_bytes = hd_padded(n * (int64_t)sizeof(double));
+    snprintf(pool->label, sizeof pool->label, "%s.pool%d", op->step->label, stage);
+    pool->n = n;
+    pool->items = (struct hd_spec){.name = pool->label,
+                                   .type = &type,
+                                   .placement = HD_SHARD,
+                                   .shape = pool,
+                                   .bytes = op->pieces.items * leaf_bytes,
+                                   .parts = 1,
+                                   .leaves = op->pieces.items};
+    pool->sums = pool->items;
+    pool->sums.placement = HD_GLOBAL;
+    pool->sums.bytes = leaf_bytes;
+    pool->sums.leaves = 1;
+}
+
+int hd_plan_pools(struct hd_op *op)
+{
+    const struct hd_step *step = op->step;
+    if (!hd_step_pools(step))
+        return HD_OK;
+    if (step->placement != HD_SHARD)
+        return hd_fail(HD_ERR_UNSUPPORTED,
+                       "%s adds up over shards between its stages, but is not a shard step",
+                       step->label);
+    if (count(step, &op->pieces, op->pieces.stages - 1) > 0)
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s adds up after its last stage: nobody sees the sums",
+                       step->label);
+    op->pools = hd_alloc(op->pieces.stages, sizeof *op->pools);
+    if (!op->pools)
+        return HD_ERR_NOMEM;
+    for (int stage = 0; stage < op->pieces.stages; stage++) {
+        const int64_t n = count(step, &op->pieces, stage);
+        if (n > 0)
+            fill(&op->pools[stage], op, stage, n);
+    }
+    return HD_OK;
+}

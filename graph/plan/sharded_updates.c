@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds exchanges: a mean over shards whose only reader is a step that can work off the mean slice
+ * by slice (the optimizer). The two become one: per part, a rank adds its slice over all shards and
+ * uses it at once; the mean is never stored. Among several ranks every rank does its slice of every
+ * part; what others read of the step's results is copied from rank to rank, the rest (the
+ * optimizer's state) stays parted. */
+#include "graph/plan/plan.h"
+#include "runtime/base/alloc.h"
+
+#include <string.h>
+
+static double knob(const struct hd_graph *graph, const char *name, double otherwise)
+{
+    for (int i = 0; i < graph->n_knobs; i++)
+        if (strcmp(graph->knobs[i].name, name) == 0)
+            return graph->knobs[i].value;
+    return otherwise;
+}
+
+static const struct hd_spec *spec_of(const struct hd_plan *plan, const struct hd_ref *ref)
+{
+    return &plan->graph->values[ref->value].spec;
+}
+
+/* -- Who else uses a value ------------------------------------------------------------------------
+ */
+
+struct search {
+    int value;
+    const struct hd_step *but, *and_but;
+    bool changes; /* looks for steps that change the value only */
+};
+
+static int uses(struct hd_step *step, void *arg)
+{
+    const struct search *search = arg;
+    if (step == search->but || step == search->and_but)
+        return 0;
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value == search->value &&
+            (!search->changes || hd_ref_changes(&step->refs[i])))
+            return 1;
+    return 0;
+}
+
+static bool used_by_others(const struct hd_plan *plan, int value, const struct hd_step *but,
+                           const struct hd_step *and_but)
+{
+    struct search search = {value, but, and_but, false};
+    for (int i = 0; i < plan->graph->n_values; i++)
+        if (plan->graph->values[i].spec.init == &plan->graph->values[value].spec)
+            return true;
+    return hd_graph_walk(plan->graph, uses, &search) != 0;
+}
+
+static bool changed_by_others(const struct hd_plan *plan, int value, const struct hd_step *but)
+{
+    struct search search = {value, but, NULL, true};
+    return hd_graph_walk(plan->graph, uses, &search) != 0;
+}
+
+/* -- Conditions -----------------------------------------------------------------------------------
+ */
+
+static bool unguarded(const struct hd_step *step)
+{
+    return !step->when && step->every == 0;
+}
+
+/* Whether the one step that writes `value` stands ahead of op `at` in the same list, without
+ * guards: then the mean has something new every time. */
+static bool written_just_before(const struct hd_plan *plan, int value, int at)
+{
+    for (int i = at - 1; i >= 0 && plan->ops[i].kind != HD_OP_REPEAT; i--) {
+        const struct hd_op *op = &plan->ops[i];
+        if (op->kind != HD_OP_STEP || op->step->depth != plan->ops[at].step->depth)
+            continue;
+        for (int j = 0; j < op->step->n_refs; j++)
+            if (op->step->refs[j].value == value && hd_ref_changes(&op->step->refs[j]))
+                return op->step->verb->kind == HD_VERB_TASK && unguarded(op->step) &&
+                       !changed_by_others(plan, value, op->step);
+    }
+    return false;
+}
+
+static bool mean_fits(const struct hd_plan *plan, int at)
+{
+    const struct hd_op *mean = &plan->ops[at];
+    if (mean->kind != HD_OP_STEP || mean->step->verb->kind != HD_VERB_COLLECTIVE ||
+        mean->step->combine != HD_MEAN || !unguarded(mean->step) || mean->step->refs[0].lag > 0)
+        return false;
+    const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
+    double mib = (double)from->elements * sizeof(float) / 1048576.0;
+    return from->type->flat && from->type->weight &&
+           mib >= knob(plan->graph, "slices_from_mb", 1) &&
+           written_just_before(plan, mean->step->refs[0].value, at);
+}
+
+/* What the step changes must be cut like the mean, and be its own: other ranks copy it without
+ * asking. */
+static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
+                      const struct hd_op *user)
+{
+    const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
+    int value = mean->step->refs[1].value;
+    const struct hd_step *step = user->step;
+    if (user->kind != HD_OP_STEP || user->side || user->gpu || step->depth != mean->step->depth ||
+        step->verb->kind != HD_VERB_TASK || !step->verb->slice || !step->verb->by_part ||
+        step->placement != HD_GLOBAL || !unguarded(step) || step->refs[0].value != value ||
+        step->refs[0].lag > 0 || used_by_others(plan, value, mean->step, step))
+        return false;
+    for (int i = 0; i < step->n_refs; i++) {
+        const struct hd_ref *ref = &step->refs[i];
+        if (i > 0 && (ref->value == HD_NO_VALUE || ref->mode == HD_READ))
+            continue;
+        const struct hd_spec *spec = spec_of(plan, ref);
+        if (!spec->type->flat || spec->parts != from->parts || spec->elements != from->elements)
+            return false;
+        if (i > 0 && (ref->mode != HD_UPDATE || changed_by_others(plan, ref->value, step)))
+            return false;
+    }
+    return true;
+}
+
+/* -- What follows ---------------------------------------------------------------------------------
+ */
+
+static void share(struct hd_plan *plan, int value)
+{
+    struct hd_plan_value *is = &plan->values[value];
+    if (is->shared != HD_NOT_SHARED)
+        return;
+    is->shared = plan->shared_bytes;
+    plan->shared_bytes +=
+        hd_plan_shared_bytes(plan->graph->values[value].spec.bytes) * is->instances * is->buffers;
+}
+
+static void place_exchange(struct hd_plan *plan, const struct hd_op *mean, const struct hd_op *user)
+{
+    int value = mean->step->refs[1].value;
+    plan->values[value].not_stored = true;
+    plan->values[value].instances = 0;
+    if (plan->ranks == 1)
+        return;
+    share(plan, mean->step->refs[0].value);
+    for (int i = 1; i < user->step->n_refs; i++) {
+        int changed = user->step->refs[i].value;
+        if (!hd_ref_changes(&user->step->refs[i]))
+            continue;
+        if (used_by_others(plan, changed, user->step, NULL))
+            share(plan, changed);
+        else
+            plan->values[changed].parted = true;
+    }
+}
+
+void hd_plan_exchanges(struct hd_plan *plan)
+{
+    for (int i = 0; i < plan->graph->n_values; i++)
+        plan->values[i].shared = HD_NOT_SHARED;
+    for (int at = 0; at + 1 < plan->n_ops; at++) {
+        struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
+        if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
+            continue;
+        mean->exchanged = true;
+        user->mean = mean;
+        place_exchange(plan, mean, user);
+    }
+}

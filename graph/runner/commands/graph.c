@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner graph: the plan of any rank of any number of ranks. */
+#include "graph/runner/train/gpus.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+static int print_plan(const struct hd_options *options)
+{
+    struct hd_job job;
+    struct hd_plan *plan;
+    if (options->rank >= options->ranks)
+        return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
+                       options->ranks, options->ranks - 1);
+    HD_TRY(hd_job_load(options, options->ranks, &job));
+    const struct hd_plan_gpus gpus = hd_gpus_on_paper(&job, options->ranks);
+    int status =
+        hd_plan_create(job.graph, options->rank, options->ranks, &gpus, job.check_every, &plan);
+    if (status == HD_OK) {
+        (options->dot ? hd_plan_dot : hd_plan_dump)(plan, stdout);
+        if (fflush(stdout) != 0)
+            status = hd_fail(HD_ERR_SYSTEM, "the plan cannot be written: %m");
+        hd_plan_destroy(plan);
+    }
+    hd_job_release(&job);
+    return status;
+}
+
+int hd_command_graph(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("graph", argc, argv, &options);
+    if (status == HD_OK) {
+        status = print_plan(&options);
+        hd_options_release(&options);
+    }
+    return status > 0 ? 0 : hd_status_exit_code(status);
+}

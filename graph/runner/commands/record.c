@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner record: plays a config's collector envs with given weights and writes what they did as a
+ * data set. An iteration of its graph is one round, and one file. */
+#include "graph/runner/app.h"
+#include "graph/runner/train/signals.h"
+#include "graph/runner/train/weights.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/dataset.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+static const char graph_text[] =
+    "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, %s"
+    " envs: {type: envs, per: shard, role: collector}, recording: {type: recording, per: shard}},"
+    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy, norm_state%s],"
+    " updates: [envs], writes: [recording]},"
+    " stop: {if: iteration >= 0, reason: recorded}]}";
+
+struct record {
+    const struct hd_options *options;
+    struct hd_job job;
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor *executor;
+    struct hd_dataset_writer *writer;
+    struct hd_dataset_info info;
+    const struct hd_spec *recording;
+    int value; /* its index */
+    int64_t episodes;
+    double returns; /* of these, the sum */
+    int64_t begin_ns, shown_ns;
+};
+
+/* -- Progress -----------------------------------------------------------------------------------
+ */
+
+static void format_so_far(const struct record *record, int64_t transitions, char *line,
+                          size_t bytes)
+{
+    int used = snprintf(line, bytes, "%" PRId64 " of %" PRId64 " transitions, %" PRId64 " %s",
+                        transitions, record->info.transitions, record->episodes,
+                        record->episodes == 1 ? "episode" : "episodes");
+    if (record->episodes > 0)
+        snprintf(line + used, bytes - (size_t)used, " of mean return %.6g",
+                 record->returns / (double)record->episodes);
+}
+
+static void show_progress(struct record *record, int64_t round, int64_t rounds)
+{
+    enum { PLAIN_MS = 5000 };
+    const bool terminal = isatty(STDERR_FILENO);
+    const int64_t now_ns = hd_clock_ns();
+    char line[160];
+    if (record->options->quiet || round == rounds ||
+        (!terminal && now_ns - record->shown_ns < PLAIN_MS * INT64_C(1000000)))
+        return;
+    record->shown_ns = now_ns;
+    format_so_far(record, record->info.transitions * round / rounds, line, sizeof line);
+    if (terminal)
+        hd_log_progress(line);
+    else
+        hd_log(HD_LOG_INFO, "%s", line);
+}
+
+/* -- Playing ------------------------------------------------------------------------------------
+ */
+
+static int play_round(struct record *record, int64_t round)
+{
+    const char *reason;
+    int status = hd_executor_run(record->executor, &reason);
+    if (status != HD_OK)
+        return hd_fail(status, "%s; nothing was written to %s", hd_session_message(record->session),
+                       record->options->out);
+    const void *data = hd_executor_data(record->executor, record->value, 0);
+    hd_recording_episodes(record->recording, data, &record->episodes, &record->returns);
+    return hd_recording_write(record->recording, data, round, record->writer);
+}
+
+static int play(struct record *record)
+{
+    const int64_t rounds = hd_recording_rounds(record->recording);
+    HD_TRY(hd_dataset_create(record->options->out, &record->info, rounds, &record->writer));
+    hd_signals_started(0);
+    for (int64_t round = 0; round < rounds; round++) {
+        HD_TRY(play_round(record, round));
+        show_progress(record, round + 1, rounds);
+    }
+    HD_TRY(hd_dataset_publish(record->writer));
+    char line[160];
+    format_so_far(record, record->info.transitions, line, sizeof line);
+    hd_log_progress(NULL);
+    hd_log(HD_LOG_INFO, "%s, in %.2f s; %" PRId64 " %s in %s", line,
+           (double)(hd_clock_ns() - record->begin_ns) * 1e-9, rounds,
+           rounds == 1 ? "file" : "files", record->options->out);
+    return HD_OK;
+}
+
+/* -- Start --------------------------------------------------------------------------------------
+ */
+
+static int load_policy(struct record *record)
+{
+    const struct hd_graph *graph = record->job.graph;
+    const int envs = hd_graph_find(graph, "envs");
+    const struct hd_weights weights = hd_weights_of(graph, record->executor);
+    HD_TRY(hd_weights_load(&weights, record->options->weights));
+    record->value = hd_graph_find(graph, "recording");
+    record->recording = &graph->values[record->value].spec;
+    hd_recording_describe(record->recording, &graph->values[envs].spec, &record->info);
+    record->info.seed = graph->seed;
+    record->info.policy = hd_value_hash(weights.params, weights.data);
+    record->info.epsilon = record->options->epsilon;
+    return HD_OK;
+}
+
+static int start(struct record *record)
+{
+    const struct hd_session_options session_options = {
+        .sequential = true, .workers = 1, .ranks = 1, .interrupted = &hd_interrupted};
+    const struct hd_executor_options executor_options = {.window = 1};
+    HD_TRY(hd_job_load(record->options, 1, &record->job));
+    HD_TRY(hd_plan_create(record->job.graph, 0, 1, NULL, 0, &record->plan));
+    HD_TRY(hd_session_create(&session_options, &record->session));
+    HD_TRY(hd_session_reserve(record->session, hd_plan_scratch(record->plan)));
+    HD_TRY(hd_executor_create(record->plan, record->session, &executor_options, &record->executor));
+    HD_TRY(load_policy(record));
+    return play(record);
+}
+
+static void release(struct record *record)
+{
+    hd_dataset_destroy(record->writer);
+    hd_executor_destroy(record->executor);
+    hd_session_destroy(record->session);
+    hd_plan_destroy(record->plan);
+    hd_job_release(&record->job);
+}
+
+static int check_options(struct hd_options *options)
+{
+    if (!options->weights)
+        return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
+    if (!options->out)
+        return hd_fail(HD_ERR_INPUT, "where to? --out DIR, a new directory");
+    if (options->transitions == 0)
+        return hd_fail(HD_ERR_INPUT, "how many transitions? --transitions N");
+    bool normalised;
+    HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
+    char *text = hd_format(graph_text, normalised ? "obs_norm: {type: statistics}," : "",
+                           options->transitions, options->epsilon, normalised ? ", obs_norm" : "");
+    if (!text)
+        return HD_ERR_NOMEM;
+    options->owned[options->n_owned++] = text;
+    options->sets[options->n_sets++] = text;
+    options->sets[options->n_sets++] = "strategy={}";
+    options->sets[options->n_sets++] = "world.shards=1";
+    options->sets[options->n_sets++] = "policy.collect.groups=1"; /* all envs step together */
+    return HD_OK;
+}
+
+int hd_command_record(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("record", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    struct record record = {.options = &options, .begin_ns = hd_clock_ns()};
+    record.shown_ns = record.begin_ns;
+    hd_signals_catch();
+    status = check_options(&options);
+    if (status == HD_OK) {
+        status = start(&record);
+        release(&record);
+    }
+    hd_options_release(&options);
+    return hd_status_exit_code(status);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner report: a run as one page. */
+#include "graph/runner/app.h"
+#include "graph/runner/report/history.h"
+#include "graph/runner/report/page.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+int hd_report_write(const char *dir, const char *out, char **path_p)
+{
+    struct hd_history history;
+    HD_TRY(hd_history_read(dir, &history));
+    char *path = out ? hd_strdup(out) : hd_format("%s/report.html", dir);
+    int status = HD_ERR_NOMEM;
+    if (path)
+        status =
+            hd_page_write(path, json_pack("{s:s, s:s, s:[o]}", "kind", "report", "version",
+                                          HD_VERSION, "runs", hd_history_json(&history, true)));
+    hd_history_release(&history);
+    if (status == HD_OK && path_p)
+        *path_p = path;
+    else
+        hd_free(path);
+    return status;
+}
+
+int hd_command_report(int argc, char **argv)
+{
+    struct hd_options options;
+    char *path;
+    int status = hd_options_read("report", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    status = hd_report_write(options.config, options.out, &path);
+    if (status == HD_OK) {
+        hd_log(HD_LOG_INFO, "%s", path);
+        hd_free(path);
+    }
+    hd_options_release(&options);
+    return hd_status_exit_code(status);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/runner/train/gpus.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_nccl.h"
+#include "runtime/engine/session.h"
+
+#include <string.h>
+
+/* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. */
+static int count_wanted(const struct hd_job *job, int ranks, int found)
+{
+    const int shards = (int)(job->shards / ranks);
+    int n = found / ranks > 0 ? found / ranks : found > 0;
+    if (!hd_config_word(job->config, "runtime.gpus"))
+        n = (int)hd_config_int(job->config, "runtime.gpus");
+    return n < shards ? n : shards;
+}
+
+static bool declines(const struct hd_job *job)
+{
+    return strcmp(hd_config_text(job->config, "policy.cuda"), "false") == 0;
+}
+
+static bool insists(const struct hd_job *job)
+{
+    return strcmp(hd_config_text(job->config, "policy.cuda"), "true") == 0;
+}
+
+struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks)
+{
+    if (declines(job))
+        return (struct hd_plan_gpus){0};
+    const int found = hd_session_knows_devices() ? hd_device_count() : 0;
+    const int n = count_wanted(job, ranks, insists(job) && found < ranks ? ranks : found);
+    return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
+}
+
+static int refuse(void)
+{
+    if (!hd_session_knows_devices())
+        return hd_fail(HD_ERR_INPUT,
+                       "policy.cuda is true, but this program was built without CUDA, "
+                       "or with a StarPU without it (scripts/setup --cuda builds "
+                       "both)");
+    return hd_fail(HD_ERR_INPUT, "policy.cuda is true, but this machine has no GPU that CUDA can "
+                                 "use (policy.cuda: auto takes what there is)");
+}
+
+/* Among several ranks: by NCCL where it can be had, or else by the host's memory. */
+static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *gpus)
+{
+    enum hd_gpu_path path = HD_GPU_PATH_HOST;
+    char text[HD_GPU_TEXT_BYTES] = "";
+    int version;
+    gpus->plan.nccl = false;
+    if (world->world == 1 || gpus->plan.n > 1)
+        return HD_OK;
+    if (hd_nccl_version(&version) != HD_OK) {
+        hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");
+        return HD_OK;
+    }
+    if (hd_nccl_multi_rank(gpus->share.ranks_on_gpu, version, &path, text, sizeof text) != HD_OK)
+        return hd_fail(HD_ERR_INPUT, "%s", text);
+    if (text[0])
+        hd_log(HD_LOG_INFO, "%s", text);
+    if (path == HD_GPU_PATH_NCCL_SHARED)
+        hd_nccl_share_gpus();
+    gpus->plan.nccl = path != HD_GPU_PATH_HOST;
+    if (gpus->plan.nccl && fast)
+        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: fast): "
+                            "results depend on the number of ranks and on NCCL");
+    return HD_OK;
+}
+
+/* The user's map, or none. */
+static int read_map(const struct hd_job *job, int map[HD_GPUS_MAX], int *n_p)
+{
+    int64_t n;
+    const int64_t *devices = hd_config_ints(job->config, "runtime.cuda_devices", &n);
+    const bool none = n == 1 && devices[0] < 0;
+    if (n > HD_GPUS_MAX)
+        return hd_fail(HD_ERR_INPUT, "runtime.cuda_devices: a machine has at most %d GPUs",
+                       HD_GPUS_MAX);
+    for (int64_t i = 0; i < n; i++)
+        map[i] = (int)devices[i];
+    *n_p = none ? 0 : (int)n;
+    return HD_OK;
+}
+
+int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
+                   const struct hd_world *world, struct hd_gpus *gpus_p)
+{
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    *gpus_p = (struct hd_gpus){0};
+    if (declines(job))
+        return HD_OK;
+    const int found = hd_session_knows_devices() ? hd_gpus_list(topology, gpus) : 0;
+    int n_map = 0, map[HD_GPUS_MAX];
+    gpus_p->plan.n = count_wanted(job, world->local_world, found);
+    HD_TRY(read_map(job, map, &n_map));
+    if (n_map > 0)
+        gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
+    if (found == 0) {
+        gpus_p->plan.n = 0;
+        return insists(job) ? refuse() : HD_OK;
+    }
+    const struct hd_gpu_wish wish = {
+        .local_world = world->local_world,
+        .per_rank = gpus_p->plan.n,
+        .map = n_map > 0 ? map : NULL,
+        .n_map = n_map,
+        .may_share = true,
+    };
+    HD_TRY(hd_gpu_share(gpus, found, &wish, world->local_rank, &gpus_p->share));
+    return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "fast") == 0,
+                       gpus_p);
+}

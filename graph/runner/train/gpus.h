@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPUs this rank drives, and whether NCCL joins the ranks' GPUs. */
+#ifndef HD_GRAPH_RUNNER_TRAIN_GPUS_H
+#define HD_GRAPH_RUNNER_TRAIN_GPUS_H
+
+#include "graph/plan/plan.h"
+#include "graph/runner/app.h"
+#include "runtime/machine/gpu_assignment.h"
+#include "runtime/ranks/world.h"
+
+struct hd_topology;
+
+struct hd_gpus {
+    struct hd_plan_gpus plan;
+    struct hd_gpu_share share; /* plan.n of them */
+};
+
+/* On paper: as many as the run file wants on a machine that has them, for `runner graph`. */
+struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks);
+
+/* Those of this rank on this machine. Says in one line which path gradients take, where ranks share
+ * GPUs. Errors: HD_ERR_INPUT (logged) when the run file insists on GPUs that are not there. */
+int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
+                   const struct hd_world *world, struct hd_gpus *gpus_p);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
+#include "runtime/ranks/launch.h"
+
+#include "graph/runner/app.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/ranks/world.h"
+
+#include <string.h>
+
+/* Options of launch alone are not passed on. */
+static bool is_launch_option(const char *argument, bool *takes_value)
+{
+    static const char *const names[] = {"nproc-per-node", "nnodes",      "node-rank",
+                                        "master-addr",    "master-port", "max-restarts"};
+    size_t length = strcspn(argument, "=");
+    *takes_value = false;
+    if (strncmp(argument, "--", 2) != 0)
+        return false;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        bool same = strlen(names[i]) == length - 2;
+        for (size_t j = 0; same && names[i][j]; j++)
+            same = names[i][j] == argument[2 + j] || (names[i][j] == '-' && argument[2 + j] == '_');
+        if (same) {
+            *takes_value = argument[length] != '=';
+            return true;
+        }
+    }
+    return strcmp(argument, "--standalone") == 0;
+}
+
+/* `shards`: `world.shards=N`, for ranks that go on where others, perhaps more, were lost; or NULL.
+ */
+static char **rank_arguments(int argc, char **argv, const char *shards, bool resumes)
+{
+    char **arguments = hd_alloc(argc + 6, sizeof *arguments);
+    if (!arguments)
+        return NULL;
+    int n = 0;
+    arguments[n++] = "runner";
+    arguments[n++] = "run";
+    for (int i = 1; i < argc; i++) {
+        bool takes_value;
+        if (!is_launch_option(argv[i], &takes_value))
+            arguments[n++] = argv[i];
+        else
+            i += takes_value;
+    }
+    if (shards) {
+        arguments[n++] = "--set";
+        arguments[n++] = (char *)shards;
+        if (!resumes)
+            arguments[n++] = "--resume";
+    }
+    return arguments;
+}
+
+static int check(const struct hd_options *options, int ranks, int *grace_s_p, int64_t *shards_p)
+{
+    struct hd_job job;
+    HD_TRY(hd_job_load(options, ranks, &job));
+    *grace_s_p = (int)hd_config_int(job.config, "runtime.grace_s");
+    *shards_p = job.shards;
+    hd_job_release(&job);
+    return HD_OK;
+}
+
+/* What srun knows of several nodes need not be said again. */
+static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BYTES])
+{
+    int node_rank = 0;
+    if (options->nnodes > 1 && hd_world_slurm_node(&node_rank, address) && !options->master_addr)
+        options->master_addr = address;
+    if (options->node_rank < 0)
+        options->node_rank = node_rank;
+}
+
+static int launch(const struct hd_options *options, int argc, char **argv)
+{
+    char address[HD_ADDR_BYTES];
+    char shards_text[48];
+    int grace_s;
+    int64_t shards;
+    int status = check(options, options->nproc_per_node * options->nnodes, &grace_s, &shards);
+    if (status != HD_OK)
+        return hd_status_exit_code(status);
+    snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
+    char **arguments = rank_arguments(argc, argv, NULL, false);
+    char **again = rank_arguments(argc, argv, shards_text, options->resume);
+    if (!arguments || !again) {
+        hd_free(arguments);
+        hd_free(again);
+        return hd_status_exit_code(HD_ERR_NOMEM);
+    }
+    struct hd_launch_options launch_options = {
+        .nproc_per_node = options->nproc_per_node,
+        .nnodes = options->nnodes,
+        .node_rank = options->node_rank,
+        .master_addr = options->master_addr,
+        .master_port = options->master_port,
+        .standalone = options->standalone,
+        .max_restarts = options->max_restarts,
+        .argv_again = again,
+        .shards = shards,
+        .grace_s = grace_s,
+    };
+    ask_slurm(&launch_options, address);
+    int exit_code = hd_launch(&launch_options, arguments);
+    hd_free(arguments);
+    hd_free(again);
+    return exit_code;
+}
+
+int hd_command_launch(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("launch", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    int exit_code = launch(&options, argc, argv);
+    hd_options_release(&options);
+    return exit_code;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/runner/train/metrics.h"
+
+#include "graph/runner/train/train.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/trace.h"
+#include "runtime/io/files.h"
+#include "runtime/io/logbook.h"
+#include "runtime/machine/machine.h"
+#include "tasks/output/inspect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hd_metrics {
+    FILE *file;
+    char *path;
+    int64_t next_ns; /* of a sample, after the start of training */
+    bool failed;     /* and reported */
+};
+
+/* A line each, handed to the system at once: what is there counts when the process is killed. */
+static void write_line(struct hd_metrics *metrics, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(json);
+    bool written = text && fprintf(metrics->file, "%s\n", text) > 0 && fflush(metrics->file) == 0;
+    free(text);
+    if (!written && !metrics->failed)
+        hd_log(HD_LOG_WARN, "%s cannot be written: %m", metrics->path);
+    metrics->failed |= !written;
+}
+
+/* -- The start ----------------------------------------------------------------------------------
+ */
+
+json_t *hd_machine_json(const struct hd_machine *m)
+{
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:f, s:I}",
+        "host", m->host, "kernel", m->kernel, "cpu", m->cpu, "governor", m->governor, "packages",
+        m->packages, "numa_nodes", m->numa_nodes, "cores", m->cores, "threads", m->threads,
+        "allowed_cores", m->allowed_cores, "memory_bytes", (json_int_t)m->memory_bytes,
+        "memory_free_bytes", (json_int_t)m->memory_free_bytes, "shm_bytes",
+        (json_int_t)m->shm_bytes, "shm_free_bytes", (json_int_t)m->shm_free_bytes, "open_files",
+        (json_int_t)m->open_files, "locked_bytes", (json_int_t)m->locked_bytes, "cgroup_cores",
+        m->limits.cpu_quota, "cgroup_memory_bytes", (json_int_t)m->limits.memory_bytes);
+}
+
+json_t *hd_versions_json(bool ask_gpus)
+{
+    struct hd_version versions[HD_VERSIONS_MAX];
+    char libraries[256];
+    json_t *json = json_object();
+    const int n = hd_versions_read(ask_gpus, versions);
+    for (int i = 0; i < n; i++)
+        json_object_set_new(json, versions[i].name, json_string(versions[i].text));
+    hd_arithmetic_libraries(libraries, sizeof libraries);
+    const size_t name = strcspn(libraries, " ");
+    if (libraries[name] == ' ' && strncmp(libraries, "onednn", name) == 0)
+        json_object_set_new(json, "oneDNN", json_string(libraries + name + 1));
+    return json;
+}
+
+static json_t *machine_now(void)
+{
+    struct hd_topology *topology;
+    struct hd_machine machine;
+    if (hd_topology_create(NULL, &topology) != HD_OK)
+        return json_object();
+    hd_machine_read(topology, &machine);
+    hd_topology_destroy(topology);
+    return hd_machine_json(&machine);
+}
+
+/* What holds memory on this rank, by value: [name, type, placement, instances, copies, bytes]. */
+static json_t *values_of(const struct hd_plan *plan)
+{
+    static const char *const placements[] = {"per shard", "global", "rank 0"};
+    json_t *list = json_array();
+    for (int i = 0; i < plan->graph->n_values; i++) {
+        const struct hd_spec *spec = &plan->graph->values[i].spec;
+        const struct hd_plan_value *value = &plan->values[i];
+        const int copies = value->buffers + value->lag_copies + value->side_copies;
+        if (value->instances == 0 || value->not_stored)
+            continue;
+        json_array_append_new(list, json_pack("[s, s, s, i, i, I]", spec->name, spec->type->name,
+                                              placements[spec->placement], value->instances, copies,
+                                              (json_int_t)spec->bytes));
+    }
+    return list;
+}
+
+static json_t *gpus_of(const struct hd_train *train)
+{
+    json_t *list = json_array();
+    char name[256];
+    for (int i = 0; i < train->gpus.plan.n; i++) {
+        hd_device_name(train->gpus.share.devices[i], name, sizeof name);
+        json_array_append_new(list, json_string(name));
+    }
+    return list;
+}
+
+static json_t *start_of(const struct hd_train *train)
+{
+    const int64_t ago_ns = hd_clock_ns() - train->train_ns;
+    char fingerprint[24];
+    snprintf(fingerprint, sizeof fingerprint, "%016llx",
+             (unsigned long long)train->fingerprint.hash);
+    return json_pack(
+        "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
+        "time", (double)(hd_clock_wall_ns() - ago_ns) * 1e-9, "update",
+        (json_int_t)hd_executor_counter(train->executor, "update"), "ranks", train->world.world,
+        "shards", (json_int_t)train->job.shards, "workers", hd_session_workers(train->session),
+        "setup_s", (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
+        (json_int_t)hd_plan_scratch(train->plan), "transport_bytes",
+        (json_int_t)hd_plan_payload(train->plan), "shared_bytes",
+        (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
+        train->fingerprint.text, "gpus", gpus_of(train), "machine", machine_now(), "versions",
+        hd_versions_json(train->gpus.plan.n > 0), "values", values_of(train->plan));
+}
+
+struct hd_metrics *hd_metrics_start(const struct hd_train *train)
+{
+    struct hd_metrics *metrics = hd_alloc(1, sizeof *metrics);
+    if (!metrics)
+        return NULL;
+    metrics->path = hd_format("%s/log/metrics.jsonl", train->dir);
+    if (metrics->path && hd_make_parents(metrics->path) == HD_OK)
+        metrics->file = fopen(metrics->path, "ae");
+    if (!metrics->file) {
+        hd_log(HD_LOG_WARN, "%s cannot be written: %m", metrics->path ? metrics->path : "a log");
+        hd_free(metrics->path);
+        hd_free(metrics);
+        return NULL;
+    }
+    write_line(metrics, start_of(train));
+    return metrics;
+}
+
+/* -- Samples ------------------------------------------------------------------------------------
+ */
+
+static json_t *sample_of(const struct hd_train *train)
+{
+    const struct hd_trace *trace = hd_session_trace(train->session);
+    int64_t busy_ns, tasks, resident, peak;
+    hd_trace_totals(trace, &busy_ns, &tasks);
+    hd_memory_read(&resident, &peak);
+    return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
+                     (double)(hd_clock_ns() - train->train_ns) * 1e-9, "update",
+                     (json_int_t)hd_executor_counter(train->executor, "update"), "iteration",
+                     (json_int_t)hd_executor_counter(train->executor, "iteration"), "env_step",
+                     (json_int_t)hd_logbook_progress(train->logbook).env_step, "tasks",
+                     (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
+                     (double)hd_trace_gpu_busy_ns(trace) * 1e-9, "waited_s",
+                     (double)hd_trace_waited_ns(trace) * 1e-9, "exposed_s",
+                     (double)hd_trace_exposed_ns(trace) * 1e-9, "rss_bytes", (json_int_t)resident,
+                     "peak_bytes", (json_int_t)peak);
+}
+
+void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
+{
+    enum { PER_RUN = 400, LEAST_MS = 250 };
+    if (!metrics)
+        return;
+    const int64_t now_ns = hd_clock_ns() - train->train_ns;
+    if (now_ns < metrics->next_ns)
+        return;
+    const int64_t least_ns = LEAST_MS * INT64_C(1000000), share_ns = now_ns / PER_RUN;
+    metrics->next_ns = now_ns + (share_ns > least_ns ? share_ns : least_ns);
+    write_line(metrics, sample_of(train));
+}
+
+/* -- The end ------------------------------------------------------------------------------------
+ */
+
+static json_t *verbs_of(const struct hd_trace *trace)
+{
+    struct hd_timing timings[HD_TRACE_VERBS + 1];
+    json_t *list = json_array();
+    hd_trace_read_timings(trace, timings);
+    for (const struct hd_timing *timing = timings; timing->verb; timing++)
+        json_array_append_new(list, json_pack("[s, I, f]", timing->verb, (json_int_t)timing->count,
+                                              (double)timing->busy_ns * 1e-9));
+    return list;
+}
+
+void hd_metrics_end(struct hd_metrics *metrics, const struct hd_train *train, const char *reason)
+{
+    if (!metrics)
+        return;
+    write_line(metrics, sample_of(train));
+    write_line(metrics, json_pack("{s:{s:s, s:o}}", "end", "reason", reason, "verbs",
+                                  verbs_of(hd_session_trace(train->session))));
+    fclose(metrics->file);
+    hd_free(metrics->path);
+    hd_free(metrics);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runner run: this process is one rank. */
+#include "graph/runner/report/trace_file.h"
+#include "graph/runner/train/checkpoints.h"
+#include "graph/runner/train/failed.h"
+#include "graph/runner/train/metrics.h"
+#include "graph/runner/train/monitor.h"
+#include "graph/runner/train/signals.h"
+#include "graph/runner/train/train.h"
+#include "graph/runner/train/transport.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_mpi.h"
+#include "runtime/io/logbook.h"
+#include "runtime/ranks/launch.h"
+#include "tasks/output/inspect.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* -- Start --------------------------------------------------------------------------------------
+ */
+
+/* Before any thread is made, so that all inherit the binding. */
+static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
+{
+    const struct hd_world *world = &train->world;
+    const bool divided =
+        world->start != HD_START_ENV && hd_topology_divided(topology, world->local_world);
+    hd_topology_share(topology, divided ? 0 : world->local_rank, divided ? 1 : world->local_world,
+                      &train->share);
+    int status = hd_topology_bind(topology, &train->share);
+    if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
+        hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,
+               hd_topology_cores(topology));
+    return status;
+}
+
+/* The cores and the GPUs of this rank, and its part of the run file. */
+static int find_place(struct hd_train *train)
+{
+    struct hd_topology *topology;
+    HD_TRY(hd_topology_create(NULL, &topology));
+    int status = bind_to_cores(train, topology);
+    if (status == HD_OK)
+        status = hd_job_load(train->options, train->world.world, &train->job);
+    if (status == HD_OK)
+        status = hd_resume_find(train);
+    if (status == HD_OK)
+        status = hd_gpus_choose(&train->job, topology, &train->world, &train->gpus);
+    hd_topology_destroy(topology);
+    return status;
+}
+
+static void on_lost(void *arg, int rank, const char *text)
+{
+    struct hd_train *train = arg;
+    char where[HD_STORE_TEXT / 2], line[HD_STORE_TEXT];
+    hd_comm_report(train->comm, where, sizeof where);
+    snprintf(line, sizeof line, "%.*s (%s)", HD_STORE_TEXT / 2 - 4, text, where);
+    hd_comm_abort(train->comm, rank, line);
+}
+
+/* Called by the store's thread, also before there is a session. */
+static void describe(void *arg, char *text, int64_t bytes)
+{
+    struct hd_train *train = arg;
+    pthread_mutex_lock(&train->looking);
+    const struct hd_session *session = atomic_load(&train->described);
+    if (session)
+        hd_session_describe(session, text, bytes);
+    else
+        snprintf(text, (size_t)bytes, "starting or ending");
+    pthread_mutex_unlock(&train->looking);
+}
+
+/* All ranks write there. */
+static int share_dir(struct hd_train *train)
+{
+    char dir[HD_STORE_MAX_BYTES] = "";
+    if (train->world.rank == 0 && strlen(train->dir) >= sizeof dir)
+        return hd_fail(HD_ERR_INPUT, "the run directory's name is too long: %s", train->dir);
+    if (train->world.rank == 0)
+        strcpy(dir, train->dir);
+    HD_TRY(hd_store_broadcast(train->store, dir, sizeof dir));
+    hd_free(train->dir);
+    train->dir = hd_strdup(dir);
+    return train->dir ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int meet(struct hd_train *train)
+{
+    const struct hd_config *config = train->job.config;
+    if (train->world.world == 1)
+        return HD_OK;
+    const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
+    HD_TRY(hd_transport_prepare(train));
+    const struct hd_store_options options = {
+        .world = &train->world,
+        .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
+        .fingerprint = train->fingerprint.text,
+        .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
+        .links_port = train->links_port,
+    };
+    HD_TRY(hd_store_create(&options, &train->store));
+    int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
+    HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
+    HD_TRY(share_dir(train));
+    HD_TRY(hd_transport_open(train));
+    if (train->plan->nccl) {
+        const struct hd_nccl_options nccl = {.rank = train->world.rank,
+                                             .ranks = train->world.world,
+                                             .devices = train->gpus.share.devices,
+                                             .n_devices = train->gpus.share.n,
+                                             .comm = train->comm};
+        HD_TRY(hd_nccl_join(&nccl, train->store, &train->nccl));
+    }
+    const struct hd_store_watch watch = {
+        .on_lost = on_lost,
+        .describe = describe,
+        .arg = train,
+        .silent_s = hd_config_real(config, "runtime.silent_s"),
+    };
+    return hd_store_watch(train->store, &watch);
+}
+
+static int count_workers(const struct hd_train *train)
+{
+    /* A GPU's worker keeps a core busy. */
+    const int cores = train->share.cores - train->plan->devices, most = hd_session_workers_max();
+    const char *forced = getenv("STARPU_NCPU");
+    if (forced && atoi(forced) > 0)
+        return atoi(forced);
+    if (!hd_config_word(train->job.config, "runtime.workers"))
+        return (int)hd_config_int(train->job.config, "runtime.workers");
+    if (train->share.oversubscribed || cores < 1)
+        return 1;
+    return cores < most ? cores : most;
+}
+
+static int start_session(struct hd_train *train)
+{
+    const struct hd_config *config = train->job.config;
+    const char *scheduler = getenv("STARPU_SCHED");
+    struct hd_session_options options = {
+        .sequential = strcmp(hd_config_text(config, "runtime.executor"), "sequential") == 0,
+        .workers = count_workers(train),
+        .scheduler = scheduler ? scheduler : hd_config_text(config, "runtime.scheduler"),
+        .rank = train->world.rank,
+        .ranks = train->world.world,
+        .local_rank = train->world.local_rank,
+        .comm = train->comm,
+        .scratch_bytes = hd_plan_scratch(train->plan),
+        .n_devices = train->plan->devices,
+        .device_scratch_bytes = hd_plan_device_scratch(train->plan),
+        .nccl = train->nccl,
+        .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "fast") == 0,
+        .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
+        .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
+        .measure = train->watch.after >= 0,
+        .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
+        .logbook = train->logbook,
+        .keep = hd_failed_keep,
+        .keep_arg = train,
+        .interrupted = &hd_interrupted,
+    };
+    for (int i = 0; i < options.n_devices; i++)
+        options.devices[i] = train->gpus.share.devices[i];
+    if (!hd_scheduler_known(options.scheduler, NULL))
+        return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
+                       options.scheduler);
+    return hd_session_create(&options, &train->session);
+}
+
+/* Evaluations of the run file would hide what the rest costs. */
+static int leave_out_evaluation(struct hd_step *step, void *arg)
+{
+    (void)arg;
+    if (step->verb && strcmp(step->verb->name, "evaluate") == 0 && step->every > 0)
+        step->first = INT64_MAX;
+    return HD_OK;
+}
+
+static void tick(void *arg)
+{
+    struct hd_train *train = arg;
+    hd_stopwatch_tick(&train->watch, hd_session_trace(train->session),
+                      hd_executor_counter(train->executor, "update"),
+                      hd_executor_counter(train->executor, "iteration"));
+    hd_metrics_sample(train->metrics, train);
+    hd_train_progress(train);
+}
+
+static int prepare(struct hd_train *train)
+{
+    HD_TRY(hd_world_read(&train->world));
+    hd_log_set_rank(train->world.rank, train->world.world);
+    HD_TRY(find_place(train));
+    if (train->options->measure_after >= 0 && !train->options->evaluate)
+        HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
+    char libraries[256];
+    hd_arithmetic_libraries(libraries, sizeof libraries);
+    if (train->gpus.plan.n > 0) {
+        const size_t used = strlen(libraries);
+        snprintf(libraries + used, sizeof libraries - used, "; ");
+        hd_device_name(train->gpus.share.devices[0], libraries + used + 2,
+                       (int64_t)(sizeof libraries - used - 2));
+    }
+    HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
+                                 &train->fingerprint));
+    HD_TRY(hd_resume_check(train));
+    HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
+                          &train->gpus.plan, train->job.check_every, &train->plan));
+    HD_TRY(meet(train));
+    if (train->world.world == 1)
+        HD_TRY(hd_train_open_outputs(train));
+    HD_TRY(hd_checkpoints_open(train));
+    HD_TRY(start_session(train));
+    const struct hd_executor_options options = {
+        .window = (int)hd_config_int(train->job.config, "runtime.window"),
+        .tick = train->world.rank == 0 ? tick : NULL,
+        .tick_arg = train,
+        .wish = hd_checkpoints_wish,
+        .heed = hd_checkpoints_heed,
+        .wish_arg = train,
+    };
+    HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
+    atomic_store(&train->described, train->session);
+    return hd_resume_restore(train);
+}
+
+/* -- End ----------------------------------------------------------------------------------------
+ */
+
+/* One message per run names a failure: this rank's own here, another's by whoever supervises. */
+static void report_failure(struct hd_train *train, int status)
+{
+    if (status == HD_ERR_WATCHDOG ||
+        (train->world.rank == 0 && strstr(hd_session_message(train->session), "no task has ended")))
+        hd_monitor_show(train);
+    const char *message = hd_session_message(train->session);
+    if (status == HD_ERR_STOPPED && hd_session_status(train->session) == HD_OK) {
+        if (train->world.rank == 0)
+            hd_log(HD_LOG_WARN, "stopped; --resume %s goes on from %s checkpoint", train->dir,
+                   train->can_resume ? "this" : "the last good");
+        return;
+    }
+    bool silent = status == HD_ERR_PEER || status == HD_ERR_STOPPED; /* the launcher says why */
+    if (silent && train->world.supervised)
+        return;
+    if (status != HD_ERR_PEER)
+        hd_store_fail(train->store, message);
+    if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
+        if (train->world.rank == 0)
+            hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
+                   train->dir);
+        return;
+    }
+    hd_log(HD_LOG_ERROR, "%s", message);
+}
+
+static void release(struct hd_train *train)
+{
+    hd_monitor_stop(train);
+    /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
+    if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
+        hd_nccl_abort(&train->nccl, 1);
+    if (train->session && hd_session_status(train->session) != HD_OK)
+        hd_checkpoints_abandon(train->checkpoints);
+    hd_checkpoints_destroy(train->checkpoints);
+    hd_checkpoint_close(train->from);
+    hd_executor_destroy(train->executor);
+    hd_session_destroy(train->session);
+    hd_nccl_destroy(train->nccl);
+    hd_store_destroy(train->store);
+    hd_comm_destroy(train->comm);
+    hd_logbook_destroy(train->logbook);
+    hd_plan_destroy(train->plan);
+    hd_job_release(&train->job);
+    hd_free(train->dir);
+    if (train->dir_lock >= 0)
+        close(train->dir_lock);
+}
+
+/* mpirun takes the first exit code for the run's, so the rank that failed is to be first. */
+static void let_cause_leave_first(const struct hd_train *train, int status)
+{
+    enum { AHEAD_MS = 300 };
+    if (status == HD_ERR_PEER && train->world.start != HD_START_ENV)
+        nanosleep(&(struct timespec){.tv_nsec = AHEAD_MS * 1000000L}, NULL);
+}
+
+static int exit_code(const struct hd_train *train, int status)
+{
+    if (status == HD_ERR_PEER && train->world.supervised)
+        return HD_EXIT_PEER;
+    return hd_status_exit_code(status);
+}
+
+static int train_rank(struct hd_options *options)
+{
+    struct hd_train train = {.options = options,
+                             .dir_lock = -1,
+                             .looking = PTHREAD_MUTEX_INITIALIZER,
+                             .links_fd = -1,
+                             .begin_ns = hd_clock_ns(),
+                             .watch = {.after = options->measure_after}};
+    const char *reason = NULL;
+    hd_signals_catch();
+    hd_monitor_prepare();
+    int status = prepare(&train);
+    if (status != HD_OK)
+        hd_store_fail(train.store, "it cannot start");
+    if (status == HD_OK)
+        status = hd_monitor_start(&train);
+    if (status == HD_OK) {
+        hd_signals_started((int)hd_config_int(train.job.config, "runtime.grace_s"));
+        train.train_ns = hd_clock_ns();
+        if (train.world.rank == 0)
+            train.metrics = hd_metrics_start(&train);
+        status = hd_executor_run(train.executor, &reason);
+        hd_metrics_end(train.metrics, &train, status == HD_OK ? reason : hd_status_text(status));
+        hd_log_progress(NULL);
+        if (status != HD_OK)
+            report_failure(&train, status);
+    }
+    if (status == HD_OK && train.world.rank == 0)
+        status = hd_train_write_results(&train, reason);
+    int code = exit_code(&train, status);
+    let_cause_leave_first(&train, status);
+    release(&train);
+    if (status == HD_OK)
+        hd_mpi_leave();
+    return code;
+}
+
+int hd_command_run(int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read("run", argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_exit_code(status);
+    int code = train_rank(&options);
+    hd_options_release(&options);
+    return code;
+}

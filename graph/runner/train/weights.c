@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/runner/train/weights.h"
+
+struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor *executor)
+{
+    const int policy = hd_graph_find(graph, "policy"), norm = hd_graph_find(graph, "obs_norm");
+    const int state = hd_graph_find(graph, "norm_state");
+    struct hd_weights weights = {.params = &graph->values[policy].spec,
+                                 .data = hd_executor_write(executor, policy, 0)};
+    if (norm != HD_NO_VALUE) {
+        weights.obs_norm = &graph->values[norm].spec;
+        weights.obs_norm_data = hd_executor_write(executor, norm, 0);
+    }
+    if (state != HD_NO_VALUE) {
+        weights.norm_state = &graph->values[state].spec;
+        weights.norm_state_data = hd_executor_write(executor, state, 0);
+    }
+    return weights;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draws from rows of logits. Thread safe. */
+#ifndef HD_KERNELS_ACT_CATEGORICAL_H
+#define HD_KERNELS_ACT_CATEGORICAL_H
+
+#include "runtime/base/rng.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* The action that u, uniform in [0, 1), selects from probabilities in proportion to
+ * softmax(logit[n]) + 1e-8 (spec 3.3), in order of the actions. */
+HD_INLINE int64_t hd_categorical(const float *logit, int64_t n, double u)
+{
+    const double least = 1e-8, total = 1 + (double)n * least;
+    double most = logit[0], sum = 0, below = 0;
+    for (int64_t i = 1; i < n; i++)
+        most = logit[i] > most ? logit[i] : most;
+    for (int64_t i = 0; i < n; i++)
+        sum += exp((double)logit[i] - most);
+    for (int64_t i = 0; i + 1 < n; i++) {
+        below += exp((double)logit[i] - most) / sum + least;
+        if (u * total < below)
+            return i;
+    }
+    return n - 1;
+}
+
+/* action[rows], where row i of logit[rows][ld], of which the first n count, and the uniform number
+ * of item first + i select it. The row's logits go to kept[rows][n] as well, unless that is NULL.
+ * `logit` is device memory; `action` and `kept` are the device's or shared. Actions are the CPU's,
+ * except where u is within 1e-14 of the boundary between two, as exp may differ in its last bit.
+ * One launch, whose arguments change from draw to draw: not to be captured. */
+int hd_categorical_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows, struct hd_rng rng,
+                        uint32_t first, int32_t *action, float *kept, void *stream);
+
+#endif

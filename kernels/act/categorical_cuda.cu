@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/common/cuda.cuh"
+
+extern "C" {
+#include "kernels/act/categorical.h"
+}
+
+static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, int64_t rows,
+                                    const struct hd_rng rng, uint32_t first, int32_t *action,
+                                    float *kept)
+{
+    const int64_t i = HD_ELEMENT;
+    if (i >= rows)
+        return;
+    const double u = hd_rng_uniform(&rng, first + (uint32_t)i);
+    action[i] = (int32_t)hd_categorical(logit + i * ld, n, u);
+    for (int64_t j = 0; j < n && kept; j++)
+        kept[i * n + j] = logit[i * ld + j];
+}
+
+extern "C" int hd_categorical_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
+                                   struct hd_rng rng, uint32_t first, int32_t *action, float *kept,
+                                   void *stream)
+{
+    if (rows == 0)
+        return HD_OK;
+    return HD_LAUNCH(draw_actions, hd_cuda_blocks(rows), HD_THREADS, stream, logit, ld, n, rows,
+                     rng, first, action, kept);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The action that a greedy policy takes. Thread safe. */
+#ifndef HD_KERNELS_COMMON_ARGMAX_H
+#define HD_KERNELS_COMMON_ARGMAX_H
+
+#include "runtime/base/inline.h"
+
+#include <math.h>
+#include <stdint.h>
+
+/* Returns the index of the largest of q[n], n >= 1; the lowest one on ties. A NaN counts as the
+ * largest, as in PyTorch. */
+HD_INLINE int64_t hd_argmax(const float *q, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (q[i] > q[best] || (isnan(q[i]) && !isnan(q[best])))
+            best = i;
+    return best;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bf16: the upper half of a float, rounded to the nearest, ties to even. Floats too small to be
+ * normal become zero, as in the processor's own conversion. Thread safe. */
+#ifndef HD_KERNELS_COMMON_BF16_H
+#define HD_KERNELS_COMMON_BF16_H
+
+#include "runtime/base/inline.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint16_t hd_bf16;
+
+/* One number, as said above. */
+HD_INLINE hd_bf16 hd_bf16_from(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value))
+        return (hd_bf16)(bits >> 16 | 0x40);
+    if (fabsf(value) < 0x1p-126f)
+        return (hd_bf16)(bits >> 16 & 0x8000);
+    return (hd_bf16)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+/* The float that it stands for. */
+HD_INLINE float hd_bf16_to(hd_bf16 value)
+{
+    uint32_t bits = (uint32_t)value << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+/* to[i] = from[i], i < n. */
+void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to);
+int hd_bf16_round_cuda(const float *from, int64_t n, hd_bf16 *to, void *stream);
+
+enum { HD_BF16_UNIT = 32 };
+
+/* to[2 i] = even[i], to[2 i + 1] = odd[i], i < 16: two rows of a matrix as pairs, the order in
+ * which the processor multiplies them. */
+void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames copied by the threads of a block together, in the widest words that they consist of. */
+#ifndef HD_KERNELS_COMMON_COPY_CUH
+#define HD_KERNELS_COMMON_COPY_CUH
+
+#include "kernels/common/cuda.cuh"
+
+/* The size of word, 16, 4 or 1, that divides all of `bits`: addresses and sizes or-ed together. */
+static inline int hd_cuda_word(uint64_t bits)
+{
+    return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;
+}
+
+static inline uint64_t hd_cuda_bits(const void *address)
+{
+    return (uint64_t)(uintptr_t)address;
+}
+
+/* A block copies `frames` frames of so many words: four at a time, a few words of a frame under way
+ * in each thread. */
+static inline dim3 hd_cuda_copiers(int64_t words, int64_t frames)
+{
+    const int64_t few = 4, most = 256, warps = (words + few * 32 - 1) / (few * 32);
+    const int64_t across = warps < 1 ? 32 : warps > most / 32 ? most : warps * 32;
+    return dim3((unsigned)across, (unsigned)(frames < 4 ? frames : 4));
+}
+
+/* By the threads that have the same threadIdx.y. */
+template <typename word>
+static __device__ inline void hd_copy_words(const char *__restrict__ from, char *__restrict__ to,
+                                            int64_t bytes)
+{
+    const int n = (int)(bytes / (int64_t)sizeof(word));
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < n; i += (int)blockDim.x)
+        ((word *)to)[i] = ((const word *)from)[i];
+}
+
+/* Launches kernel<word>(…) in blocks that copy `frames` frames of `bytes` each, for the word that
+ * divides `bits`. */
+#define HD_LAUNCH_COPY(kernel, bits, bytes, frames, blocks, stream, ...)                           \
+    (hd_cuda_word(bits) == 16                                                                      \
+         ? HD_LAUNCH(kernel<uint4>, blocks, hd_cuda_copiers((bytes) / 16, frames), stream,         \
+                     __VA_ARGS__)                                                                  \
+     : hd_cuda_word(bits) == 4                                                                     \
+         ? HD_LAUNCH(kernel<uint32_t>, blocks, hd_cuda_copiers((bytes) / 4, frames), stream,       \
+                     __VA_ARGS__)                                                                  \
+         : HD_LAUNCH(kernel<uint8_t>, blocks, hd_cuda_copiers(bytes, frames), stream,              \
+                     __VA_ARGS__))
+
+#endif

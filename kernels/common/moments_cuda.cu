@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/common/cuda.cuh"
+
+extern "C" {
+#include "kernels/common/moments.h"
+#include "runtime/base/tree.h"
+}
+
+/* -- Of floats ----------------------------------------------------------------------------------
+ * A block has up to 32 columns; of each, some threads add up rows at equal distances, and a tree
+ * adds what they have. */
+
+enum { THREADS = 1024, MOST_COLUMNS = 32 };
+
+/* Every thread gets the sum over its column; all have called it before any goes on. */
+static __device__ double sum_of_column(double mine, int columns)
+{
+    __shared__ double sum[THREADS];
+    const int at = threadIdx.x;
+    __syncthreads();
+    sum[at] = mine;
+    for (int half = THREADS / 2; half >= columns; half /= 2) {
+        __syncthreads();
+        if (at < half)
+            sum[at] += sum[at + half];
+    }
+    __syncthreads();
+    return sum[at % columns];
+}
+
+static __global__ void of_columns(const float *x, int64_t rows, int64_t n, int columns,
+                                  struct hd_statistics of)
+{
+    const int64_t column = (int64_t)blockIdx.x * columns + threadIdx.x % columns;
+    const int64_t first = column < n ? threadIdx.x / columns : rows, each = THREADS / columns;
+    double sum = 0, squares = 0;
+    for (int64_t i = first; i < rows; i += each)
+        sum += x[i * n + column];
+    sum = sum_of_column(sum, columns);
+    const double mean = rows > 0 ? sum / (double)rows : 0;
+    for (int64_t i = first; i < rows; i += each) {
+        const double off = x[i * n + column] - mean;
+        squares += off * off;
+    }
+    squares = sum_of_column(squares, columns);
+    if ((int)threadIdx.x < columns && column < n) {
+        of.mean[column] = mean;
+        of.squares[column] = squares;
+    }
+    if (column == 0 && threadIdx.x == 0)
+        *of.count = (double)rows;
+}
+
+extern "C" int hd_statistics_of_cuda(const float *x, int64_t rows, int64_t n,
+                                     struct hd_statistics of, void *stream)
+{
+    int columns = 1;
+    while (columns < n && columns < MOST_COLUMNS)
+        columns *= 2;
+    return HD_LAUNCH(of_columns, (unsigned)((n + columns - 1) / columns), THREADS, stream, x, rows,
+                     n, columns, of);
+}
+
+/* -- Of bytes -----------------------------------------------------------------------------------
+ * A thread adds up a word of columns over a share of the rows: room holds sum[SHARES][n] and
+ * square[SHARES][n]. */
+
+enum { SHARES = 16 };
+
+extern "C" int64_t hd_statistics_bytes_room(int64_t n)
+{
+    return 2 * SHARES * n * (int64_t)sizeof(uint32_t);
+}
+
+template <typename word>
+static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room)
+{
+    enum { BYTES = sizeof(word) };
+    const int64_t share = blockIdx.y, first = HD_ELEMENT * BYTES;
+    const int64_t lo = share * rows / SHARES, hi = (share + 1) * rows / SHARES;
+    uint32_t sum[BYTES] = {0}, square[BYTES] = {0};
+    if (first >= n)
+        return;
+#pragma unroll 8
+    for (int64_t row = lo; row < hi; row++) {
+        const word bytes = *(const word *)(x + row * n + first);
+#pragma unroll
+        for (int i = 0; i < BYTES; i++) {
+            const uint32_t byte = (uint32_t)bytes >> 8 * i & 255;
+            sum[i] += byte;
+            square[i] += byte * byte;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < BYTES; i++) {
+        room[share * n + first + i] = sum[i];
+        room[(SHARES + share) * n + first + i] = square[i];
+    }
+}
+
+static __global__ void finish_bytes(const uint32_t *room, int64_t rows, int64_t n,
+                                    struct hd_statistics of)
+{
+    const int64_t j = HD_ELEMENT;
+    uint32_t sum = 0, square = 0;
+    if (j == 0)
+        *of.count = (double)rows;
+    if (j >= n)
+        return;
+    for (int64_t share = 0; share < SHARES; share++) {
+        sum += room[share * n + j];
+        square += room[(SHARES + share) * n + j];
+    }
+    hd_statistics_byte(sum, square, rows, of.mean + j, of.squares + j);
+}
+
+extern "C" int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room,
+                                        struct hd_statistics of, void *stream)
+{
+    if (n % 4 == 0 && (uintptr_t)x % 4 == 0)
+        HD_TRY(HD_LAUNCH(add_bytes<uint32_t>, dim3(hd_cuda_blocks(n / 4), SHARES), HD_THREADS,
+                         stream, x, rows, n, room));
+    else
+        HD_TRY(HD_LAUNCH(add_bytes<uint8_t>, dim3(hd_cuda_blocks(n), SHARES), HD_THREADS, stream, x,
+                         rows, n, room));
+    return HD_LAUNCH(finish_bytes, hd_cuda_blocks(n), HD_THREADS, stream, room, rows, n, of);
+}
+
+/* -- Of several shards --------------------------------------------------------------------------
+ * A thread has an element of all terms, and what waits to be merged. */
+
+struct node {
+    double count, mean, squares;
+};
+
+static __device__ void merge_node(struct node *into, const struct node *other)
+{
+    if (other->count == 0)
+        return;
+    const double count = into->count + other->count, share = other->count / count;
+    hd_statistics_merge_one(&into->mean, &into->squares, other->mean, other->squares, share,
+                            into->count * share);
+    into->count = count;
+}
+
+static __global__ void fold_terms(const __grid_constant__ struct hd_statistics_terms terms,
+                                  int64_t n, const struct hd_statistics to)
+{
+    enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_TERMS) */
+    struct node node[WAITING];
+    const int64_t j = HD_ELEMENT;
+    int waiting = 0;
+    if (j >= n)
+        return;
+    for (int i = 0; i < terms.n; i++) {
+        const struct hd_statistics *term = &terms.term[i];
+        node[waiting].count = *term->count;
+        node[waiting].mean = term->mean[j];
+        node[waiting].squares = term->squares[j];
+        for (int sums = hd_tree_sums_at(i, terms.n); sums > 0; sums--, waiting--)
+            merge_node(&node[waiting - 1], &node[waiting]);
+        waiting++;
+    }
+    to.mean[j] = node->mean;
+    to.squares[j] = node->squares;
+    if (j == 0)
+        *to.count = node->count;
+}
+
+extern "C" int hd_statistics_fold_cuda(const struct hd_statistics_terms *terms, int64_t n,
+                                       struct hd_statistics to, void *stream)
+{
+    return HD_LAUNCH(fold_terms, hd_cuda_blocks(n), HD_THREADS, stream, *terms, n, to);
+}
+
+/* -- Running ones -------------------------------------------------------------------------------
+ * The count, which all elements need, changes last. */
+
+/* What `into` counts before: its count, or the prior where it has none. */
+static __device__ double count_before(double count, double prior)
+{
+    return count == 0 ? prior : count;
+}
+
+static __global__ void join_elements(struct hd_statistics into, const struct hd_statistics other,
+                                     int64_t n, double prior, double epsilon, float *scale,
+                                     float *shift)
+{
+    const int64_t j = HD_ELEMENT;
+    if (j >= n || *other.count == 0)
+        return;
+    const double before = count_before(*into.count, prior), count = before + *other.count;
+    const double share = *other.count / count;
+    double mean = into.mean[j], squares = *into.count == 0 ? prior : into.squares[j];
+    hd_statistics_merge_one(&mean, &squares, other.mean[j], other.squares[j], share,
+                            before * share);
+    into.mean[j] = mean;
+    into.squares[j] = squares;
+    hd_statistics_scale(count, mean, squares, epsilon, scale + j, shift + j);
+}
+
+static __global__ void join_counts(struct hd_statistics into, const struct hd_statistics other,
+                                   double prior)
+{
+    if (*other.count != 0)
+        *into.count = count_before(*into.count, prior) + *other.count;
+}
+
+extern "C" int hd_statistics_join_cuda(struct hd_statistics into, struct hd_statistics other,
+                                       int64_t n, double prior, double epsilon, float *scale,
+                                       float *shift, void *stream)
+{
+    HD_TRY(HD_LAUNCH(join_elements, hd_cuda_blocks(n), HD_THREADS, stream, into, other, n, prior,
+                     epsilon, scale, shift));
+    return HD_LAUNCH(join_counts, 1, 1, stream, into, other, prior);
+}

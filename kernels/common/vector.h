@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of 16 floats as the compiler spells them on any machine, and what kernels share on them.
+ */
+#ifndef HD_KERNELS_COMMON_VECTOR_H
+#define HD_KERNELS_COMMON_VECTOR_H
+
+#include "kernels/common/bf16.h"
+
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+enum { HD_VEC = 16 };
+
+/* A vector is an argument of inlined functions only, so no call depends on how it is passed. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
+typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)));
+
+/* Element i of the result is element from[i] of a followed by b. */
+#ifndef __clang__
+#define HD_SHUFFLE(a, b, from) __builtin_shuffle(a, b, from)
+#else /* has that for numbers in the source only */
+#define HD_SHUFFLE(a, b, from)                                                                     \
+    ({                                                                                             \
+        enum { n_ = sizeof(from) / sizeof((from)[0]) };                                            \
+        __typeof__((a) + (a)) to_ = a;                                                             \
+        for (int i_ = 0; i_ < n_; i_++)                                                            \
+            to_[i_] = (from)[i_] < n_ ? (a)[(from)[i_]] : (b)[(from)[i_] - n_];                    \
+        to_;                                                                                       \
+    })
+#endif
+
+#define HD_ALWAYS static inline __attribute__((always_inline))
+
+/* 16 floats from or to memory of any alignment. */
+HD_ALWAYS hd_vec hd_vec_load(const float *from)
+{
+    return *(const hd_vec *)from;
+}
+
+/* Likewise. */
+HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
+{
+    *(hd_vec *)to = value;
+}
+
+/* 16 bytes as floats. */
+HD_ALWAYS hd_vec hd_vec_from_bytes(const uint8_t *from)
+{
+#ifdef __AVX512F__
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)));
+#else
+    hd_vec value;
+    for (int i = 0; i < HD_VEC; i++)
+        value[i] = from[i];
+    return value;
+#endif
+}
+
+/* 16 floats, rounded. */
+HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
+{
+#ifdef __AVX512BF16__
+    _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));
+#else
+    for (int i = 0; i < HD_VEC; i++)
+        to[i] = hd_bf16_from(value[i]);
+#endif
+}
+
+/* 16 floats to 64-byte aligned memory that is not read again soon, past the caches: nobody waits
+ * for what was there before. After the last of them hd_vec_stream_end, before anybody is told. */
+HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
+{
+#ifdef __AVX512F__
+    _mm512_stream_ps(to, (__m512)value);
+#else
+    hd_vec_store(to, value);
+#endif
+}
+
+/* Likewise. */
+HD_ALWAYS void hd_vec_stream_end(void)
+{
+#ifdef __SSE__
+    __builtin_ia32_sfence();
+#endif
+}
+
+/* value where `positive` is > 0 or no number, else 0. */
+HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
+{
+    const hd_vec zero = {0};
+    return (hd_vec)((hd_vec_mask)value & ~(hd_vec_mask)(positive <= zero));
+}
+
+/* One step of a transposition: pairs of rows `step` apart exchange halves of every 2 step floats.
+ */
+#define HD_EXCHANGE(step, low, high)                                                               \
+    for (int i = 0; i < HD_VEC; i++)                                                               \
+        if (!(i & (step))) {                                                                       \
+            const hd_vec a = row[i], b = row[i + (step)];                                          \
+            row[i] = HD_SHUFFLE(a, b, low);                                                        \
+            row[i + (step)] = HD_SHUFFLE(a, b, high);                                              \
+        }
+
+/* row[i][j] becomes row[j][i]. */
+HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
+{
+    const hd_vec_mask low1 = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30};
+    const hd_vec_mask high1 = {1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31};
+    const hd_vec_mask low2 = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
+    const hd_vec_mask high2 = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
+    const hd_vec_mask low4 = {0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27};
+    const hd_vec_mask high4 = {4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31};
+    const hd_vec_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
+    const hd_vec_mask high8 = {8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31};
+    HD_EXCHANGE(8, low8, high8)
+    HD_EXCHANGE(4, low4, high4)
+    HD_EXCHANGE(2, low2, high2)
+    HD_EXCHANGE(1, low1, high1)
+}
+
+/* Calls f(p, rows, vectors), which is inlined for each of 1 … 6 rows and 1 … 4 vectors, so that the
+ * compiler unrolls its loops over them. */
+#define HD_UNROLL(f, p, rows, vectors)                                                             \
+    switch ((rows)*8 + (vectors)) {                                                                \
+        HD_UNROLL_ROWS(f, p, 1)                                                                    \
+        HD_UNROLL_ROWS(f, p, 2)                                                                    \
+        HD_UNROLL_ROWS(f, p, 3)                                                                    \
+        HD_UNROLL_ROWS(f, p, 4)                                                                    \
+        HD_UNROLL_ROWS(f, p, 5)                                                                    \
+        HD_UNROLL_ROWS(f, p, 6)                                                                    \
+    }
+#define HD_UNROLL_ROWS(f, p, rows)                                                                 \
+    HD_UNROLL_ONE(f, p, rows, 1)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 2)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 3)                                                                   \
+    HD_UNROLL_ONE(f, p, rows, 4)
+#define HD_UNROLL_ONE(f, p, rows, vectors)                                                         \
+    case (rows)*8 + (vectors):                                                                     \
+        f(p, rows, vectors);                                                                       \
+        break;
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions: who computes which pass. */
+#include "kernels/conv/conv.h"
+
+#include "kernels/common/activation.h"
+#include "kernels/common/amx.h"
+#include "kernels/common/shadow.h"
+#include "kernels/conv/conv_internal.h"
+#include "kernels/conv/conv_onednn_internal.h"
+#include "kernels/conv/winograd_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum by { BY_ONEDNN, BY_AMX, BY_WINOGRAD };
+
+struct hd_conv {
+    struct hd_conv_fields fields;
+    int64_t out_height, out_width;
+    enum hd_layout output;
+    struct hd_onednn_conv *onednn;
+    struct hd_image *image;
+    int64_t image_elements;
+    enum by by[HD_CONV_PASSES];
+};
+
+/* -- Making one ----------------------------------------------------------------------------------
+ */
+
+/* Passes of our own know one layout. */
+static void choose(struct hd_conv *conv)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    if (!hd_onednn_conv_blocks(conv->onednn))
+        return;
+    if (conv->output == HD_NHWC && hd_conv_amx_allows(f)) {
+        conv->by[HD_CONV_WEIGHTS] = conv->by[HD_CONV_DATA] = BY_AMX;
+        if (hd_conv_amx_allows_forward(f))
+            conv->by[HD_CONV_FORWARD] = BY_AMX;
+    }
+    if (conv->output == HD_NCHW16 && hd_winograd_allows(f))
+        for (int pass = 0; pass < HD_CONV_PASSES; pass++)
+            conv->by[pass] = BY_WINOGRAD;
+}
+
+static int make_image(struct hd_conv *conv)
+{
+    const bool own = conv->by[HD_CONV_FORWARD] == BY_AMX;
+    if (!conv->fields.bf16)
+        return HD_OK;
+    conv->image_elements =
+        own ? hd_conv_amx_image(&conv->fields) : hd_onednn_conv_image(conv->onednn);
+    int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
+    int status = place ? HD_OK : HD_ERR_NOMEM;
+    if (place && own)
+        hd_conv_amx_places(&conv->fields, place);
+    else if (place)
+        status = hd_onednn_conv_places(conv->onednn, place);
+    if (status == HD_OK)
+        status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
+    hd_free(place);
+    return status;
+}
+
+static int build(struct hd_conv *conv)
+{
+    struct hd_onednn_conv_fields fields = {
+        .of = conv->fields, .out_height = conv->out_height, .out_width = conv->out_width};
+    HD_TRY(hd_onednn_conv_create(&fields, &conv->onednn));
+    conv->output = fields.output;
+    choose(conv);
+    return make_image(conv);
+}
+
+int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
+{
+    struct hd_conv *conv = hd_alloc(1, sizeof *conv);
+    if (!conv)
+        return HD_ERR_NOMEM;
+    conv->fields = *fields;
+    conv->out_height = (fields->in_height - fields->kernel) / fields->stride + 1;
+    conv->out_width = (fields->in_width - fields->kernel) / fields->stride + 1;
+    int status = build(conv);
+    if (status != HD_OK) {
+        hd_conv_destroy(conv);
+        return status;
+    }
+    *conv_p = conv;
+    return HD_OK;
+}
+
+void hd_conv_destroy(struct hd_conv *conv)
+{
+    if (!conv)
+        return;
+    hd_image_destroy(conv->image);
+    hd_onednn_conv_destroy(conv->onednn);
+    hd_free(conv);
+}
+
+/* -- Layouts -------------------------------------------------------------------------------------
+ */
+
+enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
+{
+    *height_p = conv->out_height;
+    *width_p = conv->out_width;
+    return conv->output;
+}
+
+static int64_t row_elements(enum hd_layout layout, int64_t channels, int64_t height, int64_t width)
+{
+    int64_t stored = layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
+    return stored * height * width;
+}
+
+int64_t hd_conv_input_elements(const struct hd_conv *conv)
+{
+    const struct hd_conv_fields *f = &conv->fields;
+    return row_elements(f->input, f->in_channels, f->in_height, f->in_width);
+}
+
+int64_t hd_conv_output_elements(const struct hd_conv *conv)
+{
+    return row_elements(conv->output, conv->fields.out_channels, conv->out_height, conv->out_width);
+}
+
+int64_t hd_conv_weights(const struct hd_conv *conv)
+{
+    return hd_onednn_conv_weights(conv->onednn);
+}
+
+int64_t hd_conv_image(const struct hd_conv *conv)
+{
+    return conv->image_elements;
+}
+
+void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
+                   hd_bf16 *image)
+{
+    if (conv->image)
+        hd_image_renew(conv->image, weights, lo, hi, image);
+}
+
+int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights)
+{
+    return hd_onednn_conv_import(conv->onednn, plain, weights);
+}
+
+int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain)
+{
+    return hd_onednn_conv_export(conv->onednn, weights, plain);
+}
+
+/* -- Passes --------------------------------------------------------------------------------------
+ */
+
+int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
+{
+    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_prepare(conv->onednn, pass, batch) : HD_OK;
+}
+
+static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t most)
+{
+    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_weights_scratch(f, most)
+           : pass == HD_CONV_DATA  ? hd_conv_amx_data_scratch(f, most)
+                                   : 0;
+}
+
+/* Where a part of the gradient of the weights is before it is added; then that of the bias, and
+ * what oneDNN needs. */
+static float *part_of_weights(const struct hd_conv_run *run, float **bias_p, char **rest_p)
+{
+    float *part = run->scratch;
+    const int64_t weights = hd_padded(hd_conv_weights(run->conv) * (int64_t)sizeof *part);
+    const int64_t bias = hd_padded(run->conv->fields.out_channels * (int64_t)sizeof *part);
+    *bias_p = (float *)((char *)run->scratch + weights);
+    *rest_p = (char *)run->scratch + weights + bias;
+    return part;
+}
+
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t most)
+{
+    static char origin[64] __attribute__((aligned(64)));
+    const struct hd_conv_run run = {.conv = conv, .scratch = origin};
+    float *bias;
+    char *rest = origin;
+    if (conv->by[pass] == BY_WINOGRAD)
+        return hd_padded(hd_winograd_scratch(&conv->fields, most));
+    if (conv->by[pass] == BY_AMX)
+        return hd_padded(amx_scratch(&conv->fields, pass, most));
+    if (pass == HD_CONV_WEIGHTS)
+        part_of_weights(&run, &bias, &rest);
+    return rest - origin + hd_onednn_conv_scratch(conv->onednn, pass, most);
+}
+
+const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
+{
+    static const char *const own[] = {[BY_AMX] = "own amx_bf16", [BY_WINOGRAD] = "own winograd"};
+    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_name(conv->onednn, pass, batch)
+                                       : own[conv->by[pass]];
+}
+
+int hd_conv_begin(struct hd_conv_run *run)
+{
+    const struct hd_conv *conv = run->conv;
+    run->begun = false;
+    if (conv->by[run->pass] == BY_WINOGRAD && run->pass != HD_CONV_WEIGHTS)
+        hd_winograd_begin(&conv->fields, run->pass, run->most, run->weights, run->scratch);
+    if (conv->by[run->pass] == BY_AMX && run->pass == HD_CONV_DATA)
+        hd_conv_amx_data_begin(&conv->fields, run->weights, run->scratch);
+    return HD_OK;
+}
+
+int hd_conv_end(struct hd_conv_run *run)
+{
+    const struct hd_conv *conv = run->conv;
+    if (run->pass != HD_CONV_WEIGHTS)
+        return HD_OK;
+    if (conv->by[run->pass] == BY_WINOGRAD)
+        hd_winograd_weights_end(&conv->fields, run->most, run->dweights, run->scratch);
+    if (conv->by[run->pass] == BY_AMX)
+        hd_conv_amx_weights_end(&conv->fields, run->dweights);
+    return HD_OK;
+}
+
+int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void *y)
+{
+    const struct hd_conv *conv = run->conv;
+    void *const arguments[] = {(void *)x, (void *)run->weights, (void *)run->bias, y};
+    switch (conv->by[HD_CONV_FORWARD]) {
+    case BY_AMX:
+        hd_conv_amx_forward(&conv->fields, &run->ahead, batch, x, run->weights, run->bias, y);
+        return HD_OK;
+    case BY_WINOGRAD:
+        hd_winograd_forward(&conv->fields, run->most, batch, x, run->bias, y, run->scratch);
+        return HD_OK;
+    default:
+        return hd_onednn_conv_run(conv->onednn, HD_CONV_FORWARD, batch, arguments, run->scratch);
+    }
+}
+
+static void add(int64_t n, const float *restrict part, float *restrict sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += part[i];
+}
+
+/* oneDNN's gradient replaces what was there. */
+static int add_onednn_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy)
+{
+    const struct hd_conv *conv = run->conv;
+    char *rest;
+    float *bias, *part = part_of_weights(run, &bias, &rest);
+    void *const arguments[] = {(void *)x, (void *)dy, run->begun ? part : run->dweights,
+                               run->begun ? bias : run->dbias};
+    HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_WEIGHTS, batch, arguments, rest));
+    if (run->begun) {
+        add(hd_conv_weights(conv), part, run->dweights);
+        add(conv->fields.out_channels, bias, run->dbias);
+    }
+    return HD_OK;
+}
+
+int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy)
+{
+    const struct hd_conv_fields *f = &run->conv->fields;
+    int status = HD_OK;
+    if (run->conv->by[HD_CONV_WEIGHTS] == BY_WINOGRAD)
+        hd_winograd_weights(f, run->most, batch, x, dy, !run->begun, run->dbias, run->scratch);
+    else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
+        hd_conv_amx_weights(f, &run->ahead, batch, x, dy, !run->begun, run->dweights, run->dbias,
+                            run->scratch);
+    else
+        status = add_onednn_weights(run, batch, x, dy);
+    run->begun = true;
+    return status;
+}
+
+int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy, const void *y,
+                          void *dx)
+{
+    const struct hd_conv *conv = run->conv;
+    void *const arguments[] = {(void *)dy, (void *)run->weights, dx};
+    const int64_t n = batch * hd_conv_input_elements(conv);
+    switch (conv->by[HD_CONV_DATA]) {
+    case BY_AMX:
+        hd_conv_amx_data(&conv->fields, batch, dy, y, dx, run->scratch);
+        return HD_OK;
+    case BY_WINOGRAD:
+        hd_winograd_data(&conv->fields, run->most, batch, dy, y, dx, run->scratch);
+        return HD_OK;
+    default:
+        break;
+    }
+    HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_DATA, batch, arguments, run->scratch));
+    if (conv->fields.bf16)
+        hd_relu_backward_bf16(n, y, dx);
+    else
+        hd_relu_backward(n, y, dx);
+    return HD_OK;
+}
+
+void hd_conv_library(char *text, size_t bytes)
+{
+    hd_onednn_library(text, bytes);
+    const size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s", hd_amx_ready() ? " amx" : "");
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bf16 convolutions on matrix registers, which oneDNN computes at a fraction of their speed.
+ * Activations are [y][x][channel], numbers of channels multiples of 16, weights blocks of 16 input
+ * by 16 output channels, [out / 16][in / 16][y][x][16][16]; kernels are multiples of the stride. */
+#ifndef HD_KERNELS_CONV_CONV_INTERNAL_H
+#define HD_KERNELS_CONV_CONV_INTERNAL_H
+
+#include "kernels/conv/conv.h"
+
+/* Whether this machine and these fields allow it; the layout of the weights is the caller's to
+ * check. */
+bool hd_conv_amx_allows(const struct hd_conv_fields *fields);
+
+/* Whether forward is allowed too, if the gradients are; elements of the image of the weights that
+ * it reads, and where each float of the weights is in it. */
+bool hd_conv_amx_allows_forward(const struct hd_conv_fields *fields);
+int64_t hd_conv_amx_image(const struct hd_conv_fields *fields);
+void hd_conv_amx_places(const struct hd_conv_fields *fields, int32_t *place);
+void hd_conv_amx_forward(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         hd_bf16 *y);
+
+/* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of
+ * scratch, which nothing outlives; dweights is in order only after the end. */
+int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t most);
+void hd_conv_amx_weights(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
+                         float *dweights, float *dbias, void *scratch);
+void hd_conv_amx_weights_end(const struct hd_conv_fields *fields, float *dweights);
+
+/* Gradient of the input, zero where y, the input after its ReLU, is not positive. The scratch holds
+ * the weights from the beginning. */
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *fields, int64_t most);
+void hd_conv_amx_data_begin(const struct hd_conv_fields *fields, const float *weights,
+                            void *scratch);
+void hd_conv_amx_data(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *dy,
+                      const hd_bf16 *y, hd_bf16 *dx, void *scratch);
+
+#endif

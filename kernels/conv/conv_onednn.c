@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/conv/conv_onednn_internal.h"
+#include "kernels/conv/onednn_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { USUAL_BATCH = 32 };
+
+/* -- A convolution -------------------------------------------------------------------------------
+ */
+
+/* What a pass over `batch` observations runs: the convolution, and where it wants the weights in
+ * another layout than ours, their conversion before or after it. */
+struct pass {
+    struct pass *next;
+    enum hd_conv_pass kind;
+    int64_t batch;
+    struct hd_dnnl_op op, reorder;
+    int64_t scratchpad, reordered, reorder_scratchpad; /* bytes, padded */
+};
+
+struct hd_onednn_conv {
+    struct hd_onednn_conv_fields fields;
+    hd_dnnl_md plain, weights, image, bias; /* image NULL: none */
+    pthread_mutex_t lock;                   /* of building */
+    _Atomic(struct pass *) passes;
+};
+
+static dnnl_data_type_t activation_type(const struct hd_onednn_conv *conv)
+{
+    return conv->fields.of.bf16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static hd_dnnl_md rows_md(const struct hd_onednn_conv *conv, bool output, int64_t batch,
+                          dnnl_format_tag_t tag)
+{
+    const struct hd_conv_fields *f = &conv->fields.of;
+    const dnnl_dim_t input_shape[] = {batch, f->in_channels, f->in_height, f->in_width};
+    const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->fields.out_height,
+                                       conv->fields.out_width};
+    return hd_dnnl_md_tag(4, output ? output_shape : input_shape, activation_type(conv), tag);
+}
+
+static const dnnl_format_tag_t tags[] = {
+    [HD_NCHW] = dnnl_nchw, [HD_NHWC] = dnnl_nhwc, [HD_NCHW16] = dnnl_nChw16c};
+
+static hd_dnnl_md weights_md(const struct hd_onednn_conv *conv, dnnl_data_type_t type,
+                             dnnl_format_tag_t tag)
+{
+    const struct hd_conv_fields *f = &conv->fields.of;
+    const dnnl_dim_t shape[] = {f->out_channels, f->in_channels, f->kernel, f->kernel};
+    return hd_dnnl_md_tag(4, shape, type, tag);
+}
+
+/* A description with the given weights (NULL: oneDNN may choose) and tag of the output. */
+static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd_dnnl_kind kind,
+                                      int64_t batch, hd_dnnl_const_md weights,
+                                      dnnl_format_tag_t output, hd_dnnl_pd hint)
+{
+    hd_dnnl_md src = rows_md(conv, false, batch, tags[conv->fields.of.input]);
+    hd_dnnl_md dst = rows_md(conv, true, batch, output);
+    hd_dnnl_md any =
+        weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
+                   dnnl_format_tag_any);
+    dnnl_primitive_attr_t attr = hd_dnnl_attr(kind == HD_DNNL_FORWARD);
+    dnnl_primitive_desc_t pd = NULL;
+    if (src && dst && any && attr) {
+        const struct hd_dnnl_conv described = {.kind = kind,
+                                               .src = src,
+                                               .weights = weights ? weights : any,
+                                               .bias = conv->bias,
+                                               .dst = dst,
+                                               .stride = conv->fields.of.stride,
+                                               .hint = hint};
+        pd = hd_dnnl_conv_desc(hd_dnnl_engine(), &described, attr);
+    }
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    hd_dnnl_md_free(any);
+    hd_dnnl_md_free(dst);
+    hd_dnnl_md_free(src);
+    return pd;
+}
+
+static bool is_reference(hd_dnnl_pd pd)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "ref", 3) == 0 || strncmp(name, "gemm:ref", 8) == 0;
+}
+
+/* In our layout of the weights, unless only another one is computed well. */
+static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
+                                           enum hd_dnnl_kind kind, int64_t batch,
+                                           hd_dnnl_const_md ours, hd_dnnl_pd hint)
+{
+    dnnl_format_tag_t output = tags[conv->fields.output];
+    dnnl_primitive_desc_t pd = ours ? describe(conv, kind, batch, ours, output, hint) : NULL;
+    if (pd && !is_reference(pd))
+        return pd;
+    dnnl_primitive_desc_t free_choice = describe(conv, kind, batch, NULL, output, hint);
+    if (!free_choice || (pd && is_reference(free_choice))) {
+        if (free_choice)
+            dnnl_primitive_desc_destroy(free_choice);
+        return pd;
+    }
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return free_choice;
+}
+
+/* -- Passes --------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    enum hd_dnnl_kind kind;
+    int weights; /* which of the arguments they are */
+    int args[5];
+} passes[HD_CONV_PASSES] = {
+    [HD_CONV_FORWARD] = {HD_DNNL_FORWARD,
+                         1,
+                         {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, 0}},
+    [HD_CONV_WEIGHTS] = {HD_DNNL_BACKWARD_WEIGHTS,
+                         2,
+                         {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS,
+                          DNNL_ARG_DIFF_BIAS, 0}},
+    [HD_CONV_DATA] = {HD_DNNL_BACKWARD_DATA,
+                      1,
+                      {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0}},
+};
+
+/* Weights as the caller holds them: gradients and what backward data reads are floats. */
+static hd_dnnl_const_md held_weights(const struct hd_onednn_conv *conv, enum hd_conv_pass kind)
+{
+    return kind == HD_CONV_FORWARD && conv->image ? conv->image : conv->weights;
+}
+
+static void pass_release(struct pass *pass)
+{
+    hd_dnnl_op_release(&pass->op);
+    hd_dnnl_op_release(&pass->reorder);
+    hd_free(pass);
+}
+
+static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch,
+                         dnnl_primitive_desc_t *pd_p)
+{
+    hd_dnnl_const_md held = held_weights(conv, kind);
+    dnnl_primitive_desc_t hint = NULL;
+    if (kind != HD_CONV_FORWARD) {
+        hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->fields.output], NULL);
+        if (!hint)
+            return hd_dnnl_refused("convolution");
+    }
+    /* Backward data reads bf16 weights where there are such, made from the floats each time. */
+    if (kind == HD_CONV_DATA)
+        held = NULL;
+    *pd_p = describe_best(conv, passes[kind].kind, batch, held, hint);
+    if (hint)
+        dnnl_primitive_desc_destroy(hint);
+    return *pd_p ? HD_OK : hd_dnnl_refused("convolution");
+}
+
+static int build_pass(const struct hd_onednn_conv *conv, struct pass *pass)
+{
+    dnnl_primitive_desc_t pd;
+    HD_TRY(describe_pass(conv, pass->kind, pass->batch, &pd));
+    HD_TRY(hd_dnnl_op_create(pd, passes[pass->kind].args, &pass->op));
+    hd_dnnl_const_md held = held_weights(conv, pass->kind);
+    hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
+    pass->scratchpad = hd_padded(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
+    if (dnnl_memory_desc_equal(held, wanted))
+        return HD_OK;
+    bool after = pass->kind == HD_CONV_WEIGHTS;
+    HD_TRY(hd_dnnl_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
+    pass->reordered = hd_padded(hd_dnnl_md_bytes(wanted));
+    pass->reorder_scratchpad = hd_padded(hd_dnnl_md_bytes(pass->reorder.md[2]));
+    return HD_OK;
+}
+
+static struct pass *find(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    struct pass *pass = atomic_load_explicit(&conv->passes, memory_order_acquire);
+    while (pass && (pass->kind != kind || pass->batch != batch))
+        pass = pass->next;
+    return pass;
+}
+
+/* With the lock held. */
+static int add_pass(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    if (find(conv, kind, batch))
+        return HD_OK;
+    struct pass *pass = hd_alloc(1, sizeof *pass);
+    if (!pass)
+        return HD_ERR_NOMEM;
+    pass->kind = kind;
+    pass->batch = batch;
+    int status = build_pass(conv, pass);
+    if (status != HD_OK) {
+        pass_release(pass);
+        return status;
+    }
+    pass->next = atomic_load_explicit(&conv->passes, memory_order_relaxed);
+    atomic_store_explicit(&conv->passes, pass, memory_order_release);
+    return HD_OK;
+}
+
+int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    HD_TRY(hd_dnnl_enter());
+    if (find(conv, kind, batch))
+        return HD_OK;
+    pthread_mutex_lock(&conv->lock);
+    int status = add_pass(conv, kind, batch);
+    pthread_mutex_unlock(&conv->lock);
+    return status;
+}
+
+int64_t hd_onednn_conv_scratch(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    if (hd_onednn_conv_prepare(conv, kind, batch) != HD_OK)
+        return 0;
+    const struct pass *pass = find(conv, kind, batch);
+    return pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
+}
+
+const char *hd_onednn_conv_name(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+{
+    return hd_onednn_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name
+                                                              : "none";
+}
+
+int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch,
+                       void *const *arguments, char *scratch)
+{
+    void *handles[HD_DNNL_ARGS] = {0};
+    HD_TRY(hd_onednn_conv_prepare(conv, kind, batch));
+    const struct pass *pass = find(conv, kind, batch);
+    for (int i = 0; i < pass->op.n - 1; i++)
+        handles[i] = arguments[i];
+    int at = passes[kind].weights;
+    void *held = handles[at], *reordered = scratch + pass->scratchpad;
+    char *reorder_scratchpad = scratch + pass->scratchpad + pass->reordered;
+    handles[pass->op.n - 1] = scratch;
+    if (!pass->reorder.primitive)
+        return hd_dnnl_op_run(&pass->op, handles);
+    handles[at] = reordered;
+    if (kind == HD_CONV_WEIGHTS) {
+        HD_TRY(hd_dnnl_op_run(&pass->op, handles));
+        return hd_dnnl_op_run(&pass->reorder, (void *[]){reordered, held, reorder_scratchpad});
+    }
+    HD_TRY(hd_dnnl_op_run(&pass->reorder, (void *[]){held, reordered, reorder_scratchpad}));
+    return hd_dnnl_op_run(&pass->op, handles);
+}
+
+/* -- Layouts -------------------------------------------------------------------------------------
+ */
+
+static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md to_md, void *to)
+{
+    struct hd_dnnl_op op;
+    HD_TRY(hd_dnnl_enter());
+    HD_TRY(hd_dnnl_reorder(from_md, to_md, &op));
+    void *scratch = hd_alloc(hd_dnnl_md_bytes(op.md[2]), 1);
+    int status = HD_ERR_NOMEM;
+    if (scratch)
+        status = hd_dnnl_op_run(&op, (void *[]){(void *)from, to, scratch});
+    hd_free(scratch);
+    hd_dnnl_op_release(&op);
+    return status;
+}
+
+int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *plain, float *weights)
+{
+    return reorder(conv->plain, plain, conv->weights, weights);
+}
+
+int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights, float *plain)
+{
+    return reorder(conv->weights, weights, conv->plain, plain);
+}
+
+/* Chooses the output's layout: what oneDNN would take, if we know it. */
+static int choose_output(struct hd_onednn_conv *conv)
+{
+    static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
+    conv->fields.output = conv->fields.of.bf16 ? HD_NHWC : HD_NCHW;
+    dnnl_primitive_desc_t pd =
+        describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, dnnl_format_tag_any, NULL);
+    if (!pd && conv->fields.of.bf16)
+        return hd_fail(HD_ERR_UNSUPPORTED,
+                       "oneDNN %d.%d has no bf16 convolutions for this "
+                       "processor: use precision f32",
+                       DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
+    if (!pd)
+        return hd_dnnl_refused("convolution");
+    for (int i = 0; i < 3; i++) {
+        hd_dnnl_md md = rows_md(conv, true, USUAL_BATCH, tags[known[i]]);
+        bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_md(pd, DNNL_ARG_DST));
+        hd_dnnl_md_free(md);
+        if (same) {
+            conv->fields.output = known[i];
+            break;
+        }
+    }
+    dnnl_primitive_desc_destroy(pd);
+    return HD_OK;
+}
+
+bool hd_onednn_conv_blocks(const struct hd_onednn_conv *conv)
+{
+    hd_dnnl_md blocks = weights_md(conv, dnnl_f32, dnnl_OIhw16i16o);
+    bool same = blocks && dnnl_memory_desc_equal(blocks, conv->weights);
+    hd_dnnl_md_free(blocks);
+    return same;
+}
+
+/* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
+ * are what forward reads too, and a bf16 image is as forward likes it. */
+static int choose_weights(struct hd_onednn_conv *conv)
+{
+    dnnl_format_tag_t output = tags[conv->fields.output];
+    dnnl_primitive_desc_t forward =
+        describe(conv, HD_DNNL_FORWARD, USUAL_BATCH, NULL, output, NULL);
+    dnnl_primitive_desc_t backward =
+        forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, output, forward)
+                : NULL;
+    if (backward)
+        conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_md(backward, DNNL_ARG_DIFF_WEIGHTS));
+    if (backward && conv->fields.of.bf16)
+        conv->image = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
+    if (backward)
+        dnnl_primitive_desc_destroy(backward);
+    if (forward)
+        dnnl_primitive_desc_destroy(forward);
+    return conv->weights && (!conv->fields.of.bf16 || conv->image) ? HD_OK
+                                                                   : hd_dnnl_refused("convolution");
+}
+
+int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv)
+{
+    return hd_dnnl_md_bytes(conv->weights) / (int64_t)sizeof(float);
+}
+
+int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv)
+{
+    return conv->image ? hd_dnnl_md_bytes(conv->image) / (int64_t)sizeof(hd_bf16) : 0;
+}
+
+/* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
+ * where oneDNN puts it. bf16 holds numbers up to 256, so three digits go one by one. */
+enum { DIGITS = 3, BASE = 256 };
+
+static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t divisor,
+                       float *plain, hd_bf16 *image, int32_t *number)
+{
+    int64_t n = hd_onednn_conv_image(conv);
+    for (int64_t i = 0; i < count; i++)
+        plain[i] = (float)((i + 1) / divisor % BASE);
+    memset(image, 0, (size_t)n * sizeof *image);
+    HD_TRY(reorder(conv->plain, plain, conv->image, image));
+    for (int64_t i = 0; i < n; i++)
+        number[i] += (int32_t)((int64_t)hd_bf16_to(image[i]) * divisor);
+    return HD_OK;
+}
+
+/* number[i]: 1 + the plain index of float i of the weights, or 0. */
+static int number_weights(const struct hd_onednn_conv *conv, int64_t count, float *plain,
+                          float *number)
+{
+    for (int64_t i = 0; i < count; i++)
+        plain[i] = (float)(i + 1);
+    return hd_onednn_conv_import(conv, plain, number);
+}
+
+/* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
+ * image_number[j] the same of image element j. */
+static void find_places(const struct hd_onednn_conv *conv, const float *number,
+                        const int32_t *image_number, int32_t *of_plain, int32_t *place)
+{
+    for (int64_t j = 0; j < hd_onednn_conv_image(conv); j++)
+        if (image_number[j] > 0)
+            of_plain[image_number[j] - 1] = (int32_t)j;
+    for (int64_t i = 0; i < hd_onednn_conv_weights(conv); i++)
+        place[i] = number[i] > 0 ? of_plain[(int64_t)number[i] - 1] : -1;
+}
+
+int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
+{
+    const struct hd_conv_fields *f = &conv->fields.of;
+    const int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel;
+    if (count >= 1 << 24)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
+                       (long long)count);
+    const int64_t n = hd_onednn_conv_image(conv);
+    float *plain = hd_alloc(count, sizeof *plain);
+    float *weights = hd_alloc(hd_onednn_conv_weights(conv), sizeof *weights);
+    hd_bf16 *image = hd_alloc(n, sizeof *image);
+    int32_t *number = hd_alloc(n, sizeof *number), *of_plain = hd_alloc(count, sizeof *of_plain);
+    int status = plain && weights && image && number && of_plain ? HD_OK : HD_ERR_NOMEM;
+    for (int64_t digit = 0, divisor = 1; status == HD_OK && digit < DIGITS; digit++) {
+        status = place_digit(conv, count, divisor, plain, image, number);
+        divisor *= BASE;
+    }
+    if (status == HD_OK)
+        status = number_weights(conv, count, plain, weights);
+    if (status == HD_OK)
+        find_places(conv, weights, number, of_plain, place);
+    hd_free(of_plain);
+    hd_free(number);
+    hd_free(image);
+    hd_free(weights);
+    hd_free(plain);
+    return status;
+}
+
+/* -- Making one ----------------------------------------------------------------------------------
+ */
+
+static int choose_layouts(struct hd_onednn_conv *conv)
+{
+    const dnnl_dim_t out = conv->fields.of.out_channels;
+    HD_TRY(hd_dnnl_enter());
+    conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
+    conv->plain = weights_md(conv, dnnl_f32, dnnl_oihw);
+    if (!conv->bias || !conv->plain)
+        return hd_dnnl_refused("convolution");
+    HD_TRY(choose_output(conv));
+    return choose_weights(conv);
+}
+
+int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn_conv **conv_p)
+{
+    struct hd_onednn_conv *conv = hd_alloc(1, sizeof *conv);
+    if (!conv)
+        return HD_ERR_NOMEM;
+    conv->fields = *fields;
+    pthread_mutex_init(&conv->lock, NULL);
+    int status = choose_layouts(conv);
+    if (status != HD_OK) {
+        hd_onednn_conv_destroy(conv);
+        return status;
+    }
+    fields->output = conv->fields.output;
+    *conv_p = conv;
+    return HD_OK;
+}
+
+void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
+{
+    if (!conv)
+        return;
+    for (struct pass *pass = atomic_load(&conv->passes), *next; pass; pass = next) {
+        next = pass->next;
+        pass_release(pass);
+    }
+    hd_dnnl_md_free(conv->image);
+    hd_dnnl_md_free(conv->weights);
+    hd_dnnl_md_free(conv->plain);
+    hd_dnnl_md_free(conv->bias);
+    pthread_mutex_destroy(&conv->lock);
+    hd_free(conv);
+}
+
+void hd_onednn_library(char *text, size_t bytes)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,
+             (unsigned)dnnl_get_effective_cpu_isa());
+}

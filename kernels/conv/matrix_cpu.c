@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with a block of the result in registers while the summed index runs. This file is
+ * compiled with contraction: every element is one chain of fused multiply-adds. */
+#include "kernels/common/vector.h"
+#include "kernels/conv/matrix_internal.h"
+#include "runtime/base/least.h"
+
+enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
+
+/* A block of the result and what it is made of. */
+struct block {
+    struct hd_matrix a;
+    const float *b;
+    int64_t ldb, depth;
+    bool add;
+    float *c;
+    int64_t ldc;
+};
+
+HD_ALWAYS void multiply(const struct block *p, int rows, int vectors)
+{
+    hd_vec sum[ROWS][VECTORS] = {{{0}}};
+    for (int r = 0; r < rows && p->add; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = hd_vec_load(p->c + r * p->ldc + v * HD_VEC);
+    const float *a = p->a.at, *b = p->b;
+    for (int64_t k = 0; k < p->depth; k++, a += p->a.column, b += p->ldb) {
+        hd_vec row[VECTORS];
+        for (int v = 0; v < vectors; v++)
+            row[v] = hd_vec_load(b + v * HD_VEC);
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] += a[r * p->a.row] * row[v];
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            hd_vec_store(p->c + r * p->ldc + v * HD_VEC, sum[r][v]);
+}
+
+static void run(const struct block *p, int rows, int vectors)
+{
+    HD_UNROLL(multiply, p, rows, vectors)
+}
+
+void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const struct hd_matrix *a,
+                        const float *b, int64_t ldb, bool add, float *c, int64_t ldc)
+{
+    for (int64_t k = 0; k < depth; k += DEPTH)
+        for (int64_t n = 0; n < columns; n += VECTORS * HD_VEC)
+            for (int64_t m = 0; m < rows; m += ROWS) {
+                const struct block block = {
+                    .a = {a->at + m * a->row + k * a->column, a->row, a->column},
+                    .b = b + k * ldb + n,
+                    .ldb = ldb,
+                    .depth = hd_least(depth - k, DEPTH),
+                    .add = add || k > 0,
+                    .c = c + m * ldc + n,
+                    .ldc = ldc,
+                };
+                run(&block, (int)hd_least(rows - m, ROWS),
+                    (int)(hd_least(columns - n, VECTORS * HD_VEC) / HD_VEC));
+            }
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* oneDNN's C interface, versions 2 and 3, as far as convolutions need it: one spelling for what the
+ * versions spell apart (functions return NULL when oneDNN refuses), and primitives that carry their
+ * arguments. */
+#ifndef HD_KERNELS_CONV_ONEDNN_INTERNAL_H
+#define HD_KERNELS_CONV_ONEDNN_INTERNAL_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_version.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef const_dnnl_primitive_desc_t hd_dnnl_pd;
+
+static inline void hd_dnnl_dims(int dims, const dnnl_dim_t *shape, dnnl_dims_t all)
+{
+    for (int i = 0; i < DNNL_MAX_NDIMS; i++)
+        all[i] = i < dims ? shape[i] : 0;
+}
+
+/* -- Memory descriptors: values of version 2, objects of version 3; made on the heap in both ------
+ */
+
+#if DNNL_VERSION_MAJOR >= 3
+
+typedef dnnl_memory_desc_t hd_dnnl_md; /* owned */
+typedef const_dnnl_memory_desc_t hd_dnnl_const_md;
+
+static inline hd_dnnl_md hd_dnnl_md_tag(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
+                                        dnnl_format_tag_t tag)
+{
+    hd_dnnl_md md;
+    dnnl_dims_t all;
+    hd_dnnl_dims(dims, shape, all);
+    return dnnl_memory_desc_create_with_tag(&md, dims, all, type, tag) == dnnl_success ? md : NULL;
+}
+
+static inline hd_dnnl_md hd_dnnl_md_copy(hd_dnnl_const_md md)
+{
+    hd_dnnl_md copy;
+    return md && dnnl_memory_desc_clone(&copy, md) == dnnl_success ? copy : NULL;
+}
+
+static inline void hd_dnnl_md_free(hd_dnnl_md md)
+{
+    if (md)
+        dnnl_memory_desc_destroy(md);
+}
+
+static inline dnnl_status_t hd_dnnl_relu(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
+}
+
+#else
+
+typedef dnnl_memory_desc_t *hd_dnnl_md; /* owned */
+typedef const dnnl_memory_desc_t *hd_dnnl_const_md;
+
+static inline hd_dnnl_md hd_dnnl_md_copy(hd_dnnl_const_md md)
+{
+    hd_dnnl_md copy = md ? malloc(sizeof *copy) : NULL;
+    if (copy)
+        *copy = *md;
+    return copy;
+}
+
+static inline hd_dnnl_md hd_dnnl_md_tag(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
+                                        dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t md;
+    dnnl_dims_t all;
+    hd_dnnl_dims(dims, shape, all);
+    if (dnnl_memory_desc_init_by_tag(&md, dims, all, type, tag) != dnnl_success)
+        return NULL;
+    return hd_dnnl_md_copy(&md);
+}
+
+static inline void hd_dnnl_md_free(hd_dnnl_md md)
+{
+    free(md);
+}
+
+static inline dnnl_status_t hd_dnnl_relu(dnnl_post_ops_t ops)
+{
+    return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+}
+
+#endif
+
+/* -- Convolutions -------------------------------------------------------------------------------
+ */
+
+enum hd_dnnl_kind { HD_DNNL_FORWARD, HD_DNNL_BACKWARD_DATA, HD_DNNL_BACKWARD_WEIGHTS };
+
+/* Of one convolution; bias is NULL for backward data. */
+struct hd_dnnl_conv {
+    enum hd_dnnl_kind kind;
+    hd_dnnl_const_md src, weights, bias, dst; /* or their gradients */
+    int64_t stride;
+    hd_dnnl_pd hint; /* a forward one, for the backward kinds */
+};
+
+static inline dnnl_primitive_desc_t hd_dnnl_conv_desc(dnnl_engine_t engine,
+                                                      const struct hd_dnnl_conv *conv,
+                                                      const_dnnl_primitive_attr_t attr)
+{
+    const dnnl_dims_t strides = {conv->stride, conv->stride}, none = {0, 0};
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t status;
+#if DNNL_VERSION_MAJOR >= 3
+    if (conv->kind == HD_DNNL_FORWARD)
+        status = dnnl_convolution_forward_primitive_desc_create(
+            &pd, engine, dnnl_forward_training, dnnl_convolution_direct, conv->src, conv->weights,
+            conv->bias, conv->dst, strides, none, none, none, attr);
+    else if (conv->kind == HD_DNNL_BACKWARD_DATA)
+        status = dnnl_convolution_backward_data_primitive_desc_create(
+            &pd, engine, dnnl_convolution_direct, conv->src, conv->weights, conv->dst, strides,
+            none, none, none, conv->hint, attr);
+    else
+        status = dnnl_convolution_backward_weights_primitive_desc_create(
+            &pd, engine, dnnl_convolution_direct, conv->src, conv->weights, conv->bias, conv->dst,
+            strides, none, none, none, conv->hint, attr);
+#else
+    dnnl_convolution_desc_t desc;
+    if (conv->kind == HD_DNNL_FORWARD)
+        status = dnnl_convolution_forward_desc_init(
+            &desc, dnnl_forward_training, dnnl_convolution_direct, conv->src, conv->weights,
+            conv->bias, conv->dst, strides, none, none);
+    else if (conv->kind == HD_DNNL_BACKWARD_DATA)
+        status =
+            dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, conv->src,
+                                                     conv->weights, conv->dst, strides, none, none);
+    else
+        status = dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct,
+                                                             conv->src, conv->weights, conv->bias,
+                                                             conv->dst, strides, none, none);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(&pd, &desc, attr, engine, conv->hint);
+#endif
+    return status == dnnl_success ? pd : NULL;
+}
+
+/* -- Primitives with their arguments --------------------------------------------------------------
+ */
+
+enum { HD_DNNL_ARGS = 5, HD_DNNL_NAME = 64 };
+
+struct hd_dnnl_op {
+    dnnl_primitive_t primitive; /* NULL: nothing to do */
+    int n;
+    int arg[HD_DNNL_ARGS]; /* the last one is the scratchpad */
+    hd_dnnl_md md[HD_DNNL_ARGS];
+    char name[HD_DNNL_NAME]; /* of the implementation */
+};
+
+/* Every thread comes by here before anything else: it is to compute alone, as results depend on the
+ * number of threads. HD_ERR_UNSUPPORTED (logged). */
+int hd_dnnl_enter(void);
+
+/* The CPU; after hd_dnnl_enter. */
+dnnl_engine_t hd_dnnl_engine(void);
+
+/* Logs that oneDNN cannot make something and returns HD_ERR_UNSUPPORTED. */
+int hd_dnnl_refused(const char *what);
+
+/* Attributes: scratchpad from the caller, ReLU on the result or not. NULL on failure. */
+dnnl_primitive_attr_t hd_dnnl_attr(bool relu);
+
+/* What a description wants for an argument (borrowed), and bytes of it. */
+hd_dnnl_const_md hd_dnnl_pd_md(hd_dnnl_pd pd, int arg);
+int64_t hd_dnnl_md_bytes(hd_dnnl_const_md md);
+
+/* A primitive and its arguments `args`, which end with 0. Takes pd over. HD_ERR_UNSUPPORTED
+ * (logged). */
+int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_op *op_p);
+void hd_dnnl_op_release(struct hd_dnnl_op *op);
+
+/* From one layout to another: arguments from, to, scratchpad. */
+int hd_dnnl_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct hd_dnnl_op *op_p);
+
+/* Runs it on memory in the order of the arguments. HD_ERR_TASK (logged). */
+int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles);
+
+#endif

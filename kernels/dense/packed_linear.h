@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wide dense layers on small batches, where the weights are nearly all the bytes: each pass reads
+ * or writes them once, in the order in which they lie. Weights are blocks of HD_PACK_IN inputs by
+ * HD_PACK_OUT outputs, [in / 32][out / 16][32][16], filled up with zeros, so that contiguous ranges
+ * of inputs are contiguous ranges of weights and a bf16 image (hd_image_renew without a table) has
+ * the same order. Activations are rows, one per observation, ld elements apart. Every result is one
+ * chain over the summed index in increasing order: its bits depend on neither the number of rows
+ * nor where ranges are cut. Thread safe; no allocation; no two pointers of a call overlap. */
+#ifndef HD_KERNELS_DENSE_PACKED_LINEAR_H
+#define HD_KERNELS_DENSE_PACKED_LINEAR_H
+
+#include "kernels/common/bf16.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HD_PACK_IN = 32, HD_PACK_OUT = 16, HD_PACK_BLOCK = HD_PACK_IN * HD_PACK_OUT };
+
+struct hd_packed {
+    int64_t in, out; /* as the layer has them */
+};
+
+static inline int64_t hd_packed_in_blocks(const struct hd_packed *p)
+{
+    return (p->in + HD_PACK_IN - 1) / HD_PACK_IN;
+}
+
+static inline int64_t hd_packed_out_blocks(const struct hd_packed *p)
+{
+    return (p->out + HD_PACK_OUT - 1) / HD_PACK_OUT;
+}
+
+/* Elements of the weights, padding included, and of the outputs of a row. */
+static inline int64_t hd_packed_weights(const struct hd_packed *p)
+{
+    return hd_packed_in_blocks(p) * hd_packed_out_blocks(p) * HD_PACK_BLOCK;
+}
+
+static inline int64_t hd_packed_outputs(const struct hd_packed *p)
+{
+    return hd_packed_out_blocks(p) * HD_PACK_OUT;
+}
+
+/* Where the weight of (output o, input i) is. */
+static inline int64_t hd_packed_at(const struct hd_packed *p, int64_t o, int64_t i)
+{
+    return (i / HD_PACK_IN * hd_packed_out_blocks(p) + o / HD_PACK_OUT) * HD_PACK_BLOCK +
+           i % HD_PACK_IN * HD_PACK_OUT + o % HD_PACK_OUT;
+}
+
+/* y[r][o] = sum_i w[o][i] x[r][i] + bias[o], for all hd_packed_outputs(p) <= ldy outputs: w and
+ * bias are zero for those that the layer does not have. */
+void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
+                       const float *x, int64_t ldx, float *y, int64_t ldy);
+
+/* dx[r][i] = sum_o dy[r][o] w[o][i] for inputs i of blocks [first, last), 0 where mask (NULL:
+ * none), rows as far apart as dx's, is not positive. scratch: hd_packed_scratch bytes, aligned. */
+void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
+                             const float *dy, int64_t lddy, int64_t first, int64_t last,
+                             const float *mask, float *dx, int64_t lddx, void *scratch);
+
+/* dw[o][i] = sum_r dy[r][o] x[r][i] for inputs i of blocks [first, last); dw is the start of all
+ * weights, 64-byte aligned. Padding becomes zero; dy is zero for outputs that the layer does not
+ * have. */
+void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
+                                int64_t lddy, const float *x, int64_t ldx, int64_t first,
+                                int64_t last, float *dw, void *scratch);
+
+/* Bytes of scratch of the passes over `rows` rows, also of the bf16 ones. */
+int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows);
+
+/* The same on bf16 activations and an image of the weights, summed in float; ldx and lddy are
+ * multiples of HD_PACK_IN, and elements from `in` (`out`) up to the next multiple are zero. */
+void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+                            const float *bias, const hd_bf16 *x, int64_t ldx, float *y,
+                            int64_t ldy);
+void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+                                  const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
+                                  const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch);
+void hd_packed_backward_weights_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,
+                                     int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
+                                     int64_t last, float *dw, void *scratch);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products with a block of the result in registers while the summed index runs. This file is
+ * compiled with contraction: every element is one chain of fused multiply-adds. */
+#include "kernels/common/vector.h"
+#include "kernels/dense/packed_linear_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/least.h"
+
+enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
+
+static int64_t whole_vectors(int64_t rows)
+{
+    return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
+}
+
+/* Floats: dy, outputs by rows, and some blocks of inputs by rows. bf16: dy of 32 rows at a time, as
+ * many blocks of inputs of them, or these blocks' weights; and tiles. */
+int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
+{
+    enum { TILE_BYTES = 1024, TILES = 4 };
+    const int64_t out_pairs = (hd_packed_out_blocks(p) + 1) / 2, chunks = (rows + IN - 1) / IN;
+    const int64_t floats = (hd_packed_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
+    const int64_t bytes = floats * (int64_t)sizeof(float);
+    const int64_t per_chunk = 2 * out_pairs + 2 * HD_PACK_GROUP;
+    const int64_t weights = (chunks * per_chunk + TILES) * TILE_BYTES;
+    const int64_t data = (HD_PACK_GROUP * out_pairs * 2 + TILES) * TILE_BYTES;
+    const int64_t bf16_bytes = weights > data ? weights : data;
+    return hd_padded(bytes > bf16_bytes ? bytes : bf16_bytes);
+}
+
+/* The first n <= 16 floats, the others zero. */
+HD_ALWAYS hd_vec load_some(const float *from, int64_t n)
+{
+    if (n == HD_VEC)
+        return hd_vec_load(from);
+    hd_vec some = {0};
+    memcpy(&some, from, (size_t)n * sizeof *from);
+    return some;
+}
+
+HD_ALWAYS void store_some(float *to, hd_vec value, int64_t n)
+{
+    if (n == HD_VEC)
+        hd_vec_store(to, value);
+    else
+        memcpy(to, &value, (size_t)n * sizeof *to);
+}
+
+/* -- Forward ------------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 6, VECTORS = 4, DEPTH_BLOCKS = 4 /* of inputs, so that a panel stays in cache */ };
+
+/* A panel of the product: `depth` inputs, from a block on, by up to VECTORS blocks of outputs. */
+struct panel {
+    const float *w;
+    int64_t next; /* floats from one block of inputs to the next */
+    int64_t depth;
+    const float *x;
+    int64_t ldx;
+    float *y;
+    int64_t ldy;
+    const float *bias;  /* with the last panel; else NULL */
+    bool start;         /* y has nothing yet */
+    const float *ahead; /* a block's row of what comes next, to be fetched meanwhile; or NULL */
+};
+
+HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
+{
+    hd_vec sum[ROWS][VECTORS] = {{{0}}};
+    for (int r = 0; r < rows && !p->start; r++)
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = hd_vec_load(p->y + r * p->ldy + v * OUT);
+    const float *block = p->w;
+    for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next) {
+        const float *x = p->x + i0;
+        int64_t n = hd_least(p->depth - i0, IN);
+        for (int64_t i = 0; i < n; i++) {
+            hd_vec w[VECTORS];
+            if (p->ahead)
+                __builtin_prefetch(p->ahead + (i0 + i) * OUT, 0, 2);
+            for (int v = 0; v < vectors; v++)
+                w[v] = hd_vec_load(block + v * BLOCK + i * OUT);
+            for (int r = 0; r < rows; r++)
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] += x[r * p->ldx + i] * w[v];
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        hd_vec bias = {0};
+        if (p->bias)
+            bias = hd_vec_load(p->bias + v * OUT);
+        for (int r = 0; r < rows; r++)
+            hd_vec_store(p->y + r * p->ldy + v * OUT, p->bias ? sum[r][v] + bias : sum[r][v]);
+    }
+}
+
+static void run_forward_block(const struct panel *p, int rows, int vectors)
+{
+    HD_UNROLL(forward_block, p, rows, vectors)
+}
+
+/* Panels in the order in which they are computed; panel i covers blocks [first_in, …) by
+ * [first_out, …). */
+static const float *panel_weights(const struct hd_packed *p, const float *w, int64_t first_in,
+                                  int64_t first_out)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p);
+    if (first_out >= out_blocks) {
+        first_out = 0;
+        first_in += DEPTH_BLOCKS;
+    }
+    if (first_in >= hd_packed_in_blocks(p))
+        return NULL;
+    return w + (first_in * out_blocks + first_out) * BLOCK;
+}
+
+void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
+                       const float *x, int64_t ldx, float *y, int64_t ldy)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p), in_blocks = hd_packed_in_blocks(p);
+    for (int64_t i = 0; i < in_blocks; i += DEPTH_BLOCKS)
+        for (int64_t b = 0; b < out_blocks; b += VECTORS) {
+            const float *next = panel_weights(p, w, i, b + VECTORS);
+            for (int64_t r = 0, row = 0; r < rows; r += ROWS, row++) {
+                const struct panel panel = {
+                    .w = panel_weights(p, w, i, b),
+                    .next = out_blocks * BLOCK,
+                    .depth = hd_least(p->in - i * IN, DEPTH_BLOCKS * IN),
+                    .x = x + r * ldx + i * IN,
+                    .ldx = ldx,
+                    .y = y + r * ldy + b * OUT,
+                    .ldy = ldy,
+                    .bias = i + DEPTH_BLOCKS >= in_blocks ? bias + b * OUT : NULL,
+                    .start = i == 0,
+                    .ahead = next && row < DEPTH_BLOCKS ? next + row * out_blocks * BLOCK : NULL,
+                };
+                run_forward_block(&panel, (int)hd_least(rows - r, ROWS),
+                                  (int)hd_least(out_blocks - b, VECTORS));
+            }
+        }
+}
+
+/* -- Backward -----------------------------------------------------------------------------------
+ */
+
+enum { LARGE = 1 << 18 /* weights that leave the second cache anyway */ };
+enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };
+enum { COLUMNS = 64 /* rows of dx at a time */ };
+
+/* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
+ * not there become zero. */
+static void transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
+                      int64_t ld_to)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
+        for (int64_t c0 = 0; c0 < columns; c0 += HD_VEC) {
+            hd_vec block[HD_VEC] = {{0}};
+            int64_t n = hd_least(columns - c0, HD_VEC);
+            for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++)
+                block[r - r0] = load_some(from + r * ld_from + c0, n);
+            hd_vec_transpose(block);
+            for (int c = 0; c < HD_VEC; c++)
+                hd_vec_store(to + (c0 + c) * ld_to + r0, block[c]);
+        }
+}
+
+/* dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS vectors of
+ * rows. Fetches as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
+HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
+                          int64_t ld, bool start, float *dx, int vectors)
+{
+    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    for (int i = 0; i < INPUTS && !start; i++)
+        for (int v = 0; v < vectors; v++)
+            sum[i][v] = hd_vec_load(dx + i * COLUMNS + v * HD_VEC);
+    for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK, ahead += INPUTS * OUT) {
+        int64_t n = hd_least(out - o0, OUT);
+        for (int i = 0; i < INPUTS; i++)
+            __builtin_prefetch(ahead + i * OUT, 0, 2);
+        for (int64_t o = 0; o < n; o++) {
+            hd_vec row[ROW_VECTORS];
+            for (int v = 0; v < vectors; v++)
+                row[v] = hd_vec_load(dy + (o0 + o) * ld + v * HD_VEC);
+            for (int i = 0; i < INPUTS; i++)
+                for (int v = 0; v < vectors; v++)
+                    sum[i][v] += w[i * OUT + o] * row[v];
+        }
+    }
+    for (int i = 0; i < INPUTS; i++)
+        for (int v = 0; v < vectors; v++)
+            hd_vec_store(dx + i * COLUMNS + v * HD_VEC, sum[i][v]);
+}
+
+/* Rows of dx from columns[input][COLUMNS]. Asks for what comes `ahead` elements later: stores that
+ * wait for their lines hold up loads that look like them. */
+static void store_rows(int64_t rows, int64_t inputs, const float *columns, const float *mask,
+                       float *dx, int64_t lddx, int64_t ahead)
+{
+    for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
+        for (int64_t i0 = 0; i0 < inputs; i0 += HD_VEC) {
+            hd_vec block[HD_VEC];
+            for (int i = 0; i < HD_VEC; i++)
+                block[i] = hd_vec_load(columns + (i0 + i) * COLUMNS + r0);
+            hd_vec_transpose(block);
+            int64_t n = hd_least(inputs - i0, HD_VEC);
+            for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
+                const int64_t at = r * lddx + i0;
+                __builtin_prefetch(dx + at + ahead, 1, 3);
+                if (mask)
+                    __builtin_prefetch(mask + at + ahead, 0, 3);
+                hd_vec value = block[r - r0];
+                if (mask)
+                    value = hd_vec_rectify(value, load_some(mask + at, n));
+                store_some(dx + at, value, n);
+            }
+        }
+}
+
+/* dx of blocks [first, last), of COLUMNS rows from r0 on, as columns[input][COLUMNS]. */
+static void data_columns(const struct hd_packed *p, int64_t first, int64_t last, int64_t r0,
+                         const float *w, const float *dy, int64_t ld, float *columns)
+{
+    const int64_t out_blocks = hd_packed_out_blocks(p), end = hd_least(ld, r0 + COLUMNS);
+    for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
+        for (int64_t b = first; b < last; b++)
+            for (int64_t i = 0; i < IN; i += INPUTS) {
+                const int64_t blocks = hd_least(out_blocks - o, OUT_BLOCKS);
+                const int64_t out = hd_least(p->out - o * OUT, OUT_BLOCKS * OUT);
+                const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
+                const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
+                float *to = columns + ((b - first) * IN + i) * COLUMNS;
+                for (int64_t r = r0; r < end; r += ROW_VECTORS * HD_VEC, to += ROW_VECTORS * HD_VEC)
+                    if (end - r > HD_VEC)
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 2);
+                    else
+                        data_block(out, block, ahead, dy + o * OUT * ld + r, ld, o == 0, to, 1);
+            }
+}
+
+/* Some blocks of inputs at a time: rows may lie pages apart, and every visit of one costs. */
+void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
+                             const float *dy, int64_t lddy, int64_t first, int64_t last,
+                             const float *mask, float *dx, int64_t lddx, void *scratch)
+{
+    const int64_t ld = whole_vectors(rows);
+    float *dy_columns = scratch;
+    float columns[HD_PACK_GROUP * IN * COLUMNS] __attribute__((aligned(64)));
+    transpose(rows, p->out, dy, lddy, dy_columns, ld);
+    for (int64_t b = first; b < last; b += HD_PACK_GROUP)
+        for (int64_t r = 0; r < rows; r += COLUMNS) {
+            const int64_t end = hd_least(last, b + HD_PACK_GROUP), at = r * lddx + b * IN;
+            const int64_t ahead =
+                r + COLUMNS < rows ? COLUMNS * lddx : HD_PACK_GROUP * IN - r * lddx;
+            data_columns(p, b, end, r, w, dy_columns, ld, columns);
+            store_rows(hd_least(rows - r, COLUMNS), hd_least(p->in, end * IN) - b * IN, columns,
+                       mask ? mask + at : NULL, dx + at, lddx, ahead);
+        }
+}
+
+/* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
+HD_ALWAYS void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
+                             int64_t lddy, float *dw, int vectors, bool stream)
+{
+    hd_vec sum[INPUTS][ROW_VECTORS] = {{{0}}};
+    for (int64_t r = 0; r < rows; r++) {
+        hd_vec row[ROW_VECTORS];
+        for (int v = 0; v < vectors; v++)
+            row[v] = hd_vec_load(dy + r * lddy + v * OUT);
+        for (int i = 0; i < INPUTS; i++)
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] += x[i * ldx + r] * row[v];
+    }
+    for (int v = 0; v < vectors; v++)
+        for (int i = 0; i < INPUTS; i++)
+            if (stream)
+                hd_vec_stream(dw + v * BLOCK + i * OUT, sum[i][v]);
+            else
+                hd_vec_store(dw + v * BLOCK + i * OUT, sum[i][v]);
+}
+
+void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const float *dy,
+                                int64_t lddy, const float *x, int64_t ldx, int64_t first,
+                                int64_t last, float *dw, void *scratch)
+{
+    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
+    const bool stream = hd_packed_weights(p) >= LARGE;
+    float *columns = scratch;
+    for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
+        const int64_t end = hd_least(last, b + HD_PACK_GROUP);
+        const int64_t inputs = hd_least(p->in, end * IN) - b * IN, all = (end - b) * IN;
+        if (all - inputs >= HD_VEC) /* half a block is padding */
+            memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
+        transpose(rows, inputs, x + b * IN, ldx, columns, ld);
+        for (int64_t o = 0; o < out_blocks; o += ROW_VECTORS)
+            for (int64_t i = 0; i < all; i += INPUTS) {
+                float *to = dw + ((b + i / IN) * out_blocks + o) * BLOCK + i % IN * OUT;
+                if (out_blocks - o > 1)
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 2, stream);
+                else
+                    weights_block(rows, columns + i * ld, ld, dy + o * OUT, lddy, to, 1, stream);
+            }
+    }
+    hd_vec_stream_end();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the passes have in common; the two ways in which bf16 ones are computed: on matrix
+ * registers, and anywhere. */
+#ifndef HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
+#define HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
+
+#include "kernels/dense/packed_linear.h"
+
+/* Blocks of inputs that backward passes of many rows take at a time. */
+enum { HD_PACK_GROUP = 4 };
+
+struct hd_packed_bf16 {
+    void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+                    const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy);
+    void (*backward_data)(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+                          const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
+                          const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch);
+    void (*backward_weights)(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,
+                             int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
+                             int64_t last, float *dw, void *scratch);
+};
+
+extern const struct hd_packed_bf16 hd_packed_plain; /* plain C */
+extern const struct hd_packed_bf16 hd_packed_amx;   /* needs hd_amx_ready(); else all NULL */
+
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A C interface to the Arcade Learning Environment (Bellemare et al., 2013; Farama Foundation),
+// which is under the GNU General Public License, version 2, and so is this file and the plug-in
+// that it becomes part of. That plug-in is built apart and never linked into the program. Compiled
+// with -fno-access-control.
+#include "kernels/envs/atari/ale/emulator.h"
+
+#include "ale/common/ColourPalette.hpp"
+#include "ale/emucore/Console.hxx"
+#include "ale/emucore/MediaSrc.hxx"
+#include "ale/emucore/System.hxx"
+#include "kernels/envs/atari/ale/processor.hpp"
+#include "kernels/envs/atari/ale/state.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+struct hd_emulator {
+    ale::ALEInterface ale;
+    ale::ActionVect actions;
+    std::string start; // state at the game's start
+    std::string error;
+
+    void open(const char *rom)
+    {
+        // loadROM would end the process.
+        if (!ale::ALEInterface::isSupportedROM(rom))
+            throw std::runtime_error("ALE has no rules for a single player of this ROM");
+        ale.setFloat("repeat_action_probability", 0);
+        ale.setInt("random_seed", 0);
+        ale.setBool("color_averaging", false);
+        ale.loadROM(rom);
+        heddle::replace_processor(ale);
+        ale.reset_game();
+        actions = ale.getMinimalActionSet();
+        start = heddle::save_state(ale);
+    }
+
+    hd_game describe() const
+    {
+        hd_game game{};
+        const ale::ALEScreen &screen = ale.getScreen();
+        game.height = static_cast<int>(screen.height());
+        game.width = static_cast<int>(screen.width());
+        game.actions = static_cast<int>(actions.size());
+        game.fire = -1;
+        for (int i = 0; i < game.actions; i++)
+            if (actions[static_cast<size_t>(i)] == ale::PLAYER_A_FIRE)
+                game.fire = i;
+        for (int i = 0; i < 256; i++)
+            game.rgb[i] = ale.theOSystem->colourPalette().getRGB(i);
+        return game;
+    }
+};
+
+namespace
+{
+
+// No exception passes into C: the emulator keeps its sentence and stops.
+template <typename F> bool guarded(hd_emulator *emulator, F f)
+{
+    if (!emulator->error.empty())
+        return false;
+    try {
+        f();
+        return true;
+    } catch (const std::exception &problem) {
+        emulator->error = problem.what();
+    } catch (const char *problem) {
+        emulator->error = problem;
+    } catch (...) {
+        emulator->error = "ALE threw something unknown";
+    }
+    return false;
+}
+
+hd_emulator *own(void *console)
+{
+    return static_cast<hd_emulator *>(console);
+}
+
+const hd_emulator *own(const void *console)
+{
+    return static_cast<const hd_emulator *>(console);
+}
+
+// An ALE reset takes 64 frames and would depend on the game before; this is 300 times cheaper.
+void reset(void *console)
+{
+    hd_emulator *emulator = own(console);
+    guarded(emulator, [&] { heddle::load_state(emulator->ale, emulator->start); });
+}
+
+// ALEInterface::act for one frame without sticky actions, and without copies of screen, RAM and
+// sound that nobody reads.
+int play_frame(ale::ALEInterface &ale, ale::Action action)
+{
+    ale::StellaEnvironment &env = *ale.environment;
+    if (env.isTerminal())
+        return 0;
+    ale::stella::Event *event = ale.theOSystem->event();
+    if (env.m_use_paddles)
+        env.m_state.applyActionPaddles(event, action, 1, ale::PLAYER_B_NOOP, 0);
+    else
+        env.m_state.applyActionJoysticks(event, action, ale::PLAYER_B_NOOP);
+    ale::stella::Console &machine = ale.theOSystem->console();
+    machine.mediaSource().update();
+    ale.romSettings->step(machine.system());
+    env.m_state.incrementFrame();
+    machine.system().peek(0xFF); // the last byte of RAM stays on the data bus
+    return ale.romSettings->getReward();
+}
+
+int act(void *console, int action)
+{
+    hd_emulator *emulator = own(console);
+    int reward = 0;
+    guarded(emulator, [&] {
+        ale::Action button = action == HD_ATARI_NOOP
+                                 ? ale::PLAYER_A_NOOP
+                                 : emulator->actions[static_cast<size_t>(action)];
+        reward = play_frame(emulator->ale, button);
+    });
+    return reward;
+}
+
+bool over(const void *console)
+{
+    return !own(console)->error.empty() || own(console)->ale.game_over(false);
+}
+
+int lives(const void *console)
+{
+    return own(console)->ale.romSettings->lives();
+}
+
+const uint8_t *screen(const void *console)
+{
+    return own(console)->ale.theOSystem->console().mediaSource().currentFrameBuffer();
+}
+
+} // namespace
+
+const hd_atari_console hd_emulator_console = {reset, act, over, lives, screen};
+
+hd_emulator *hd_emulator_open(const char *rom, hd_game *game_p, char *message, size_t bytes)
+{
+    ale::Logger::setMode(ale::Logger::Error);
+    hd_emulator *emulator = nullptr;
+    try {
+        emulator = new hd_emulator;
+    } catch (...) {
+        std::snprintf(message, bytes, "no memory for an Atari console");
+        return nullptr;
+    }
+    if (guarded(emulator, [&] {
+            emulator->open(rom);
+            *game_p = emulator->describe();
+        }))
+        return emulator;
+    std::snprintf(message, bytes, "%s cannot be played: %s", rom, emulator->error.c_str());
+    delete emulator;
+    return nullptr;
+}
+
+void hd_emulator_close(hd_emulator *emulator)
+{
+    delete emulator;
+}
+
+const char *hd_emulator_error(const hd_emulator *emulator)
+{
+    return emulator->error.empty() ? nullptr : emulator->error.c_str();
+}
+
+int64_t hd_emulator_state_bytes(const hd_emulator *emulator)
+{
+    return static_cast<int64_t>(emulator->start.size());
+}
+
+bool hd_emulator_save(hd_emulator *emulator, void *state)
+{
+    return guarded(emulator, [&] {
+        std::string saved = heddle::save_state(emulator->ale);
+        if (saved.size() != emulator->start.size())
+            throw std::runtime_error("the size of its state changed");
+        std::memcpy(state, saved.data(), saved.size());
+    });
+}
+
+bool hd_emulator_load(hd_emulator *emulator, const void *state)
+{
+    return guarded(emulator, [&] {
+        std::string saved(static_cast<const char *>(state), emulator->start.size());
+        heddle::load_state(emulator->ale, saved);
+    });
+}

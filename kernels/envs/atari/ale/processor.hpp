@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// ALE's 6502, executed faster.
+#ifndef HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
+#define HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
+
+#include "ale/ale_interface.hpp"
+
+namespace heddle
+{
+
+// Gives the console that `ale` has loaded a processor with the same instructions and the same
+// effects, but whose registers a compiler can keep in registers. To be called after each loadROM.
+void replace_processor(ale::ALEInterface &ale);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a collector's envs of pixel_pong do but for drawing, for both processors. */
+#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
+#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
+
+#include "kernels/envs/pixel_pong/pixel_pong_game_internal.h"
+#include "kernels/envs/seed.h"
+
+#include <stddef.h>
+
+/* The envs' painter and games. */
+HD_INLINE struct hd_pong_group *hd_pong_group_of(const struct hd_pixel_pong_envs *envs)
+{
+    return (struct hd_pong_group *)envs->group;
+}
+
+/* An env's present observation. */
+HD_INLINE uint8_t *hd_pong_obs_of(const struct hd_pixel_pong_envs *envs, int64_t env)
+{
+    return envs->obs + env * envs->stack * HD_PIXEL_PONG_FRAME;
+}
+
+/* The frames that an env showed in this collect. */
+HD_INLINE uint8_t *hd_pong_frames_of(const struct hd_pixel_pong_steps *steps, int64_t env)
+{
+    return steps->frame_data + env * steps->frames * HD_PIXEL_PONG_FRAME;
+}
+
+/* Room for the next one. */
+HD_INLINE uint8_t *hd_pong_next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
+{
+    const int64_t slot = steps->shown[env]++ % steps->frames;
+    return hd_pong_frames_of(steps, env) + slot * HD_PIXEL_PONG_FRAME;
+}
+
+/* A new game, and what it shows first. */
+HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
+                            struct hd_pong_scene scenes[2])
+{
+    hd_pong_begin(game, seed);
+    scenes[0] = scenes[1] = hd_pong_scene_of(game);
+}
+
+/* The env's next episode, of a number that is counted already. */
+HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int64_t env,
+                                     struct hd_pong_game *game, struct hd_pong_scene scenes[2])
+{
+    envs->episode_seed[env] =
+        hd_envs_seed(envs->seed, envs->shard, envs->first + env, envs->episode[env]);
+    envs->episode_return[env] = 0;
+    envs->episode_steps[env] = 0;
+    envs->shown[env]++;
+    hd_pong_open(game, envs->episode_seed[env], scenes);
+}
+
+/* Begins a collect of an env, whose first frames are those of its observation. Whether it starts
+ * only now, with an observation that is still to be drawn. */
+HD_INLINE bool hd_pong_begin_env(const struct hd_pixel_pong_envs *envs,
+                                 const struct hd_pixel_pong_steps *steps, int64_t env,
+                                 struct hd_pong_scene scenes[2])
+{
+    struct hd_pong_game *game = &hd_pong_group_of(envs)->games[env];
+    const bool starts = !game->started;
+    if (starts)
+        hd_pong_start_episode(envs, env, game, scenes);
+    steps->shown[env] = envs->stack;
+    steps->age[env] = envs->stack - 1;
+    return starts;
+}
+
+/* What an env's step shows: a frame, and the first one of the next episode if that is begun. */
+struct hd_pong_showing {
+    struct hd_pong_scene scenes[2], next[2];
+    uint8_t *frame, *next_frame; /* NULL: the episode goes on */
+};
+
+/* An episode is over, and the next one begins. */
+HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
+                                   const struct hd_pixel_pong_steps *steps, int64_t env,
+                                   struct hd_pong_game *game, struct hd_pong_showing *showing)
+{
+    envs->episode[env]++;
+    hd_pong_start_episode(envs, env, game, showing->next);
+    steps->age[env] = 0;
+    showing->next_frame = hd_pong_next_frame(steps, env);
+}
+
+/* An env's step, number `step` of the collect. */
+HD_INLINE void hd_pong_play_env(const struct hd_pixel_pong_envs *envs,
+                                const struct hd_pixel_pong_steps *steps, int64_t env, int64_t step,
+                                struct hd_pong_showing *showing)
+{
+    struct hd_pong_game game = hd_pong_group_of(envs)->games[env];
+    steps->frame[step] = (int32_t)(steps->shown[env] - 1);
+    steps->frame_age[step] = (int32_t)steps->age[env];
+    showing->scenes[0] = showing->scenes[1] = hd_pong_scene_of(&game);
+    const int reward = hd_pong_step(&game, steps->action[step], showing->scenes);
+    const bool done = hd_pong_is_over(&game, &steps->truncated[step]);
+    envs->episode_return[env] += reward;
+    envs->episode_steps[env]++;
+    envs->shown[env]++;
+    steps->reward[step] = (float)reward;
+    steps->done[step] = done ? 1.0f : 0.0f;
+    steps->ended_return[step] = done ? envs->episode_return[env] : 0;
+    steps->ended_steps[step] = done ? envs->episode_steps[env] : 0;
+    steps->age[env] += steps->age[env] + 1 < envs->stack;
+    showing->frame = hd_pong_next_frame(steps, env);
+    showing->next_frame = NULL;
+    if (done)
+        hd_pong_end_episode(envs, steps, env, &game, showing);
+    hd_pong_group_of(envs)->games[env] = game;
+}
+
+#endif

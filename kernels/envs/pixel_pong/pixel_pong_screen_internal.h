@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What there is to see on two screens of pixel_pong, for both processors: shapes, and the rows of
+ * the screen as words of two bits a pixel. The maximum of colours is the OR of words, as the
+ * paddles never meet and white is all bits. */
+#ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
+#define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
+
+#include "kernels/envs/pixel_pong/pixel_pong_screen.h"
+#include "runtime/base/inline.h"
+
+enum { ROW_TAPS = 3, SHAPES = 4, SPAN = 32 /* pixels of a word */ };
+
+enum hd_pong_colour { HD_PONG_BACKGROUND, HD_PONG_ORANGE, HD_PONG_GREEN, HD_PONG_WHITE };
+
+/* Part of the screen, rows [y0, y1), columns [x0, x1), in one colour. */
+struct hd_pong_shape {
+    int x0, x1, y0, y1;
+    enum hd_pong_colour colour;
+};
+
+/* The smaller of two pixels. */
+HD_INLINE int hd_pong_lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* The larger. */
+HD_INLINE int hd_pong_greater(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* A shape's pixels in the SPAN columns from `from` on. */
+HD_INLINE uint64_t hd_pong_shape_word(const struct hd_pong_shape *shape, int from)
+{
+    const int begin = hd_pong_greater(shape->x0 - from, 0),
+              end = hd_pong_lesser(shape->x1 - from, SPAN);
+    if (begin >= end)
+        return 0;
+    const uint64_t pixels = ~(uint64_t)0 >> (64 - 2 * (end - begin)) << 2 * begin;
+    return pixels & 0x5555555555555555u * shape->colour;
+}
+
+/* The word of row y, where shapes[n] give words[n] to the rows that they cut, and where the next
+ * row of another one may come. */
+HD_INLINE uint64_t hd_pong_row_word(const struct hd_pong_shape *shapes, const uint64_t *words,
+                                    int n, int y, int *until_p)
+{
+    static const int edges[] = {HD_PONG_WALL, HD_PONG_TOP, HD_PONG_BOTTOM, HD_PONG_HEIGHT};
+    uint64_t word = 0;
+    int edge = 0, until;
+    while (y >= edges[edge])
+        edge++;
+    until = edges[edge];
+    for (int i = 0; i < n; i++) {
+        const int begin = shapes[i].y0, end = shapes[i].y1;
+        word |= y >= begin && y < end ? words[i] : 0;
+        until = y < begin ? hd_pong_lesser(until, begin)
+                : y < end ? hd_pong_lesser(until, end)
+                          : until;
+    }
+    *until_p = until;
+    return edge % 2 ? ~(uint64_t)0 : word;
+}
+
+/* All places of a side's paddle on both screens, which overlap or touch. */
+HD_INLINE struct hd_pong_shape hd_pong_paddle_shape(const struct hd_pong_scene scenes[2], int side)
+{
+    const int x = side ? HD_PONG_PLAYER_X : HD_PONG_OPPONENT_X;
+    const struct hd_pong_shape shape = {
+        .x0 = x,
+        .x1 = x + HD_PONG_PADDLE_WIDTH,
+        .y0 = hd_pong_lesser(scenes[0].paddle[side], scenes[1].paddle[side]),
+        .y1 =
+            hd_pong_greater(scenes[0].paddle[side], scenes[1].paddle[side]) + HD_PONG_PADDLE_HEIGHT,
+        .colour = side ? HD_PONG_GREEN : HD_PONG_ORANGE,
+    };
+    return shape;
+}
+
+/* The ball of one screen. */
+HD_INLINE struct hd_pong_shape hd_pong_ball_shape(const struct hd_pong_scene *scene)
+{
+    const struct hd_pong_shape shape = {
+        .x0 = scene->ball_x,
+        .x1 = scene->ball_x + HD_PONG_BALL,
+        .y0 = scene->ball_y,
+        .y1 = scene->ball_y + HD_PONG_BALL,
+        .colour = HD_PONG_WHITE,
+    };
+    return shape;
+}
+
+/* All that two successive screens show: paddles, then balls. */
+HD_INLINE void hd_pong_shapes(const struct hd_pong_scene scenes[2],
+                              struct hd_pong_shape shapes[SHAPES])
+{
+    shapes[0] = hd_pong_paddle_shape(scenes, 0);
+    shapes[1] = hd_pong_paddle_shape(scenes, 1);
+    shapes[2] = hd_pong_ball_shape(&scenes[0]);
+    shapes[3] = hd_pong_ball_shape(&scenes[1]);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/rollout/steps.cuh"
+
+extern "C" {
+#include "kernels/learn/advantages.h"
+#include "kernels/learn/gae.h"
+}
+
+static __global__ void last_of_rows(const float *out, int64_t rows, int64_t outputs, float *value)
+{
+    const int64_t i = HD_ELEMENT;
+    if (i < rows)
+        value[i] = out[(i + 1) * outputs - 1];
+}
+
+extern "C" int hd_targets_values_cuda(const float *out, int64_t rows, int64_t outputs, float *value,
+                                      void *stream)
+{
+    if (rows == 0)
+        return HD_OK;
+    return HD_LAUNCH(last_of_rows, hd_cuda_blocks(rows), HD_THREADS, stream, out, rows, outputs,
+                     value);
+}
+
+/* A row per sample, in the units of rewards. */
+struct rows {
+    float *value, *next_value, *reward, *done, *end;
+};
+
+extern "C" int64_t hd_targets_work_bytes(int64_t n)
+{
+    return 5 * n * (int64_t)sizeof(float);
+}
+
+static struct rows rows_at(float *work, int64_t n)
+{
+    struct rows rows = {work, work + n, work + 2 * n, work + 3 * n, work + 4 * n};
+    return rows;
+}
+
+static __device__ float unit_of(const struct hd_targets_job *job)
+{
+    if (!job->unit.count)
+        return 1;
+    const double count = *job->unit.count;
+    return (float)sqrt((count > 0 ? *job->unit.squares / count : 1) + job->epsilon);
+}
+
+/* A sample's row; its next value is that of the next sample, unless a chunk ends here. */
+static __device__ void fill_row(const struct hd_targets_job *job, int64_t i, float unit,
+                                const struct rows *rows)
+{
+    const char *leaf = hd_steps_leaf(&job->steps, i);
+    const int64_t step = hd_steps_row(&job->steps, i);
+    const float end = hd_steps_end(&job->steps, i);
+    const float done = ((const float *)(leaf + job->steps.at.done))[step];
+    rows->value[i] = job->value[i] * unit;
+    rows->reward[i] = ((const float *)(leaf + job->steps.at.reward))[step];
+    rows->done[i] = done;
+    rows->end[i] = end;
+    if (done != 0)
+        rows->next_value[i] = 0;
+    else if (end == 0)
+        rows->next_value[i] = job->value[i + 1] * unit;
+}
+
+/* The threads behind those of samples fill in values of observations after chunks. */
+static __global__ void fill_rows(const struct hd_targets_job job, int64_t n, const struct rows rows)
+{
+    const int64_t i = HD_ELEMENT;
+    const float unit = unit_of(&job);
+    if (i < n)
+        fill_row(&job, i, unit, &rows);
+    else if (i - n < job.room && job.after[i - n] >= 0)
+        rows.next_value[job.after[i - n]] = job.after_value[i - n] * unit;
+}
+
+/* Returns take the place of rewards. */
+static __global__ void finish_rows(const struct hd_targets_job job, int64_t n,
+                                   const struct rows rows)
+{
+    const int64_t i = HD_ELEMENT;
+    if (i >= n)
+        return;
+    const float unit = unit_of(&job), value = rows.value[i], sum = value + job.advantage[i];
+    rows.reward[i] = sum;
+    job.target[i] = sum / unit;
+    job.value_before[i] = value / unit;
+}
+
+extern "C" int hd_targets_cuda(const struct hd_targets_job *job, void *stream)
+{
+    const int64_t n = job->steps.leaves * job->steps.samples;
+    const struct rows rows = rows_at(job->work, n);
+    struct hd_gae gae = {n,           job->gamma, job->lambda, rows.value, rows.next_value,
+                         rows.reward, rows.done,  rows.end};
+    HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + job->room), HD_THREADS, stream, *job, n, rows));
+    HD_TRY(hd_gae_cuda(&gae, job->advantage, stream));
+    HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *job, n, rows));
+    if (job->returns.count)
+        return hd_statistics_of_cuda(rows.reward, n, 1, job->returns, stream);
+    return HD_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cross entropy of one row, which CPUs and GPUs share. */
+#ifndef HD_KERNELS_LEARN_CROSS_ENTROPY_INTERNAL_H
+#define HD_KERNELS_LEARN_CROSS_ENTROPY_INTERNAL_H
+
+#include "kernels/common/argmax.h"
+#include "kernels/common/softmax.h"
+#include "kernels/learn/cross_entropy.h"
+
+/* Row b's derivative to d[actions]; it is added to the sums. */
+HD_INLINE void hd_cross_entropy_row(const struct hd_cross_entropy *l, int64_t b, float *d,
+                                    struct hd_cross_entropy_sums *sums)
+{
+    const int64_t n = l->actions;
+    const float *logit = l->logit + b * n;
+    hd_log_softmax_one(logit, n, d);
+    const double error = -(double)d[l->action[b]], weight = (double)l->weight[b];
+    for (int64_t a = 0; a < n; a++)
+        d[a] = expf(d[a]) - (float)(a == l->action[b]);
+    sums->loss += error;
+    sums->weight += weight;
+    sums->weighted_loss += weight * error;
+    sums->weighted_hits += weight * (double)(hd_argmax(logit, n) == l->action[b]);
+}
+
+#endif

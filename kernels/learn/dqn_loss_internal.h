@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The double-DQN loss of one row, which CPUs and GPUs share. */
+#ifndef HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
+#define HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
+
+#include "kernels/common/argmax.h"
+#include "kernels/learn/dqn_loss.h"
+#include "runtime/base/inline.h"
+
+#include <math.h>
+
+/* y of row b. */
+HD_INLINE float hd_dqn_target(const struct hd_dqn_loss *l, int64_t b)
+{
+    float reward = 0, factor = 1;
+    for (int64_t j = 0; j < l->nstep; j++) {
+        reward += factor * l->reward[j * l->ld_reward + b];
+        factor *= l->gamma;
+    }
+    if (l->value_gamma)
+        factor = l->value_gamma[b];
+    const int64_t action = hd_argmax(l->online_next + b * l->actions, l->actions);
+    return reward + factor * l->target_next[b * l->actions + action] * (1 - l->done[b]);
+}
+
+/* Row b's derivative to dq[actions]; it is added to the sums. Returns (q[a] - y)^2. */
+HD_INLINE float hd_dqn_row(const struct hd_dqn_loss *l, int64_t b, float *dq,
+                           struct hd_dqn_sums *sums)
+{
+    const float *q = l->q + b * l->actions;
+    const float error = q[l->action[b]] - hd_dqn_target(l, b);
+    for (int64_t a = 0; a < l->actions; a++) {
+        dq[a] = a == l->action[b] ? 2 * error : 0;
+        sums->q += q[a];
+        sums->target_q += l->target_next[b * l->actions + a];
+    }
+    sums->loss += error * error;
+    return error * error;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Generalised advantage estimation (Schulman et al. 2016; spec 3.4). Thread safe. */
+#ifndef HD_KERNELS_LEARN_GAE_H
+#define HD_KERNELS_LEARN_GAE_H
+
+#include "runtime/base/inline.h"
+
+#include <stdint.h>
+
+struct hd_gae {
+    int64_t n; /* samples, in order of time within each chunk, chunk after chunk */
+    float gamma, lambda;
+    const float *value, *next_value; /* [n] of the sample's observation and of the one after it */
+    const float *reward;             /* [n] */
+    const float *done;               /* [n] 1: next_obs is terminal, its value counts nothing */
+    const float *end;                /* [n] 1: the chunk ends here, or the episode does */
+};
+
+/* The one-step error of sample t: r + gamma next_value (1 - done) - value. */
+HD_INLINE float hd_gae_error(const struct hd_gae *gae, int64_t t)
+{
+    const float bootstrap = gae->gamma * gae->next_value[t] * (1 - gae->done[t]);
+    return gae->reward[t] + bootstrap - gae->value[t];
+}
+
+/* advantage[n], from the last sample to the first: A = error + gamma lambda A', where A' is that of
+ * the sample after it, or 0 where `end` is 1. */
+void hd_gae(const struct hd_gae *gae, float *advantage);
+
+/* The same bits; all arrays in device memory. A thread goes through each chunk. */
+int hd_gae_cuda(const struct hd_gae *gae, float *advantage, void *stream);
+
+#endif

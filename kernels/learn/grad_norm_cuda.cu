@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/common/cuda.cuh"
+#include "kernels/common/partials.cuh"
+
+extern "C" {
+#include "kernels/learn/grad_norm.h"
+#include "runtime/base/hash.h"
+}
+
+typedef hd_leaves_tree<1> leaves_of_grad;
+
+enum { LANES = 16 }; /* chains, as on a CPU */
+
+template <int W, int ROWS>
+static __device__ void read_elements(const leaves_of_grad &leaves, int64_t i, float *to)
+{
+    hd_leaves_node<W> grad = hd_leaves_sum<W, ROWS>(leaves, i);
+    hd_leaves_divide(&grad);
+    hd_floats_store(to, grad.floats);
+}
+
+/* The mean of elements [at, at + n) to tile[n]. */
+template <int W, int ROWS>
+static __device__ void read_block(const leaves_of_grad &leaves, int64_t at, int n, float *tile)
+{
+    for (int i = (int)threadIdx.x * W; i < n; i += HD_THREADS * W)
+        if (i + W <= n)
+            read_elements<W, ROWS>(leaves, at + i, tile + i);
+        else
+            for (int k = i; k < n; k++)
+                read_elements<1, ROWS>(leaves, at + k, tile + k);
+}
+
+template <int W, int ROWS>
+static __global__ void square_blocks(const __grid_constant__ leaves_of_grad leaves, int64_t lo,
+                                     int64_t hi, double *blocks)
+{
+    alignas(16) __shared__ float tile[HD_BLOCK];
+    __shared__ double chains[LANES];
+    const int64_t at = lo + (int64_t)blockIdx.x * HD_BLOCK;
+    const int n = hi - at < HD_BLOCK ? (int)(hi - at) : (int)HD_BLOCK;
+    const int lane = (int)threadIdx.x;
+    read_block<W, ROWS>(leaves, at, n, tile);
+    __syncthreads();
+    if (lane < LANES) {
+        double sum = 0;
+#pragma unroll 8
+        for (int i = lane; i < n; i += LANES)
+            sum += (double)tile[i] * tile[i];
+        chains[lane] = sum;
+    }
+    __syncthreads();
+    if (lane == 0) {
+        double sum = 0;
+        for (int l = 0; l < LANES; l++)
+            sum += chains[l];
+        blocks[at / HD_BLOCK] = sum;
+    }
+}
+
+extern "C" int hd_squares_cuda(const struct hd_leaves *grad, int64_t lo, int64_t hi, double *blocks,
+                               void *stream)
+{
+    static void (*const variants[])(leaves_of_grad, int64_t, int64_t, double *) =
+        HD_LEAVES_VARIANTS(square_blocks);
+    leaves_of_grad leaves;
+    HD_TRY(hd_leaves_tree_make(1, grad, lo, &leaves));
+    if (lo >= hi)
+        return HD_OK;
+    const auto squares = variants[hd_leaves_variant(leaves.rows, leaves.wide).index];
+    const unsigned grid = (unsigned)((hi - lo + HD_BLOCK - 1) / HD_BLOCK);
+    return HD_LAUNCH(squares, grid, HD_THREADS, stream, leaves, lo, hi, blocks);
+}
+
+/* -- The tree over the blocks ---------------------------------------------------------------------
+ */
+
+enum { WAITING = 64 }; /* sums of any tree that wait at a time */
+
+/* The tree over blocks[n]; 0 if there are none, which changes no sum of squares. */
+static __device__ double sum_serially(const double *blocks, int64_t n)
+{
+    double stack[WAITING], sum = 0;
+    int waiting = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum = blocks[i];
+        for (int sums = hd_tree_sums_at(i, n); sums > 0; sums--)
+            sum = stack[--waiting] + sum;
+        stack[waiting++] = sum;
+    }
+    return sum;
+}
+
+/* Thread t does the node that the bits of t lead to, downwards from the root, the upper bit first.
+ * A node of one leaf has an empty left child. */
+static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p)
+{
+    __shared__ double nodes[HD_THREADS];
+    const int t = (int)threadIdx.x;
+    int64_t lo = 0;
+    for (int bit = HD_THREADS / 2; bit > 0; bit /= 2) {
+        const int64_t half = n / 2;
+        lo += t & bit ? half : 0;
+        n = t & bit ? n - half : half;
+    }
+    nodes[t] = sum_serially(blocks + lo, n);
+    for (int width = HD_THREADS / 2; width > 0; width /= 2) {
+        double sum = 0;
+        __syncthreads();
+        if (t < width)
+            sum = nodes[2 * t] + nodes[2 * t + 1];
+        __syncthreads();
+        if (t < width)
+            nodes[t] = sum;
+    }
+    if (t == 0)
+        *sum_p = nodes[0];
+}
+
+extern "C" int hd_squares_sum_cuda(const double *blocks, int64_t n, double *sum_p, void *stream)
+{
+    return HD_LAUNCH(sum_blocks, 1, HD_THREADS, stream, blocks, n, sum_p);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/learn/ppo_loss_internal.h"
+
+float hd_log_softmax(const float *logit, int64_t n, float *log_p)
+{
+    return hd_log_softmax_one(logit, n, log_p);
+}
+
+void hd_standardise(float *adv, int64_t n)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += adv[i];
+    const double mean = n > 0 ? sum / (double)n : 0;
+    for (int64_t i = 0; i < n; i++)
+        squares += (adv[i] - mean) * (adv[i] - mean);
+    const double std = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    for (int64_t i = 0; i < n; i++)
+        adv[i] = (float)((adv[i] - mean) / (std + 1e-8));
+}
+
+void hd_ppo_loss(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
+{
+    struct hd_ppo_sums sums = hd_ppo_nothing();
+    for (int64_t b = 0; b < loss->batch; b++)
+        hd_ppo_row(loss, b, dout + b * (loss->actions + 1), &sums);
+    *sums_p = sums;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PPO's loss of one row, which CPUs and GPUs share. */
+#ifndef HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
+#define HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
+
+#include "kernels/common/softmax.h"
+#include "kernels/learn/ppo_loss.h"
+
+/* x, or the bound beyond which it lies. */
+HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* How much of the gradient goes by `first` when the extreme of two branches is taken: all, none, or
+ * half where they tie; the rest goes by the other. */
+HD_INLINE float hd_ppo_share(bool first, bool second)
+{
+    return first ? 1 : second ? 0 : 0.5f;
+}
+
+/* dlogit[actions] of one row, for its policy and entropy terms; until then it holds log p. */
+HD_INLINE void hd_ppo_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
+                             struct hd_ppo_sums *sums)
+{
+    const int64_t n = l->actions, a = l->action[b];
+    const float *old = l->logit_old + b * n;
+    const float entropy = hd_log_softmax_one(l->out + b * (n + 1), n, dlogit);
+    const struct hd_softmax softmax_old = hd_softmax_of(old, n);
+    const float log_p = dlogit[a], log_old = hd_softmax_log(&softmax_old, old[a]);
+    const float lo = 1 - l->clip, hi = 1 + l->clip, adv = l->advantage[b];
+    const float ratio = expf(log_p - log_old), clamped = hd_ppo_clamp(ratio, lo, hi);
+    const float plain = ratio * adv, bounded = clamped * adv;
+    const bool inside = ratio >= lo && ratio <= hi;
+    const bool less = plain<bounded, more = plain> bounded;
+    const float by_plain = hd_ppo_share(less, more);
+    const float dratio = adv * (by_plain + (1 - by_plain) * (float)inside);
+    for (int64_t j = 0; j < n; j++) {
+        const float log_j = dlogit[j], p = expf(log_j),
+                    old_j = hd_softmax_log(&softmax_old, old[j]);
+        dlogit[j] =
+            -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_j + entropy);
+        sums->kl += expf(old_j) * (old_j - log_j);
+    }
+    sums->policy -= less ? plain : bounded;
+    sums->entropy += entropy;
+    sums->approx_kl += log_old - log_p;
+    sums->clipfrac += !inside;
+}
+
+/* The derivative of one row by its value. */
+HD_INLINE float hd_ppo_value(const struct hd_ppo_loss *l, int64_t b, float v,
+                             struct hd_ppo_sums *sums)
+{
+    const float old = l->value_old[b], error = v - l->target[b];
+    const float moved = hd_ppo_clamp(v - old, -l->clip, l->clip);
+    const float bounded = old + moved - l->target[b];
+    const bool inside = v - old >= -l->clip && v - old <= l->clip;
+    if (!l->value_clip) {
+        sums->value += 0.5f * error * error;
+        return l->value_weight * error;
+    }
+    const float plain2 = error * error, bounded2 = bounded * bounded;
+    const float by_plain = hd_ppo_share(plain2 > bounded2, plain2 < bounded2);
+    sums->value += 0.5f * (plain2 > bounded2 ? plain2 : bounded2);
+    return l->value_weight * (by_plain * error + (1 - by_plain) * (float)inside * bounded);
+}
+
+/* Sums of no row. */
+HD_INLINE struct hd_ppo_sums hd_ppo_nothing(void)
+{
+    struct hd_ppo_sums sums;
+    sums.policy = sums.value = sums.entropy = sums.approx_kl = sums.kl = sums.clipfrac = 0;
+    sums.adv = sums.v = 0;
+    sums.adv_max = sums.v_max = -INFINITY;
+    return sums;
+}
+
+/* Row b's derivative to dout[actions + 1]; it is added to the sums. */
+HD_INLINE void hd_ppo_row(const struct hd_ppo_loss *l, int64_t b, float *dout,
+                          struct hd_ppo_sums *sums)
+{
+    const float v = l->out[b * (l->actions + 1) + l->actions], adv = l->advantage[b];
+    hd_ppo_policy(l, b, dout, sums);
+    dout[l->actions] = hd_ppo_value(l, b, v, sums);
+    sums->adv += adv;
+    sums->adv_max = adv > sums->adv_max ? adv : sums->adv_max;
+    sums->v += v;
+    sums->v_max = v > sums->v_max ? v : sums->v_max;
+}
+
+#endif

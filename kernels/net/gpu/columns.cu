@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What convolutions multiply: columns of observations and of activations. A thread makes HD_VECTOR
+ * elements of a row, threads side by side what lies side by side in memory. */
+#include "kernels/net/gpu/vector_internal.cuh"
+
+extern "C" {
+#include "kernels/net/obs_norm.h"
+}
+
+/* -- Observations --------------------------------------------------------------------------------
+ */
+
+template <class T> static inline __device__ float plain(T x)
+{
+    return hd_wide(x);
+}
+
+static inline __device__ float plain(uint8_t x)
+{
+    return (float)x / 255.0f;
+}
+
+static inline __device__ float number(float x)
+{
+    return x;
+}
+
+static inline __device__ float number(hd_bf16 x)
+{
+    return hd_bf16_to(x);
+}
+
+static inline __device__ float number(uint8_t x)
+{
+    return (float)x;
+}
+
+/* Element j of an observation as it enters the net. */
+template <class From>
+static inline __device__ float entering(const struct hd_gpu_obs &obs, From x, int64_t j)
+{
+    if (!obs.scale)
+        return plain(x);
+    const struct hd_obs_norm norm = {obs.scale, obs.shift, obs.limit};
+    return hd_obs_normal(&norm, j, number(x));
+}
+
+template <class From>
+static inline __device__ const From *row_of(const struct hd_gpu_obs &obs, int64_t row)
+{
+    return row < obs.n_first ? (const From *)obs.first + row * obs.elements
+                             : (const From *)obs.second + (row - obs.n_first) * obs.elements;
+}
+
+template <class From, class To>
+static __global__ void take_obs(const struct hd_gpu_obs obs, int64_t n, int64_t ld, To *to)
+{
+    const int64_t i = HD_ELEMENT;
+    if (i >= n)
+        return;
+    const int64_t row = i / ld, j = i % ld;
+    to[i] = hd_narrow<To>(j < obs.elements ? entering(obs, row_of<From>(obs, row)[j], j) : 0.0f);
+}
+
+/* Four elements of an image at a time where they are aligned so, else one by one. */
+template <class From> struct alignas(4 * sizeof(From)) four {
+    From e[4];
+};
+
+template <class From>
+static inline __device__ void read_line(const From *from, bool aligned, From line[HD_VECTOR])
+{
+    if (aligned)
+        for (int i = 0; i < HD_VECTOR / 4; i++)
+            *(four<From> *)(line + 4 * i) = *(const four<From> *)(from + 4 * i);
+    else
+        for (int i = 0; i < HD_VECTOR; i++)
+            line[i] = from[i];
+}
+
+/* A thread per row of a window: kernel = HD_VECTOR pixels side by side. */
+template <class From, class To>
+static __global__ void obs_columns(const struct hd_gpu_obs obs, const struct hd_gpu_window w,
+                                   int64_t from_row, uint32_t n, bool aligned, To *columns)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const uint32_t lines = (uint32_t)(w.channels * w.kernel), pixel = i / lines, line = i % lines;
+    const uint32_t x = pixel % (uint32_t)w.out_width, up = pixel / (uint32_t)w.out_width;
+    const uint32_t y = up % (uint32_t)w.out_height, row = up / (uint32_t)w.out_height;
+    const uint32_t channel = line / (uint32_t)w.kernel, ky = line % (uint32_t)w.kernel;
+    const int64_t at = ((int64_t)channel * w.height + y * (uint32_t)w.stride + ky) * w.width +
+                       (int64_t)x * w.stride;
+    alignas(16) From read[HD_VECTOR];
+    hd_vector<To> out;
+    read_line(row_of<From>(obs, from_row + row) + at, aligned, read);
+#pragma unroll
+    for (int kx = 0; kx < HD_VECTOR; kx++)
+        out.e[kx] = hd_narrow<To>(entering(obs, read[kx], at + kx));
+    hd_store(columns + (int64_t)i * HD_VECTOR, out);
+}
+
+/* Calls launch(From()) with the type of observations. */
+template <class Launch> static int by_obs_type(enum hd_gpu_obs_type type, Launch launch)
+{
+    switch (type) {
+    case HD_GPU_BYTES:
+        return launch(uint8_t());
+    case HD_GPU_FLOATS:
+        return launch(float());
+    default:
+        return launch(hd_bf16());
+    }
+}
+
+extern "C" int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64_t ld, bool bf16,
+                               void *to, void *stream)
+{
+    const int64_t n = rows * ld;
+    return by_obs_type(obs->type, [&](auto from) {
+        return hd_by_type(bf16, [&](auto type) {
+            return HD_LAUNCH((take_obs<decltype(from), decltype(type)>), hd_cuda_blocks(n),
+                             HD_THREADS, stream, *obs, n, ld, (decltype(type) *)to);
+        });
+    });
+}
+
+/* Threads of a launch, counted in 32 bits: the division of larger numbers is slow. */
+static int count_threads(int64_t threads)
+{
+    return threads <= INT32_MAX - HD_THREADS
+               ? HD_OK
+               : hd_fail(HD_ERR_UNSUPPORTED, "images too large for a GPU's convolution");
+}
+
+static bool is_aligned(const struct hd_gpu_obs *obs, const struct hd_gpu_window *w, size_t size)
+{
+    const uintptr_t both = (uintptr_t)obs->first | (uintptr_t)obs->second;
+    return both % (4 * size) == 0 && w->width % 4 == 0 && w->stride % 4 == 0;
+}
+
+extern "C" int hd_gpu_obs_columns(const struct hd_gpu_obs *obs, int64_t from_row,
+                                  const struct hd_gpu_window *window, int64_t rows, bool bf16,
+                                  void *columns, void *stream)
+{
+    const struct hd_gpu_window w = *window;
+    const int64_t n = rows * w.out_height * w.out_width * w.channels * w.kernel;
+    HD_TRY(count_threads(n));
+    return by_obs_type(obs->type, [&](auto from) {
+        const bool aligned = is_aligned(obs, &w, sizeof from);
+        return hd_by_type(bf16, [&](auto type) {
+            return HD_LAUNCH((obs_columns<decltype(from), decltype(type)>), hd_cuda_blocks(n),
+                             HD_THREADS, stream, *obs, w, from_row, (uint32_t)n, aligned,
+                             (decltype(type) *)columns);
+        });
+    });
+}
+
+/* -- Activations ---------------------------------------------------------------------------------
+ */
+
+template <class T>
+static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uint32_t n, T *columns)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const uint32_t vectors = (uint32_t)w.channels / HD_VECTOR, kernel = (uint32_t)w.kernel;
+    const uint32_t c = i % vectors, at = i / vectors, kx = at % kernel, over = at / kernel;
+    const uint32_t ky = over % kernel, pixel = over / kernel;
+    const uint32_t ox = pixel % (uint32_t)w.out_width, up = pixel / (uint32_t)w.out_width;
+    const uint32_t oy = up % (uint32_t)w.out_height, row = up / (uint32_t)w.out_height;
+    const uint32_t y = oy * (uint32_t)w.stride + ky;
+    const int64_t in = ((int64_t)row * w.height + y) * w.width + ox * (uint32_t)w.stride + kx;
+    hd_store(columns + (int64_t)i * HD_VECTOR, hd_load(x + in * w.channels + c * HD_VECTOR));
+}
+
+extern "C" int hd_gpu_columns(const void *x, const struct hd_gpu_window *window, int64_t rows,
+                              bool bf16, void *columns, void *stream)
+{
+    const struct hd_gpu_window w = *window;
+    const int64_t n =
+        rows * w.out_height * w.out_width * w.kernel * w.kernel * (w.channels / HD_VECTOR);
+    HD_TRY(count_threads(n));
+    return hd_by_type(bf16, [&](auto type) {
+        using T = decltype(type);
+        return HD_LAUNCH(act_columns<T>, hd_cuda_blocks(n), HD_THREADS, stream, (const T *)x, w,
+                         (uint32_t)n, (T *)columns);
+    });
+}

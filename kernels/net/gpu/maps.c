@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which element of a GPU's image, and of the gradients that it computes, is which float of the flat
+ * array. How that array is laid out is the processor's affair: what an export makes of an array
+ * whose floats are their own numbers tells it. */
+#include "kernels/net/gpu/plan_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+static int checked(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return HD_OK;
+    return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+}
+
+/* Made on the host, then copied. */
+struct maps {
+    int32_t *from, *gradient_at;
+    struct hd_gpu_matrix matrices[2 * HD_GPU_LAYERS + 2];
+    int n_matrices;
+    int64_t n_from, elements, tiles;
+    int64_t lowest[HD_GPU_LAYERS]; /* of a layer's floats in the flat array */
+};
+
+/* -- Floats that are their own numbers
+ * ------------------------------------------------------------- In two halves, since floats hold
+ * integers only up to 2^24. */
+
+enum { LOW_BITS = 12 };
+
+struct ramp {
+    float *low, *high;             /* the flat array */
+    float *plain_low, *plain_high; /* a tensor of it */
+};
+
+static void free_ramp(struct ramp *ramp)
+{
+    hd_free(ramp->low);
+    hd_free(ramp->high);
+    hd_free(ramp->plain_low);
+    hd_free(ramp->plain_high);
+}
+
+static int make_ramp(const struct hd_net *net, struct ramp *ramp)
+{
+    int64_t largest = 0;
+    for (int t = 0; t < net->n_tensors; t++)
+        largest = net->tensors[t].count > largest ? net->tensors[t].count : largest;
+    ramp->low = hd_alloc(net->elements, sizeof(float));
+    ramp->high = hd_alloc(net->elements, sizeof(float));
+    ramp->plain_low = hd_alloc(largest, sizeof(float));
+    ramp->plain_high = hd_alloc(largest, sizeof(float));
+    if (!ramp->low || !ramp->high || !ramp->plain_low || !ramp->plain_high)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < net->elements; i++) {
+        ramp->low[i] = (float)(i & ((1 << LOW_BITS) - 1));
+        ramp->high[i] = (float)(i >> LOW_BITS);
+    }
+    return HD_OK;
+}
+
+static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *ramp,
+                      struct maps *maps)
+{
+    int64_t *lowest = &maps->lowest[hd_gpu_layer_of(plan, t)];
+    HD_TRY(hd_net_export(plan->net, ramp->low, t, ramp->plain_low));
+    HD_TRY(hd_net_export(plan->net, ramp->high, t, ramp->plain_high));
+    for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
+        const int64_t flat =
+            ((int64_t)ramp->plain_high[j] << LOW_BITS) + (int64_t)ramp->plain_low[j];
+        const struct hd_gpu_place place = hd_gpu_place_of(plan, t, j);
+        maps->from[place.image] = (int32_t)flat;
+        maps->gradient_at[flat] = (int32_t)place.gradient;
+        *lowest = flat < *lowest ? flat : *lowest;
+    }
+    return HD_OK;
+}
+
+static int map_tensors(const struct hd_gpu_plan *plan, struct maps *maps)
+{
+    struct ramp ramp = {0};
+    int status = make_ramp(plan->net, &ramp);
+    for (int t = 0; t < plan->net->n_tensors && status == HD_OK; t++)
+        status = map_tensor(plan, t, &ramp, maps);
+    free_ramp(&ramp);
+    return status;
+}
+
+/* -- The image's matrices
+ * --------------------------------------------------------------------------
+ */
+
+static void add_matrix(struct maps *maps, int64_t at, int64_t rows, int64_t columns)
+{
+    const int64_t down = (rows + HD_GPU_TILE - 1) / HD_GPU_TILE;
+    const int64_t across = (columns + HD_GPU_TILE - 1) / HD_GPU_TILE;
+    maps->matrices[maps->n_matrices++] = (struct hd_gpu_matrix){at, rows, columns, maps->tiles};
+    maps->tiles += down * across;
+}
+
+static void list_matrices(const struct hd_gpu_plan *plan, struct maps *maps)
+{
+    const int64_t outputs = hd_gpu_head_outputs(&plan->heads);
+    for (int i = 0; i < plan->n_layers; i++) {
+        const struct hd_gpu_layer *layer = &plan->layers[i];
+        add_matrix(maps, layer->weight, layer->out, layer->in);
+        add_matrix(maps, layer->bias, 1, layer->out);
+    }
+    add_matrix(maps, plan->output.weight, outputs, plan->heads.ld_weight);
+    add_matrix(maps, plan->output.bias, 1, outputs);
+}
+
+static int make_maps(const struct hd_gpu_plan *plan, struct maps *maps)
+{
+    maps->n_from = plan->narrow + plan->wide;
+    maps->elements = plan->net->elements;
+    maps->from = hd_alloc(maps->n_from, sizeof *maps->from);
+    maps->gradient_at = hd_alloc(maps->elements, sizeof *maps->gradient_at);
+    if (!maps->from || !maps->gradient_at)
+        return HD_ERR_NOMEM;
+    memset(maps->from, 0xFF, (size_t)maps->n_from * sizeof *maps->from); /* -1 */
+    memset(maps->gradient_at, 0xFF, (size_t)maps->elements * sizeof *maps->gradient_at);
+    for (int i = 0; i < plan->n_layers; i++)
+        maps->lowest[i] = INT64_MAX;
+    list_matrices(plan, maps);
+    return map_tensors(plan, maps);
+}
+
+/* -- To the GPU ----------------------------------------------------------------------------------
+ */
+
+static int copy_part(char *memory, int64_t *used, const void *from, int64_t bytes, const void **at)
+{
+    *at = memory + *used;
+    *used += hd_padded(bytes);
+    return checked(cudaMemcpy((void *)*at, from, (size_t)bytes, cudaMemcpyHostToDevice),
+                   "cudaMemcpy");
+}
+
+static int copy_maps(const struct maps *maps, struct hd_net_on_gpu *on)
+{
+    const int64_t matrices = maps->n_matrices * (int64_t)sizeof *maps->matrices;
+    const int64_t from = maps->n_from * (int64_t)sizeof *maps->from;
+    const int64_t gradient_at = maps->elements * (int64_t)sizeof *maps->gradient_at;
+    const int64_t bytes = hd_padded(matrices) + hd_padded(from) + hd_padded(gradient_at);
+    int64_t used = 0;
+    HD_TRY(checked(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
+    HD_TRY(
+        copy_part(on->memory, &used, maps->matrices, matrices, (const void **)&on->image.matrices));
+    HD_TRY(copy_part(on->memory, &used, maps->from, from, (const void **)&on->image.from));
+    return copy_part(on->memory, &used, maps->gradient_at, gradient_at,
+                     (const void **)&on->gradient_at);
+}
+
+/* The stage that a float of the flat array is in. */
+static int stage_of(const struct hd_net *net, int64_t at)
+{
+    int64_t lo, hi;
+    int stage = hd_net_stages(net);
+    do
+        hd_net_stage_range(net, --stage, &lo, &hi);
+    while (lo > at);
+    return stage;
+}
+
+int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
+{
+    struct maps maps = {0};
+    struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
+    int status = on ? make_maps(plan, &maps) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        status = copy_maps(&maps, on);
+    hd_free(maps.from);
+    hd_free(maps.gradient_at);
+    if (status != HD_OK) {
+        hd_net_off_gpu(on);
+        return status;
+    }
+    on->image.n_matrices = maps.n_matrices;
+    on->image.tiles = maps.tiles;
+    on->image.narrow = plan->narrow;
+    for (int i = 0; i < plan->n_layers; i++)
+        on->stage[i] = stage_of(plan->net, maps.lowest[i]);
+    *on_p = on;
+    return HD_OK;
+}
+
+void hd_net_off_gpu(struct hd_net_on_gpu *on)
+{
+    if (!on)
+        return;
+    cudaFree(on->memory);
+    hd_free(on);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a GPU makes of a net, from its tensors' shapes alone, and where it puts everything. */
+#include "kernels/net/gpu/plan_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stddef.h>
+
+static int64_t filled_up(int64_t n)
+{
+    return (n + HD_VECTOR - 1) / HD_VECTOR * HD_VECTOR;
+}
+
+/* -- Layers --------------------------------------------------------------------------------------
+ */
+
+/* Tensors: weight and bias of the encoder's layers, then four of each stream. */
+static int head_tensors(const struct hd_gpu_plan *plan)
+{
+    return plan->net->n_tensors - 4 * plan->heads.streams;
+}
+
+static struct hd_gpu_layer conv_layer(const struct hd_gpu_plan *plan, int i)
+{
+    const struct hd_tensor *weight = &plan->net->tensors[2 * i];
+    const int64_t *obs = plan->net->obs_shape;
+    const struct hd_gpu_window *before = i > 0 ? &plan->layers[i - 1].window : NULL;
+    const int32_t kernel = (int32_t)weight->shape[2], stride = (int32_t)hd_conv_net_stride(i);
+    struct hd_gpu_window w = {.channels = (int32_t)(before ? plan->layers[i - 1].out : obs[0]),
+                              .height = before ? before->out_height : (int32_t)obs[1],
+                              .width = before ? before->out_width : (int32_t)obs[2],
+                              .kernel = kernel,
+                              .stride = stride};
+    w.out_height = (w.height - kernel) / stride + 1;
+    w.out_width = (w.width - kernel) / stride + 1;
+    return (struct hd_gpu_layer){.in = (int64_t)w.channels * kernel * kernel,
+                                 .out = filled_up(weight->shape[0]),
+                                 .pixels = (int64_t)w.out_height * w.out_width,
+                                 .conv = true,
+                                 .relu = true,
+                                 .window = w};
+}
+
+/* Layer i of the encoder; a dense one behind convolutions has no ReLU (DI-engine's `mid`). */
+static struct hd_gpu_layer encoder_layer(const struct hd_gpu_plan *plan, int i)
+{
+    const struct hd_gpu_layer *before = i > 0 ? &plan->layers[i - 1] : NULL;
+    if (i < plan->convs)
+        return conv_layer(plan, i);
+    return (struct hd_gpu_layer){.in = before ? before->pixels * before->out : plan->obs_ld,
+                                 .out = filled_up(plan->net->tensors[2 * i].shape[0]),
+                                 .pixels = 1,
+                                 .relu = plan->convs == 0};
+}
+
+static int make_layers(struct hd_gpu_plan *plan)
+{
+    const struct hd_net *net = plan->net;
+    const int encoder = head_tensors(plan) / 2;
+    if (encoder >= HD_GPU_LAYERS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to %d layers", HD_GPU_LAYERS);
+    while (plan->convs < encoder && net->tensors[2 * plan->convs].dims == 4)
+        plan->convs++;
+    for (; plan->n_layers < encoder; plan->n_layers++)
+        plan->layers[plan->n_layers] = encoder_layer(plan, plan->n_layers);
+    plan->layers[plan->n_layers++] = (struct hd_gpu_layer){.in = plan->layers[encoder - 1].out,
+                                                           .out = plan->heads.ld_hidden,
+                                                           .pixels = 1,
+                                                           .relu = true,
+                                                           .wide = true};
+    return HD_OK;
+}
+
+static struct hd_gpu_heads make_heads(const struct hd_net *net)
+{
+    struct hd_gpu_heads heads = {.actions = (int32_t)net->actions,
+                                 .streams = hd_net_has_value(net) ? 2 : 1,
+                                 .dueling = net->heads == HD_HEADS_DUELING};
+    heads.width = (int32_t)net->tensors[net->n_tensors - 4].shape[0];
+    heads.ld_hidden = filled_up((int64_t)heads.streams * heads.width);
+    heads.ld_weight = filled_up(heads.width);
+    heads.ld_out = filled_up(hd_gpu_head_outputs(&heads));
+    return heads;
+}
+
+/* -- Places --------------------------------------------------------------------------------------
+ */
+
+enum { UNIT = 64 /* elements: matrices start at multiples of this */ };
+
+static int64_t take(int64_t *used, int64_t n)
+{
+    const int64_t at = *used;
+    *used += (n + UNIT - 1) / UNIT * UNIT;
+    return at;
+}
+
+static void place_all(struct hd_gpu_plan *plan)
+{
+    const struct hd_gpu_heads *heads = &plan->heads;
+    const int64_t outputs = hd_gpu_head_outputs(heads);
+    struct hd_gpu_layer *output = &plan->output;
+    for (int i = 0; i < plan->n_layers; i++) {
+        struct hd_gpu_layer *layer = &plan->layers[i];
+        layer->weight = take(&plan->narrow, layer->out * layer->in);
+        layer->bias = take(layer->wide ? &plan->wide : &plan->narrow, layer->out);
+        layer->gradient = take(&plan->gradients, layer->out * layer->in);
+        layer->sums = take(&plan->sums, layer->out);
+    }
+    output->weight = take(&plan->wide, outputs * heads->ld_weight);
+    output->bias = take(&plan->wide, outputs);
+    output->gradient = take(&plan->gradients, outputs * heads->ld_hidden);
+    output->sums = take(&plan->sums, heads->ld_out);
+    output->weight += plan->narrow;
+    output->bias += plan->narrow;
+    plan->layers[plan->n_layers - 1].bias += plan->narrow;
+}
+
+int hd_gpu_plan(const struct hd_net *net, struct hd_gpu_plan *plan)
+{
+    *plan = (struct hd_gpu_plan){.net = net,
+                                 .bf16 = net->on_gpu == HD_BF16,
+                                 .tf32 = net->on_gpu == HD_TF32,
+                                 .obs_ld = filled_up(net->obs)};
+    if (net->batch_norm)
+        return hd_fail(HD_ERR_UNSUPPORTED, "nets with batch norm are not computed on GPUs");
+    plan->heads = make_heads(net);
+    HD_TRY(make_layers(plan));
+    place_all(plan);
+    if (net->elements > INT32_MAX || plan->narrow + plan->wide > INT32_MAX ||
+        plan->gradients + plan->sums > INT32_MAX)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a GPU computes nets of up to 2^31 parameters");
+    return HD_OK;
+}
+
+/* What a tensor is of: the stream, 0 that of the actions, and which of its four tensors. */
+struct role {
+    int layer, stream;
+    bool output, bias;
+};
+
+static struct role role_of(const struct hd_gpu_plan *plan, int t)
+{
+    const int behind = t - head_tensors(plan);
+    if (behind < 0)
+        return (struct role){.layer = t / 2, .bias = t % 2 == 1};
+    const bool value_first = plan->net->heads == HD_HEADS_ACTOR_CRITIC;
+    const int stream = behind / 4;
+    return (struct role){.layer = plan->n_layers - 1,
+                         .stream = value_first ? 1 - stream : stream,
+                         .output = behind % 4 >= 2,
+                         .bias = t % 2 == 1};
+}
+
+int hd_gpu_layer_of(const struct hd_gpu_plan *plan, int t)
+{
+    return role_of(plan, t).layer;
+}
+
+/* Which column of a layer's weight input i of PyTorch's tensor is: channels come last here, but for
+ * the first convolution, whose input has planes. */
+static int64_t column_of(const struct hd_gpu_plan *plan, int l, int64_t i)
+{
+    const struct hd_gpu_layer *layer = &plan->layers[l];
+    if (l == 0 || (!layer->conv && !plan->layers[l - 1].conv))
+        return i;
+    const struct hd_gpu_window *w = &layer->window;
+    const int64_t plane = layer->conv ? w->kernel * w->kernel : plan->layers[l - 1].pixels;
+    return i % plane * plan->layers[l - 1].out + i / plane;
+}
+
+struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64_t j)
+{
+    const struct hd_tensor *tensor = &plan->net->tensors[t];
+    const struct hd_gpu_heads *heads = &plan->heads;
+    const struct role role = role_of(plan, t);
+    const struct hd_gpu_layer *layer = role.output ? &plan->output : &plan->layers[role.layer];
+    const int64_t inputs = tensor->count / tensor->shape[0], i = j % inputs;
+    const int64_t row = j / inputs + role.stream * (role.output ? heads->actions : heads->width);
+    if (role.bias)
+        return (struct hd_gpu_place){layer->bias + row, plan->gradients + layer->sums + row};
+    if (role.output) /* its gradient has columns for the neurons of both streams */
+        return (struct hd_gpu_place){layer->weight + row * heads->ld_weight + i,
+                                     layer->gradient + row * heads->ld_hidden +
+                                         role.stream * heads->width + i};
+    const int64_t at = row * layer->in + column_of(plan, role.layer, i);
+    return (struct hd_gpu_place){layer->weight + at, layer->gradient + at};
+}
+
+void *hd_gpu_image_at(const struct hd_gpu_plan *plan, const void *params, int64_t at)
+{
+    char *image = (char *)params + hd_padded(plan->net->elements * (int64_t)sizeof(float));
+    const int64_t element = hd_gpu_element(plan);
+    if (at < plan->narrow)
+        return image + at * element;
+    return image + plan->narrow * element + (at - plan->narrow) * (int64_t)sizeof(float);
+}
+
+/* -- Memory of passes ----------------------------------------------------------------------------
+ */
+
+int64_t hd_gpu_part(const struct hd_gpu_layer *layer, int64_t element, int64_t rows)
+{
+    const int64_t some = 32 << 20, most = some / (layer->pixels * layer->in * element);
+    const int64_t parts = most > 0 ? (rows + most - 1) / most : rows;
+    return parts > 0 ? (rows + parts - 1) / parts : rows;
+}
+
+/* Cuts memory into pieces as far aligned as the library likes them, wherever it begins. */
+struct cut {
+    char *at;
+    int64_t used;
+};
+
+static struct cut start_cut(void *memory)
+{
+    const uintptr_t unit = HD_GEMM_WORKSPACE_ALIGNMENT, at = (uintptr_t)memory;
+    return (struct cut){memory ? (char *)memory + (unit - at % unit) % unit : NULL, 0};
+}
+
+static void *piece(struct cut *cut, int64_t elements, int64_t size)
+{
+    const int64_t unit = HD_GEMM_WORKSPACE_ALIGNMENT;
+    void *start = cut->at ? cut->at + cut->used : NULL;
+    cut->used += (elements * size + unit - 1) / unit * unit;
+    return start;
+}
+
+static int64_t cut_bytes(const struct cut *cut)
+{
+    return cut->used + HD_GEMM_WORKSPACE_ALIGNMENT;
+}
+
+static int64_t column_elements(const struct hd_gpu_plan *plan, int i, int64_t rows)
+{
+    const struct hd_gpu_layer *layer = &plan->layers[i];
+    return hd_gpu_part(layer, hd_gpu_element(plan), rows) * layer->pixels * layer->in;
+}
+
+int64_t hd_gpu_lay_out_work(const struct hd_gpu_plan *plan, int64_t rows, void *memory,
+                            struct hd_gpu_work *work)
+{
+    struct cut cut = start_cut(memory);
+    const int64_t element = hd_gpu_element(plan);
+    *work = (struct hd_gpu_work){0};
+    work->workspace = piece(&cut, HD_GEMM_WORKSPACE, 1);
+    if (plan->convs == 0 || hd_gpu_part(&plan->layers[0], element, rows) < rows)
+        work->input = piece(&cut, rows * plan->obs_ld, element);
+    for (int i = 0; i < plan->convs; i++)
+        work->columns[i] = piece(&cut, column_elements(plan, i, rows), element);
+    for (int i = 0; i < plan->n_layers; i++) {
+        const struct hd_gpu_layer *layer = &plan->layers[i];
+        work->act[i] = piece(&cut, rows * layer->pixels * layer->out,
+                             layer->wide ? (int64_t)sizeof(float) : element);
+    }
+    return cut_bytes(&cut);
+}
+
+int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, void *memory,
+                               struct hd_gpu_scratch *scratch)
+{
+    struct cut cut = start_cut(memory);
+    const int64_t element = hd_gpu_element(plan);
+    int64_t columns = 0;
+    *scratch = (struct hd_gpu_scratch){0};
+    scratch->workspace = piece(&cut, HD_GEMM_WORKSPACE, 1);
+    for (int i = 0; i < plan->n_layers; i++)
+        scratch->delta[i] =
+            piece(&cut, rows * plan->layers[i].pixels * plan->layers[i].out, element);
+    for (int i = 0; i < plan->convs; i++) {
+        const int64_t of_layer = column_elements(plan, i, rows);
+        columns = of_layer > columns ? of_layer : columns;
+    }
+    scratch->columns = piece(&cut, columns, element);
+    scratch->dout = piece(&cut, rows * plan->heads.ld_out, sizeof(float));
+    scratch->gradient = piece(&cut, plan->gradients, sizeof(float));
+    scratch->sums = piece(&cut, HD_GPU_CHUNKS * plan->sums, sizeof(float));
+    return cut_bytes(&cut);
+}

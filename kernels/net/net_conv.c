@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutional nets: what they are made of, where their parameters lie, PyTorch's layout. */
+#include "kernels/common/shadow.h"
+#include "kernels/net/net_conv_internal.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* DI-engine's ConvEncoder (spec 2.1). */
+static const int64_t kernels[HD_CONVS] = {8, 4, 3}, strides[HD_CONVS] = {4, 2, 1};
+
+enum { CONV_TENSORS = 2 * HD_CONVS, MID_TENSORS = CONV_TENSORS + 2, MOST_TENSORS = 16 };
+
+static struct hd_conv_net *conv_net(struct hd_net *net)
+{
+    return (struct hd_conv_net *)net;
+}
+
+static const struct hd_conv_net *of(const struct hd_net *net)
+{
+    return (const struct hd_conv_net *)net;
+}
+
+int64_t hd_conv_net_stride(int i)
+{
+    return strides[i];
+}
+
+const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
+{
+    if (fields->n_hidden != 3 && fields->n_hidden != 4) {
+        snprintf(message, HD_NET_MESSAGE,
+                 "a convolutional encoder takes 3 numbers (channels of three convolutions; the "
+                 "last is the width of the dense layer too) or 4 (that width apart), found %lld",
+                 (long long)fields->n_hidden);
+        return "encoder_hidden_size_list";
+    }
+    for (int d = 1; d < 3; d++) {
+        int64_t side = fields->obs_shape[d];
+        for (int i = 0; i < HD_CONVS; i++)
+            side = side < kernels[i] ? 0 : (side - kernels[i]) / strides[i] + 1;
+        if (side < 1) {
+            snprintf(message, HD_NET_MESSAGE,
+                     "images of %lld x %lld are too small for convolutions of 8, 4 and 3 with "
+                     "strides 4, 2 and 1",
+                     (long long)fields->obs_shape[1], (long long)fields->obs_shape[2]);
+            return "obs_shape";
+        }
+    }
+    return NULL;
+}
+
+/* -- Building -----------------------------------------------------------------------------------
+ */
+
+static void add_layer(struct hd_conv_net *net, const char *name, int dims, const int64_t *shape)
+{
+    int64_t fan_in = 1;
+    for (int i = 1; i < dims; i++)
+        fan_in *= shape[i];
+    hd_net_add_tensor(&net->base, name, "weight", dims, shape, fan_in);
+    hd_net_add_tensor(&net->base, name, "bias", 1, shape, fan_in);
+}
+
+static void add_dense(struct hd_conv_net *net, const char *name, int64_t out, int64_t in)
+{
+    add_layer(net, name, 2, (const int64_t[]){out, in});
+}
+
+static void add_stream(struct hd_conv_net *net, const char *hidden, const char *output,
+                       int64_t outputs)
+{
+    add_dense(net, hidden, net->width, net->width);
+    add_dense(net, output, outputs, net->width);
+}
+
+static void add_tensors(struct hd_conv_net *net, int64_t features)
+{
+    static const char *const names[] = {"encoder.main.0", "encoder.main.2", "encoder.main.4"};
+    const int64_t width = net->width, actions = net->base.actions;
+    int64_t in = net->frames.channels;
+    for (int i = 0; i < HD_CONVS; i++) {
+        add_layer(net, names[i], 4,
+                  (const int64_t[]){net->channels[i], in, kernels[i], kernels[i]});
+        in = net->channels[i];
+    }
+    add_dense(net, "encoder.mid", width, features);
+    switch (net->base.heads) {
+    case HD_HEADS_Q:
+        add_stream(net, "head.Q.0.0", "head.Q.1.0", actions);
+        break;
+    case HD_HEADS_DUELING:
+        add_stream(net, "head.A.0.0", "head.A.1.0", actions);
+        add_stream(net, "head.V.0.0", "head.V.1.0", 1);
+        break;
+    case HD_HEADS_ACTOR_CRITIC:
+        add_stream(net, "critic_head.main.0", "critic_head.last", 1);
+        add_stream(net, "actor_head.Q.0.0", "actor_head.Q.1.0", actions);
+        break;
+    }
+}
+
+/* Folds the observation by the first stride where its sides allow. */
+static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *fields)
+{
+    const int64_t *shape = fields->obs_shape, stride = strides[0];
+    bool folds = shape[1] % stride == 0 && shape[2] % stride == 0;
+    net->frames = (struct hd_frames){.channels = shape[0],
+                                     .height = shape[1],
+                                     .width = shape[2],
+                                     .fold = folds ? stride : 1,
+                                     .layout = HD_NCHW,
+                                     .bf16 = net->base.bf16};
+    if (folds)
+        net->frames.layout = net->base.bf16 ? HD_NHWC : HD_NCHW16;
+}
+
+/* A convolution that oneDNN computes by its definition alone is a hundred times too slow. */
+static bool is_slow(struct hd_conv *conv)
+{
+    enum { SOME_ROWS = 32 };
+    return strncmp(hd_conv_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
+}
+
+/* The first convolution decides how the frames are laid out: blocks of channels are for processors
+ * with vectors of 16. */
+static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
+{
+    HD_TRY(hd_conv_create(fields, &net->conv[0]));
+    if (fields->input != HD_NCHW16 || !is_slow(net->conv[0]))
+        return HD_OK;
+    hd_conv_destroy(net->conv[0]);
+    net->conv[0] = NULL;
+    net->frames.layout = fields->input = HD_NHWC;
+    return hd_conv_create(fields, &net->conv[0]);
+}
+
+/* The convolutions; the last one's output is stored in *output_p. */
+static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
+                      int64_t *width_p)
+{
+    const int64_t fold = net->frames.fold;
+    struct hd_conv_fields fields = {.in_channels = net->frames.channels * fold * fold,
+                                    .in_height = net->frames.height / fold,
+                                    .in_width = net->frames.width / fold,
+                                    .input = net->frames.layout,
+                                    .bf16 = net->base.bf16};
+    for (int i = 0; i < HD_CONVS; i++) {
+        fields.out_channels = net->channels[i];
+        fields.kernel = i == 0 ? kernels[0] / fold : kernels[i];
+        fields.stride = i == 0 ? strides[0] / fold : strides[i];
+        HD_TRY(i == 0 ? make_first(net, &fields) : hd_conv_create(&fields, &net->conv[i]));
+        fields.input = hd_conv_output(net->conv[i], &fields.in_height, &fields.in_width);
+        fields.in_channels = fields.out_channels;
+    }
+    *output_p = fields.input;
+    *height_p = fields.in_height;
+    *width_p = fields.in_width;
+    return HD_OK;
+}
+
+/* Which of PyTorch's flattened features, [channel][y][x], each output element is. */
+static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t height,
+                        int64_t width)
+{
+    const int64_t channels = net->channels[HD_CONVS - 1], plane = height * width;
+    net->feature = hd_alloc(net->mid.in, sizeof *net->feature);
+    if (!net->feature)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < net->mid.in; i++) {
+        int64_t channel = i / plane, pixel = i % plane;
+        if (layout == HD_NHWC) {
+            channel = i % channels;
+            pixel = i / channels;
+        } else if (layout == HD_NCHW16) {
+            channel = i / (16 * plane) * 16 + i % 16;
+            pixel = i / 16 % plane;
+        }
+        net->feature[i] = channel < channels ? (int32_t)(channel * plane + pixel) : -1;
+    }
+    return HD_OK;
+}
+
+/* -- Places in the flat array ---------------------------------------------------------------------
+ */
+
+struct layout {
+    int64_t floats, image; /* used so far */
+};
+
+static int64_t take(int64_t *used, int64_t n, int64_t *end_p)
+{
+    int64_t at = (*used + HD_PACK_BLOCK - 1) / HD_PACK_BLOCK * HD_PACK_BLOCK;
+    *used = *end_p = at + n;
+    return at;
+}
+
+static void place_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t image,
+                        bool bias_first, struct hd_place *place)
+{
+    int64_t unused;
+    if (bias_first)
+        place->bias = take(&layout->floats, biases, &place->bias_end);
+    place->weight = take(&layout->floats, weights, &place->weight_end);
+    if (!bias_first)
+        place->bias = take(&layout->floats, biases, &place->bias_end);
+    place->image = take(&layout->image, image, &unused);
+}
+
+static void place_all(struct hd_conv_net *net)
+{
+    struct layout layout = {0};
+    const bool bf16 = net->base.bf16;
+    const int64_t outputs = hd_heads_outputs(net);
+    const int64_t hidden = hd_packed_weights(&net->hidden), mid = hd_packed_weights(&net->mid);
+    place_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_place);
+    place_layer(&layout, hidden, hd_packed_outputs(&net->hidden), bf16 ? hidden : 0, false,
+                &net->hidden_place);
+    place_layer(&layout, mid, hd_packed_outputs(&net->mid), bf16 ? mid : 0, true, &net->mid_place);
+    for (int i = HD_CONVS - 1; i >= 0; i--)
+        place_layer(&layout, hd_conv_weights(net->conv[i]), net->channels[i],
+                    hd_conv_image(net->conv[i]), false, &net->conv_place[i]);
+    net->base.elements = layout.floats;
+    int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
+    int64_t image_bytes = layout.image * (int64_t)sizeof(hd_bf16);
+    net->base.params_bytes = hd_padded(floats_bytes) + hd_padded(image_bytes);
+}
+
+/* Enough stages that what one finishes can travel while the next computes. */
+static void cut_mid(struct hd_conv_net *net)
+{
+    const int64_t most = (16 << 20) / (int64_t)sizeof(float),
+                  blocks = hd_packed_in_blocks(&net->mid);
+    int64_t stages = (hd_packed_weights(&net->mid) + most - 1) / most;
+    net->mid_stage_blocks = (blocks + stages - 1) / stages;
+    net->mid_stages = (int)((blocks + net->mid_stage_blocks - 1) / net->mid_stage_blocks);
+}
+
+/* Bytes of a row's activations in the front, its outputs counted so many times. */
+static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
+{
+    const int64_t outputs =
+        hd_conv_output_elements(net->conv[0]) + hd_conv_output_elements(net->conv[1]);
+    return (hd_conv_input_elements(net->conv[0]) + times * outputs) * (int64_t)hd_element(net);
+}
+
+/* Floats take so long to multiply that reading activations again does not matter. */
+static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
+{
+    enum { CACHE_BYTES = 1 << 20, LEAST = 4 };
+    const int64_t part = CACHE_BYTES / row;
+    return !net->base.bf16 ? INT64_MAX : part > LEAST ? part : LEAST;
+}
+
+/* -- Kind ----------------------------------------------------------------------------------------
+ */
+
+static void destroy(struct hd_net *base)
+{
+    struct hd_conv_net *net = conv_net(base);
+    for (int i = 0; i < HD_CONVS; i++)
+        hd_conv_destroy(net->conv[i]);
+    hd_free(net->feature);
+}
+
+/* Where the first output of a head's layer lies: which row of the packed hidden layer, or which
+ * output. The stream of the actions comes first, whatever the order of the tensors. */
+static int64_t head_row(const struct hd_conv_net *net, int tensor, bool output)
+{
+    bool value = (tensor >= MID_TENSORS + 4) != (net->base.heads == HD_HEADS_ACTOR_CRITIC);
+    return value ? (output ? net->base.actions : net->width) : 0;
+}
+
+/* Copies between plain[out][in] and a packed layer from output `first` on. */
+static void copy_packed(const struct hd_packed *packed, const int32_t *feature, int64_t first,
+                        int64_t out, int64_t plain_in, float *plain, float *weights, bool import)
+{
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t i = 0; i < packed->in; i++) {
+            int64_t plain_i = feature ? feature[i] : i;
+            if (plain_i < 0)
+                continue;
+            float *a = plain + o * plain_in + plain_i;
+            float *b = weights + hd_packed_at(packed, first + o, i);
+            *(import ? b : a) = *(import ? a : b);
+        }
+}
+
+static int copy_conv(const struct hd_conv_net *net, int i, float *plain, float *weights,
+                     bool import)
+{
+    if (i > 0 || net->frames.fold == 1)
+        return import ? hd_conv_import(net->conv[i], plain, weights)
+                      : hd_conv_export(net->conv[i], weights, plain);
+    int64_t out = net->channels[0];
+    float *folded = hd_alloc(out * net->frames.channels * kernels[0] * kernels[0], sizeof *folded);
+    if (!folded)
+        return HD_ERR_NOMEM;
+    if (import)
+        hd_frames_fold_weights(&net->frames, out, kernels[0], plain, folded);
+    int status = import ? hd_conv_import(net->conv[0], folded, weights)
+                        : hd_conv_export(net->conv[0], weights, folded);
+    if (!import)
+        hd_frames_unfold_weights(&net->frames, out, kernels[0], folded, plain);
+    hd_free(folded);
+    return status;
+}
+
+static int copy_weight(const struct hd_conv_net *net, int i, float *plain, float *params,
+                       bool import)
+{
+    const struct hd_tensor *tensor = &net->base.tensors[i];
+    const int64_t out = tensor->shape[0], in = tensor->shape[1];
+    if (i < CONV_TENSORS)
+        return copy_conv(net, i / 2, plain, params + net->conv_place[i / 2].weight, import);
+    if (i < MID_TENSORS) {
+        copy_packed(&net->mid, net->feature, 0, out, in, plain, params + net->mid_place.weight,
+                    import);
+    } else if ((i - MID_TENSORS) % 4 == 0) {
+        copy_packed(&net->hidden, NULL, head_row(net, i, false), out, in, plain,
+                    params + net->hidden_place.weight, import);
+    } else {
+        float *weights = params + net->output_place.weight + head_row(net, i, true) * in;
+        memcpy(import ? weights : plain, import ? plain : weights,
+               (size_t)tensor->count * sizeof *plain);
+    }
+    return HD_OK;
+}
+
+static int64_t bias_place(const struct hd_conv_net *net, int i)
+{
+    if (i < CONV_TENSORS)
+        return net->conv_place[i / 2].bias;
+    if (i < MID_TENSORS)
+        return net->mid_place.bias;
+    bool output = (i - MID_TENSORS) % 4 >= 2;
+    return (output ? net->output_place.bias : net->hidden_place.bias) + head_row(net, i, output);
+}
+
+/* Tensors alternate: weight, bias. */
+static int copy_tensor(const struct hd_conv_net *net, int i, float *plain, float *params,
+                       bool import)
+{
+    if (i % 2 == 0)
+        return copy_weight(net, i, plain, params, import);
+    float *bias = params + bias_place(net, i);
+    memcpy(import ? bias : plain, import ? plain : bias,
+           (size_t)net->base.tensors[i].count * sizeof *plain);
+    return HD_OK;
+}
+
+static int export(const struct hd_net *net, const float *params, int i, float *plain)
+{
+    return copy_tensor(of(net), i, plain, (float *)params, false);
+}
+
+static int import(const struct hd_net *net, const float *plain, int i, float *params)
+{
+    return copy_tensor(of(net), i, (float *)plain, params, true);
+}
+
+/* The part of [lo, hi) within a tensor, in its own elements; false: none. */
+static bool part_of(const struct hd_place *place, int64_t lo, int64_t hi, int64_t *lo_p,
+                    int64_t *hi_p)
+{
+    *lo_p = (lo > place->weight ? lo : place->weight) - place->weight;
+    *hi_p = (hi < place->weight_end ? hi : place->weight_end) - place->weight;
+    return *lo_p < *hi_p;
+}
+
+static void refresh(const struct hd_net *base, void *params, int64_t lo, int64_t hi)
+{
+    const struct hd_conv_net *net = of(base);
+    if (!base->bf16)
+        return;
+    hd_bf16 *images = hd_conv_net_images(net, params);
+    const struct hd_place *const packed[] = {&net->hidden_place, &net->mid_place};
+    int64_t from, to;
+    for (int i = 0; i < 2; i++)
+        if (part_of(packed[i], lo, hi, &from, &to))
+            hd_image_renew(NULL, (const float *)params + packed[i]->weight, from, to,
+                           images + packed[i]->image);
+    for (int i = 0; i < HD_CONVS; i++)
+        if (part_of(&net->conv_place[i], lo, hi, &from, &to))
+            hd_conv_renew(net->conv[i], (const float *)params + net->conv_place[i].weight, from, to,
+                          images + net->conv_place[i].image);
+}
+
+static const struct hd_net_kind kind = {
+    .destroy = destroy,
+    .export = export,
+    .import = import,
+    .refresh = refresh,
+    .prepare = hd_conv_net_prepare,
+    .forward_bytes = hd_conv_net_forward_bytes,
+    .forward = hd_conv_net_forward,
+    .stages = hd_conv_net_stages,
+    .stage_range = hd_conv_net_stage_range,
+    .backward_bytes = hd_conv_net_backward_bytes,
+    .backward = hd_conv_net_backward,
+};
+
+static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
+{
+    enum hd_layout output;
+    int64_t height, width;
+    for (int i = 0; i < HD_CONVS; i++)
+        net->channels[i] = fields->hidden[i];
+    net->width = fields->hidden[fields->n_hidden - 1];
+    net->streams = hd_net_has_value(&net->base) ? 2 : 1;
+    choose_frames(net, fields);
+    HD_TRY(make_convs(net, &output, &height, &width));
+    net->mid = (struct hd_packed){hd_conv_output_elements(net->conv[HD_CONVS - 1]), net->width};
+    net->hidden = (struct hd_packed){net->width, net->streams * net->width};
+    HD_TRY(map_features(net, output, height, width));
+    add_tensors(net, net->channels[HD_CONVS - 1] * height * width);
+    place_all(net);
+    cut_mid(net);
+    net->forward_part = choose_part(net, row_bytes(net, 1));
+    net->backward_part = choose_part(net, row_bytes(net, 2));
+    return HD_OK;
+}
+
+int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
+{
+    struct hd_conv_net *net = hd_alloc(1, sizeof *net);
+    struct hd_tensor *tensors = hd_alloc(MOST_TENSORS, sizeof *tensors);
+    if (!net || !tensors) {
+        hd_free(net);
+        hd_free(tensors);
+        return HD_ERR_NOMEM;
+    }
+    net->base = hd_net_base(fields);
+    net->base.kind = &kind;
+    net->base.tensors = tensors;
+    int status = build(net, fields);
+    if (status != HD_OK) {
+        hd_net_destroy(&net->base);
+        return status;
+    }
+    *net_p = &net->base;
+    return HD_OK;
+}

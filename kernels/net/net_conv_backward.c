@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutional nets: backward. Heads, mid in its stages, then the convolutions from the last to
+ * the first. */
+#include "kernels/net/net_conv_internal.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const struct hd_conv_net *of(const struct hd_net *net)
+{
+    return (const struct hd_conv_net *)net;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* -- Stages --------------------------------------------------------------------------------------
+ */
+
+enum { HEAD_STAGES = 1, CONV_STAGES = HD_CONVS - HD_FRONT + 1 };
+
+int hd_conv_net_stages(const struct hd_net *net)
+{
+    return HEAD_STAGES + of(net)->mid_stages + CONV_STAGES;
+}
+
+/* The convolution that a stage begins with, or -1; the front is one stage. */
+static int conv_of_stage(const struct hd_conv_net *net, int stage)
+{
+    int after = stage - HEAD_STAGES - net->mid_stages;
+    return after < 0 ? -1 : HD_CONVS - 1 - after;
+}
+
+/* Blocks of mid's inputs that a stage is about. */
+static void mid_blocks(const struct hd_conv_net *net, int stage, int64_t *first_p, int64_t *last_p)
+{
+    const int64_t blocks = hd_packed_in_blocks(&net->mid);
+    int64_t i = stage - HEAD_STAGES;
+    *first_p = i * net->mid_stage_blocks;
+    *last_p = (i + 1) * net->mid_stage_blocks < blocks ? (i + 1) * net->mid_stage_blocks : blocks;
+}
+
+static int64_t stage_start(const struct hd_conv_net *net, int stage)
+{
+    int conv = conv_of_stage(net, stage);
+    int64_t first, last;
+    if (stage == 0)
+        return net->output_place.weight;
+    if (stage == hd_conv_net_stages(&net->base))
+        return net->base.elements;
+    if (conv >= 0)
+        return net->conv_place[conv].weight;
+    if (stage == HEAD_STAGES)
+        return net->mid_place.bias;
+    mid_blocks(net, stage, &first, &last);
+    return net->mid_place.weight + first * hd_packed_out_blocks(&net->mid) * HD_PACK_BLOCK;
+}
+
+void hd_conv_net_stage_range(const struct hd_net *base, int stage, int64_t *lo_p, int64_t *hi_p)
+{
+    *lo_p = stage_start(of(base), stage);
+    *hi_p = stage_start(of(base), stage + 1);
+}
+
+/* -- Memory --------------------------------------------------------------------------------------
+ */
+
+/* Gradients by the activations of the same name; of the first convolution's those of a part. Then
+ * scratch: of dense layers and of convolutions behind the front, one after another; and of the
+ * front's passes, side by side. */
+struct gradients {
+    float *hidden;
+    hd_bf16 *hidden_bf16;
+    void *mid;
+    void *conv[HD_CONVS];
+    void *scratch, *of_front[HD_FRONT][HD_CONV_PASSES];
+};
+
+static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd_cut *cut,
+                          struct gradients *g)
+{
+    for (int i = 0; i < HD_FRONT; i++)
+        for (int pass = HD_CONV_WEIGHTS; pass <= (i > 0 ? HD_CONV_DATA : HD_CONV_WEIGHTS); pass++)
+            g->of_front[i][pass] =
+                hd_cut_piece(cut, hd_conv_scratch(net->conv[i], (enum hd_conv_pass)pass, part), 1);
+}
+
+/* Bytes until `cut` is a line beyond where `like` is, within a page: the processor takes a load for
+ * one of what was stored just before when these bits are alike. */
+enum { PAGE = 4096, LINE = 64 };
+
+static int64_t until_beside(const struct hd_cut *cut, const void *like)
+{
+    const uintptr_t at = (uintptr_t)cut->at + (uintptr_t)cut->used;
+    return cut->at ? (int64_t)(((uintptr_t)like + LINE - at) % PAGE) : PAGE;
+}
+
+/* `a`: of the forward pass, if memory is not NULL. */
+static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, void *memory,
+                                 const struct hd_activations *a, struct gradients *g)
+{
+    struct hd_cut cut = {.at = memory};
+    const size_t size = hd_element(net);
+    const int64_t hidden = rows * hd_row_ld(net->hidden.out);
+    const int64_t part = hd_part(net->backward_part, rows);
+    int64_t scratch =
+        most(hd_packed_scratch(&net->mid, rows), hd_packed_scratch(&net->hidden, rows));
+    g->hidden = hd_cut_piece(&cut, hidden, sizeof *g->hidden);
+    g->hidden_bf16 = net->base.bf16 ? hd_cut_piece(&cut, hidden, sizeof *g->hidden_bf16) : NULL;
+    g->mid = hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), size);
+    cut.used += until_beside(&cut, a ? a->conv[HD_CONVS - 1] : NULL);
+    for (int i = HD_CONVS - 1; i >= 0; i--)
+        g->conv[i] = hd_cut_piece(
+            &cut, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
+    for (int i = HD_FRONT; i < HD_CONVS; i++) {
+        scratch = most(scratch, hd_conv_scratch(net->conv[i], HD_CONV_WEIGHTS, rows));
+        scratch = most(scratch, hd_conv_scratch(net->conv[i], HD_CONV_DATA, rows));
+    }
+    g->scratch = hd_cut_piece(&cut, scratch, 1);
+    lay_out_front(net, part, &cut, g);
+    return cut.used;
+}
+
+int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch)
+{
+    struct gradients unused;
+    return lay_out_gradients(of(net), batch, NULL, NULL, &unused);
+}
+
+/* -- Dense layers --------------------------------------------------------------------------------
+ */
+
+/* dbias[o] = sum over rows of dy[row][o], in order of the rows. */
+static void add_rows(int64_t rows, int64_t n, const float *dy, const hd_bf16 *dy_bf16, int64_t ld,
+                     float *dbias)
+{
+    memset(dbias, 0, (size_t)n * sizeof *dbias);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t o = 0; o < n; o++)
+            dbias[o] += dy_bf16 ? hd_bf16_to(dy_bf16[r * ld + o]) : dy[r * ld + o];
+}
+
+/* A backward pass at one of its stages. */
+struct backward {
+    const struct hd_conv_net *net;
+    const void *params;
+    int64_t rows;
+    struct hd_activations a;
+    struct gradients g;
+    float *grad;
+};
+
+static void heads_stage(const struct backward *b, const float *dq)
+{
+    const struct hd_conv_net *net = b->net;
+    const struct hd_packed *hidden = &net->hidden;
+    const struct hd_place *place = &net->hidden_place;
+    const int64_t rows = b->rows, ld = hd_row_ld(hidden->out), ld_mid = hd_row_ld(net->mid.out);
+    const int64_t blocks = hd_packed_in_blocks(hidden);
+    float *dw = b->grad + place->weight;
+    memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_element(net));
+    hd_heads_backward(net, b->params, rows, b->a.hidden, ld, dq, b->grad, b->g.hidden);
+    if (net->base.bf16) {
+        const hd_bf16 *image = hd_conv_net_images(net, (void *)b->params) + place->image;
+        hd_bf16_round(b->g.hidden, rows * ld, b->g.hidden_bf16);
+        hd_packed_backward_weights_bf16(hidden, rows, b->g.hidden_bf16, ld, b->a.mid_bf16, ld_mid,
+                                        0, blocks, dw, b->g.scratch);
+        hd_packed_backward_data_bf16(hidden, rows, image, b->g.hidden_bf16, ld, 0, blocks, NULL,
+                                     b->g.mid, ld_mid, b->g.scratch);
+    } else {
+        const float *weights = (const float *)b->params + place->weight;
+        hd_packed_backward_weights(hidden, rows, b->g.hidden, ld, b->a.mid, ld_mid, 0, blocks, dw,
+                                   b->g.scratch);
+        hd_packed_backward_data(hidden, rows, weights, b->g.hidden, ld, 0, blocks, NULL, b->g.mid,
+                                ld_mid, b->g.scratch);
+    }
+    add_rows(rows, hd_packed_outputs(hidden), b->g.hidden, b->g.hidden_bf16, ld,
+             b->grad + place->bias);
+}
+
+static void mid_stage(const struct backward *b, int stage)
+{
+    const struct hd_conv_net *net = b->net;
+    const struct hd_packed *mid = &net->mid;
+    const struct hd_place *place = &net->mid_place;
+    const int64_t rows = b->rows, ld = hd_row_ld(mid->out);
+    int64_t first, last;
+    mid_blocks(net, stage, &first, &last);
+    float *dw = b->grad + place->weight;
+    const void *features = b->a.conv[HD_CONVS - 1];
+    void *dx = b->g.conv[HD_CONVS - 1];
+    if (stage == HEAD_STAGES)
+        add_rows(rows, hd_packed_outputs(mid), b->g.mid, net->base.bf16 ? b->g.mid : NULL, ld,
+                 b->grad + place->bias);
+    if (net->base.bf16) {
+        const hd_bf16 *image = hd_conv_net_images(net, (void *)b->params) + place->image;
+        const hd_bf16 *x = b->a.features ? b->a.features : features;
+        hd_packed_backward_weights_bf16(mid, rows, b->g.mid, ld, x,
+                                        b->a.features ? hd_row_ld(mid->in) : mid->in, first, last,
+                                        dw, b->g.scratch);
+        hd_packed_backward_data_bf16(mid, rows, image, b->g.mid, ld, first, last, features, dx,
+                                     mid->in, b->g.scratch);
+    } else {
+        const float *weights = (const float *)b->params + place->weight;
+        hd_packed_backward_weights(mid, rows, b->g.mid, ld, features, mid->in, first, last, dw,
+                                   b->g.scratch);
+        hd_packed_backward_data(mid, rows, weights, b->g.mid, ld, first, last, features, dx,
+                                mid->in, b->g.scratch);
+    }
+}
+
+/* -- Convolutions --------------------------------------------------------------------------------
+ */
+
+static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t most_rows,
+                 void *scratch, struct hd_conv_run *run)
+{
+    const struct hd_place *place = &b->net->conv_place[i];
+    *run = (struct hd_conv_run){.conv = b->net->conv[i],
+                                .pass = pass,
+                                .most = most_rows,
+                                .weights = (const float *)b->params + place->weight,
+                                .dweights = b->grad + place->weight,
+                                .dbias = b->grad + place->bias,
+                                .scratch = scratch};
+    return hd_conv_begin(run);
+}
+
+/* One behind the front, over all rows. */
+static int conv_stage(const struct backward *b, int i)
+{
+    struct hd_conv_run run;
+    HD_TRY(begin(b, i, HD_CONV_WEIGHTS, b->rows, b->g.scratch, &run));
+    HD_TRY(hd_conv_backward_weights(&run, b->rows, b->a.conv[i - 1], b->g.conv[i]));
+    HD_TRY(hd_conv_end(&run));
+    HD_TRY(begin(b, i, HD_CONV_DATA, b->rows, b->g.scratch, &run));
+    HD_TRY(hd_conv_backward_data(&run, b->rows, b->g.conv[i], b->a.conv[i - 1], b->g.conv[i - 1]));
+    return hd_conv_end(&run);
+}
+
+static void *row_of(const struct backward *b, void *rows, int64_t elements, int64_t row)
+{
+    return (char *)rows + row * elements * (int64_t)hd_element(b->net);
+}
+
+/* The second convolution's passes and the first one's over a part of the rows, so that what goes
+ * from one to the other stays in the cache. */
+static int front_part(const struct backward *b, int64_t first, int64_t n, struct hd_conv_run *data,
+                      struct hd_conv_run *second, struct hd_conv_run *first_run)
+{
+    struct hd_conv *const *conv = b->net->conv;
+    const int64_t in = hd_conv_input_elements(conv[0]), out = hd_conv_output_elements(conv[0]);
+    const void *x = row_of(b, b->a.input, in, first), *y = row_of(b, b->a.conv[0], out, first);
+    const void *dy = row_of(b, b->g.conv[1], hd_conv_output_elements(conv[1]), first);
+    const int64_t left = b->rows - first - n, next = left < n ? left : n;
+    second->ahead = (struct hd_conv_ahead){x, n * in * (int64_t)hd_element(b->net), false};
+    first_run->ahead = (struct hd_conv_ahead){row_of(b, b->a.conv[0], out, first + n),
+                                              next * out * (int64_t)hd_element(b->net), false};
+    HD_TRY(hd_conv_backward_data(data, n, dy, y, b->g.conv[0]));
+    HD_TRY(hd_conv_backward_weights(second, n, y, dy));
+    return hd_conv_backward_weights(first_run, n, x, b->g.conv[0]);
+}
+
+static int front_stage(const struct backward *b)
+{
+    const int64_t part = hd_part(b->net->backward_part, b->rows);
+    struct hd_conv_run data, second, first_run;
+    HD_TRY(begin(b, 1, HD_CONV_DATA, part, b->g.of_front[1][HD_CONV_DATA], &data));
+    HD_TRY(begin(b, 1, HD_CONV_WEIGHTS, part, b->g.of_front[1][HD_CONV_WEIGHTS], &second));
+    HD_TRY(begin(b, 0, HD_CONV_WEIGHTS, part, b->g.of_front[0][HD_CONV_WEIGHTS], &first_run));
+    for (int64_t first = 0; first < b->rows; first += part) {
+        const int64_t n = b->rows - first < part ? b->rows - first : part;
+        HD_TRY(front_part(b, first, n, &data, &second, &first_run));
+    }
+    HD_TRY(hd_conv_end(&data));
+    HD_TRY(hd_conv_end(&second));
+    return hd_conv_end(&first_run);
+}
+
+/* Zeros the gaps between a stage's tensors. */
+static void clear_gaps(const struct hd_conv_net *net, int stage, float *grad)
+{
+    const struct hd_place *places[] = {&net->output_place,  &net->hidden_place,
+                                       &net->mid_place,     &net->conv_place[0],
+                                       &net->conv_place[1], &net->conv_place[2]};
+    int64_t lo, hi;
+    hd_conv_net_stage_range(&net->base, stage, &lo, &hi);
+    for (int i = 0; i < (int)(sizeof places / sizeof *places); i++) {
+        const int64_t ends[] = {places[i]->weight_end, places[i]->bias_end};
+        for (int j = 0; j < 2; j++)
+            for (int64_t at = ends[j]; at >= lo && at < hi && at % HD_PACK_BLOCK != 0; at++)
+                grad[at] = 0;
+    }
+}
+
+int hd_conv_net_backward(const struct hd_net *base, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         int stage, float *grad)
+{
+    const struct hd_conv_net *net = of(base);
+    struct backward b = {.net = net, .params = params, .rows = batch, .grad = grad};
+    int conv = conv_of_stage(net, stage);
+    hd_activations_lay_out(net, forward_batch, (void *)work, &b.a);
+    lay_out_gradients(net, batch, scratch, &b.a, &b.g);
+    clear_gaps(net, stage, grad);
+    if (conv >= HD_FRONT)
+        return conv_stage(&b, conv);
+    if (conv >= 0)
+        return front_stage(&b);
+    if (stage < HEAD_STAGES)
+        heads_stage(&b, dq);
+    else
+        mid_stage(&b, stage);
+    return HD_OK;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A convolutional net: DI-engine's ConvEncoder (three convolutions with ReLU, then a bare dense
+ * layer, `mid`) and its heads (a hidden layer with ReLU and an output layer per stream). */
+#ifndef HD_KERNELS_NET_NET_CONV_INTERNAL_H
+#define HD_KERNELS_NET_NET_CONV_INTERNAL_H
+
+#include "kernels/conv/conv.h"
+#include "kernels/dense/packed_linear.h"
+#include "kernels/net/frames.h"
+#include "kernels/net/net_internal.h"
+#include "runtime/base/alloc.h"
+
+/* The front is the convolutions with the large activations: passes go through all of it part by
+ * part, so that these are still in the cache when the next convolution reads them. */
+enum { HD_CONVS = 3, HD_FRONT = 2 };
+
+/* A tensor pair in the flat array: offsets in floats, and of the image in elements of bf16. */
+struct hd_place {
+    int64_t weight, weight_end, bias, bias_end, image;
+};
+
+/* The flat array in the order in which backward finishes: output layer, hidden layer, mid's bias
+ * and weights, the convolutions from the last to the first. Every tensor starts at a multiple of
+ * HD_PACK_BLOCK, so that blocks of an image never lie across a tensor's edge or that of a range;
+ * the gaps are zero. */
+struct hd_conv_net {
+    struct hd_net base;
+    struct hd_frames frames; /* input of the first convolution */
+    int64_t channels[HD_CONVS];
+    struct hd_conv *conv[HD_CONVS];
+    struct hd_place conv_place[HD_CONVS];
+    int32_t *feature; /* [mid.in]: which of PyTorch's features an output element of the last
+                         convolution is; -1: padding */
+    int64_t width;    /* outputs of mid and of each stream's hidden layer */
+    int streams;      /* 1, or 2: that of the actions, then that of the value */
+    struct hd_packed mid, hidden; /* hidden: the streams' layers side by side */
+    struct hd_place mid_place, hidden_place, output_place;
+    int64_t forward_part, backward_part; /* rows of a part of the front */
+    int mid_stages; /* mid is cut by inputs: nearly all parameters of a net may be there */
+    int64_t mid_stage_blocks;
+};
+
+/* Where the images of an instance start. */
+static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *params)
+{
+    int64_t bytes = net->base.elements * (int64_t)sizeof(float);
+    return (hd_bf16 *)((char *)params + hd_padded(bytes));
+}
+
+/* Rows of a part, of so many. */
+static inline int64_t hd_part(int64_t part, int64_t rows)
+{
+    return rows < part ? rows : part;
+}
+
+/* Rows of dense layers are filled up, so that bf16 products find whole blocks. */
+static inline int64_t hd_row_ld(int64_t n)
+{
+    return (n + HD_PACK_IN - 1) / HD_PACK_IN * HD_PACK_IN;
+}
+
+/* Bytes of an activation. */
+static inline size_t hd_element(const struct hd_conv_net *net)
+{
+    return net->base.bf16 ? sizeof(hd_bf16) : sizeof(float);
+}
+
+/* Cuts memory into pieces, or only counts (at NULL). */
+struct hd_cut {
+    char *at;
+    int64_t used;
+};
+
+static inline void *hd_cut_piece(struct hd_cut *cut, int64_t elements, size_t size)
+{
+    void *start = cut->at ? cut->at + cut->used : NULL;
+    cut->used += hd_padded(elements * (int64_t)size);
+    return start;
+}
+
+/* Work memory of a forward pass of `rows` rows. Activations are bf16 in bf16 nets, all but those of
+ * the heads. */
+struct hd_activations {
+    void *input, *conv[HD_CONVS];
+    hd_bf16 *features; /* [rows][row_ld(mid.in)]: filled up, where bf16 needs that; else NULL */
+    float *mid;        /* [rows][row_ld(mid.out)] */
+    hd_bf16 *mid_bf16; /* the same; NULL in float nets */
+    float *hidden;     /* [rows][row_ld(hidden.out)], after the ReLU */
+    void *scratch[HD_CONVS];
+};
+
+/* Where they are in `work` (NULL: only counts); returns the bytes. */
+int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void *work,
+                               struct hd_activations *activations);
+
+/* As in struct hd_net_kind. */
+int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch);
+int hd_conv_net_forward(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+                        void *work, float *q);
+int hd_conv_net_stages(const struct hd_net *net);
+void hd_conv_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch);
+int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t batch,
+                         int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                         int stage, float *grad);
+
+/* -- The output layers, plain loops on floats -----------------------------------------------------
+ */
+
+/* Outputs of these layers for a row: actions, and the value's stream's one if there is one. */
+int64_t hd_heads_outputs(const struct hd_conv_net *net);
+
+/* q[rows][outputs] of hidden[rows][ld], after its ReLU. */
+void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_t rows,
+                      const float *hidden, int64_t ld, float *q);
+
+/* From dq[rows][outputs]: the gradients of the output layer's parameters, and dhidden[rows][ld]
+ * before the ReLU; columns without a neuron become zero. */
+void hd_heads_backward(const struct hd_conv_net *net, const float *params, int64_t rows,
+                       const float *hidden, int64_t ld, const float *dq, float *grad,
+                       float *dhidden);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/dense/batch_norm.h"
+#include "kernels/net/net_dense_internal.h"
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+/* -- Work memory: the observations and every layer's output, feature-major ------------------------
+ */
+
+int64_t hd_dense_forward_bytes(const struct hd_net *base, int64_t batch)
+{
+    const struct dense_net *net = dense(base);
+    int64_t features = base->obs;
+    for (int i = 0; i < net->n_layers; i++)
+        features += net->layers[i].out;
+    return features * hd_linear_ld(batch) * (int64_t)sizeof(float);
+}
+
+float *hd_dense_output(const struct dense_net *net, const void *work, int layer, int64_t ld)
+{
+    float *at = (float *)work;
+    if (layer == FROM_OBS)
+        return at;
+    at += net->base.obs * ld;
+    for (int i = 0; i < layer; i++)
+        at += net->layers[i].out * ld;
+    return at;
+}
+
+/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else what the layers yield. */
+void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64_t batch,
+                            int64_t ld, float *q)
+{
+    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const bool dueling = net->base.heads == HD_HEADS_DUELING;
+    const float *v = net->of_value >= 0 ? hd_dense_output(net, work, net->of_value, ld) : NULL;
+    const float *a = hd_dense_output(net, work, net->of_actions, ld);
+    for (int64_t b = 0; b < batch; b++) {
+        float shift = 0;
+        for (int64_t i = 0; i < actions && dueling; i++)
+            shift += a[i * ld + b];
+        if (dueling)
+            shift = v[b] - shift / (float)actions;
+        for (int64_t i = 0; i < actions; i++)
+            q[b * outputs + i] = a[i * ld + b] + shift;
+        if (outputs > actions)
+            q[b * outputs + actions] = v[b];
+    }
+}
+
+/* Columns [first, first + rows) of the input, and zeros behind them. */
+static void append_columns(int64_t rows, int64_t features, const float *obs, int64_t first,
+                           float *to, int64_t ld)
+{
+    for (int64_t j = 0; j < features; j++) {
+        for (int64_t i = 0; i < rows; i++)
+            to[j * ld + first + i] = obs[i * features + j];
+        for (int64_t i = first + rows; i < ld; i++)
+            to[j * ld + i] = 0;
+    }
+}
+
+static void normalise(const struct hd_obs_norm *norm, int64_t features, int64_t rows, float *x,
+                      int64_t ld)
+{
+    for (int64_t j = 0; j < features; j++)
+        for (int64_t b = 0; b < rows; b++)
+            x[j * ld + b] = hd_obs_normal(norm, j, x[j * ld + b]);
+}
+
+void hd_dense_take_obs(const struct dense_net *net, const struct hd_rows *rows, void *work,
+                       int64_t ld)
+{
+    const int64_t obs = net->base.obs;
+    hd_transpose(rows->n_first, obs, rows->first, obs, work, ld);
+    if (rows->n_second > 0)
+        append_columns(rows->n_second, obs, rows->second, rows->n_first, work, ld);
+    if (rows->norm)
+        normalise(rows->norm, obs, rows->n_first + rows->n_second, work, ld);
+}
+
+void hd_dense_layer(const struct dense_net *net, const float *params, const void *work, int layer,
+                    int64_t ld, bool relu, float *y)
+{
+    const struct layer *is = &net->layers[layer];
+    const float *x = hd_dense_output(net, work, is->input, ld);
+    hd_linear_forward(is->out, is->in, ld, params + is->weight, params + is->bias, relu, x, ld, y,
+                      ld);
+}
+
+int hd_dense_forward(const struct hd_net *base, const void *memory, const struct hd_rows *rows,
+                     void *work, float *q)
+{
+    const struct dense_net *net = dense(base);
+    const float *params = memory;
+    const int64_t n = rows->n_first + rows->n_second, ld = hd_linear_ld(n);
+    if (base->batch_norm && !rows->running)
+        return HD_ERR_INPUT;
+    hd_dense_take_obs(net, rows, work, ld);
+    for (int i = 0; i < net->n_layers; i++) {
+        const struct layer *layer = &net->layers[i];
+        float *y = hd_dense_output(net, work, i, ld);
+        hd_dense_layer(net, params, work, i, ld, layer->hidden && layer->norm == NO_NORM, y);
+        if (layer->norm == NO_NORM)
+            continue;
+        const struct hd_net_norm *norm = &base->norms[layer->norm];
+        hd_batch_norm_running(layer->out, ld, rows->running + norm->mean, rows->running + norm->var,
+                              params + layer->norm_weight, params + layer->norm_bias, y, ld);
+    }
+    hd_dense_combine_heads(net, work, n, ld, q);
+    return HD_OK;
+}
+
+/* -- Backward -----------------------------------------------------------------------------------
+ */
+
+int64_t hd_dense_backward_bytes(const struct hd_net *base, int64_t batch)
+{
+    const struct dense_net *net = dense(base);
+    int64_t features = 0, ld = hd_linear_ld(batch);
+    for (int i = 0; i < net->n_layers; i++)
+        features += net->layers[i].out;
+    return (features * ld + padded_floats(net->widest) * ld) * (int64_t)sizeof(float);
+}
+
+float *hd_dense_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld)
+{
+    float *at = scratch;
+    for (int i = 0; i < layer; i++)
+        at += net->layers[i].out * ld;
+    return at;
+}
+
+/* dL/dA = dq - mean_a dq and dL/dV = sum_a dq (dueling); else dq itself. Columns beyond the batch
+ * are zero. */
+void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t batch, int64_t ld,
+                          void *scratch)
+{
+    const int64_t actions = net->base.actions, outputs = net->base.outputs;
+    const bool dueling = net->base.heads == HD_HEADS_DUELING;
+    float *dv = net->of_value >= 0 ? hd_dense_delta(net, scratch, net->of_value, ld) : NULL;
+    float *da = hd_dense_delta(net, scratch, net->of_actions, ld);
+    for (int64_t b = 0; b < ld; b++) {
+        const float *row = dq + b * outputs;
+        float sum = 0;
+        for (int64_t i = 0; i < actions && b < batch && dueling; i++)
+            sum += row[i];
+        float shift = sum / (float)actions;
+        for (int64_t i = 0; i < actions; i++)
+            da[i * ld + b] = b < batch ? row[i] - shift : 0;
+        if (dv)
+            dv[b] = dueling ? sum : b < batch ? row[actions] : 0;
+    }
+}
+
+void hd_dense_layer_weights(const struct dense_net *net, int layer, const void *work,
+                            int64_t ld_forward, int64_t batch, int64_t ld, void *scratch,
+                            float *grad)
+{
+    const struct layer *is = &net->layers[layer];
+    const int64_t ldx = padded_floats(is->in);
+    float *x = hd_dense_delta(net, scratch, net->n_layers, ld);
+    hd_transpose(is->in, batch, hd_dense_output(net, work, is->input, ld_forward), ld_forward, x,
+                 ldx);
+    hd_linear_backward_weights(is->out, is->in, batch, hd_dense_delta(net, scratch, layer, ld), ld,
+                               x, ldx, grad + is->weight, grad + is->bias);
+}
+
+/* Two streams meet at the encoder: the last one comes first here, the other adds. */
+void hd_dense_layer_data(const struct dense_net *net, const float *params, int layer,
+                         const void *work, int64_t ld_forward, int64_t ld, void *scratch)
+{
+    const struct layer *is = &net->layers[layer];
+    const bool add = hd_net_has_value(&net->base) && layer == net->n_layers - HEAD_LAYERS;
+    if (is->input == FROM_OBS)
+        return;
+    hd_linear_backward_data(is->out, is->in, ld, params + is->weight,
+                            hd_dense_delta(net, scratch, layer, ld), ld, add,
+                            hd_dense_output(net, work, is->input, ld_forward), ld_forward,
+                            hd_dense_delta(net, scratch, is->input, ld), ld);
+}
+
+int hd_dense_backward(const struct hd_net *base, const void *params, int64_t batch,
+                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                      int stage, float *grad)
+{
+    const struct dense_net *net = dense(base);
+    const int64_t ld = hd_linear_ld(batch), ld_forward = hd_linear_ld(forward_batch);
+    (void)stage; /* the only one */
+    if (base->batch_norm)
+        return HD_ERR_INPUT;
+    hd_dense_split_heads(net, dq, batch, ld, scratch);
+    for (int i = net->n_layers - 1; i >= 0; i--) {
+        hd_dense_layer_weights(net, i, work, ld_forward, batch, ld, scratch, grad);
+        hd_dense_layer_data(net, params, i, work, ld_forward, ld, scratch);
+    }
+    return HD_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kinds of nets have in common, and what each kind does in its own way. */
+#ifndef HD_KERNELS_NET_NET_INTERNAL_H
+#define HD_KERNELS_NET_NET_INTERNAL_H
+
+#include "kernels/net/net.h"
+
+/* The observations of a forward pass: rows of `first`, then of `second`. */
+struct hd_rows {
+    const void *first, *second;
+    int64_t n_first, n_second;
+    bool floats; /* whatever the net takes */
+    const struct hd_obs_norm *norm;
+    const float *running; /* of nets with batch norm */
+};
+
+/* As the functions of kernels/net/net.h say. NULL: nothing to do. */
+struct hd_net_kind {
+    void (*destroy)(struct hd_net *net);
+    int (*export)(const struct hd_net *net, const float *params, int i, float *plain);
+    int (*import)(const struct hd_net *net, const float *plain, int i, float *params);
+    void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
+    int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
+    int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
+    int (*forward)(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+                   void *work, float *q);
+    int (*stages)(const struct hd_net *net);
+    void (*stage_range)(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+    int64_t (*backward_bytes)(const struct hd_net *net, int64_t batch);
+    int (*backward)(const struct hd_net *net, const void *params, int64_t batch,
+                    int64_t forward_batch, const void *work, const float *dq, void *scratch,
+                    int stage, float *grad);
+    /* Of nets with batch norm. */
+    int64_t (*training_bytes)(const struct hd_net *net, int64_t batch);
+    int64_t (*training_sums)(const struct hd_net *net, int stage);
+    void (*training_forward)(const struct hd_net *net, const struct hd_training_pass *pass,
+                             int stage, const double *pooled, double *sums);
+    void (*training_backward)(const struct hd_net *net, const struct hd_training_pass *pass,
+                              int stage, const double *pooled, double *sums);
+    bool (*track)(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
+};
+
+/* What a net keeps on GPUs, by their numbers; filled in as they are prepared
+ * (kernels/net/gpu/net.c).
+ */
+enum { HD_NET_GPUS = 16 };
+struct hd_net_on_gpu;
+struct hd_net_gpus {
+    _Atomic(struct hd_net_on_gpu *) on[HD_NET_GPUS];
+    void (*release)(struct hd_net_on_gpu *on); /* NULL until there is one */
+};
+
+/* The start of every kind's struct. */
+struct hd_net {
+    const struct hd_net_kind *kind;
+    int64_t obs_shape[3]; /* of convolutional nets; zeros in others */
+    int64_t obs, actions, outputs, elements, params_bytes;
+    int64_t plain_elements; /* of the tensors so far */
+    bool obs_u8, bf16, batch_norm;
+    enum hd_heads heads;
+    enum hd_init init;
+    int n_tensors;
+    struct hd_tensor *tensors;
+    int levels, n_norms;
+    struct hd_net_norm *norms;
+    enum hd_precision on_gpu;
+    struct hd_net_gpus *gpus;
+};
+
+/* What the fields alone say. */
+struct hd_net hd_net_base(const struct hd_net_fields *fields);
+
+/* The heads have a stream that ends in one value, apart from that of the actions. */
+static inline bool hd_net_has_value(const struct hd_net *net)
+{
+    return net->heads != HD_HEADS_Q;
+}
+
+/* Makes a net of that kind; hd_net_create does what they share before and after. */
+int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
+int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
+
+/* The stride of a convolutional net's convolution i. */
+int64_t hd_conv_net_stride(int i);
+
+/* Names the mistakes of a convolutional net. */
+const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+
+/* Appends a tensor; shape[dims]. There is room for the tensors of every net that can be made. */
+void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,
+                       const int64_t *shape, int64_t fan_in);
+
+/* Appends a batch norm of `features` with its weight and bias, and returns its number. */
+int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/replay/replay_internal.h"
+#include "runtime/base/alloc.h"
+
+#include <string.h>
+
+/* Returns the bytes; memory NULL: only counts. */
+static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
+                       struct hd_replay_ring *ring)
+{
+    const int64_t sizes[] = {
+        sizeof(struct hd_replay_head),
+        shape->envs * (int64_t)sizeof(int64_t),
+        shape->envs * shape->frames * (int64_t)sizeof(int64_t),
+        shape->capacity * hd_transition_bytes(shape->nstep),
+        shape->envs * shape->frames * shape->frame_bytes,
+    };
+    int64_t at[6] = {0};
+    for (int i = 0; i < 5; i++)
+        at[i + 1] = at[i] + hd_padded(sizes[i]);
+    char *bytes = (char *)memory;
+    *ring = (struct hd_replay_ring){0};
+    if (memory)
+        *ring = (struct hd_replay_ring){
+            .head = (struct hd_replay_head *)bytes,
+            .shown = (int64_t *)(bytes + at[1]),
+            .users = (int64_t *)(bytes + at[2]),
+            .transitions = bytes + at[3],
+            .frames = bytes + at[4],
+        };
+    return at[5];
+}
+
+struct hd_replay_ring hd_replay_ring_at(const struct hd_replay_shape *shape, const void *memory)
+{
+    struct hd_replay_ring ring;
+    lay_out(shape, memory, &ring);
+    return ring;
+}
+
+int64_t hd_replay_bytes(const struct hd_replay_shape *shape)
+{
+    struct hd_replay_ring unused;
+    return lay_out(shape, NULL, &unused);
+}
+
+int64_t hd_replay_size(const struct hd_replay_shape *shape, const void *memory)
+{
+    const struct hd_replay_head *head = hd_replay_ring_at(shape, memory).head;
+    return head->added - head->lost;
+}
+
+int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
+{
+    return hd_replay_ring_at(shape, memory).shown[env];
+}
+
+static void lose(struct hd_replay_head *head, int64_t lost)
+{
+    if (head->lost < lost)
+        head->lost = lost;
+}
+
+void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int64_t env,
+                         const void *frame)
+{
+    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    int64_t slot = hd_replay_slot(shape, env, ring.shown[env]++);
+    lose(ring.head, ring.users[slot]);
+    ring.users[slot] = 0;
+    memcpy(ring.frames + slot * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
+}
+
+void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
+                   const struct hd_transition *transition)
+{
+    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    int64_t oldest = hd_replay_oldest(shape, transition->frame, transition->age);
+    int64_t number = ring.head->added++;
+    lose(ring.head, ring.head->added - shape->capacity);
+    /* An env's transitions come in order, so the last one that starts at a frame is the last one
+     * that is spoilt when this frame is overwritten. */
+    if (oldest < ring.shown[transition->env] - shape->frames)
+        lose(ring.head, number + 1);
+    else
+        ring.users[hd_replay_slot(shape, transition->env, oldest)] = number + 1;
+    memcpy(hd_transition_at(ring.transitions, shape->nstep, number % shape->capacity), transition,
+           (size_t)hd_transition_bytes(shape->nstep));
+}
+
+/* Puts the observation together that ends with `frame`. */
+static void stack_frames(const struct hd_replay_shape *shape, const struct hd_replay_ring *ring,
+                         int64_t env, int64_t frame, int64_t age, char *obs)
+{
+    const size_t bytes = (size_t)shape->frame_bytes;
+    for (int64_t k = 0; k < shape->stack; k++, obs += bytes)
+        memcpy(obs, hd_replay_frame(shape, ring, env, frame, age, k), bytes);
+}
+
+void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int64_t position,
+                   const struct hd_transition_shape *to_shape, struct hd_transitions to,
+                   int64_t row)
+{
+    const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    const struct hd_transition *from = hd_transition_at(
+        ring.transitions, shape->nstep, hd_replay_place(shape, ring.head, position));
+    stack_frames(shape, &ring, from->env, from->frame, from->age,
+                 (char *)to.obs + row * to_shape->obs_bytes);
+    stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,
+                 (char *)to.next_obs + row * to_shape->obs_bytes);
+    for (int64_t j = 0; j < shape->nstep; j++)
+        to.reward[j * to_shape->rows + row] = from->reward[j];
+    to.done[row] = from->done;
+    to.action[row] = from->action;
+    if (to_shape->has_value_gamma)
+        to.value_gamma[row] = from->value_gamma;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/common/copy.cuh"
+
+extern "C" {
+#include "kernels/replay/replay_internal.h"
+}
+
+/* -- Storing ------------------------------------------------------------------------------------
+ * One block numbers the frames, moves users from old frames to new ones and counts; then others
+ * copy. room[0] is the number of the first transition, or -1 where nothing is to be stored, room[1]
+ * the number of frames, room[2 + i] where frame i goes, or -1 where a later one takes its place. */
+
+enum { HEAD = 2, THREADS = 256 };
+
+extern "C" int64_t hd_replay_room(int64_t most_frames)
+{
+    return (HEAD + most_frames) * (int64_t)sizeof(int64_t);
+}
+
+/* Every thread gets the largest of what they have. */
+static __device__ int64_t most_of_all(int64_t mine)
+{
+    __shared__ int64_t most[THREADS];
+    const int at = threadIdx.x;
+    __syncthreads();
+    most[at] = mine;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (at < half)
+            most[at] = most[at] > most[at + half] ? most[at] : most[at + half];
+    }
+    __syncthreads();
+    return most[0];
+}
+
+/* How many threads before this one have the same key, and whether one after it has. */
+static __device__ int same_before(int64_t key, bool *is_last_p)
+{
+    __shared__ int64_t keys[THREADS];
+    const int at = threadIdx.x;
+    int before = 0, all = 0;
+    __syncthreads();
+    keys[at] = key;
+    __syncthreads();
+    for (int i = 0; i < THREADS; i++) {
+        all += keys[i] == key;
+        before += keys[i] == key && i < at;
+    }
+    *is_last_p = before + 1 == all;
+    return before;
+}
+
+/* 1 + the first env whose next frame is another, or 0. */
+static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
+                                      const struct hd_replay_ring *ring,
+                                      const struct hd_replay_news *news)
+{
+    int64_t left = 0; /* envs from the broken one on */
+    for (int64_t env = shape->envs - 1 - (int64_t)threadIdx.x; env >= 0; env -= THREADS)
+        if (news->first[env] != ring->shown[env])
+            left = shape->envs - env;
+    left = most_of_all(left);
+    return left > 0 ? shape->envs - left + 1 : 0;
+}
+
+/* room[2 + i] = the number of frame i in its env; `shown` moves on. */
+static __device__ void number_frames(const struct hd_replay_ring *ring,
+                                     const struct hd_replay_news *news, int64_t n, int64_t *room)
+{
+    for (int64_t base = 0; base < n; base += THREADS) {
+        const int64_t i = base + threadIdx.x, env = i < n ? news->env[i] : -1;
+        bool is_last;
+        const int before = same_before(env, &is_last);
+        const int64_t number = env < 0 ? 0 : ring->shown[env] + before;
+        __syncthreads();
+        if (env >= 0 && is_last)
+            ring->shown[env] = number + 1;
+        if (env >= 0)
+            room[HEAD + i] = number;
+    }
+    __syncthreads();
+}
+
+/* Numbers become slots; what used the old frames there is lost. Returns the loss. */
+static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
+                                       const struct hd_replay_ring *ring,
+                                       const struct hd_replay_news *news, int64_t n, int64_t *room)
+{
+    int64_t lost = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) {
+        const int64_t env = news->env[i], number = room[HEAD + i];
+        const int64_t slot = hd_replay_slot(shape, env, number);
+        const bool stays = number + shape->frames >= ring->shown[env];
+        room[HEAD + i] = stays ? slot : -1;
+        if (!stays)
+            continue;
+        lost = lost > ring->users[slot] ? lost : ring->users[slot];
+        ring->users[slot] = 0;
+    }
+    __syncthreads();
+    return lost;
+}
+
+static __device__ const struct hd_transition *transition_at(const void *block, int64_t nstep,
+                                                            int64_t i)
+{
+    const int64_t bytes = ((int64_t)sizeof(struct hd_transition) + nstep * 4 + 7) / 8 * 8;
+    return (const struct hd_transition *)((const char *)block + i * bytes);
+}
+
+/* The last transition whose oldest frame it is becomes a frame's user. Returns what is lost as its
+ * frames are gone already. */
+static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
+                                      const struct hd_replay_ring *ring,
+                                      const struct hd_replay_news *news, int64_t added)
+{
+    int64_t lost = 0;
+    for (int64_t base = 0; base < news->n_transitions; base += THREADS) {
+        const int64_t i = base + threadIdx.x;
+        int64_t slot = -1;
+        if (i < news->n_transitions) {
+            const struct hd_transition *t = transition_at(news->transitions, shape->nstep, i);
+            const int64_t oldest = hd_replay_oldest(shape, t->frame, t->age);
+            if (oldest < ring->shown[t->env] - shape->frames)
+                lost = added + i + 1;
+            else
+                slot = hd_replay_slot(shape, t->env, oldest);
+        }
+        bool is_last;
+        same_before(slot, &is_last);
+        if (slot >= 0 && is_last)
+            ring->users[slot] = added + i + 1;
+    }
+    return lost;
+}
+
+static __global__ void keep_books(const struct hd_replay_shape shape,
+                                  const struct hd_replay_ring ring,
+                                  const struct hd_replay_news news, int64_t *room,
+                                  struct hd_replay_report *report)
+{
+    const int64_t n = *news.n_frames, before = ring.head->added;
+    const int64_t broken = find_broken(&shape, &ring, &news);
+    int64_t lost = 0;
+    if (broken == 0) {
+        number_frames(&ring, &news, n, room);
+        lost = place_frames(&shape, &ring, &news, n, room);
+        const int64_t more = enter_users(&shape, &ring, &news, before);
+        lost = most_of_all(lost > more ? lost : more);
+    }
+    if (threadIdx.x != 0)
+        return;
+    const int64_t added = before + (broken == 0 ? news.n_transitions : 0);
+    lost = lost > added - shape.capacity ? lost : added - shape.capacity;
+    ring.head->added = added;
+    ring.head->lost = ring.head->lost > lost ? ring.head->lost : lost;
+    room[0] = broken == 0 ? before : -1;
+    room[1] = n;
+    report->size = added - ring.head->lost;
+    report->broken = broken;
+}
+
+/* A block copies a frame. */
+template <typename word>
+static __global__ void copy_frames(const struct hd_replay_ring ring, const char *frames,
+                                   int64_t bytes, const int64_t *room)
+{
+    const int64_t i = blockIdx.x;
+    if (room[0] < 0 || i >= room[1] || room[HEAD + i] < 0)
+        return;
+    hd_copy_words<word>(frames + i * bytes, ring.frames + room[HEAD + i] * bytes, bytes);
+}
+
+/* Those that later ones would overwrite at once are left out. */
+static __global__ void copy_transitions(const struct hd_replay_shape shape,
+                                        const struct hd_replay_ring ring, const uint64_t *from,
+                                        int64_t n, int64_t words, const int64_t *room)
+{
+    const int64_t i = HD_ELEMENT, t = i / words;
+    if (i >= n * words || room[0] < 0 || t + shape.capacity < n)
+        return;
+    const int64_t place = (room[0] + t) % shape.capacity;
+    ((uint64_t *)ring.transitions)[place * words + i % words] = from[i];
+}
+
+extern "C" int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *memory,
+                                    const struct hd_replay_news *news, void *room,
+                                    struct hd_replay_report *report, void *stream)
+{
+    const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
+    const int64_t bytes = shape->frame_bytes, n = news->n_transitions;
+    const int64_t words = hd_transition_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
+    const uint64_t bits = hd_cuda_bits(ring.frames) | hd_cuda_bits(news->frames) | (uint64_t)bytes;
+    HD_TRY(HD_LAUNCH(keep_books, 1, THREADS, stream, *shape, ring, *news, (int64_t *)room, report));
+    if (news->most_frames > 0)
+        HD_TRY(HD_LAUNCH_COPY(copy_frames, bits, bytes, 1, (unsigned)news->most_frames, stream,
+                              ring, news->frames, bytes, (const int64_t *)room));
+    if (n == 0)
+        return HD_OK;
+    return HD_LAUNCH(copy_transitions, hd_cuda_blocks(n * words), HD_THREADS, stream, *shape, ring,
+                     (const uint64_t *)news->transitions, n, words, (const int64_t *)room);
+}
+
+/* -- Sampling -----------------------------------------------------------------------------------
+ * A block fills a row. */
+
+struct sampling {
+    struct hd_replay_shape shape;
+    struct hd_replay_ring ring;
+    struct hd_rng rng;
+    struct hd_transition_shape to_shape;
+    struct hd_transitions to;
+    float *weight;
+    int64_t *used;
+};
+
+template <typename word> static __device__ void clear_words(char *to, int64_t bytes)
+{
+    const word zero = {};
+    for (int i = (int)threadIdx.x; i < (int)(bytes / (int64_t)sizeof(word)); i += (int)blockDim.x)
+        ((word *)to)[i] = zero;
+}
+
+/* Both observations of a row; of no transition: zeros. */
+template <typename word>
+static __device__ void copy_obs(const struct sampling *s, int64_t row,
+                                const struct hd_transition *from)
+{
+    const int64_t stack = s->shape.stack, bytes = s->shape.frame_bytes;
+    for (int64_t i = threadIdx.y; i < 2 * stack; i += blockDim.y) {
+        const int64_t ahead = from && i >= stack ? from->ahead : 0, k = i < stack ? i : i - stack;
+        char *to = (char *)(i < stack ? s->to.obs : s->to.next_obs);
+        to += row * s->to_shape.obs_bytes + k * bytes;
+        if (from)
+            hd_copy_words<word>(hd_replay_frame(&s->shape, &s->ring, from->env, from->frame + ahead,
+                                                from->age + ahead, k),
+                                to, bytes);
+        else
+            clear_words<word>(to, bytes);
+    }
+}
+
+static __device__ void copy_numbers(const struct sampling *s, int64_t row,
+                                    const struct hd_transition *from)
+{
+    const int64_t rows = s->to_shape.rows;
+    for (int64_t j = 0; j < s->shape.nstep; j++)
+        s->to.reward[j * rows + row] = from ? from->reward[j] : 0;
+    s->to.done[row] = from ? from->done : 0;
+    s->to.action[row] = from ? from->action : 0;
+    if (s->to_shape.has_value_gamma)
+        s->to.value_gamma[row] = from ? from->value_gamma : 0;
+    if (s->weight)
+        s->weight[row] = from ? 1 : 0;
+    if (row == 0 && s->used)
+        *s->used = from ? rows : 0;
+}
+
+/* The transition that the row's draw selects; NULL where there is none. */
+static __device__ const struct hd_transition *draw(const struct sampling *s, int64_t row)
+{
+    const struct hd_replay_head *head = s->ring.head;
+    const int64_t size = head->added - head->lost;
+    if (size <= 0)
+        return NULL;
+    const double u = hd_rng_uniform(&s->rng, (uint32_t)row);
+    const int64_t position = hd_replay_stratum(row, u, s->to_shape.rows, size);
+    return transition_at(s->ring.transitions, s->shape.nstep,
+                         hd_replay_place(&s->shape, head, position));
+}
+
+template <typename word> static __global__ void sample_rows(const struct sampling s)
+{
+    const int64_t row = blockIdx.x;
+    const struct hd_transition *from = draw(&s, row);
+    copy_obs<word>(&s, row, from);
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        copy_numbers(&s, row, from);
+}
+
+extern "C" int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const void *memory,
+                                     struct hd_rng rng, const struct hd_transition_shape *to_shape,
+                                     struct hd_transitions to, float *weight, int64_t *used,
+                                     void *stream)
+{
+    const struct sampling s = {*shape, hd_replay_ring_at(shape, memory), rng, *to_shape, to, weight,
+                               used};
+    const uint64_t bits = hd_cuda_bits(s.ring.frames) | hd_cuda_bits(to.obs) |
+                          hd_cuda_bits(to.next_obs) |
+                          (uint64_t)(shape->frame_bytes | to_shape->obs_bytes);
+    if (to_shape->rows == 0)
+        return HD_OK;
+    return HD_LAUNCH_COPY(sample_rows, bits, shape->frame_bytes, 2 * shape->stack,
+                          (unsigned)to_shape->rows, stream, s);
+}

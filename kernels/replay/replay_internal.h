@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies where in a replay ring, for CPUs and GPUs. */
+#ifndef HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
+#define HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
+
+#include "kernels/replay/replay.h"
+
+struct hd_replay_head {
+    int64_t added, lost; /* transitions ever added; of these, the first `lost` are gone */
+};
+
+/* The arrays of a ring, in this order. */
+struct hd_replay_ring {
+    struct hd_replay_head *head;
+    int64_t *shown; /* [envs]: frames ever added */
+    int64_t *users; /* [envs][frames]: 1 + the last transition whose oldest frame this is, or 0 */
+    char *transitions; /* [capacity] */
+    char *frames;      /* [envs][frames][frame_bytes] */
+};
+
+/* The arrays in a block of memory, which is not touched. */
+struct hd_replay_ring hd_replay_ring_at(const struct hd_replay_shape *shape, const void *memory);
+
+/* Where a frame is among those of all envs. */
+HD_INLINE int64_t hd_replay_slot(const struct hd_replay_shape *shape, int64_t env, int64_t frame)
+{
+    return env * shape->frames + frame % shape->frames;
+}
+
+/* The oldest frame that a transition needs. */
+HD_INLINE int64_t hd_replay_oldest(const struct hd_replay_shape *shape, int64_t frame, int64_t age)
+{
+    return frame - (age < shape->stack - 1 ? age : shape->stack - 1);
+}
+
+/* The place in memory of the transition at a position: those held are [begin, capacity) and [0,
+ * end), or [begin, end). */
+HD_INLINE int64_t hd_replay_place(const struct hd_replay_shape *shape,
+                                  const struct hd_replay_head *head, int64_t position)
+{
+    const int64_t begin = head->lost % shape->capacity, end = head->added % shape->capacity;
+    if (begin < end)
+        return begin + position;
+    return position < end ? position : begin + position - end;
+}
+
+/* Frame k, 0 … stack - 1, of the observation that ends with `frame`, `age` frames after its
+ * episode's first. */
+HD_INLINE const char *hd_replay_frame(const struct hd_replay_shape *shape,
+                                      const struct hd_replay_ring *ring, int64_t env, int64_t frame,
+                                      int64_t age, int64_t k)
+{
+    const int64_t back = shape->stack - 1 - k;
+    const int64_t slot = hd_replay_slot(shape, env, frame - (back < age ? back : age));
+    return ring->frames + slot * shape->frame_bytes;
+}
+
+#endif

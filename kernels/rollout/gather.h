@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Minibatches from the samples of an on-policy collect on a GPU (spec 3.5), as the verb `gather`
+ * has them. Thread safe; launches only. */
+#ifndef HD_KERNELS_ROLLOUT_GATHER_H
+#define HD_KERNELS_ROLLOUT_GATHER_H
+
+#include "kernels/rollout/steps.h"
+
+struct hd_gather {
+    struct hd_steps from;
+    const float *advantage, *target, *value; /* [N] of all samples, device memory */
+    int64_t rows;                            /* B */
+    const int32_t *sample;                   /* [used] the rows' samples; device or shared */
+    /* The first *used rows, 1 … B, count, others are copies of the first one; device or shared.
+     * NULL: the first `count` rows. */
+    const int64_t *used;
+    int64_t count;
+};
+
+/* The arrays of a minibatch (tasks/types/data/minibatch.h), device memory. */
+struct hd_gathered {
+    int64_t *used;                     /* [1]; NULL: not told */
+    char *obs;                         /* [B][stack frames] */
+    int32_t *action;                   /* [B] */
+    float *logit;                      /* [B][actions] */
+    float *advantage, *target, *value; /* [B] */
+};
+
+/* Fills all rows, in one launch. `sample` and `used` are read when it runs, all else before the
+ * call returns. */
+int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to, void *stream);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/rollout/steps.cuh"
+
+extern "C" {
+#include "kernels/rollout/gather.h"
+}
+
+/* What a row has besides its observation. */
+static __device__ void copy_numbers(const struct hd_gather *gather, int64_t sample,
+                                    const struct hd_gathered *to, int64_t row)
+{
+    const struct hd_steps *from = &gather->from;
+    const char *leaf = hd_steps_leaf(from, sample);
+    const int64_t step = hd_steps_row(from, sample), actions = from->actions;
+    const float *logit = (const float *)(leaf + from->at.logit) + step * actions;
+    for (int64_t i = threadIdx.x; i < actions; i += blockDim.x)
+        to->logit[row * actions + i] = logit[i];
+    if (threadIdx.x != 0)
+        return;
+    to->action[row] = ((const int32_t *)(leaf + from->at.action))[step];
+    to->advantage[row] = gather->advantage[sample];
+    to->target[row] = gather->target[sample];
+    to->value[row] = gather->value[sample];
+}
+
+/* A block fills a row. One of its threads reads what may be in the host's memory, which is far. */
+template <typename word>
+static __global__ void gather_rows(const struct hd_gather gather, const struct hd_gathered to)
+{
+    __shared__ int32_t sample;
+    const struct hd_steps *from = &gather.from;
+    const int64_t row = blockIdx.x;
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        const int64_t used = gather.used ? *gather.used : gather.count;
+        sample = gather.sample[row < used ? row : 0];
+        if (row == 0 && to.used)
+            *to.used = used;
+    }
+    __syncthreads();
+    hd_steps_copy<word>(from, sample, 0, to.obs + row * from->stack * from->frame_bytes);
+    if (threadIdx.y == 0)
+        copy_numbers(&gather, sample, &to, row);
+}
+
+extern "C" int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to,
+                              void *stream)
+{
+    const struct hd_steps *from = &gather->from;
+    if (gather->rows == 0)
+        return HD_OK;
+    return HD_LAUNCH_ROWS(gather_rows, from, to->obs, gather->rows, stream, *gather, *to);
+}

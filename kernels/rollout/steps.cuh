@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels that read a collect's steps share. */
+#ifndef HD_KERNELS_ROLLOUT_STEPS_CUH
+#define HD_KERNELS_ROLLOUT_STEPS_CUH
+
+#include "kernels/common/copy.cuh"
+
+extern "C" {
+#include "kernels/rollout/steps.h"
+}
+
+/* What the width of words depends on. */
+static inline uint64_t hd_steps_bits(const struct hd_steps *steps, const char *obs)
+{
+    return (uint64_t)(steps->frame_bytes | steps->at.frames | steps->leaf_bytes) |
+           hd_cuda_bits(obs);
+}
+
+/* By a block: a sample's observation (of the one after it: ahead = 1). */
+template <typename word>
+static __device__ inline void hd_steps_copy(const struct hd_steps *steps, int64_t sample, int ahead,
+                                            char *obs)
+{
+    for (int64_t k = threadIdx.y; k < steps->stack; k += blockDim.y)
+        hd_copy_words<word>(hd_steps_frame(steps, sample, ahead, k), obs + k * steps->frame_bytes,
+                            steps->frame_bytes);
+}
+
+/* Launches kernel<word>(…) by a block for each row of obs. */
+#define HD_LAUNCH_ROWS(kernel, steps, obs, rows, stream, ...)                                      \
+    HD_LAUNCH_COPY(kernel, hd_steps_bits(steps, obs), (steps)->frame_bytes, (steps)->stack,        \
+                   (unsigned)(rows), stream, __VA_ARGS__)
+
+#endif

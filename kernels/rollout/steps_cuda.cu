@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/rollout/steps.cuh"
+
+/* -- Observations -------------------------------------------------------------------------------
+ */
+
+template <typename word>
+static __global__ void copy_samples(const struct hd_steps steps, int64_t first, int64_t over,
+                                    char *obs)
+{
+    const int64_t row = blockIdx.x, sample = first + row * over / gridDim.x;
+    hd_steps_copy<word>(&steps, sample, 0, obs + row * steps.stack * steps.frame_bytes);
+}
+
+extern "C" int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
+                                 int64_t rows, char *obs, void *stream)
+{
+    if (rows == 0)
+        return HD_OK;
+    return HD_LAUNCH_ROWS(copy_samples, steps, obs, rows, stream, *steps, first, over, obs);
+}
+
+template <typename word>
+static __global__ void copy_after(const struct hd_steps steps, const int32_t *after, char *obs)
+{
+    const int64_t row = blockIdx.x, sample = after[row];
+    hd_steps_copy<word>(&steps, sample < 0 ? 0 : sample, sample >= 0,
+                        obs + row * steps.stack * steps.frame_bytes);
+}
+
+extern "C" int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after,
+                                       int64_t room, char *obs, void *stream)
+{
+    if (room == 0)
+        return HD_OK;
+    return HD_LAUNCH_ROWS(copy_after, steps, obs, room, stream, *steps, after, obs);
+}
+
+/* -- Samples that observations come after -------------------------------------------------------
+ * By one block. Each thread looks through a stretch of the samples, counts, learns from the counts
+ * before it where to write, and looks again. */
+
+enum { THREADS = 1024, WARPS = THREADS / 32 };
+
+static __device__ bool is_after(const struct hd_steps *steps, int64_t sample)
+{
+    if (hd_steps_end(steps, sample) == 0)
+        return false;
+    const float *done = (const float *)(hd_steps_leaf(steps, sample) + steps->at.done);
+    return done[hd_steps_row(steps, sample)] == 0;
+}
+
+/* The sum of what the threads before this one have; of all in *total_p. */
+static __device__ int sum_before(int mine, int *total_p)
+{
+    __shared__ int warp_sum[WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int sum = mine, before = 0, total = 0;
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int other = __shfl_up_sync(0xFFFFFFFF, sum, distance);
+        sum += lane >= distance ? other : 0;
+    }
+    if (lane == 31)
+        warp_sum[warp] = sum;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) {
+        before += i < warp ? warp_sum[i] : 0;
+        total += warp_sum[i];
+    }
+    *total_p = total;
+    return before + sum - mine;
+}
+
+static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t room)
+{
+    const int64_t n = steps.leaves * steps.samples, each = (n + THREADS - 1) / THREADS;
+    const int64_t lo = min(n, threadIdx.x * each), hi = min(n, lo + each);
+    int mine = 0, total;
+    for (int64_t i = lo; i < hi; i++)
+        mine += is_after(&steps, i);
+    int64_t at = sum_before(mine, &total);
+    for (int64_t i = lo; i < hi && mine > 0; i++)
+        if (is_after(&steps, i) && at < room)
+            after[at++] = (int32_t)i;
+    for (int64_t i = total + (int64_t)threadIdx.x; i < room; i += THREADS)
+        after[i] = -1;
+}
+
+extern "C" int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t room,
+                                        void *stream)
+{
+    return HD_LAUNCH(find_after, 1, THREADS, stream, *steps, after, room);
+}

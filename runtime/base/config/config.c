@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/config/config.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/config/config_setting.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char set_file[] = "--set";
+
+/* --set of something inside a TREE key, which only the tree's owner can check. */
+struct inner_set {
+    const struct hd_setting *tree;
+    const struct hd_node *name, *value;
+};
+
+struct hd_config {
+    struct hd_document *document; /* the file, or NULL */
+    struct hd_document *own;      /* every other node */
+    struct hd_node *levels;       /* the schema as nested maps; leaves hold whole paths */
+    struct hd_setting *settings;  /* in order of path */
+    int64_t count;
+    struct inner_set *inner_sets;
+    int64_t inner_count, inner_capacity;
+};
+
+/* -- Schema ------------------------------------------------------------------------------------ */
+
+static int compare_paths(const void *left, const void *right)
+{
+    const struct hd_setting *a = left, *b = right;
+    return strcmp(a->key->path, b->key->path);
+}
+
+static struct hd_setting *find_setting(const struct hd_config *config, const char *path)
+{
+    struct hd_key key = {.path = path};
+    struct hd_setting wanted = {.key = &key};
+    return bsearch(&wanted, config->settings, (size_t)config->count, sizeof wanted, compare_paths);
+}
+
+/* Hangs a key's path into the nested levels. */
+static int add_to_levels(struct hd_config *config, const struct hd_key *key, struct hd_diag *diag)
+{
+    const struct hd_mark mark = {.file = "schema"};
+    struct hd_node *level = config->levels;
+    char *name = hd_strdup(key->path), *rest = NULL;
+    int status = name ? HD_OK : HD_ERR_NOMEM;
+    char *part = name ? strtok_r(name, ".", &rest) : NULL;
+    while (part && status == HD_OK) {
+        char *following = strtok_r(NULL, ".", &rest);
+        struct hd_node *child = hd_node_get(level, part);
+        if (child && (!following || child->kind == HD_NODE_SCALAR)) {
+            status =
+                hd_diag_error(diag, mark, "'%s' and another key exclude each other", key->path);
+        } else if (!child) {
+            child = following ? hd_node_map(config->own, mark)
+                              : hd_node_scalar(config->own, mark, key->path);
+            status = child ? hd_node_put(config->own, level, part, child) : HD_ERR_NOMEM;
+        }
+        level = child;
+        part = following;
+    }
+    hd_free(name);
+    return status;
+}
+
+/* The default goes through the same checks as what a user writes. */
+static int read_default(struct hd_config *config, struct hd_setting *setting, struct hd_diag *diag)
+{
+    const struct hd_key *key = setting->key;
+    const struct hd_mark mark = {.file = "schema"};
+    struct hd_node *node;
+    if (!key->initial)
+        return HD_OK;
+    HD_TRY(hd_node_parse(config->own, mark, key->initial, diag, &node));
+    if (key->kind == HD_KEY_TEXT && !key->initial[0])
+        node->quoted = true;
+    return hd_setting_read(setting, node, diag);
+}
+
+static int load_schema(struct hd_config *config, const struct hd_key *const *schema, int n_schema,
+                       struct hd_diag *diag)
+{
+    for (int i = 0; i < n_schema; i++)
+        for (const struct hd_key *key = schema[i]; key->path; key++)
+            config->count++;
+    config->settings = hd_alloc(config->count, sizeof *config->settings);
+    if (!config->settings)
+        return HD_ERR_NOMEM;
+    struct hd_setting *setting = config->settings;
+    for (int i = 0; i < n_schema; i++)
+        for (const struct hd_key *key = schema[i]; key->path; key++, setting++) {
+            setting->key = key;
+            HD_TRY(add_to_levels(config, key, diag));
+            HD_TRY(read_default(config, setting, diag));
+        }
+    qsort(config->settings, (size_t)config->count, sizeof *setting, compare_paths);
+    return HD_OK;
+}
+
+/* -- What users write -------------------------------------------------------------------------- */
+
+/* The path of a key of that name on any level, or NULL: it may only stand in the wrong section. */
+static const char *find_elsewhere(const struct hd_config *config, const char *name)
+{
+    for (int64_t i = 0; i < config->count; i++) {
+        const char *path = config->settings[i].key->path;
+        const char *last = strrchr(path, '.');
+        if (last && !strcmp(last + 1, name))
+            return path;
+    }
+    return NULL;
+}
+
+static int reject_unknown(const struct hd_config *config, const struct hd_node *level,
+                          const struct hd_node *name, struct hd_diag *diag)
+{
+    const char **names = hd_alloc(level->count, sizeof *names);
+    if (!names)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < level->count; i++)
+        names[i] = level->keys[i]->text;
+    const char *nearest = hd_nearest_name(name->text, names, level->count);
+    if (!nearest)
+        nearest = find_elsewhere(config, name->text);
+    char list[1024] = "";
+    size_t used = 0;
+    for (int64_t i = 0; i < level->count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    hd_free(names);
+    if (nearest)
+        return hd_diag_error(diag, name->mark, "unknown key '%s' (did you mean '%s'?)", name->text,
+                             nearest);
+    return hd_diag_error(diag, name->mark, "unknown key '%s' (the keys here are: %s)", name->text,
+                         list);
+}
+
+static int apply_map(struct hd_config *config, const struct hd_node *level,
+                     const struct hd_node *map, struct hd_diag *diag);
+
+/* Applies `name: value` where `level` is the section it stands in. */
+static int apply(struct hd_config *config, const struct hd_node *level, const struct hd_node *name,
+                 const struct hd_node *value, struct hd_diag *diag)
+{
+    const struct hd_node *child = hd_node_get(level, name->text);
+    bool nothing = value->kind == HD_NODE_SCALAR && !value->quoted && !value->text[0];
+    if (!child)
+        return reject_unknown(config, level, name, diag);
+    if (child->kind == HD_NODE_SCALAR) {
+        struct hd_setting *setting = find_setting(config, child->text);
+        if (nothing && setting->key->kind >= HD_KEY_TREE && setting->node)
+            return HD_OK;
+        setting->given = true;
+        return hd_setting_read(setting, value, diag);
+    }
+    if (value->kind == HD_NODE_MAP)
+        return apply_map(config, child, value, diag);
+    if (nothing)
+        return HD_OK;
+    char found[HD_DESCRIPTION_BYTES];
+    hd_node_describe(value, found);
+    return hd_diag_error(diag, value->mark, "%s: expected a map of keys, found %s", name->text,
+                         found);
+}
+
+/* Goes on after mistakes, which diag counts. */
+static int apply_map(struct hd_config *config, const struct hd_node *level,
+                     const struct hd_node *map, struct hd_diag *diag)
+{
+    int status = HD_OK;
+    for (int64_t i = 0; i < map->count && status != HD_ERR_NOMEM; i++) {
+        int entry_status = apply(config, level, map->keys[i], map->items[i], diag);
+        status = entry_status != HD_OK ? entry_status : status;
+    }
+    return status;
+}
+
+static int apply_file(struct hd_config *config, struct hd_diag *diag)
+{
+    if (!config->document)
+        return HD_OK;
+    const struct hd_node *root = hd_document_root(config->document);
+    if (root->kind == HD_NODE_MAP)
+        return apply_map(config, config->levels, root, diag);
+    char found[HD_DESCRIPTION_BYTES];
+    hd_node_describe(root, found);
+    return hd_diag_error(diag, root->mark, "expected a map of keys, found %s", found);
+}
+
+/* Puts name: value into a copy of the map, as the file's own nodes stay what they are. */
+static int put_into_map(struct hd_config *config, struct hd_setting *setting,
+                        const struct hd_node *name, const struct hd_node *value,
+                        struct hd_diag *diag)
+{
+    struct hd_node *map = setting->node ? hd_node_copy(config->own, setting->node)
+                                        : hd_node_map(config->own, name->mark);
+    struct hd_node *entry = hd_node_copy(config->own, value);
+    if (!map || !entry || hd_node_put(config->own, map, name->text, entry) != HD_OK)
+        return HD_ERR_NOMEM;
+    setting->given = true;
+    return hd_setting_read(setting, map, diag);
+}
+
+static int keep_inner_set(struct hd_config *config, const struct hd_setting *tree,
+                          const struct hd_node *name, const struct hd_node *value)
+{
+    void *list = config->inner_sets;
+    int status = hd_grow(&list, &config->inner_capacity, config->inner_count + 1,
+                         sizeof *config->inner_sets);
+    config->inner_sets = list;
+    HD_TRY(status);
+    config->inner_sets[config->inner_count++] = (struct inner_set){tree, name, value};
+    return HD_OK;
+}
+
+/* Applies path[length]=value: descends by the names between the dots. */
+static int apply_path(struct hd_config *config, struct hd_mark mark, char *path,
+                      const struct hd_node *value, struct hd_diag *diag)
+{
+    const struct hd_node *level = config->levels;
+    for (;;) {
+        char *dot = strchr(path, '.');
+        if (dot)
+            *dot = '\0';
+        const struct hd_node *name = hd_node_scalar(config->own, mark, path);
+        if (!name)
+            return HD_ERR_NOMEM;
+        if (!path[0])
+            return hd_diag_error(diag, mark, "expected the name of a key");
+        if (!dot)
+            return apply(config, level, name, value, diag);
+        const struct hd_node *child = hd_node_get(level, path);
+        if (!child)
+            return reject_unknown(config, level, name, diag);
+        mark.column += (int)(dot + 1 - path);
+        path = dot + 1;
+        level = child;
+        if (child->kind == HD_NODE_MAP)
+            continue;
+        struct hd_setting *setting = find_setting(config, child->text);
+        const struct hd_node *inner = hd_node_scalar(config->own, mark, path);
+        if (!inner)
+            return HD_ERR_NOMEM;
+        if (!path[0])
+            return hd_diag_error(diag, mark, "expected the name of a key");
+        if (setting->key->kind == HD_KEY_MAP)
+            return put_into_map(config, setting, inner, value, diag);
+        if (setting->key->kind != HD_KEY_TREE)
+            return hd_diag_error(diag, mark, "'%s' has no keys inside", child->text);
+        return keep_inner_set(config, setting, inner, value);
+    }
+}
+
+static int apply_set(struct hd_config *config, int line, const char *set, struct hd_diag *diag)
+{
+    struct hd_mark mark = {.file = set_file, .line = line, .column = 1};
+    const char *equals = strchr(set, '=');
+    if (!equals)
+        return hd_diag_error(diag, mark, "expected key=value, found '%.60s'", set);
+    struct hd_mark value_mark = mark;
+    value_mark.column += (int)(equals + 1 - set);
+    struct hd_node *value;
+    HD_TRY(hd_node_parse(config->own, value_mark, equals + 1, diag, &value));
+    char *path = hd_strdup(set);
+    if (!path)
+        return HD_ERR_NOMEM;
+    path[equals - set] = '\0';
+    int status = apply_path(config, mark, path, value, diag);
+    hd_free(path);
+    return status;
+}
+
+static int apply_sets(struct hd_config *config, const char *const *sets, int n_sets,
+                      struct hd_diag *diag)
+{
+    int status = HD_OK;
+    for (int i = 0; i < n_sets && status != HD_ERR_NOMEM; i++) {
+        int set_status = apply_set(config, i + 1, sets[i], diag);
+        status = set_status != HD_OK ? set_status : status;
+    }
+    return status;
+}
+
+static int check_required(const struct hd_config *config, struct hd_diag *diag)
+{
+    struct hd_mark mark = {.file = set_file};
+    int status = HD_OK;
+    if (config->document)
+        mark.file = hd_document_root(config->document)->mark.file;
+    for (int64_t i = 0; i < config->count; i++) {
+        const struct hd_setting *setting = &config->settings[i];
+        if (setting->node || setting->given)
+            continue;
+        char expected[HD_DESCRIPTION_BYTES];
+        hd_key_describe(setting->key, expected);
+        status = hd_diag_error(diag, mark, "the key '%s' must be given: %s", setting->key->path,
+                               expected);
+    }
+    return status;
+}
+
+/* -- Life -------------------------------------------------------------------------------------- */
+
+void hd_config_destroy(struct hd_config *config)
+{
+    if (!config)
+        return;
+    for (int64_t i = 0; config->settings && i < config->count; i++)
+        hd_setting_fini(&config->settings[i]);
+    hd_free(config->settings);
+    hd_free(config->inner_sets);
+    hd_document_destroy(config->own);
+    hd_document_destroy(config->document);
+    hd_free(config);
+}
+
+static int fill_config(struct hd_config *config, const struct hd_key *const *schema, int n_schema,
+                       const char *const *sets, int n_sets, struct hd_diag *diag)
+{
+    HD_TRY(hd_document_create(&config->own));
+    config->levels = hd_node_map(config->own, (struct hd_mark){.file = "schema"});
+    if (!config->levels)
+        return HD_ERR_NOMEM;
+    HD_TRY(load_schema(config, schema, n_schema, diag));
+    int file = apply_file(config, diag);
+    if (file == HD_ERR_NOMEM)
+        return file;
+    int set = apply_sets(config, sets, n_sets, diag);
+    if (set == HD_ERR_NOMEM)
+        return set;
+    HD_TRY(check_required(config, diag));
+    return file != HD_OK ? file : set;
+}
+
+int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd_document *document,
+                     const char *const *sets, int n_sets, struct hd_diag *diag,
+                     struct hd_config **config_p)
+{
+    struct hd_config *config = hd_alloc(1, sizeof *config);
+    if (!config)
+        return HD_ERR_NOMEM;
+    config->document = document;
+    int status = fill_config(config, schema, n_schema, sets, n_sets, diag);
+    if (status == HD_OK) {
+        *config_p = config;
+        return HD_OK;
+    }
+    config->document = NULL; /* stays the caller's */
+    hd_config_destroy(config);
+    return status;
+}
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+static struct hd_setting *get(const struct hd_config *config, const char *path)
+{
+    struct hd_setting *setting = find_setting(config, path);
+    if (!setting) {
+        hd_log(HD_LOG_ERROR, "the program asks for the key '%s', which no schema has", path);
+        abort();
+    }
+    return setting;
+}
+
+static struct hd_setting *get_kind(const struct hd_config *config, const char *path,
+                                   enum hd_key_kind kind)
+{
+    struct hd_setting *setting = get(config, path);
+    if (setting->key->kind != kind) {
+        hd_log(HD_LOG_ERROR, "the program asks for the key '%s' as another kind", path);
+        abort();
+    }
+    return setting;
+}
+
+int64_t hd_config_int(const struct hd_config *config, const char *path)
+{
+    return get_kind(config, path, HD_KEY_INT)->integer;
+}
+
+double hd_config_real(const struct hd_config *config, const char *path)
+{
+    return get_kind(config, path, HD_KEY_REAL)->real;
+}
+
+bool hd_config_bool(const struct hd_config *config, const char *path)
+{
+    return get_kind(config, path, HD_KEY_BOOL)->flag;
+}
+
+const char *hd_config_text(const struct hd_config *config, const char *path)
+{
+    const struct hd_setting *setting = get(config, path);
+    if (setting->key->kind != HD_KEY_CHOICE)
+        setting = get_kind(config, path, HD_KEY_TEXT);
+    return setting->node->text;
+}
+
+const char *hd_config_word(const struct hd_config *config, const char *path)
+{
+    return get_kind(config, path, HD_KEY_INT)->word;
+}
+
+const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p)
+{
+    const struct hd_setting *setting = get_kind(config, path, HD_KEY_INT_LIST);
+    *count_p = setting->count;
+    return setting->ints;
+}
+
+const struct hd_node *hd_config_node(const struct hd_config *config, const char *path)
+{
+    const struct hd_setting *setting = get(config, path);
+    bool tree_default =
+        setting->key->kind >= HD_KEY_TREE && setting->key->initial && setting->key->initial[0];
+    return setting->given || tree_default ? setting->node : NULL;
+}
+
+static const char *nearest_path(const struct hd_config *config, const char *path)
+{
+    const char **names = hd_alloc(config->count, sizeof *names);
+    if (!names)
+        return NULL;
+    for (int64_t i = 0; i < config->count; i++) {
+        const struct hd_key *key = config->settings[i].key;
+        bool number =
+            key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_BOOL;
+        names[i] = number ? key->path : NULL;
+    }
+    const char *nearest = hd_nearest_name(path, names, config->count);
+    hd_free(names);
+    return nearest;
+}
+
+bool hd_config_number(const struct hd_config *config, const char *path, double *value_p,
+                      const char **nearest_p)
+{
+    const struct hd_setting *setting = find_setting(config, path);
+    enum hd_key_kind kind = setting ? setting->key->kind : HD_KEY_TEXT;
+    if (kind == HD_KEY_REAL)
+        *value_p = setting->real;
+    else if (kind == HD_KEY_BOOL)
+        *value_p = setting->flag;
+    else if (kind == HD_KEY_INT && !setting->word)
+        *value_p = (double)setting->integer;
+    else
+        *nearest_p = setting ? NULL : nearest_path(config, path);
+    return kind == HD_KEY_REAL || kind == HD_KEY_BOOL || (kind == HD_KEY_INT && !setting->word);
+}
+
+static const struct inner_set *find_inner_set(const struct hd_config *config, const char *path,
+                                              int64_t i)
+{
+    const struct hd_setting *tree = get_kind(config, path, HD_KEY_TREE);
+    for (int64_t k = 0; k < config->inner_count; k++)
+        if (config->inner_sets[k].tree == tree && i-- == 0)
+            return &config->inner_sets[k];
+    return NULL;
+}
+
+const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,
+                                          int64_t i, const struct hd_node **value_p)
+{
+    const struct inner_set *set = find_inner_set(config, path, i);
+    if (!set)
+        return NULL;
+    *value_p = set->value;
+    return set->name;
+}
+
+/* -- Changes at start -------------------------------------------------------------------------- */
+
+static int override(struct hd_config *config, struct hd_setting *setting, const char *text,
+                    struct hd_diag *diag)
+{
+    struct hd_node *node;
+    HD_TRY(
+        hd_node_parse(config->own, (struct hd_mark){.file = "derived value"}, text, diag, &node));
+    return hd_setting_read(setting, node, diag);
+}
+
+int hd_config_override(struct hd_config *config, const char *path, const char *text)
+{
+    struct hd_diag *diag;
+    HD_TRY(hd_diag_create(&diag));
+    int status = override(config, get(config, path), text, diag);
+    hd_diag_report(diag);
+    hd_diag_destroy(diag);
+    return status;
+}
+
+int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node)
+{
+    struct hd_setting *setting = get_kind(config, path, HD_KEY_TREE);
+    const struct hd_node *copy = hd_node_copy(config->own, node);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < config->inner_count; i++)
+        if (config->inner_sets[i].tree != setting)
+            config->inner_sets[kept++] = config->inner_sets[i];
+    config->inner_count = kept;
+    setting->node = copy;
+    setting->given = true;
+    return HD_OK;
+}
+
+/* -- The effective configuration --------------------------------------------------------------- */
+
+/* A tree of the effective values, nested as `level`, with their scopes as comments. */
+static struct hd_node *effective_tree(const struct hd_config *config, const struct hd_node *level,
+                                      struct hd_document *document)
+{
+    if (level->kind == HD_NODE_SCALAR) {
+        const struct hd_setting *setting = find_setting(config, level->text);
+        struct hd_node *node = hd_node_scalar(document, setting->node->mark, "");
+        if (node) {
+            *node = *setting->node;
+            node->comment = setting->key->scope;
+        }
+        return node;
+    }
+    struct hd_node *map = hd_node_map(document, level->mark);
+    for (int64_t i = 0; map && i < level->count; i++) {
+        struct hd_node *child = effective_tree(config, level->items[i], document);
+        if (!child || hd_node_put(document, map, level->keys[i]->text, child) != HD_OK)
+            return NULL;
+    }
+    return map;
+}
+
+int hd_config_dump(const struct hd_config *config, FILE *file)
+{
+    struct hd_document *document;
+    HD_TRY(hd_document_create(&document));
+    const struct hd_node *tree = effective_tree(config, config->levels, document);
+    int status = tree ? hd_node_dump(tree, file) : HD_ERR_NOMEM;
+    hd_document_destroy(document);
+    if (status == HD_ERR_SYSTEM)
+        hd_log(HD_LOG_ERROR, "cannot write the configuration");
+    return status;
+}
+
+static bool is_listed(const char *path, const char *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(path, list[i]))
+            return true;
+    return false;
+}
+
+uint64_t hd_config_hash(const struct hd_config *config, const char *const *without, int n)
+{
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < config->count; i++) {
+        const struct hd_setting *setting = &config->settings[i];
+        if (is_listed(setting->key->path, without, n))
+            continue;
+        hash = hd_hash_mix(hash, hd_hash_text(setting->key->path));
+        hash = hd_hash_mix(hash, hd_setting_hash(setting));
+    }
+    return hash;
+}
+
+/* -- The reference ----------------------------------------------------------------------------- */
+
+void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file)
+{
+    char kind[HD_DESCRIPTION_BYTES];
+    for (int i = 0; i < n_schema; i++)
+        for (const struct hd_key *key = schema[i]; key->path; key++) {
+            hd_key_describe(key, kind);
+            fprintf(file, "%s: %s\n    %s; %s%s%s\n", key->path,
+                    key->initial ? key->initial : "(required)", key->help, kind,
+                    key->scope ? "; " : "", key->scope ? key->scope : "");
+        }
+}

@@ -1,0 +1,748 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/config/yaml.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <yaml.h>
+
+enum {
+    MAX_DEPTH = 64,
+    MAX_NODES = 100000,
+    MAX_BYTES = 16 << 20,
+    MAX_ANCHORS = 1000,
+    MAX_KEY_BYTES = 200, /* written with escapes, still within YAML's 1024 for keys on one line */
+    BLOCK_BYTES = 1 << 14
+};
+
+/* -- Memory of a document: blocks released together -------------------------------------------- */
+
+struct block {
+    struct block *next;
+    int64_t used, size;
+    _Alignas(max_align_t) char bytes[];
+};
+
+struct hd_document {
+    struct block *blocks;
+    struct hd_node *root;
+    const char *last_file; /* of the nodes copied in, so that a tree's nodes share one name */
+};
+
+static void *keep(struct hd_document *document, int64_t count, size_t size)
+{
+    int64_t align = _Alignof(max_align_t);
+    int64_t bytes = (count * (int64_t)size + align - 1) / align * align;
+    struct block *block = document->blocks;
+    if (!block || block->size - block->used < bytes) {
+        int64_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        block = hd_alloc((int64_t)sizeof *block + room, 1);
+        if (!block)
+            return NULL;
+        block->size = room;
+        block->next = document->blocks;
+        document->blocks = block;
+    }
+    void *memory = block->bytes + block->used;
+    block->used += bytes;
+    return memory;
+}
+
+static char *keep_text(struct hd_document *document, const char *text, size_t length)
+{
+    char *copy = keep(document, (int64_t)length + 1, 1);
+    return copy ? memcpy(copy, text, length) : NULL;
+}
+
+int hd_document_create(struct hd_document **document_p)
+{
+    struct hd_document *document = hd_alloc(1, sizeof *document);
+    if (!document)
+        return HD_ERR_NOMEM;
+    *document_p = document;
+    return HD_OK;
+}
+
+void hd_document_destroy(struct hd_document *document)
+{
+    if (!document)
+        return;
+    while (document->blocks) {
+        struct block *next = document->blocks->next;
+        hd_free(document->blocks);
+        document->blocks = next;
+    }
+    hd_free(document);
+}
+
+struct hd_node *hd_document_root(const struct hd_document *document)
+{
+    return document->root;
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------- */
+
+static struct hd_node *new_node(struct hd_document *document, enum hd_node_kind kind,
+                                struct hd_mark mark)
+{
+    struct hd_node *node = keep(document, 1, sizeof *node);
+    if (node) {
+        node->kind = kind;
+        node->mark = mark;
+    }
+    return node;
+}
+
+struct hd_node *hd_node_get(const struct hd_node *map, const char *key)
+{
+    if (!map || map->kind != HD_NODE_MAP)
+        return NULL;
+    for (int64_t i = 0; i < map->count; i++)
+        if (!strcmp(map->keys[i]->text, key))
+            return map->items[i];
+    return NULL;
+}
+
+static struct hd_node *new_scalar(struct hd_document *document, struct hd_mark mark,
+                                  const char *text, size_t length)
+{
+    struct hd_node *node = new_node(document, HD_NODE_SCALAR, mark);
+    if (node)
+        node->text = keep_text(document, text, length);
+    return node && node->text ? node : NULL;
+}
+
+struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_mark mark, const char *text)
+{
+    return new_scalar(document, mark, text, strlen(text));
+}
+
+struct hd_node *hd_node_map(struct hd_document *document, struct hd_mark mark)
+{
+    return new_node(document, HD_NODE_MAP, mark);
+}
+
+int hd_node_put(struct hd_document *document, struct hd_node *map, const char *key,
+                struct hd_node *value)
+{
+    for (int64_t i = 0; i < map->count; i++)
+        if (!strcmp(map->keys[i]->text, key)) {
+            map->items[i] = value;
+            return HD_OK;
+        }
+    int64_t n = map->count;
+    struct hd_node **keys = keep(document, n + 1, sizeof *keys);
+    struct hd_node **items = keep(document, n + 1, sizeof *items);
+    struct hd_node *name = hd_node_scalar(document, value->mark, key);
+    if (!keys || !items || !name)
+        return HD_ERR_NOMEM;
+    if (n > 0) {
+        memcpy(keys, map->keys, (size_t)n * sizeof *keys);
+        memcpy(items, map->items, (size_t)n * sizeof *items);
+    }
+    keys[n] = name;
+    items[n] = value;
+    map->keys = keys;
+    map->items = items;
+    map->count = n + 1;
+    return HD_OK;
+}
+
+static const char *keep_file_name(struct hd_document *document, const char *file)
+{
+    if (!document->last_file || strcmp(document->last_file, file))
+        document->last_file = keep_text(document, file, strlen(file));
+    return document->last_file;
+}
+
+static struct hd_node **copy_list(struct hd_document *document, struct hd_node *const *list,
+                                  int64_t count)
+{
+    struct hd_node **copy = keep(document, count, sizeof *copy);
+    for (int64_t i = 0; copy && i < count; i++) {
+        copy[i] = hd_node_copy(document, list[i]);
+        if (!copy[i])
+            return NULL;
+    }
+    return copy;
+}
+
+struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node)
+{
+    struct hd_mark mark = node->mark;
+    mark.file = keep_file_name(document, mark.file);
+    struct hd_node *copy = mark.file ? new_node(document, node->kind, mark) : NULL;
+    if (!copy)
+        return NULL;
+    copy->quoted = node->quoted;
+    copy->count = node->count;
+    if (node->text && !(copy->text = keep_text(document, node->text, strlen(node->text))))
+        return NULL;
+    if (node->comment &&
+        !(copy->comment = keep_text(document, node->comment, strlen(node->comment))))
+        return NULL;
+    if (node->keys && !(copy->keys = copy_list(document, node->keys, node->count)))
+        return NULL;
+    if (node->items && !(copy->items = copy_list(document, node->items, node->count)))
+        return NULL;
+    return copy;
+}
+
+/* -- Parser ------------------------------------------------------------------------------------ */
+
+struct anchor {
+    char *name;
+    struct hd_node *node; /* NULL: still open */
+    int64_t size;         /* nodes, aliases expanded */
+    int height;           /* levels */
+};
+
+struct parser {
+    yaml_parser_t yaml;
+    struct hd_document *document;
+    struct hd_diag *diag;
+    const char *text;
+    size_t bytes;
+    struct hd_mark origin;
+    bool inside; /* of one line: marks are origin moved on by characters */
+    bool wrong;  /* a mistake was found, but parsing can go on to find more */
+    int64_t size;
+    struct hd_node **stack; /* children of the open collections */
+    int64_t stack_count, stack_capacity;
+    struct anchor *anchors;
+    int64_t anchor_count, anchor_capacity;
+};
+
+static struct hd_mark mark_of(const struct parser *p, yaml_mark_t at)
+{
+    struct hd_mark mark = p->origin;
+    if (p->inside) {
+        mark.column += (int)at.index;
+    } else {
+        mark.line = (int)at.line + 1;
+        mark.column = (int)at.column + 1;
+    }
+    return mark;
+}
+
+static bool continues_character(char byte)
+{
+    return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/* libyaml gives a byte offset, not a mark, for what its reader rejects. */
+static yaml_mark_t mark_of_byte(const struct parser *p, size_t offset)
+{
+    yaml_mark_t at = {0};
+    for (size_t i = 0; i < offset && i < p->bytes; i++) {
+        if (p->text[i] == '\n') {
+            at.line++;
+            at.column = 0;
+        } else {
+            at.column += !continues_character(p->text[i]);
+        }
+        at.index += !continues_character(p->text[i]);
+    }
+    return at;
+}
+
+static int reject_bytes(struct parser *p)
+{
+    struct hd_mark mark = mark_of(p, mark_of_byte(p, p->yaml.problem_offset));
+    if (!strncmp(p->yaml.problem, "control", 7))
+        return hd_diag_error(p->diag, mark, "the control character 0x%02x; expected text",
+                             (unsigned)p->yaml.problem_value);
+    return hd_diag_error(p->diag, mark, "bytes that are not UTF-8; expected UTF-8 text");
+}
+
+static bool starts_with(const char *text, const char *start)
+{
+    return !strncmp(text, start, strlen(start));
+}
+
+/* What libyaml's terser problems mean to the person who wrote the file; else its own words. */
+static const char *plain_words(const struct parser *p)
+{
+    static const char *const sentences[][2] = {
+        {"mapping values are not allowed",
+         "a ':' that starts a map where none can stand; check the indentation, or quote the text"},
+        {"could not find expected ':'", "expected ':' after this key"},
+        {"did not find expected key", "expected a key at the indentation of its siblings"},
+        {"did not find expected '-'", "expected '- ' at the indentation of its siblings"},
+        {"did not find expected ',' or ']'", "expected ',' or ']'"},
+        {"did not find expected ',' or '}'", "expected ',' or '}'"},
+        {"found unexpected end of stream", "the text ends inside quotes"},
+        {"found unknown escape character", "an unknown escape; use single quotes for plain '\\'"},
+        {"did not find expected node content", "expected a value"},
+        {"did not find expected <document start>", "expected the end of the file"},
+        {"block sequence entries are not allowed", "a '- ' where no list can start"},
+        {"found a tab character", "a tab; indent with spaces"},
+    };
+    const char *problem = p->yaml.problem ? p->yaml.problem : "malformed";
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
+        if (starts_with(problem, sentences[i][0]))
+            return sentences[i][1];
+    return problem;
+}
+
+static int reject_character(struct parser *p, struct hd_mark mark)
+{
+    char c = 0;
+    for (size_t i = 0, index = 0; i < p->bytes && !c; i++)
+        if (!continues_character(p->text[i]) && index++ == p->yaml.problem_mark.index)
+            c = p->text[i];
+    if (c == '\t')
+        return hd_diag_error(p->diag, mark, "a tab; indent with spaces");
+    return hd_diag_error(p->diag, mark, "nothing can start with '%c'; put the text in quotes", c);
+}
+
+/* Turns libyaml's error into one mistake. */
+static int explain(struct parser *p)
+{
+    if (p->yaml.error == YAML_MEMORY_ERROR)
+        return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->origin.file);
+    if (p->yaml.error == YAML_READER_ERROR)
+        return reject_bytes(p);
+    struct hd_mark mark = mark_of(p, p->yaml.problem_mark);
+    if (p->yaml.problem && starts_with(p->yaml.problem, "found character that cannot start"))
+        return reject_character(p, mark);
+    const char *words = plain_words(p);
+    struct hd_mark start = mark_of(p, p->yaml.context_mark);
+    if (!p->yaml.context || (start.line == mark.line && start.column == mark.column))
+        return hd_diag_error(p->diag, mark, "%s", words);
+    return hd_diag_error(p->diag, mark, "%s (%s that starts at %d:%d)", words, p->yaml.context,
+                         start.line, start.column);
+}
+
+static int next_event(struct parser *p, yaml_event_t *event)
+{
+    return yaml_parser_parse(&p->yaml, event) ? HD_OK : explain(p);
+}
+
+static int count_nodes(struct parser *p, struct hd_mark mark, int64_t n)
+{
+    p->size += n;
+    if (p->size > MAX_NODES)
+        return hd_diag_error(p->diag, mark, "more than %d keys and values (aliases expanded)",
+                             MAX_NODES);
+    return HD_OK;
+}
+
+static int check_depth(struct parser *p, struct hd_mark mark, int depth)
+{
+    if (depth > MAX_DEPTH)
+        return hd_diag_error(p->diag, mark, "nested deeper than %d levels", MAX_DEPTH);
+    return HD_OK;
+}
+
+static void check_tag(struct parser *p, struct hd_mark mark, const yaml_char_t *tag,
+                      enum hd_node_kind kind)
+{
+    static const struct {
+        const char *name;
+        enum hd_node_kind kind;
+    } core[] = {{"str", HD_NODE_SCALAR},  {"int", HD_NODE_SCALAR},  {"float", HD_NODE_SCALAR},
+                {"bool", HD_NODE_SCALAR}, {"null", HD_NODE_SCALAR}, {"seq", HD_NODE_LIST},
+                {"map", HD_NODE_MAP}};
+    static const char prefix[] = "tag:yaml.org,2002:";
+    const char *name = (const char *)tag;
+    if (!name || !strcmp(name, "!"))
+        return;
+    for (size_t i = 0; starts_with(name, prefix) && i < sizeof core / sizeof *core; i++)
+        if (core[i].kind == kind && !strcmp(name + strlen(prefix), core[i].name))
+            return;
+    hd_diag_error(p->diag, mark, "the tag '%.60s' is not supported here; leave it out", name);
+    p->wrong = true;
+}
+
+static struct anchor *find_anchor(struct parser *p, const yaml_char_t *name)
+{
+    for (int64_t i = p->anchor_count - 1; i >= 0; i--)
+        if (!strcmp(p->anchors[i].name, (const char *)name))
+            return &p->anchors[i];
+    return NULL;
+}
+
+/* Stores the index of the opened anchor, or -1 when the node has none. */
+static int open_anchor(struct parser *p, struct hd_mark mark, const yaml_char_t *name,
+                       int64_t *index_p)
+{
+    *index_p = -1;
+    if (!name)
+        return HD_OK;
+    if (p->anchor_count >= MAX_ANCHORS)
+        return hd_diag_error(p->diag, mark, "more than %d anchors", MAX_ANCHORS);
+    void *list = p->anchors;
+    int status = hd_grow(&list, &p->anchor_capacity, p->anchor_count + 1, sizeof *p->anchors);
+    p->anchors = list;
+    HD_TRY(status);
+    char *copy = keep_text(p->document, (const char *)name, strlen((const char *)name));
+    if (!copy)
+        return HD_ERR_NOMEM;
+    *index_p = p->anchor_count++;
+    p->anchors[*index_p] = (struct anchor){.name = copy, .size = p->size};
+    return HD_OK;
+}
+
+static void close_anchor(struct parser *p, int64_t index, struct hd_node *node, int height)
+{
+    if (index < 0)
+        return;
+    struct anchor *anchor = &p->anchors[index];
+    anchor->node = node;
+    anchor->size = p->size - anchor->size;
+    anchor->height = height;
+}
+
+/* A node that was read, and how many levels it has. */
+struct reading {
+    struct hd_node *node;
+    int height;
+};
+
+static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
+                       struct reading *reading_p)
+{
+    struct hd_mark mark = mark_of(p, event->start_mark);
+    const char *name = (const char *)event->data.alias.anchor;
+    const struct anchor *anchor = find_anchor(p, event->data.alias.anchor);
+    if (!anchor)
+        return hd_diag_error(p->diag, mark, "no anchor '&%.60s' stands before this alias", name);
+    if (!anchor->node)
+        return hd_diag_error(p->diag, mark, "the alias '*%.60s' stands inside its own anchor",
+                             name);
+    HD_TRY(count_nodes(p, mark, anchor->size));
+    HD_TRY(check_depth(p, mark, depth - 1 + anchor->height));
+    *reading_p = (struct reading){anchor->node, anchor->height};
+    if (anchor->node->kind != HD_NODE_SCALAR)
+        return HD_OK;
+    struct hd_node *copy = new_node(p->document, HD_NODE_SCALAR, mark);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    copy->text = anchor->node->text;
+    copy->quoted = anchor->node->quoted;
+    reading_p->node = copy;
+    return HD_OK;
+}
+
+static int parse_scalar(struct parser *p, const yaml_event_t *event, struct reading *reading_p)
+{
+    struct hd_mark mark = mark_of(p, event->start_mark);
+    const char *text = (const char *)event->data.scalar.value;
+    size_t length = event->data.scalar.length;
+    const yaml_char_t *tag = event->data.scalar.tag;
+    HD_TRY(count_nodes(p, mark, 1));
+    check_tag(p, mark, tag, HD_NODE_SCALAR);
+    if (strlen(text) != length) {
+        hd_diag_error(p->diag, mark, "the text holds a NUL character");
+        p->wrong = true;
+    }
+    struct hd_node *node = new_scalar(p->document, mark, text, length);
+    if (!node)
+        return HD_ERR_NOMEM;
+    bool string_tag = tag && !strcmp((const char *)tag, YAML_STR_TAG);
+    node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || string_tag;
+    *reading_p = (struct reading){node, 0};
+    return HD_OK;
+}
+
+static int parse_node(struct parser *p, const yaml_event_t *event, int depth,
+                      struct reading *reading_p);
+
+/* Pushes the children up to the end event onto p->stack; stores the greatest of their heights. */
+static int parse_children(struct parser *p, yaml_event_type_t end, int depth, int *height_p)
+{
+    for (;;) {
+        yaml_event_t event;
+        HD_TRY(next_event(p, &event));
+        bool ended = event.type == end;
+        struct reading child;
+        int status = ended ? HD_OK : parse_node(p, &event, depth, &child);
+        yaml_event_delete(&event);
+        if (ended || status != HD_OK)
+            return status;
+        void *stack = p->stack;
+        status = hd_grow(&stack, &p->stack_capacity, p->stack_count + 1, sizeof *p->stack);
+        p->stack = stack;
+        HD_TRY(status);
+        p->stack[p->stack_count++] = child.node;
+        *height_p = child.height > *height_p ? child.height : *height_p;
+    }
+}
+
+static bool check_key(struct parser *p, const struct hd_node *key)
+{
+    const char *wrong = NULL;
+    if (key->kind != HD_NODE_SCALAR)
+        wrong = "a key that is a list or a map; expected a plain name";
+    else if (strlen(key->text) > MAX_KEY_BYTES)
+        wrong = "a key longer than 200 bytes";
+    else if (!key->quoted && !key->text[0])
+        wrong = "an empty key; expected a name before ':'";
+    else if (!key->quoted && !strcmp(key->text, "<<"))
+        wrong = "merge keys ('<<') are not supported; write the keys out";
+    if (!wrong)
+        return true;
+    hd_diag_error(p->diag, key->mark, "%s", wrong);
+    p->wrong = true;
+    return false;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const struct hd_node *a = *(struct hd_node *const *)left;
+    const struct hd_node *b = *(struct hd_node *const *)right;
+    int order = strcmp(a->text, b->text);
+    if (order)
+        return order;
+    if (a->mark.line != b->mark.line)
+        return a->mark.line < b->mark.line ? -1 : 1;
+    return (a->mark.column > b->mark.column) - (a->mark.column < b->mark.column);
+}
+
+static int check_duplicates(struct parser *p, const struct hd_node *map)
+{
+    struct hd_node **sorted = hd_alloc(map->count, sizeof *sorted);
+    if (!sorted)
+        return HD_ERR_NOMEM;
+    memcpy(sorted, map->keys, (size_t)map->count * sizeof *sorted);
+    qsort(sorted, (size_t)map->count, sizeof *sorted, compare_keys);
+    for (int64_t i = 1; i < map->count; i++)
+        if (!strcmp(sorted[i - 1]->text, sorted[i]->text)) {
+            const struct hd_mark *first = &sorted[i - 1]->mark;
+            hd_diag_error(p->diag, sorted[i]->mark, "the key '%s' stands twice, first at %d:%d",
+                          sorted[i]->text, first->line, first->column);
+            p->wrong = true;
+        }
+    hd_free(sorted);
+    return HD_OK;
+}
+
+/* Moves children from the stack, keys and values by turns, into the map. */
+static int fill_map(struct parser *p, struct hd_node *map, struct hd_node *const *children,
+                    int64_t count)
+{
+    map->keys = keep(p->document, count / 2, sizeof *map->keys);
+    map->items = keep(p->document, count / 2, sizeof *map->items);
+    if (!map->keys || !map->items)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i + 1 < count; i += 2) {
+        if (!check_key(p, children[i]))
+            continue;
+        map->keys[map->count] = children[i];
+        map->items[map->count++] = children[i + 1];
+    }
+    return check_duplicates(p, map);
+}
+
+static int fill_list(struct parser *p, struct hd_node *list, struct hd_node *const *children,
+                     int64_t count)
+{
+    list->items = keep(p->document, count, sizeof *list->items);
+    if (!list->items)
+        return HD_ERR_NOMEM;
+    if (count > 0)
+        memcpy(list->items, children, (size_t)count * sizeof *children);
+    list->count = count;
+    return HD_OK;
+}
+
+static int parse_collection(struct parser *p, const yaml_event_t *event, int depth,
+                            struct reading *reading_p)
+{
+    bool is_map = event->type == YAML_MAPPING_START_EVENT;
+    enum hd_node_kind kind = is_map ? HD_NODE_MAP : HD_NODE_LIST;
+    struct hd_mark mark = mark_of(p, event->start_mark);
+    int64_t anchor, first = p->stack_count;
+    int height = 0;
+    HD_TRY(check_depth(p, mark, depth));
+    HD_TRY(open_anchor(
+        p, mark, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+        &anchor));
+    HD_TRY(count_nodes(p, mark, 1));
+    check_tag(p, mark, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag,
+              kind);
+    struct hd_node *node = new_node(p->document, kind, mark);
+    if (!node)
+        return HD_ERR_NOMEM;
+    HD_TRY(parse_children(p, is_map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT, depth + 1,
+                          &height));
+    int64_t count = p->stack_count - first;
+    struct hd_node *const *children = count > 0 ? p->stack + first : NULL;
+    HD_TRY(is_map ? fill_map(p, node, children, count) : fill_list(p, node, children, count));
+    p->stack_count = first;
+    close_anchor(p, anchor, node, height + 1);
+    *reading_p = (struct reading){node, height + 1};
+    return HD_OK;
+}
+
+static int parse_node(struct parser *p, const yaml_event_t *event, int depth,
+                      struct reading *reading_p)
+{
+    if (event->type == YAML_ALIAS_EVENT)
+        return parse_alias(p, event, depth, reading_p);
+    if (event->type != YAML_SCALAR_EVENT)
+        return parse_collection(p, event, depth, reading_p);
+    int64_t anchor;
+    HD_TRY(open_anchor(p, mark_of(p, event->start_mark), event->data.scalar.anchor, &anchor));
+    HD_TRY(parse_scalar(p, event, reading_p));
+    close_anchor(p, anchor, reading_p->node, reading_p->height);
+    return HD_OK;
+}
+
+/* Reads one event that must be of the given type; false in *found_p when it is another. */
+static int expect(struct parser *p, yaml_event_type_t type, bool *found_p, struct hd_mark *mark_p)
+{
+    yaml_event_t event;
+    HD_TRY(next_event(p, &event));
+    *found_p = event.type == type;
+    *mark_p = mark_of(p, event.start_mark);
+    yaml_event_delete(&event);
+    return HD_OK;
+}
+
+/* The whole text: one document with one node. Stores NULL when there is none. */
+static int parse_stream(struct parser *p, struct hd_node **root_p)
+{
+    bool found;
+    struct hd_mark mark;
+    yaml_event_t event;
+    HD_TRY(expect(p, YAML_STREAM_START_EVENT, &found, &mark));
+    HD_TRY(expect(p, YAML_DOCUMENT_START_EVENT, &found, &mark));
+    if (!found) {
+        *root_p = NULL;
+        return HD_OK;
+    }
+    HD_TRY(next_event(p, &event));
+    struct reading reading = {0};
+    int status = parse_node(p, &event, 1, &reading);
+    yaml_event_delete(&event);
+    HD_TRY(status);
+    HD_TRY(expect(p, YAML_DOCUMENT_END_EVENT, &found, &mark));
+    HD_TRY(expect(p, YAML_STREAM_END_EVENT, &found, &mark));
+    if (!found)
+        return hd_diag_error(p->diag, mark, "a second document starts; expected one in a file");
+    *root_p = reading.node;
+    return p->wrong ? HD_ERR_INPUT : HD_OK;
+}
+
+static int run_parser(struct parser *p, struct hd_node **root_p)
+{
+    if (!yaml_parser_initialize(&p->yaml))
+        return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->origin.file);
+    yaml_parser_set_encoding(&p->yaml, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&p->yaml, (const unsigned char *)p->text, p->bytes);
+    int status = parse_stream(p, root_p);
+    yaml_parser_delete(&p->yaml);
+    hd_free(p->stack);
+    hd_free(p->anchors);
+    return status;
+}
+
+int hd_node_parse(struct hd_document *document, struct hd_mark origin, const char *text,
+                  struct hd_diag *diag, struct hd_node **node_p)
+{
+    struct parser p = {.document = document,
+                       .diag = diag,
+                       .text = text,
+                       .bytes = strlen(text),
+                       .origin = origin,
+                       .inside = true};
+    struct hd_node *node;
+    HD_TRY(run_parser(&p, &node));
+    if (!node)
+        node = hd_node_scalar(document, origin, "");
+    if (!node)
+        return HD_ERR_NOMEM;
+    *node_p = node;
+    return HD_OK;
+}
+
+static int parse_document(struct hd_document *document, const char *name, const char *text,
+                          int64_t bytes, struct hd_diag *diag)
+{
+    struct parser p = {.document = document,
+                       .diag = diag,
+                       .text = text,
+                       .bytes = (size_t)bytes,
+                       .origin = {.file = keep_file_name(document, name)}};
+    if (!p.origin.file)
+        return HD_ERR_NOMEM;
+    if (bytes > MAX_BYTES)
+        return hd_diag_error(diag, p.origin, "larger than 16 MiB");
+    if (bytes >= 2 && (!memcmp(text, "\xFE\xFF", 2) || !memcmp(text, "\xFF\xFE", 2)))
+        return hd_diag_error(diag, p.origin, "UTF-16 text; expected UTF-8");
+    if (bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) {
+        p.text += 3;
+        p.bytes -= 3;
+    }
+    HD_TRY(run_parser(&p, &document->root));
+    if (!document->root)
+        return hd_diag_error(diag, p.origin, "the file holds no value");
+    return HD_OK;
+}
+
+int hd_document_parse(const char *name, const char *text, int64_t bytes, struct hd_diag *diag,
+                      struct hd_document **document_p)
+{
+    struct hd_document *document;
+    HD_TRY(hd_document_create(&document));
+    int status = parse_document(document, name, text, bytes, diag);
+    if (status == HD_OK)
+        *document_p = document;
+    else
+        hd_document_destroy(document);
+    return status;
+}
+
+/* -- Files ------------------------------------------------------------------------------------- */
+
+/* Reads up to MAX_BYTES + 1 bytes, so that the parser sees when a file is too large. */
+static int read_bytes(FILE *file, char **text_p, int64_t *bytes_p)
+{
+    void *text = NULL;
+    int64_t capacity = 0, bytes = 0;
+    size_t got = 1;
+    while (got > 0 && bytes <= MAX_BYTES) {
+        int status = hd_grow(&text, &capacity, bytes + BLOCK_BYTES, 1);
+        if (status != HD_OK) {
+            hd_free(text);
+            return status;
+        }
+        int64_t room = MAX_BYTES + 1 - bytes;
+        room = capacity - bytes < room ? capacity - bytes : room;
+        got = fread((char *)text + bytes, 1, (size_t)room, file);
+        bytes += (int64_t)got;
+    }
+    *text_p = text;
+    *bytes_p = bytes;
+    return HD_OK;
+}
+
+int hd_document_read(const char *path, struct hd_diag *diag, struct hd_document **document_p)
+{
+    struct hd_mark whole = {.file = path};
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return hd_diag_error(diag, whole, "cannot open: %s", strerror(errno));
+    char *text = NULL;
+    int64_t bytes = 0;
+    struct stat info;
+    int status = HD_OK;
+    if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode))
+        status = hd_diag_error(diag, whole, "is a directory; expected a YAML file");
+    if (status == HD_OK)
+        status = read_bytes(file, &text, &bytes);
+    if (status == HD_OK && ferror(file))
+        status = hd_diag_error(diag, whole, "cannot read: %s", strerror(errno));
+    if (status == HD_OK)
+        status = hd_document_parse(path, text, bytes, diag, document_p);
+    hd_free(text);
+    fclose(file);
+    return status;
+}

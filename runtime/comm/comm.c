@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/comm/comm.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_links.h"
+#include "runtime/comm/comm_segment.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be lock-free");
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t area_bytes,
+                    struct hd_comm **comm_p)
+{
+    struct hd_comm *comm = hd_alloc(1, sizeof *comm);
+    if (!comm)
+        return HD_ERR_NOMEM;
+    comm->rank = world->rank;
+    comm->world = world->world;
+    int status = hd_comm_size(comm, max_bytes, area_bytes);
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    *comm_p = comm;
+    return HD_OK;
+}
+
+static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
+{
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    hd_comm_claim(comm);
+    *comm_p = comm;
+    return HD_OK;
+}
+
+int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
+                   int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
+    return finish(comm, world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store),
+                  comm_p);
+}
+
+int hd_comm_create_apart(const struct hd_world *world, struct hd_links *links, int64_t max_bytes,
+                         int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    int status = allocate(world, max_bytes, area_bytes, &comm);
+    if (status != HD_OK) {
+        links->is->close(links, false);
+        return status;
+    }
+    return finish(comm, hd_comm_apart_open(comm, links), comm_p);
+}
+
+void hd_comm_destroy(struct hd_comm *comm)
+{
+    if (!comm)
+        return;
+    if (comm->apart)
+        hd_comm_apart_close(comm);
+    comm->release(comm);
+    hd_free(comm);
+}
+
+bool hd_comm_apart(const struct hd_comm *comm)
+{
+    return comm->apart != NULL;
+}
+
+int hd_comm_rank(const struct hd_comm *comm)
+{
+    return comm->rank;
+}
+
+int hd_comm_world(const struct hd_comm *comm)
+{
+    return comm->world;
+}
+
+void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq)
+{
+    return comm->buffers + (2 * (int64_t)rank + (seq & 1)) * comm->buffer_bytes;
+}
+
+char *hd_comm_area(struct hd_comm *comm, int rank)
+{
+    return comm->areas + rank * comm->area_bytes;
+}
+
+/* -- Sync points ------------------------------------------------------------------------------- */
+
+static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
+{
+    uint64_t words[HD_COMM_NAME / 8] = {0};
+    strncpy((char *)words, name, sizeof words - 1);
+    uint64_t version = atomic_load_explicit(&line->version, memory_order_relaxed);
+    atomic_store_explicit(&line->version, version + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&line->seq, seq, memory_order_relaxed);
+    atomic_store_explicit(&line->since_ns, hd_clock_ns(), memory_order_relaxed);
+    for (int i = 0; i < HD_COMM_NAME / 8; i++)
+        atomic_store_explicit(&line->name[i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&line->version, version + 2, memory_order_release);
+}
+
+void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name)
+{
+    struct hd_comm_line *line = &comm->head->lines[rank];
+    describe(line, seq, name);
+    atomic_store_explicit(&line->arrived, seq, memory_order_release);
+}
+
+void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
+                  const struct hd_comm_move *moves, int n)
+{
+    hd_comm_mark(comm, comm->rank, seq, name);
+    if (comm->apart)
+        hd_comm_apart_post(comm, seq, name, moves, n);
+}
+
+void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
+{
+    hd_comm_post(comm, seq, name, NULL, 0);
+}
+
+bool hd_comm_test(struct hd_comm *comm, int64_t seq)
+{
+    if (comm->apart)
+        hd_comm_apart_progress(comm);
+    for (int r = 0; r < comm->world; r++)
+        if (atomic_load_explicit(&comm->head->lines[r].arrived, memory_order_acquire) < seq)
+            return false;
+    return true;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
+                 bool (*cancelled)(void *arg), void *arg)
+{
+    /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
+     * by a yield, and for good by naps, because yielding keeps a core busy. */
+    enum { POLLS = 64, SPIN_NS = 3000, YIELD_NS = 1000000, NAP_NS = 50000 };
+    int64_t start_ns = hd_clock_ns();
+    for (;;) {
+        for (int i = 0; i < POLLS; i++) {
+            if (hd_comm_test(comm, seq))
+                return HD_OK;
+            relax();
+        }
+        if (hd_comm_aborted(comm, NULL, NULL))
+            return HD_ERR_PEER;
+        if (cancelled && cancelled(arg))
+            return HD_ERR_STOPPED;
+        int64_t waited_ns = hd_clock_ns() - start_ns;
+        if (timeout_ns > 0 && waited_ns > timeout_ns) {
+            char report[512];
+            hd_comm_report(comm, report, sizeof report);
+            return hd_fail(HD_ERR_WATCHDOG, "%s", report);
+        }
+        if (waited_ns > YIELD_NS)
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else if (waited_ns > SPIN_NS)
+            sched_yield();
+    }
+}
+
+/* -- Failure ----------------------------------------------------------------------------------- */
+
+void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
+{
+    struct hd_comm_head *head = comm->head;
+    int fine = HD_COMM_FINE;
+    if (!atomic_compare_exchange_strong(&head->abort, &fine, HD_COMM_ABORTING))
+        return;
+    head->abort_rank = rank;
+    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
+    atomic_store_explicit(&head->abort, HD_COMM_ABORTED, memory_order_release);
+}
+
+bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
+{
+    int state = atomic_load_explicit(&comm->head->abort, memory_order_acquire);
+    if (state == HD_COMM_FINE)
+        return false;
+    if (rank_p)
+        *rank_p = state == HD_COMM_ABORTED ? comm->head->abort_rank : -1;
+    if (text_p)
+        *text_p = state == HD_COMM_ABORTED ? comm->head->abort_text : "";
+    return true;
+}
+
+void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
+                    int64_t *since_ns_p)
+{
+    enum { TRIES = 1000 }; /* its writer may have died half way; then a torn name is all there is */
+    struct hd_comm_line *line = &comm->head->lines[rank];
+    uint64_t words[HD_COMM_NAME / 8];
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t before = atomic_load_explicit(&line->version, memory_order_acquire);
+        *seq_p = atomic_load_explicit(&line->seq, memory_order_relaxed);
+        *since_ns_p = atomic_load_explicit(&line->since_ns, memory_order_relaxed);
+        for (int k = 0; k < HD_COMM_NAME / 8; k++)
+            words[k] = atomic_load_explicit(&line->name[k], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (before % 2 == 0 && atomic_load_explicit(&line->version, memory_order_relaxed) == before)
+            break;
+    }
+    memcpy(name_p, words, HD_COMM_NAME);
+    name_p[HD_COMM_NAME - 1] = '\0';
+}
+
+void hd_comm_look(struct hd_comm *comm)
+{
+    int64_t ahead;
+    for (int r = 0; comm->apart && r < comm->world; r++)
+        if (hd_comm_apart_ahead(comm, r, &ahead))
+            describe(&comm->head->lines[r], ahead, "(next)");
+}
+
+void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
+{
+    int64_t now_ns = hd_clock_ns(), finished = INT64_MAX, seq, since_ns;
+    char name[HD_COMM_NAME];
+    size_t used = 0;
+    for (int r = 0; r < comm->world; r++) {
+        hd_comm_status(comm, r, &seq, name, &since_ns);
+        finished = seq < finished ? seq : finished;
+    }
+    if (bytes > 0)
+        text[0] = '\0';
+    for (int r = 0; r < comm->world && used < bytes; r++) {
+        hd_comm_status(comm, r, &seq, name, &since_ns);
+        long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
+        const char *next = used > 0 ? "; " : "";
+        int k;
+        if (seq > finished)
+            k = snprintf(text + used, bytes - used, "%srank %d waits in #%lld %s since %lld s",
+                         next, r, n, name, s);
+        else if (seq > 0)
+            k = snprintf(text + used, bytes - used, "%srank %d last finished #%lld %s %lld s ago",
+                         next, r, n, name, s);
+        else
+            k = snprintf(text + used, bytes - used, "%srank %d has not reached #1", next, r);
+        used += (size_t)k;
+    }
+}

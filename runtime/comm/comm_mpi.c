@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plug-in heddle_mpi.so: the only file that sees mpi.h. Messages are MPI's non-blocking ones;
+ * MPI moves them on while it is asked about them, so nobody waits inside it. No collective of MPI's
+ * adds anything: their order of sums is nobody's promise. */
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_mpi_plugin.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mpi_links {
+    struct hd_links links;
+    MPI_Comm comm;         /* of their own: no message meets another's */
+    MPI_Request *requests; /* [n] */
+    int *finished;         /* [n]: scratch of progress */
+    int n, room;
+    char error[HD_LINKS_TEXT];
+};
+
+static struct mpi_links *of(struct hd_links *links)
+{
+    return (struct mpi_links *)links;
+}
+
+static int refuse(int code, const char *what, char *text, int64_t bytes)
+{
+    char why[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    MPI_Error_string(code, why, &length);
+    snprintf(text, (size_t)bytes, "MPI: %s: %s", what, why);
+    return HD_ERR_PEER;
+}
+
+/* -- Messages -------------------------------------------------------------------------------------
+ */
+
+static int make_room(struct mpi_links *links, int more)
+{
+    if (links->n + more <= links->room)
+        return HD_OK;
+    const int room = 2 * (links->n + more);
+    MPI_Request *requests = realloc(links->requests, (size_t)room * sizeof(*requests));
+    if (requests)
+        links->requests = requests;
+    int *finished = realloc(links->finished, (size_t)room * sizeof(*finished));
+    if (finished)
+        links->finished = finished;
+    if (!requests || !finished) {
+        snprintf(links->error, sizeof links->error, "no memory for %d messages", room);
+        return HD_ERR_NOMEM;
+    }
+    links->room = room;
+    return HD_OK;
+}
+
+static int start(struct hd_links *is, int tag, const struct hd_comm_move *moves, int n)
+{
+    struct mpi_links *links = of(is);
+    HD_TRY(make_room(links, n));
+    for (int i = 0; i < n; i++) {
+        const struct hd_comm_move *move = &moves[i];
+        MPI_Request *request = &links->requests[links->n];
+        int code = move->out ? MPI_Isend(move->data, (int)move->bytes, MPI_BYTE, move->rank, tag,
+                                         links->comm, request)
+                             : MPI_Irecv(move->data, (int)move->bytes, MPI_BYTE, move->rank, tag,
+                                         links->comm, request);
+        if (code != MPI_SUCCESS)
+            return refuse(code, "a message cannot be started", links->error, sizeof links->error);
+        links->n++;
+    }
+    return HD_OK;
+}
+
+/* A long message goes over a socket in many fragments, and each call moves a few of them. */
+static int progress(struct hd_links *is, bool *over)
+{
+    enum { CALLS = 8 };
+    struct mpi_links *links = of(is);
+    int n_finished = 0;
+    for (int call = 0; call < CALLS && n_finished != MPI_UNDEFINED; call++) {
+        int code = MPI_Testsome(links->n, links->requests, &n_finished, links->finished,
+                                MPI_STATUSES_IGNORE);
+        if (code != MPI_SUCCESS)
+            return refuse(code, "a message failed", links->error, sizeof links->error);
+        for (int i = 0; n_finished != MPI_UNDEFINED && i < n_finished; i++)
+            over[links->finished[i]] = true;
+    }
+    return HD_OK;
+}
+
+static void forget(struct hd_links *is)
+{
+    of(is)->n = 0;
+}
+
+static bool waiting(struct hd_links *is, int rank, int tag)
+{
+    int flag = 0;
+    return MPI_Iprobe(rank, tag, of(is)->comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+}
+
+static const char *error(struct hd_links *is)
+{
+    return of(is)->error;
+}
+
+/* Freeing a communicator waits for the others. */
+static void close_links(struct hd_links *is, bool orderly)
+{
+    struct mpi_links *links = of(is);
+    if (orderly)
+        MPI_Comm_free(&links->comm);
+    free(links->requests);
+    free(links->finished);
+    free(links);
+}
+
+static const struct hd_links_class class = {.start = start,
+                                            .progress = progress,
+                                            .forget = forget,
+                                            .waiting = waiting,
+                                            .error = error,
+                                            .close = close_links};
+
+static int make_links(struct hd_links **links_p, char *text, int64_t bytes)
+{
+    struct mpi_links *links = calloc(1, sizeof *links);
+    if (!links) {
+        snprintf(text, (size_t)bytes, "no memory");
+        return HD_ERR_NOMEM;
+    }
+    int code = MPI_Comm_dup(MPI_COMM_WORLD, &links->comm);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_set_errhandler(links->comm, MPI_ERRORS_RETURN);
+    if (code != MPI_SUCCESS) {
+        free(links);
+        return refuse(code, "no communicator", text, bytes);
+    }
+    links->links.is = &class;
+    *links_p = &links->links;
+    return HD_OK;
+}
+
+/* -- MPI itself -----------------------------------------------------------------------------------
+ */
+
+/* The first part of what the library says: "Open MPI v4.1.4, package: …". */
+static int version(char *text, int64_t bytes)
+{
+    char whole[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    MPI_Get_library_version(whole, &length);
+    whole[strcspn(whole, ",\n")] = '\0';
+    snprintf(text, (size_t)bytes, "%s", whole);
+    return HD_OK;
+}
+
+/* Calls follow one another, but come from any worker. */
+static int start_mpi(int *rank_p, int *ranks_p, char *text, int64_t bytes)
+{
+    int level;
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    if (code != MPI_SUCCESS)
+        return refuse(code, "it cannot start", text, bytes);
+    if (level < MPI_THREAD_SERIALIZED) {
+        snprintf(text, (size_t)bytes, "this MPI cannot be called from several threads");
+        return HD_ERR_UNSUPPORTED;
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank_p);
+    MPI_Comm_size(MPI_COMM_WORLD, ranks_p);
+    return HD_OK;
+}
+
+static int broadcast(void *data, int64_t bytes, char *text, int64_t text_bytes)
+{
+    int code = MPI_Bcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    return code == MPI_SUCCESS ? HD_OK : refuse(code, "no broadcast", text, text_bytes);
+}
+
+static void stop_mpi(void)
+{
+    MPI_Finalize();
+}
+
+extern const struct hd_mpi_plugin hd_mpi_plugin;
+const struct hd_mpi_plugin hd_mpi_plugin = {.abi = HD_MPI_ABI,
+                                            .version = version,
+                                            .start = start_mpi,
+                                            .broadcast = broadcast,
+                                            .links = make_links,
+                                            .stop = stop_mpi};

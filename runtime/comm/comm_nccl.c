@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A communicator never blocks (ncclConfig_t.blocking 0): after every call its state is asked for
+ * before the next, from wherever hd_nccl_test is called. */
+#if HD_CUDA
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_nccl_internal.h"
+#include "runtime/machine/gpu_assignment.h"
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+_Static_assert(HD_NCCL_ID_BYTES == NCCL_UNIQUE_ID_BYTES, "an id is NCCL's");
+
+/* -- The library --------------------------------------------------------------------------------
+ */
+
+#define LIBRARY "libnccl.so.2"
+
+#define FUNCTIONS(X)                                                                               \
+    X(GetVersion)                                                                                  \
+    X(GetUniqueId)                                                                                 \
+    X(GetErrorString)                                                                              \
+    X(GetLastError)                                                                                \
+    X(CommInitRankConfig)                                                                          \
+    X(CommGetAsyncError)                                                                           \
+    X(CommFinalize)                                                                                \
+    X(CommDestroy)                                                                                 \
+    X(CommAbort)                                                                                   \
+    X(GroupStart)                                                                                  \
+    X(GroupEnd)                                                                                    \
+    X(Send)                                                                                        \
+    X(Recv)                                                                                        \
+    X(AllReduce)                                                                                   \
+    X(AllGather)                                                                                   \
+    X(Broadcast)
+
+static struct {
+    int version; /* 0: not there */
+    char why[HD_NCCL_MESSAGE_BYTES];
+#define MEMBER(name) __typeof__(nccl##name) *name;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} library;
+
+static void *find(void *handle, const char *name)
+{
+    void *symbol = dlsym(handle, name);
+    if (!symbol)
+        snprintf(library.why, sizeof library.why, LIBRARY " has no function %s", name);
+    return symbol;
+}
+
+/* Stays loaded: NCCL's threads and CUDA's callbacks may outlive what used it. */
+static void load(void)
+{
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        snprintf(library.why, sizeof library.why,
+                 "GPUs of several ranks need NCCL: %s (is its folder in LD_LIBRARY_PATH?)",
+                 dlerror());
+        return;
+    }
+#define FIND(name)                                                                                 \
+    library.name = (__typeof__(library.name))find(handle, "nccl" #name);                           \
+    if (!library.name)                                                                             \
+        return;
+    FUNCTIONS(FIND)
+#undef FIND
+    int version = 0;
+    library.GetVersion(&version);
+    if (version >= HD_NCCL_OLDEST) {
+        library.version = version;
+        return;
+    }
+    char found[HD_NCCL_VERSION_BYTES], oldest[HD_NCCL_VERSION_BYTES];
+    hd_nccl_version_text(version, found);
+    hd_nccl_version_text(HD_NCCL_OLDEST, oldest);
+    snprintf(library.why, sizeof library.why, LIBRARY " is NCCL %s; %s or newer is needed", found,
+             oldest);
+}
+
+static bool loaded(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return library.version != 0;
+}
+
+int hd_nccl_loaded_version(void)
+{
+    return library.version;
+}
+
+int hd_nccl_version(int *version_p)
+{
+    if (!loaded())
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s", library.why);
+    *version_p = library.version;
+    return HD_OK;
+}
+
+/* -- A communicator -----------------------------------------------------------------------------
+ */
+
+int hd_nccl_failed(struct hd_nccl *nccl, int status, const char *what, const char *says)
+{
+    if (hd_nccl_fine(nccl)) {
+        const struct hd_nccl_posted *open =
+            nccl->done < nccl->posted ? hd_nccl_nth(nccl, nccl->done) : NULL;
+        char where[HD_COMM_NAME + 32] = "";
+        if (open)
+            snprintf(where, sizeof where, " in #%lld %s", (long long)open->sequence, open->is.name);
+        snprintf(nccl->why, sizeof nccl->why, "GPU %d of rank %d%s: %s: %s",
+                 nccl->options.devices[0], nccl->options.rank, where, what, says);
+        atomic_store_explicit(&nccl->status, status, memory_order_release);
+    }
+    return atomic_load(&nccl->status);
+}
+
+int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what)
+{
+    return error == cudaSuccess
+               ? HD_OK
+               : hd_nccl_failed(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
+}
+
+/* Work that NCCL goes on with by itself is no failure. */
+static int check_nccl(struct hd_nccl *nccl, ncclResult_t result, const char *what)
+{
+    if (result == ncclSuccess || result == ncclInProgress)
+        return HD_OK;
+    char says[HD_NCCL_MESSAGE_BYTES / 2];
+    const char *last = nccl->comm ? library.GetLastError(nccl->comm) : "";
+    const char *more = last && *last ? last : "NCCL_DEBUG=WARN tells more";
+    snprintf(says, sizeof says, "%s (%.160s)", library.GetErrorString(result), more);
+    return hd_nccl_failed(nccl, result == ncclRemoteError ? HD_ERR_PEER : HD_ERR_DEVICE, what,
+                          says);
+}
+
+bool hd_nccl_ready(struct hd_nccl *nccl)
+{
+    ncclResult_t state = ncclSuccess;
+    ncclResult_t result = library.CommGetAsyncError(nccl->comm, &state);
+    if (check_nccl(nccl, result, "ncclCommGetAsyncError") != HD_OK ||
+        check_nccl(nccl, state, "NCCL") != HD_OK)
+        return false;
+    return state == ncclSuccess;
+}
+
+int hd_nccl_enter(const struct hd_nccl *nccl)
+{
+    int before = -1;
+    cudaGetDevice(&before);
+    if (before != nccl->options.devices[0])
+        cudaSetDevice(nccl->options.devices[0]);
+    return before;
+}
+
+/* A thread without a device is told to have 0, and setting that would make a context there. */
+void hd_nccl_leave(const struct hd_nccl *nccl, int before)
+{
+    for (int i = 1; i < nccl->options.n_devices; i++)
+        if (nccl->options.devices[i] == before)
+            cudaSetDevice(before);
+}
+
+/* -- Stages -------------------------------------------------------------------------------------
+ * Each queues something and returns; the next one is not called before NCCL is ready again. */
+
+static int64_t stride_of(int64_t n, int ranks)
+{
+    const int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
+    return (blocks + ranks - 1) / ranks * HD_BLOCK + HD_NCCL_COUNT_FLOATS;
+}
+
+int64_t hd_nccl_room_bytes(int64_t n, int ranks)
+{
+    return ranks * stride_of(n, ranks) * (int64_t)sizeof(float);
+}
+
+/* A group: the calls between group_begin and group_end, `result` keeping the first failure. */
+struct group {
+    struct hd_nccl *nccl;
+    ncclResult_t result;
+};
+
+static void add_result(struct group *group, ncclResult_t result)
+{
+    if (group->result == ncclSuccess && result != ncclInProgress)
+        group->result = result;
+}
+
+static struct group group_begin(struct hd_nccl *nccl)
+{
+    return (struct group){nccl, library.GroupStart()};
+}
+
+static int group_end(struct group *group, const char *what)
+{
+    ncclResult_t end = library.GroupEnd();
+    add_result(group, end);
+    return check_nccl(group->nccl, group->result, what);
+}
+
+static void send(struct group *group, const float *from, int64_t n, int peer)
+{
+    struct hd_nccl *nccl = group->nccl;
+    if (n > 0)
+        add_result(group, library.Send(from, (size_t)n, ncclFloat, peer, nccl->comm, nccl->stream));
+}
+
+static void receive(struct group *group, float *to, int64_t n, int peer)
+{
+    struct hd_nccl *nccl = group->nccl;
+    if (n > 0)
+        add_result(group, library.Recv(to, (size_t)n, ncclFloat, peer, nccl->comm, nccl->stream));
+}
+
+static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    const int ranks = nccl->options.ranks, rank = nccl->options.rank;
+    const int64_t stride = stride_of(c->n, ranks);
+    int64_t lo, hi, own_lo, own_hi;
+    hd_nccl_slice(c->n, rank, ranks, &own_lo, &own_hi);
+    struct group group = group_begin(nccl);
+    for (int peer = 0; peer < ranks; peer++) {
+        float *room = c->room + peer * stride;
+        if (peer == rank)
+            continue;
+        hd_nccl_slice(c->n, peer, ranks, &lo, &hi);
+        send(&group, c->terms + lo, hi - lo, peer);
+        receive(&group, room, own_hi - own_lo, peer);
+        if (c->count) {
+            send(&group, c->count, 1, peer);
+            receive(&group, room + stride - HD_NCCL_COUNT_FLOATS, 1, peer);
+        }
+    }
+    return group_end(&group, "reduce-scatter");
+}
+
+static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    const int ranks = nccl->options.ranks, rank = nccl->options.rank;
+    const int64_t stride = stride_of(c->n, ranks);
+    struct hd_term terms[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
+    int64_t lo, hi;
+    hd_nccl_slice(c->n, rank, ranks, &lo, &hi);
+    for (int peer = 0; peer < ranks; peer++) {
+        const bool own = peer == rank;
+        const float *room = c->room + peer * stride;
+        const float *count = own ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
+        terms[peer] = (struct hd_term){own ? c->terms + lo : room, c->count ? count : NULL};
+        counts[peer] = (struct hd_term){count, NULL};
+    }
+    if (lo < hi)
+        return c->add(c->arg, terms, ranks, hi - lo, c->to + lo, c->total, nccl->stream);
+    return c->count ? c->add(c->arg, counts, ranks, 1, c->total, NULL, nccl->stream) : HD_OK;
+}
+
+static void gather_array(struct group *group, float *data, int64_t n)
+{
+    struct hd_nccl *nccl = group->nccl;
+    const int ranks = nccl->options.ranks, rank = nccl->options.rank;
+    int64_t lo, hi, own_lo, own_hi;
+    hd_nccl_slice(n, rank, ranks, &own_lo, &own_hi);
+    if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* NCCL's own wants equal slices */
+        add_result(group, library.AllGather(data + own_lo, data, (size_t)(own_hi - own_lo),
+                                            ncclFloat, nccl->comm, nccl->stream));
+        return;
+    }
+    for (int peer = 0; peer < ranks; peer++) {
+        if (peer == rank)
+            continue;
+        hd_nccl_slice(n, peer, ranks, &lo, &hi);
+        send(group, data + own_lo, own_hi - own_lo, peer);
+        receive(group, data + lo, hi - lo, peer);
+    }
+}
+
+static int gather(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    struct group group = group_begin(nccl);
+    for (int i = 0; i < c->n_data; i++)
+        gather_array(&group, c->data[i], c->n);
+    return group_end(&group, "all-gather");
+}
+
+static int gather_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    struct group group = group_begin(nccl);
+    gather_array(&group, c->to, c->n);
+    return group_end(&group, "all-gather");
+}
+
+static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    struct group group = group_begin(nccl);
+    if (c->n > 0)
+        add_result(&group, library.AllReduce(c->terms, c->to, (size_t)c->n, ncclFloat, ncclSum,
+                                             nccl->comm, nccl->stream));
+    if (c->count)
+        add_result(&group, library.AllReduce(c->count, c->total, 1, ncclFloat, ncclSum, nccl->comm,
+                                             nccl->stream));
+    return group_end(&group, "all-reduce");
+}
+
+static int finish_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    const struct hd_term sum = {c->to, c->count ? c->total : NULL};
+    return c->add && c->n > 0 ? c->add(c->arg, &sum, 1, c->n, c->to, NULL, nccl->stream) : HD_OK;
+}
+
+static int broadcast(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+{
+    if (c->n == 0)
+        return HD_OK;
+    return check_nccl(nccl,
+                      library.Broadcast(c->data[0], c->data[0], (size_t)c->n, ncclUint8, 0,
+                                        nccl->comm, nccl->stream),
+                      "broadcast");
+}
+
+typedef int (*stage_function)(struct hd_nccl *, const struct hd_nccl_collective *);
+
+enum { STAGES_MAX = 4 }; /* with a NULL behind the last */
+
+static const stage_function stages[][STAGES_MAX] = {
+    [HD_NCCL_SCATTER] = {scatter, add_slices},
+    [HD_NCCL_GATHER] = {gather},
+    [HD_NCCL_TREE] = {scatter, add_slices, gather_sum},
+    [HD_NCCL_FAST] = {all_reduce, finish_sum},
+    [HD_NCCL_BROADCAST] = {broadcast},
+};
+
+int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_p)
+{
+    const stage_function stage = stages[next->is.kind][next->stage];
+    *more_p = stage != NULL;
+    if (!stage)
+        return HD_OK;
+    next->stage++;
+    int status = stage(nccl, &next->is);
+    return status == HD_OK ? HD_OK : hd_nccl_failed(nccl, status, "adding the terms", "failed");
+}
+
+/* -- Start and stop -----------------------------------------------------------------------------
+ */
+
+enum { NAP_NS = 200000, TIMEOUT_S = 40, GOODBYE_S = 5 };
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+/* Until the communicator is ready; false: it failed, or not in time. */
+static bool wait_ready(struct hd_nccl *nccl, int64_t timeout_ns)
+{
+    const int64_t end_ns = hd_clock_ns() + timeout_ns;
+    while (!hd_nccl_ready(nccl)) {
+        if (!hd_nccl_fine(nccl) || hd_clock_ns() > end_ns)
+            return false;
+        nap();
+    }
+    return true;
+}
+
+static int make_stream(struct hd_nccl *nccl)
+{
+    int lowest = 0, highest = 0;
+    cudaStream_t stream;
+    cudaEvent_t event;
+    HD_TRY(hd_nccl_check_cuda(nccl, cudaSetDevice(nccl->options.devices[0]), "cudaSetDevice"));
+    HD_TRY(hd_nccl_check_cuda(nccl, cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+                              "cudaDeviceGetStreamPriorityRange"));
+    HD_TRY(hd_nccl_check_cuda(nccl,
+                              cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
+                              "cudaStreamCreateWithPriority"));
+    nccl->stream = stream;
+    for (int i = 0; i < HD_NCCL_OPEN_MAX; i++) {
+        HD_TRY(hd_nccl_check_cuda(nccl, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                                  "cudaEventCreateWithFlags"));
+        nccl->ring[i].event = event;
+    }
+    return HD_OK;
+}
+
+static int meet(struct hd_nccl *nccl, const unsigned char *id)
+{
+    const struct hd_nccl_options *options = &nccl->options;
+    const int64_t timeout_ns =
+        options->timeout_ns > 0 ? options->timeout_ns : TIMEOUT_S * INT64_C(1000000000);
+    ncclUniqueId unique;
+    memcpy(&unique, id, sizeof unique);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    HD_TRY(check_nccl(
+        nccl,
+        library.CommInitRankConfig(&nccl->comm, options->ranks, unique, options->rank, &config),
+        "ncclCommInitRankConfig"));
+    if (wait_ready(nccl, timeout_ns))
+        return HD_OK;
+    char late[64];
+    snprintf(late, sizeof late, "not all ranks came within %g s", (double)timeout_ns * 1e-9);
+    return hd_nccl_failed(nccl, HD_ERR_PEER, "NCCL", late);
+}
+
+static int check_options(const struct hd_nccl_options *options)
+{
+    if (options->ranks < 1 || options->ranks > HD_NCCL_RANKS_MAX || options->rank < 0 ||
+        options->rank >= options->ranks || options->n_devices < 1 ||
+        options->n_devices > HD_NCCL_RANKS_MAX)
+        return HD_ERR_INPUT;
+    return HD_OK;
+}
+
+/* Puts its sentence into why[HD_NCCL_MESSAGE_BYTES] instead of the log. */
+static int open_comm(const struct hd_nccl_options *options, const unsigned char *id,
+                     struct hd_nccl **nccl_p, char *why)
+{
+    struct hd_nccl *nccl = hd_alloc(1, sizeof *nccl);
+    if (!nccl) {
+        snprintf(why, HD_NCCL_MESSAGE_BYTES, "no memory for a communicator");
+        return HD_ERR_NOMEM;
+    }
+    pthread_mutex_init(&nccl->lock, NULL);
+    nccl->options = *options;
+    memcpy(nccl->devices, options->devices, (size_t)options->n_devices * sizeof *nccl->devices);
+    nccl->options.devices = nccl->devices;
+    int status = make_stream(nccl);
+    if (status == HD_OK)
+        status = meet(nccl, id);
+    if (status != HD_OK) {
+        snprintf(why, HD_NCCL_MESSAGE_BYTES, "%s", nccl->why);
+        hd_nccl_destroy(nccl);
+        return status;
+    }
+    *nccl_p = nccl;
+    return HD_OK;
+}
+
+/* What can be known to fail before anybody waits for this rank. */
+static int prepare(const struct hd_nccl_options *options, char *why)
+{
+    if (!loaded()) {
+        snprintf(why, HD_NCCL_MESSAGE_BYTES, "%s", library.why);
+        return HD_ERR_UNSUPPORTED;
+    }
+    if (check_options(options) == HD_OK)
+        return HD_OK;
+    snprintf(why, HD_NCCL_MESSAGE_BYTES, "NCCL for rank %d of %d (at most %d) with %d GPUs",
+             options->rank, options->ranks, HD_NCCL_RANKS_MAX, options->n_devices);
+    return HD_ERR_INPUT;
+}
+
+static int make_id(unsigned char *id, char *why)
+{
+    ncclUniqueId unique;
+    ncclResult_t result = library.GetUniqueId(&unique);
+    if (result != ncclSuccess) {
+        snprintf(why, HD_NCCL_MESSAGE_BYTES, "ncclGetUniqueId: %s (%.200s)",
+                 library.GetErrorString(result), library.GetLastError(NULL));
+        return HD_ERR_DEVICE;
+    }
+    memcpy(id, &unique, sizeof unique);
+    return HD_OK;
+}
+
+int hd_nccl_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
+{
+    char why[HD_NCCL_MESSAGE_BYTES];
+    int version;
+    HD_TRY(hd_nccl_version(&version));
+    int status = make_id(id, why);
+    return status == HD_OK ? HD_OK : hd_fail(status, "%s", why);
+}
+
+int hd_nccl_create(const struct hd_nccl_options *options, const unsigned char id[HD_NCCL_ID_BYTES],
+                   struct hd_nccl **nccl_p)
+{
+    char why[HD_NCCL_MESSAGE_BYTES];
+    int status = prepare(options, why);
+    if (status == HD_OK)
+        status = open_comm(options, id, nccl_p, why);
+    return status == HD_OK ? HD_OK : hd_fail(status, "%s", why);
+}
+
+/* What rank 0 tells: NCCL talks to its own version only. */
+struct offer {
+    unsigned char id[HD_NCCL_ID_BYTES];
+    int32_t version; /* 0: rank 0 has failed */
+};
+
+static int compare_versions(const struct hd_nccl_options *options, int version, char *why)
+{
+    if (version == library.version)
+        return HD_OK;
+    char own[HD_NCCL_VERSION_BYTES], other[HD_NCCL_VERSION_BYTES];
+    hd_nccl_version_text(library.version, own);
+    hd_nccl_version_text(version, other);
+    snprintf(why, HD_NCCL_MESSAGE_BYTES, "rank %d has NCCL %s, rank 0 has %s", options->rank, own,
+             other);
+    return HD_ERR_INPUT;
+}
+
+int hd_nccl_join(const struct hd_nccl_options *options, struct hd_store *store,
+                 struct hd_nccl **nccl_p)
+{
+    char why[HD_NCCL_MESSAGE_BYTES] = "";
+    struct offer offer = {.version = 0};
+    struct hd_nccl *nccl = NULL;
+    int status = prepare(options, why);
+    if (status == HD_OK && options->rank == 0)
+        status = make_id(offer.id, why);
+    if (status == HD_OK && options->rank == 0)
+        offer.version = library.version;
+    HD_TRY(hd_store_broadcast(store, &offer, sizeof offer));
+    if (status == HD_OK && offer.version != 0)
+        status = compare_versions(options, offer.version, why);
+    HD_TRY(hd_store_agree(store, status, why));
+    status = open_comm(options, offer.id, &nccl, why);
+    status = hd_store_agree(store, status, why);
+    if (status != HD_OK) {
+        hd_nccl_abort(&nccl, 1);
+        hd_nccl_destroy(nccl);
+        return status;
+    }
+    *nccl_p = nccl;
+    return HD_OK;
+}
+
+void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
+{
+    /* Whoever holds a lock is within a call of NCCL's that returns soon, or hangs: then it is what
+     * must be aborted. */
+    enum { PATIENCE_S = 2, MOST = 64 };
+    bool locked[MOST] = {false};
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    for (int i = 0; i < n && i < MOST; i++)
+        locked[i] = nccls[i] && pthread_mutex_timedlock(&nccls[i]->lock, &until) == 0;
+    bool any = false;
+    for (int i = 0; i < n && i < MOST; i++)
+        any = any || (nccls[i] && nccls[i]->comm);
+    if (any)
+        library.GroupStart();
+    for (int i = 0; i < n && i < MOST; i++)
+        if (nccls[i] && nccls[i]->comm) {
+            hd_nccl_failed(nccls[i], HD_ERR_PEER, "NCCL", "aborted");
+            int before = hd_nccl_enter(nccls[i]);
+            library.CommAbort(nccls[i]->comm);
+            hd_nccl_leave(nccls[i], before);
+            nccls[i]->comm = NULL;
+        }
+    if (any)
+        library.GroupEnd();
+    for (int i = 0; i < n && i < MOST; i++)
+        if (locked[i])
+            pthread_mutex_unlock(&nccls[i]->lock);
+}
+
+/* Everything that was queued has ended, so this waits for the other ranks' goodbyes alone. */
+static bool say_goodbye(struct hd_nccl *nccl)
+{
+    if (!hd_nccl_fine(nccl) || nccl->done < nccl->posted ||
+        check_nccl(nccl, library.CommFinalize(nccl->comm), "ncclCommFinalize") != HD_OK ||
+        !wait_ready(nccl, GOODBYE_S * INT64_C(1000000000)))
+        return false;
+    library.CommDestroy(nccl->comm);
+    nccl->comm = NULL;
+    return true;
+}
+
+void hd_nccl_destroy(struct hd_nccl *nccl)
+{
+    if (!nccl)
+        return;
+    int before = hd_nccl_enter(nccl);
+    if (nccl->comm && !say_goodbye(nccl))
+        hd_nccl_abort(&nccl, 1);
+    for (int i = 0; i < HD_NCCL_OPEN_MAX; i++)
+        if (nccl->ring[i].event)
+            cudaEventDestroy(nccl->ring[i].event);
+    if (nccl->stream)
+        cudaStreamDestroy(nccl->stream);
+    hd_nccl_leave(nccl, before);
+    pthread_mutex_destroy(&nccl->lock);
+    hd_free(nccl);
+}
+#endif

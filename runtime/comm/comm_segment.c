@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/comm/comm_segment.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int64_t round_up(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static int64_t head_bytes(const struct hd_comm *comm)
+{
+    size_t lines = (size_t)comm->world * sizeof(struct hd_comm_line);
+    return round_up((int64_t)(sizeof(struct hd_comm_head) + lines), HD_COMM_PAGE);
+}
+
+int hd_comm_size(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes)
+{
+    int64_t buffers, areas;
+    if (max_bytes <= 0 || max_bytes > INT64_MAX - HD_COMM_PAGE || area_bytes < 0 ||
+        area_bytes > INT64_MAX - HD_COMM_HUGE_PAGE)
+        return hd_fail(HD_ERR_INPUT, "buffers of %lld bytes and areas of %lld for collectives",
+                       (long long)max_bytes, (long long)area_bytes);
+    comm->buffer_bytes = round_up(max_bytes, HD_COMM_PAGE);
+    comm->area_bytes = round_up(area_bytes, HD_COMM_HUGE_PAGE);
+    if (__builtin_mul_overflow(comm->buffer_bytes, 2 * (int64_t)comm->world, &buffers) ||
+        __builtin_add_overflow(head_bytes(comm), buffers, &buffers) ||
+        buffers > INT64_MAX - HD_COMM_HUGE_PAGE ||
+        __builtin_mul_overflow(comm->area_bytes, (int64_t)comm->world, &areas) ||
+        __builtin_add_overflow(round_up(buffers, HD_COMM_HUGE_PAGE), areas, &comm->segment_bytes))
+        return hd_fail(HD_ERR_INPUT,
+                       "buffers of %lld bytes and areas of %lld for %d ranks overflow",
+                       (long long)max_bytes, (long long)area_bytes, comm->world);
+    if (area_bytes == 0)
+        comm->segment_bytes = buffers;
+    return HD_OK;
+}
+
+/* An address that fits a huge page is found by asking for one more than needed. */
+int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
+{
+    const size_t bytes = (size_t)comm->segment_bytes, huge = HD_COMM_HUGE_PAGE;
+    char *room =
+        mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return HD_ERR_SYSTEM;
+    char *at = (char *)round_up((int64_t)(intptr_t)room, HD_COMM_HUGE_PAGE);
+    const int flags =
+        MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED);
+    void *segment = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    const int error = errno;
+    if (at > room)
+        munmap(room, (size_t)(at - room));
+    munmap(at + bytes, huge - (size_t)(at - room));
+    if (segment == MAP_FAILED)
+        munmap(at, bytes);
+    errno = error;
+    if (segment == MAP_FAILED)
+        return HD_ERR_SYSTEM;
+    if (comm->area_bytes > 0) /* a wish; where it is not granted, pages are small */
+        madvise(at + bytes - comm->world * comm->area_bytes,
+                (size_t)(comm->world * comm->area_bytes), MADV_HUGEPAGE);
+    *segment_p = segment;
+    return HD_OK;
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+void hd_comm_claim(struct hd_comm *comm)
+{
+    char *area = comm->areas + comm->rank * comm->area_bytes;
+    if (comm->area_bytes == 0)
+        return;
+    memset(area, 0, (size_t)comm->area_bytes);
+    madvise(area, (size_t)comm->area_bytes, MADV_COLLAPSE);
+}
+
+void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))
+{
+    comm->head = segment;
+    comm->areas = (char *)segment + comm->segment_bytes - comm->world * comm->area_bytes;
+    comm->buffers = (char *)segment + head_bytes(comm);
+    comm->release = release;
+}

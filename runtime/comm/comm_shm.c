@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory of one host: rank 0 makes an anonymous file (memfd), the others open it through
+ * /proc/<pid>/fd. It has no name that could be left behind and does not count against the size of
+ * /dev/shm, which containers keep small. */
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What rank 0 tells the others; bytes 0: it has no segment. */
+struct offer {
+    int32_t pid, fd;
+    int64_t bytes;
+    uint64_t token;
+};
+
+static void release(struct hd_comm *comm)
+{
+    munmap(comm->head, (size_t)comm->segment_bytes);
+}
+
+static int map(struct hd_comm *comm, int fd)
+{
+    void *segment;
+    HD_TRY(hd_comm_map(comm, fd, &segment));
+    hd_comm_attach(comm, segment, release);
+    return HD_OK;
+}
+
+/* Rank 0. The size is sealed: a peer that shrank the file would kill the others by SIGBUS. */
+static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text)
+{
+    int fd = memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, comm->segment_bytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+        map(comm, fd) != HD_OK) {
+        snprintf(text, HD_STORE_TEXT, "cannot make %lld bytes of shared memory: %s",
+                 (long long)comm->segment_bytes, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return HD_ERR_SYSTEM;
+    }
+    comm->head->token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
+    *offer = (struct offer){getpid(), fd, comm->segment_bytes, comm->head->token};
+    *fd_p = fd;
+    return HD_OK;
+}
+
+/* The others. In another pid namespace the path leads nowhere or to a stranger's file. */
+static int take(struct hd_comm *comm, const struct offer *offer, char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct stat info;
+    bool same = fd >= 0 && fstat(fd, &info) == 0 && info.st_size == offer->bytes &&
+                offer->bytes == comm->segment_bytes && map(comm, fd) == HD_OK;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (same && comm->head->token == offer->token)
+        return HD_OK;
+    snprintf(text, HD_STORE_TEXT,
+             "cannot open the shared memory of rank 0 at %s (%s); the ranks of a host must share "
+             "its process ids and its user (containers: --pid=host, or all ranks in one container)",
+             path, fd < 0 ? strerror(error) : "it is something else");
+    return HD_ERR_SYSTEM;
+}
+
+int hd_comm_shm_open(struct hd_comm *comm, struct hd_store *store)
+{
+    char text[HD_STORE_TEXT] = "";
+    struct offer offer = {0};
+    int fd = -1;
+    int status = comm->rank == 0 ? make(comm, &fd, &offer, text) : HD_OK;
+    int told = hd_store_broadcast(store, &offer, sizeof offer);
+    if (told == HD_OK && comm->rank != 0 && offer.bytes > 0)
+        status = take(comm, &offer, text);
+    if (told == HD_OK)
+        told = hd_store_agree(store, status, text);
+    if (fd >= 0)
+        close(fd); /* all have it mapped, or nobody needs it */
+    if (told != HD_OK && comm->head)
+        release(comm);
+    return told;
+}

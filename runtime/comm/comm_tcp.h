@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages over TCP connections between all ranks: for hosts that know of each other only by
+ * MASTER_ADDR. What the kernel has buffered moves on by itself; the rest, when asked about. */
+#ifndef HD_RUNTIME_COMM_COMM_TCP_H
+#define HD_RUNTIME_COMM_COMM_TCP_H
+
+#include "runtime/comm/comm_links.h"
+
+/* Connects all ranks, on all of them at its place among the store's broadcasts. listen_fd is a
+ * socket of this rank's own whose port every rank has told in its hello (hd_store_options); it is
+ * closed, also on failure. Released by the links' close. Errors (logged): HD_ERR_SYSTEM,
+ * HD_ERR_PEER, HD_ERR_NOMEM, those of hd_store_agree. */
+int hd_tcp_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
+                 struct hd_links **links_p);
+
+#endif

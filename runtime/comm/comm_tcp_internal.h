@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comm_tcp.c (messages) and comm_tcp_meet.c (connections) share. */
+#ifndef HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
+#define HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
+
+#include "runtime/comm/comm_links.h"
+
+/* Before every message. */
+struct hd_tcp_head {
+    int64_t bytes;
+    int32_t tag, reserved;
+};
+
+/* The messages of one direction between this rank and a peer, in order. */
+struct hd_tcp_queue {
+    int first, last; /* numbers of messages; -1: none */
+    struct hd_tcp_head head;
+    int64_t used; /* bytes of the first message, head and all, that are done */
+};
+
+struct hd_tcp_peer {
+    int fd; /* -1: none */
+    struct hd_tcp_queue in, out;
+};
+
+struct hd_tcp_message {
+    void *data;
+    int64_t bytes;
+    int tag, next; /* in its queue */
+    bool over;
+};
+
+struct hd_tcp_links {
+    struct hd_links links;
+    int rank, ranks;
+    struct hd_tcp_peer *peers; /* [ranks] */
+    struct hd_tcp_message *messages;
+    int64_t room;
+    int n;
+    char error[HD_LINKS_TEXT];
+};
+
+/* Connects *links, whose ranks are set, to all peers. Errors: not logged, a sentence in
+ * links->error. */
+int hd_tcp_meet(struct hd_tcp_links *links, const struct hd_world *world, struct hd_store *store,
+                int listen_fd);
+
+#endif

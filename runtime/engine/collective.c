@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives as tasks. Among ranks of one node the exchange is computation on shared memory: a
+ * task packs this rank's block of the tree, an open task waits for the other ranks without a
+ * worker, a task finishes the tree over the ranks and unpacks. All three hold the token, which
+ * orders the collectives. A single rank needs one task.
+ *
+ * Ranks whose memory is apart send each other what they packed while the open task waits. A long
+ * vector of floats goes in two steps, each with an open task and a number of its own: every rank
+ * gets a slice of all vectors, adds them in the tree over the ranks, and sends the sum to all. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_nccl.h"
+#include "runtime/engine/collective_message.h"
+#include "runtime/engine/session_internal.h"
+
+#include <string.h>
+
+/* A submitted collective's own copy, freed by its last task. */
+struct round {
+    struct hd_session *session;
+    struct hd_collective is;
+    int64_t sequence;                   /* 0: a single rank */
+    bool sliced;                        /* in two steps; the second has the next number */
+    struct hd_nccl_collective exchange; /* between GPUs */
+    void *in[];
+};
+
+/* Types that say how they combine travel as vectors, others as they are. */
+static bool travels_as_vector(const struct hd_collective *c)
+{
+    return c->in_spec->type->reduction && !c->in_spec->type->flat;
+}
+
+int64_t hd_collective_payload(const struct hd_collective *c)
+{
+    switch (c->kind) {
+    case HD_COLLECTIVE_REDUCE:
+        return hd_padded(c->in_spec->type->reduction->bytes(c->in_spec, c->part));
+    case HD_COLLECTIVE_BROADCAST:
+        return hd_padded(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
+                                              : c->in_spec->bytes);
+    case HD_COLLECTIVE_COMPARE:
+        return hd_padded(c->in_spec->parts * (int64_t)sizeof(uint64_t));
+    case HD_COLLECTIVE_BARRIER:
+        break;
+    }
+    return HD_ALIGNMENT;
+}
+
+int64_t hd_collective_scratch(const struct hd_collective *c, int ranks)
+{
+    int64_t leaves = c->n_in > ranks ? c->n_in : ranks;
+    return hd_collective_payload(c) * hd_tree_levels(leaves > 0 ? leaves : 1);
+}
+
+/* -- The tree -----------------------------------------------------------------------------------
+ */
+
+struct fold {
+    const struct round *round;
+    char *levels; /* one vector per level */
+    void *top;    /* where the root's vector goes: level 0 */
+};
+
+static void *level_vector(const struct fold *fold, int level)
+{
+    return level == 0 ? fold->top : fold->levels + hd_collective_payload(&fold->round->is) * level;
+}
+
+static void *pack_leaf(void *arg, int64_t i, int level)
+{
+    const struct fold *fold = arg;
+    const struct hd_collective *c = &fold->round->is;
+    void *vector = level_vector(fold, level);
+    c->in_spec->type->reduction->pack(c->in_spec, c->part, fold->round->in[i], vector);
+    return vector;
+}
+
+static void *rank_leaf(void *arg, int64_t rank, int level)
+{
+    (void)level;
+    const struct round *round = ((const struct fold *)arg)->round;
+    return hd_comm_buffer(round->session->options.comm, (int)rank, round->sequence);
+}
+
+static void *combine(void *arg, int level, void *left, void *right)
+{
+    const struct fold *fold = arg;
+    const struct hd_collective *c = &fold->round->is;
+    void *vector = level_vector(fold, level);
+    if (left != vector)
+        memcpy(vector, left, (size_t)hd_collective_payload(c));
+    c->in_spec->type->reduction->combine(c->in_spec, c->part, c->how, vector, right);
+    return vector;
+}
+
+/* -- The three tasks ----------------------------------------------------------------------------
+ */
+
+static void hash_parts(const struct hd_collective *c, const float *data, uint64_t *hashes)
+{
+    for (int part = 0; part < c->in_spec->parts; part++) {
+        int64_t lo, hi;
+        hd_spec_part(c->in_spec, part, &lo, &hi);
+        hashes[part] = hd_hash_floats(0, data + lo, hi - lo);
+    }
+}
+
+/* Puts this rank's contribution where `vector` says; returns where it is. */
+static void *contribute(const struct round *round, void *scratch, void *vector)
+{
+    const struct hd_collective *c = &round->is;
+    struct fold fold = {round, scratch, vector};
+    switch (c->kind) {
+    case HD_COLLECTIVE_REDUCE:
+        return hd_tree_fold(0, c->n_in, pack_leaf, combine, &fold);
+    case HD_COLLECTIVE_BROADCAST:
+        if (round->session->options.rank != 0)
+            break;
+        if (travels_as_vector(c))
+            c->in_spec->type->reduction->pack(c->in_spec, 0, round->in[0], vector);
+        else
+            memcpy(vector, round->in[0], (size_t)c->in_spec->bytes);
+        break;
+    case HD_COLLECTIVE_COMPARE:
+        hash_parts(c, round->in[0], vector);
+        break;
+    case HD_COLLECTIVE_BARRIER:
+        break;
+    }
+    return vector;
+}
+
+static void deliver(const struct round *round, const void *vector)
+{
+    const struct hd_collective *c = &round->is;
+    if (!c->out)
+        return;
+    if (c->kind == HD_COLLECTIVE_REDUCE)
+        c->in_spec->type->reduction->unpack(c->out_spec, c->part, c->how, vector, c->out);
+    else if (travels_as_vector(c))
+        c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out);
+    else
+        memcpy(c->out, vector, (size_t)c->out_spec->bytes);
+}
+
+static int compare(struct hd_context *context, const struct round *round)
+{
+    const struct hd_session_options *options = &round->session->options;
+    const struct hd_spec *spec = round->is.in_spec;
+    const uint64_t *first = hd_comm_buffer(options->comm, 0, round->sequence);
+    for (int rank = 1; rank < options->ranks; rank++) {
+        const uint64_t *other = hd_comm_buffer(options->comm, rank, round->sequence);
+        for (int part = 0; part < spec->parts; part++)
+            if (other[part] != first[part]) {
+                hd_body_fail(context, "part %d of '%s' differs between rank 0 and rank %d", part,
+                             spec->name, rank);
+                return HD_ERR_DIVERGED;
+            }
+    }
+    return HD_OK;
+}
+
+static int run_alone(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    if (round->is.kind == HD_COLLECTIVE_BROADCAST && !travels_as_vector(&round->is))
+        return hd_value_snapshot(round->is.out_spec, round->is.out, round->in[0]);
+    deliver(round, contribute(round, context->scratch, context->scratch));
+    return HD_OK;
+}
+
+static int fold_on_gpu(struct hd_context *context, const struct round *round, enum hd_combine how)
+{
+    const struct hd_collective *c = &round->is;
+    return c->in_spec->type->reduction->fold_on_gpu(c->in_spec, c->part, how, c->n_in,
+                                                    (const void *const *)round->in, c->out_spec,
+                                                    c->out, context->stream);
+}
+
+static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    return fold_on_gpu(context, args, ((const struct round *)args)->is.how);
+}
+
+/* -- Between GPUs ---------------------------------------------------------------------------------
+ * A task adds this rank's terms where the result goes, and puts their count into the session's
+ * room, which is the open collective's; NCCL brings slices together and apart, and they are added
+ * as a single rank would add them. */
+
+static int run_term(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    const struct hd_collective *c = &round->is;
+    HD_TRY(fold_on_gpu(context, round, HD_SUM));
+    return hd_device_copy(round->session->nccl_room,
+                          c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+                          sizeof(float), context->stream);
+}
+
+static int add_terms(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
+                     float *to, float *total, void *stream)
+{
+    const struct hd_collective *c = &((const struct round *)arg)->is;
+    return c->in_spec->type->reduction->add_on_gpu(c->how, terms, n_terms, n, to, total, stream);
+}
+
+static void set_exchange(struct round *round)
+{
+    const struct hd_collective *c = &round->is;
+    int64_t lo, hi;
+    hd_spec_part(c->in_spec, c->part, &lo, &hi);
+    float *room = round->session->nccl_room;
+    round->exchange = (struct hd_nccl_collective){
+        .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
+        .name = c->name,
+        .n = hi - lo,
+        .terms = (const float *)c->out + lo,
+        .count = room,
+        .to = (float *)c->out + lo,
+        .total = c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+        .room = room + HD_NCCL_COUNT_FLOATS,
+        .add = add_terms,
+        .arg = round,
+    };
+}
+
+int64_t hd_collective_room(const struct hd_collective *c, int ranks)
+{
+    int64_t most = 0;
+    for (int part = 0; part < c->in_spec->parts; part++) {
+        int64_t lo, hi;
+        hd_spec_part(c->in_spec, part, &lo, &hi);
+        const int64_t bytes = hd_nccl_room_bytes(hi - lo, ranks);
+        most = bytes > most ? bytes : most;
+    }
+    return most + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);
+}
+
+static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    const struct hd_session_options *options = &round->session->options;
+    void *mine = hd_comm_buffer(options->comm, options->rank, round->sequence);
+    const void *vector = contribute(round, context->scratch, mine);
+    if (vector != mine)
+        memcpy(mine, vector, (size_t)hd_collective_payload(&round->is));
+    return HD_OK;
+}
+
+static int run_add(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    hd_apart_add(round->session->options.comm, &round->is, round->sequence, context->scratch);
+    return HD_OK;
+}
+
+static int run_unpack(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    const struct round *round = args;
+    const struct hd_session_options *options = &round->session->options;
+    struct fold fold = {round, context->scratch, context->scratch};
+    switch (round->is.kind) {
+    case HD_COLLECTIVE_REDUCE:
+        if (round->sliced)
+            deliver(round, hd_comm_buffer(options->comm, options->rank, round->sequence + 1));
+        else if (round->is.out)
+            deliver(round, hd_tree_fold(0, options->ranks, rank_leaf, combine, &fold));
+        break;
+    case HD_COLLECTIVE_BROADCAST:
+        deliver(round, hd_comm_buffer(options->comm, 0, round->sequence));
+        break;
+    case HD_COLLECTIVE_COMPARE:
+        return compare(context, round);
+    case HD_COLLECTIVE_BARRIER:
+        break;
+    }
+    return HD_OK;
+}
+
+/* -- Submitting ---------------------------------------------------------------------------------
+ */
+
+static struct round *make_round(struct hd_session *session, const struct hd_collective *c)
+{
+    struct round *round = hd_alloc(1, sizeof *round + (size_t)c->n_in * sizeof round->in[0]);
+    if (!round)
+        return NULL;
+    round->session = session;
+    round->is = *c;
+    if (c->n_in > 0)
+        memcpy(round->in, c->in, (size_t)c->n_in * sizeof round->in[0]);
+    return round;
+}
+
+static struct hd_task make_task(const struct round *round,
+                                int (*body)(struct hd_context *, const struct hd_view *,
+                                            const void *))
+{
+    const struct hd_collective *c = &round->is;
+    return (struct hd_task){
+        .verb = c->verb,
+        .name = c->name,
+        .body = body,
+        .args = round,
+        .context = {.iteration = c->iteration, .shard = -1},
+        .home = c->home,
+        .priority = c->priority,
+        .group = c->group,
+    };
+}
+
+/* How many of this rank's instances a collective looks at. */
+static int inputs_of(const struct round *round)
+{
+    if (round->is.kind == HD_COLLECTIVE_BROADCAST)
+        return round->session->options.rank == 0;
+    return round->is.n_in;
+}
+
+/* Accesses: the token, the inputs to read, the output to write. */
+static int submit_part(struct round *round, struct hd_task task, bool reads, bool writes, bool last)
+{
+    const struct hd_collective *c = &round->is;
+    struct hd_access few[HD_VIEWS_MAX];
+    int64_t needed = c->n_in + 2;
+    struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
+    if (!list)
+        return HD_ERR_NOMEM;
+    int n = 0;
+    int part = c->kind == HD_COLLECTIVE_REDUCE ? c->part : HD_ALL_PARTS;
+    list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
+    for (int i = 0; reads && i < inputs_of(round); i++)
+        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_LEAVES, HD_READ};
+    if (writes && c->out)
+        list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_LEAVES, HD_WRITE};
+    task.accesses = list;
+    task.n_accesses = n;
+    task.owned = last ? round : NULL;
+    int status = hd_submit(round->session, &task);
+    if (list != few)
+        hd_free(list);
+    return status;
+}
+
+static int submit_between_gpus(struct round *round)
+{
+    const struct hd_collective *c = &round->is;
+    set_exchange(round);
+    HD_TRY(submit_part(round, make_task(round, run_term), true, true, false));
+    const struct hd_access result = {c->out_buffer, c->part, HD_ALL_LEAVES, HD_UPDATE};
+    const struct hd_sync_point point = {.name = c->name,
+                                        .sequence = round->sequence,
+                                        .iteration = c->iteration,
+                                        .accesses = &result,
+                                        .n_accesses = 1,
+                                        .priority = c->priority,
+                                        .group = c->group,
+                                        .exchange = &round->exchange,
+                                        .owned = round};
+    return hd_submit_sync(round->session, &point);
+}
+
+static int submit_step(struct round *round, int step)
+{
+    const struct hd_collective *c = &round->is;
+    struct hd_sync_point point = {.name = c->name,
+                                  .sequence = round->sequence + step,
+                                  .iteration = c->iteration,
+                                  .priority = c->priority,
+                                  .group = c->group};
+    HD_TRY(hd_apart_moves(round->session->options.comm, c, round->sliced ? step : HD_APART_WHOLE,
+                          &point));
+    int status = hd_submit_sync(round->session, &point);
+    if (status != HD_OK)
+        hd_free(point.owned);
+    return status;
+}
+
+static int submit_round(struct round *round)
+{
+    struct hd_session *session = round->session;
+    const struct hd_collective *c = &round->is;
+    if (session->options.ranks == 1)
+        return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
+                           true, true, true);
+    round->sequence = ++session->next_sequence;
+    if (c->home != HD_HOST)
+        return submit_between_gpus(round);
+    round->sliced = hd_apart_sliced(session->options.comm, c);
+    HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
+    HD_TRY(submit_step(round, 0));
+    if (round->sliced) {
+        session->next_sequence++;
+        HD_TRY(submit_part(round, make_task(round, run_add), false, false, false));
+        HD_TRY(submit_step(round, 1));
+    }
+    return submit_part(round, make_task(round, run_unpack), false, true, true);
+}
+
+int hd_submit_collective(struct hd_session *session, const struct hd_collective *c)
+{
+    struct round *round = make_round(session, c);
+    int status = round ? submit_round(round) : HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return HD_OK;
+    hd_session_abandon(session, status, c->name);
+    hd_free(round);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/engine/collective_message.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "runtime/comm/comm.h"
+
+enum { SLICED_FROM = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
+
+/* Vectors of such types are floats that are added one by one. */
+bool hd_apart_sliced(const struct hd_comm *comm, const struct hd_collective *c)
+{
+    return hd_comm_apart(comm) && c->kind == HD_COLLECTIVE_REDUCE && c->in_spec->type->flat &&
+           c->in_spec->type->weight && hd_collective_payload(c) >= SLICED_FROM;
+}
+
+/* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */
+struct slice {
+    int64_t lo, n;
+};
+
+static struct slice slice_of(const struct hd_collective *c, int rank, int ranks)
+{
+    enum { LINE = 16 };
+    const int64_t lines = hd_collective_payload(c) / (int64_t)sizeof(float) / LINE;
+    const int64_t lo = lines * rank / ranks, hi = lines * (rank + 1) / ranks;
+    return (struct slice){lo * LINE, (hi - lo) * LINE};
+}
+
+void hd_apart_add(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
+                  const float **room)
+{
+    const int rank = hd_comm_rank(comm), ranks = hd_comm_world(comm);
+    const struct slice own = slice_of(c, rank, ranks);
+    for (int r = 0; r < ranks; r++)
+        room[r] = hd_comm_buffer(comm, r, sequence);
+    hd_tree_add(ranks, room, 1, 0, own.lo, own.lo + own.n,
+                (float *)hd_comm_buffer(comm, rank, sequence + 1) + own.lo);
+}
+
+static struct hd_comm_move move_slice(int rank, bool out, void *vector, struct slice slice)
+{
+    return (struct hd_comm_move){rank, out, (float *)vector + slice.lo,
+                                 slice.n * (int64_t)sizeof(float)};
+}
+
+/* Step 0 sends a rank its slice of this rank's vector, step 1 this rank's slice of the sum, which
+ * all ranks put together in their own buffers. */
+static void move_slices(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
+                        int step, int rank, struct hd_comm_move *moves)
+{
+    const int own = hd_comm_rank(comm), ranks = hd_comm_world(comm);
+    const struct slice mine = slice_of(c, own, ranks), theirs = slice_of(c, rank, ranks);
+    void *here = hd_comm_buffer(comm, own, sequence);
+    void *there = hd_comm_buffer(comm, rank, sequence);
+    moves[0] = move_slice(rank, true, here, step == 0 ? theirs : mine);
+    moves[1] =
+        step == 0 ? move_slice(rank, false, there, mine) : move_slice(rank, false, here, theirs);
+}
+
+/* All get rank 0's vector, or every rank every other's. Returns how many moves. */
+static int move_whole(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
+                      int rank, struct hd_comm_move *moves)
+{
+    const int own = hd_comm_rank(comm);
+    const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
+    const int64_t bytes = hd_collective_payload(c);
+    int n = 0;
+    if (!from_root || own == 0)
+        moves[n++] = (struct hd_comm_move){rank, true, hd_comm_buffer(comm, own, sequence), bytes};
+    if (!from_root || rank == 0)
+        moves[n++] =
+            (struct hd_comm_move){rank, false, hd_comm_buffer(comm, rank, sequence), bytes};
+    return n;
+}
+
+int hd_apart_moves(struct hd_comm *comm, const struct hd_collective *c, int step,
+                   struct hd_sync_point *point)
+{
+    if (!hd_comm_apart(comm) || c->kind == HD_COLLECTIVE_BARRIER)
+        return HD_OK;
+    const int ranks = hd_comm_world(comm);
+    struct hd_comm_move *moves = hd_alloc(2 * ranks, sizeof *moves);
+    if (!moves)
+        return HD_ERR_NOMEM;
+    int n = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        if (rank == hd_comm_rank(comm))
+            continue;
+        if (step == HD_APART_WHOLE) {
+            n += move_whole(comm, c, point->sequence, rank, moves + n);
+        } else {
+            move_slices(comm, c, point->sequence, step, rank, moves + n);
+            n += 2;
+        }
+    }
+    point->moves = point->owned = moves;
+    point->n_moves = n;
+    return HD_OK;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session: the workers of this rank, its place among the ranks, the first error, and the only
+ * places where the submitting thread waits. One session at a time per process; all calls come from
+ * the thread that created it unless stated otherwise.
+ *
+ * executor "starpu": tasks run on StarPU's CPU workers. The submitting thread is always one of
+ * them: it computes while it waits, so no core spins for it and nothing has to wake it. The other
+ * workers nap when idle. Each GPU has one more worker, a thread that queues bodies on the GPU's
+ * stream and polls for their ends, and so keeps a core busy. executor "sequential": every task runs
+ * at its submission, in program order, without StarPU; it is the oracle of the tests. */
+#ifndef HD_RUNTIME_ENGINE_SESSION_H
+#define HD_RUNTIME_ENGINE_SESSION_H
+
+#include "runtime/device.h"
+#include "runtime/value.h"
+
+#include <stdatomic.h>
+
+struct hd_comm;
+struct hd_nccl;
+
+struct hd_session_options {
+    bool sequential;
+    int workers;           /* >= 1 */
+    const char *scheduler; /* StarPU's name for it */
+    int rank, ranks;
+    int local_rank;
+    struct hd_comm *comm;        /* NULL when ranks == 1; borrowed */
+    int64_t scratch_bytes;       /* the largest need of any task and collective */
+    int n_devices;               /* GPUs: homes 1 … n_devices */
+    int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
+    int64_t device_scratch_bytes;
+    struct hd_nccl *nccl;   /* joins the ranks' GPUs; or NULL. Borrowed */
+    bool nccl_fast;         /* which adds in its own order */
+    int64_t nccl_bytes;     /* of memory on the first GPU for its collectives, hd_collective_room */
+    int64_t watchdog_ns;    /* 0: none */
+    int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */
+    bool measure;           /* measures more than runs need (hd_timing.any_ns) */
+    struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
+    /* As in struct hd_context. */
+    void (*keep)(const struct hd_context *context, const struct hd_view *views, const char *why);
+    void *keep_arg;
+    const atomic_int *interrupted; /* set by a signal handler; or NULL */
+};
+
+struct hd_session;
+
+/* Starts the workers. Released by hd_session_destroy (accepts NULL), which waits for what was
+ * submitted; all buffers must be gone before. Errors: HD_ERR_NOMEM, HD_ERR_UNSUPPORTED. */
+int hd_session_create(const struct hd_session_options *options, struct hd_session **session_p);
+void hd_session_destroy(struct hd_session *session);
+
+/* Grows every worker's scratch to at least `bytes`. Nothing may be running. */
+int hd_session_reserve(struct hd_session *session, int64_t bytes);
+
+/* Waits until ready(arg) holds. Returns the first error instead as soon as there is one; a signal
+ * counts as one. The watchdog fires here. */
+int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg);
+
+/* Waits until everything submitted has ended; after an error tasks end without running, and
+ * collectives without their partners. Returns the first error. */
+int hd_session_drain(struct hd_session *session);
+
+/* The first-error latch: keeps the first status and sentence, makes later tasks no-ops and tells
+ * the other ranks. Thread safe. */
+void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first error, or HD_OK; its sentence ("" if none), valid until destroy. Thread safe. */
+int hd_session_status(const struct hd_session *session);
+const char *hd_session_message(const struct hd_session *session);
+
+/* Where the run is, in a line: the tasks last submitted, started and finished, the collective that
+ * is open. Thread safe, whatever the workers do. */
+void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
+
+/* Tasks that have ended so far. Thread safe. */
+int64_t hd_session_finished(const struct hd_session *session);
+
+/* Forgets the first error, for tests that go on. Nothing may be running. */
+void hd_session_reset(struct hd_session *session);
+
+/* This rank's part of the memory that all ranks see (hd_comm_create), as large as it was asked for;
+ * NULL without other ranks. */
+char *hd_session_area(const struct hd_session *session);
+
+/* What the session was created with, and its trace. */
+int hd_session_rank(const struct hd_session *session);
+int hd_session_ranks(const struct hd_session *session);
+int hd_session_workers(const struct hd_session *session);
+int hd_session_devices(const struct hd_session *session);
+int hd_session_device(const struct hd_session *session, int home); /* CUDA's number */
+struct hd_trace *hd_session_trace(struct hd_session *session);
+
+/* CPU workers that this build's StarPU allows a process, and whether it knows GPUs. */
+int hd_session_workers_max(void);
+bool hd_session_knows_devices(void);
+
+/* Whether `name` is a scheduler that keeps the promises of this project (NULL-ended list in
+ * *names_p, may be NULL). */
+bool hd_scheduler_known(const char *name, const char *const **names_p);
+
+#endif

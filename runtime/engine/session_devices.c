@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPUs of a session: StarPU's workers for them, or streams of our own under the sequential
+ * executor, and their scratch. */
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/session_internal.h"
+
+int hd_session_lane(const struct hd_session *session)
+{
+    return session->lanes[starpu_worker_get_id()];
+}
+
+static int make_scratch(struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    for (int i = 0; i < options->n_devices; i++) {
+        void *block = hd_device_alloc(options->devices[i], options->device_scratch_bytes);
+        if (!block)
+            return HD_ERR_NOMEM;
+        session->scratch[options->workers + i] = block;
+        HD_TRY(hd_recordings_create(&session->recordings[i]));
+    }
+    if (!options->nccl)
+        return HD_OK;
+    session->nccl_room = hd_device_alloc(options->devices[0], options->nccl_bytes);
+    return session->nccl_room ? HD_OK : HD_ERR_NOMEM;
+}
+
+#if HD_CUDA && defined(STARPU_USE_CUDA)
+#include <starpu_cuda.h>
+
+bool hd_session_knows_devices(void)
+{
+    return true;
+}
+
+void *hd_session_local_stream(void)
+{
+    return starpu_cuda_get_local_stream();
+}
+
+/* StarPU numbers its workers as it likes. */
+static int find_workers(struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    int ids[STARPU_NMAXWORKERS];
+    int n = (int)starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, ids, STARPU_NMAXWORKERS);
+    if (n != options->n_devices)
+        return hd_fail(HD_ERR_SYSTEM, "StarPU started %d of %d GPUs", n, options->n_devices);
+    for (int i = 0; i < n; i++)
+        for (int d = 0; d < n; d++)
+            if (starpu_worker_get_devid(ids[i]) == options->devices[d]) {
+                session->device_workers[d] = ids[i];
+                session->lanes[ids[i]] = options->workers + d;
+            }
+    return HD_OK;
+}
+#else
+bool hd_session_knows_devices(void)
+{
+    return false;
+}
+
+void *hd_session_local_stream(void)
+{
+    return NULL;
+}
+
+static int find_workers(struct hd_session *session)
+{
+    (void)session;
+    return hd_fail(HD_ERR_UNSUPPORTED, "this program was built with a StarPU without CUDA "
+                                       "(scripts/setup --cuda builds one that has it)");
+}
+#endif
+
+int hd_session_start_devices(struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    if (options->n_devices == 0)
+        return HD_OK;
+    if (!options->sequential)
+        HD_TRY(find_workers(session));
+    for (int i = 0; options->sequential && i < options->n_devices; i++)
+        HD_TRY(hd_stream_create(options->devices[i], &session->device_streams[i]));
+    return make_scratch(session);
+}
+
+void hd_session_stop_devices(struct hd_session *session)
+{
+    const struct hd_session_options *options = &session->options;
+    if (session->nccl_room)
+        hd_device_free(options->devices[0], session->nccl_room);
+    for (int i = 0; i < options->n_devices; i++) {
+        hd_recordings_destroy(session->recordings[i]);
+        hd_stream_destroy(options->devices[i], session->device_streams[i]);
+        if (session->scratch)
+            hd_device_free(options->devices[i], session->scratch[options->workers + i]);
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A mean over shards that is used as it is made, slice by slice (ZeRO's optimizer sharding,
+ * Rajbhandari et al. 2020, on memory that all ranks see). A flat value is summed over its leaves
+ * and all shards in tree order and handed on, a block at a time, to a function that changes other
+ * values of the same parts; the mean is never stored.
+ *
+ * One rank: a task per part. Several: every rank does its slice (whole blocks) of every part, reads
+ * the other ranks' terms where they lie, and copies the other slices of the results afterwards.
+ *
+ * Per part, all ranks pass two sync points:
+ *   A    this rank's terms are written; it no longer copies from the others' results
+ *        own slice: reads all terms, changes own results
+ *   B    own slice is done
+ *        copies the other ranks' slices of the results that are wanted whole
+ * Nothing is overwritten that another rank still reads:
+ *   - Terms are read by others between A and B: who reads has passed A and not arrived at B. Their
+ *     owner holds them (an access) until it has passed B, so all have arrived at B.
+ *   - Results are read by others after B and before their arrival at the part's next A: their
+ *     copying changes the part's results, and so does A as far as dependences are concerned. Their
+ *     owner changes them after it has passed that next A, so all have arrived there. Nothing else
+ *     may change them: the planner's promise.
+ * Where the ranks' memory is apart, A and B carry what is read: A a slice of every rank's block of
+ * the tree, which a task adds before, B the results. They come to the same places in this rank's
+ * own image of the others' areas, so the rest is as above.
+ * Sync points of neighbouring parts are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
+ * one has the next part's slice to do. */
+#ifndef HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
+#define HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
+
+#include "runtime/engine/submit.h"
+
+struct hd_exchange {
+    const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
+    const char *const *labels; /* [parts]: of the sync points; outlive the session */
+    /* As in tasks/registry.h. */
+    int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
+                 int64_t lo, int64_t hi, const float *sum, float count);
+    const void *args; /* outlives the tasks */
+    struct hd_context context;
+    int64_t scratch_bytes; /* that `slice` needs */
+
+    const struct hd_spec *terms; /* the flat value that is averaged */
+    int n_in;                    /* instances of this rank, in shard order */
+    void *const *in;
+    struct hd_buffer *const *in_buffers;
+
+    struct hd_view views[HD_VIEWS_MAX]; /* views[0]: the mean, no data */
+    struct hd_buffer *buffers[HD_VIEWS_MAX];
+    enum hd_mode modes[HD_VIEWS_MAX];
+    bool wanted_whole[HD_VIEWS_MAX]; /* changed values that every rank needs whole */
+    int n;
+
+    struct hd_group *group;
+};
+
+/* Submits the exchange of all parts: copies of *exchange and its arrays. Among several ranks, `in`
+ * and what is wanted whole lie in the ranks' areas (hd_session_area), at the same places on all. */
+int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange);
+
+/* Elements [*lo_p, *hi_p) of part [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
+ * can be. */
+void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p, int64_t *hi_p);
+
+/* Bytes of scratch for a `slice` that needs scratch_bytes. */
+int64_t hd_exchange_scratch(int64_t scratch_bytes);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submitting tasks and collectives. Submission returns at once and its order is the program's:
+ * accesses to a buffer happen as if tasks ran one after another in that order. Called by the
+ * session's thread only. */
+#ifndef HD_RUNTIME_ENGINE_SUBMIT_H
+#define HD_RUNTIME_ENGINE_SUBMIT_H
+
+#include "runtime/engine/session.h"
+
+#include <stdatomic.h>
+
+/* What dependences are tracked on: the memory of one instance, by parts of its leaves. Has no
+ * memory itself. */
+struct hd_buffer;
+
+/* Of parts >= 1 and leaves >= 1. Errors: HD_ERR_NOMEM. */
+int hd_buffer_create(struct hd_session *session, int parts, int64_t leaves,
+                     struct hd_buffer **buffer_p);
+/* Waits for the tasks that use it. Accepts NULL. */
+void hd_buffer_destroy(struct hd_buffer *buffer);
+
+enum { HD_ALL_PARTS = -1, HD_ALL_LEAVES = -1, HD_VIEWS_MAX = 16 };
+
+struct hd_access {
+    struct hd_buffer *buffer; /* NULL: none */
+    int part;                 /* or HD_ALL_PARTS */
+    int64_t leaf;             /* or HD_ALL_LEAVES */
+    enum hd_mode mode;
+};
+
+/* Counts what is under way: +1 at submission, -1 at the end of a task. */
+struct hd_group {
+    atomic_int pending;
+};
+
+/* Marks on the scale of priorities: higher is sooner, for schedulers that know priorities. */
+enum { HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
+
+struct hd_task {
+    const char *verb; /* for totals, compared by address; both outlive the session */
+    const char *name; /* for people: "adam", "snapshot policy" */
+    /* May return HD_AGAIN: it is called again until it returns something else. */
+    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* `finish` is called after a body that succeeded, with the one work memory; or NULL. */
+    const void *args;          /* outlives the task */
+    void *owned;               /* freed (hd_free) when the task has ended, run or not; the caller's
+                                  still if it cannot be submitted; or NULL */
+    struct hd_context context; /* scratch, message, logbook and timing are filled in; work, if NULL,
+                                  points into scratch, at work_at */
+    int64_t work_at;
+    int64_t head_at; /* likewise of head */
+    int home;        /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
+    bool replays;    /* on a GPU: what the body queues depends on addresses alone */
+    bool logs;       /* gets logbook and timings; such tasks run in submission order */
+    bool side; /* lets all others pass: its body is called in slices of some milliseconds, with
+                  nothing but its own accesses held in between */
+    struct hd_view views[HD_VIEWS_MAX];
+    int n;                            /* of views */
+    const struct hd_access *accesses; /* read at submission only */
+    int n_accesses;
+    int priority;
+    struct hd_group *group; /* or NULL */
+};
+
+/* Submits a copy of *task. */
+int hd_submit(struct hd_session *session, const struct hd_task *task);
+
+enum hd_collective_kind {
+    HD_COLLECTIVE_REDUCE,    /* all instances combined in the fixed tree */
+    HD_COLLECTIVE_BROADCAST, /* the bytes of rank 0's instance in[0] */
+    HD_COLLECTIVE_BARRIER,
+    HD_COLLECTIVE_COMPARE /* hash of every part of in[0], equal on all ranks or HD_ERR_DIVERGED */
+};
+
+struct hd_collective {
+    const char *verb, *name; /* as in hd_task */
+    enum hd_collective_kind kind;
+    enum hd_combine how;
+    const struct hd_spec *in_spec, *out_spec;
+    int n_in; /* instances of this rank, in shard order */
+    void *const *in;
+    struct hd_buffer *const *in_buffers;
+    void *out; /* NULL: none on this rank */
+    struct hd_buffer *out_buffer;
+    int home; /* of this memory. The first GPU: for a REDUCE of a type with fold_on_gpu, among
+                 several ranks with a session that has NCCL */
+    int part; /* of flat values; else 0 */
+    int64_t iteration;
+    int priority;
+    struct hd_group *group;
+};
+
+/* Submits a copy of *c and its arrays. Every rank must submit the same collectives in the same
+ * order; they run in that order. */
+int hd_submit_collective(struct hd_session *session, const struct hd_collective *c);
+
+/* Bytes that a collective puts into the transport, and of scratch it needs on a rank of n_in
+ * instances among `ranks`. */
+int64_t hd_collective_payload(const struct hd_collective *c);
+int64_t hd_collective_scratch(const struct hd_collective *c, int ranks);
+
+/* Bytes on the GPU that a collective between GPUs needs in the session (nccl_bytes). */
+int64_t hd_collective_room(const struct hd_collective *c, int ranks);
+
+#endif

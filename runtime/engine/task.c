@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one place where bodies are called: it gives them scratch, stamps times, latches errors, and
+ * calls again those that are not through. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/session_internal.h"
+#include "runtime/engine/tsan_internal.h"
+
+/* -- Calling a body -------------------------------------------------------------------------------
+ */
+
+static void complete(struct hd_session *session, int lane, struct hd_task *task, char *message)
+{
+    struct hd_context *context = &task->context;
+    context->scratch = session->scratch[lane];
+    context->message = message;
+    context->n_views = task->n;
+    context->keep = session->options.keep;
+    context->keep_arg = session->options.keep_arg;
+    if (task->logs) {
+        context->logbook = session->options.logbook;
+        context->timing = hd_trace_timings(session->trace);
+    }
+}
+
+/* A body in the middle of its calls is given up when the run has ended, so that Ctrl-C and other
+ * ranks' failures are felt; then the session has failed, and nobody reads what it left. */
+static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
+{
+    struct hd_context *context = &task->context;
+    void *own_work = context->work, *own_head = context->head;
+    if (!own_work)
+        context->work = (char *)context->scratch + task->work_at;
+    if (!own_head)
+        context->head = (char *)context->scratch + task->head_at;
+    int status = task->body(context, task->views, task->args);
+    while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
+        context->again = true;
+        if (until_ns > 0 && hd_clock_ns() >= until_ns)
+            break;
+        status = task->body(context, task->views, task->args);
+    }
+    if (status == HD_OK && task->finish) {
+        void *const *works = context->works, *const *heads = context->heads;
+        if (!works)
+            context->works = &context->work;
+        if (!heads)
+            context->heads = &context->head;
+        status = task->finish(context, task->views, task->args);
+        context->works = works;
+        context->heads = heads;
+    }
+    context->work = own_work;
+    context->head = own_head;
+    return status;
+}
+
+static struct hd_event event_of(const struct hd_task *task, int64_t begin_ns)
+{
+    const struct hd_context *context = &task->context;
+    return (struct hd_event){.name = task->name,
+                             .begin_ns = begin_ns,
+                             .iteration = (int32_t)context->iteration,
+                             .shard = (int16_t)context->shard,
+                             .part = task->n ? (int16_t)task->views[0].part : 0,
+                             .item = (int16_t)context->item,
+                             .stage = (int16_t)context->stage};
+}
+
+static void latch(struct hd_session *session, const struct hd_task *task, int status,
+                  const char *message)
+{
+    if (status != HD_OK)
+        hd_session_fail(session, status, "task %s of iteration %lld failed on rank %d: %s",
+                        task->name, (long long)task->context.iteration, session->options.rank,
+                        message[0] ? message : hd_status_text(status));
+}
+
+bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
+                        int64_t slice_ns)
+{
+    if (hd_session_status(session) != HD_OK)
+        return false;
+    char message[HD_MESSAGE_BYTES] = "";
+    complete(session, lane, task, message);
+    struct hd_event event = event_of(task, hd_clock_ns());
+    hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
+    hd_moment_set(&session->started, task->name, event.iteration, event.begin_ns);
+    int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
+    event.end_ns = hd_clock_ns();
+    hd_trace_end(session->trace, lane, task->verb, &event);
+    hd_moment_set(&session->ended, task->name, event.iteration, event.end_ns);
+    if (status == HD_AGAIN)
+        return hd_session_status(session) == HD_OK;
+    latch(session, task, status, message);
+    return false;
+}
+
+/* -- Tasks of GPUs --------------------------------------------------------------------------------
+ * A body only queues; its time is from there to the end of what it queued, but for the time in
+ * which the GPU was still at the task before. */
+
+static int lane_of_home(const struct hd_session *session, int home)
+{
+    return session->options.workers + home - 1;
+}
+
+void hd_session_launch(struct hd_session *session, struct hd_job *job, void *stream)
+{
+    struct hd_task *task = &job->task;
+    job->begin_ns = 0;
+    if (hd_session_status(session) != HD_OK)
+        return;
+    const int lane = lane_of_home(session, task->home);
+    char message[HD_MESSAGE_BYTES] = "";
+    complete(session, lane, task, message);
+    task->context.stream = stream;
+    hd_device_forget();
+    job->begin_ns = hd_clock_ns();
+    hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
+    hd_moment_set(&session->started, task->name, task->context.iteration, job->begin_ns);
+    const struct hd_recorded_call call = {task->body, &task->context, task->views, task->args};
+    int status = task->replays ? hd_recordings_run(session->recordings[task->home - 1], &call)
+                               : task->body(&task->context, task->views, task->args);
+    latch(session, task, status, message);
+}
+
+void hd_session_landed(struct hd_session *session, const struct hd_job *job)
+{
+    if (job->begin_ns == 0)
+        return;
+    const int home = job->task.home;
+    int64_t *before_ns = &session->device_ended_ns[home - 1];
+    struct hd_event event = event_of(&job->task, job->begin_ns);
+    event.end_ns = hd_clock_ns();
+    if (event.begin_ns < *before_ns)
+        event.begin_ns = *before_ns;
+    *before_ns = event.end_ns;
+    hd_moment_set(&session->ended, job->task.name, event.iteration, event.end_ns);
+    hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
+}
+
+/* -- Side tasks in slices -------------------------------------------------------------------------
+ * Workers do not pre-empt, so a side task of seconds is worked off in slices: tasks without
+ * accesses at the lowest priority, one after another, of which one at most is queued. An open task
+ * holds the accesses meanwhile. A scheduler without priorities has the slice wait behind what is
+ * ready, which delays others by one slice at most. */
+
+enum { SLICE_NS = 5000000, PRIORITY_SLICE = -1000000 };
+
+static void run_slice(void *buffers[], void *arg)
+{
+    (void)buffers;
+    struct hd_job *job = arg;
+    hd_tsan_acquire(job);
+    job->again =
+        hd_session_execute(job->session, hd_session_lane(job->session), &job->task, SLICE_NS);
+    hd_tsan_release(job);
+}
+
+static void slice_ended(void *arg)
+{
+    struct hd_job *job = arg;
+    hd_tsan_acquire(job);
+    atomic_fetch_add(&job->session->finished, 1); /* the watchdog sees that something happens */
+    if (job->again) {
+        hd_session_start_slices(job);
+        return;
+    }
+    hd_tsan_end(job->open);
+    starpu_task_end_dep_release(job->open);
+}
+
+static struct starpu_codelet slice_codelet = {
+    .cpu_funcs = {run_slice}, .nbuffers = 0, .name = "heddle slice"};
+
+void hd_session_start_slices(void *arg)
+{
+    struct hd_job *job = arg;
+    hd_tsan_acquire(job);
+    hd_tsan_begin(job->open);
+    struct starpu_task *slice = starpu_task_create();
+    slice->cl = &slice_codelet;
+    slice->cl_arg = job;
+    slice->callback_func = slice_ended;
+    slice->callback_arg = job;
+    slice->name = job->task.name;
+    slice->priority = hd_session_priority(job->session, PRIORITY_SLICE);
+    hd_tsan_release(job);
+    int error = starpu_task_submit(slice);
+    if (error) {
+        hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a slice of task %s (%d)",
+                        job->task.name, error);
+        starpu_task_end_dep_release(job->open);
+    }
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/engine/trace.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { VERBS_MAX = HD_TRACE_VERBS };
+
+/* -- Unions of intervals --------------------------------------------------------------------------
+ * How long at least one of several workers was at something: how many are, and since when it is
+ * more than none, in one word, so that it changes at once. */
+
+enum { COUNT_BITS = 8, COUNT_MASK = (1 << COUNT_BITS) - 1 };
+
+struct any {
+    _Alignas(HD_ALIGNMENT) atomic_uint_fast64_t state; /* since << COUNT_BITS | count */
+    atomic_int_fast64_t total_ns;
+};
+
+static void enter(struct any *any, int64_t now_ns)
+{
+    uint_fast64_t old = atomic_load_explicit(&any->state, memory_order_relaxed), new;
+    do {
+        new = old &COUNT_MASK ? old + 1 : (uint_fast64_t)now_ns << COUNT_BITS | 1;
+    } while (!atomic_compare_exchange_weak(&any->state, &old, new));
+}
+
+static void leave(struct any *any, int64_t now_ns)
+{
+    uint_fast64_t old = atomic_fetch_sub(&any->state, 1);
+    if ((old & COUNT_MASK) == 1)
+        atomic_fetch_add_explicit(&any->total_ns, now_ns - (int64_t)(old >> COUNT_BITS),
+                                  memory_order_relaxed);
+}
+
+static int64_t any_until(const struct any *any, int64_t now_ns)
+{
+    uint_fast64_t state = atomic_load(&any->state);
+    int64_t open_ns = state & COUNT_MASK ? now_ns - (int64_t)(state >> COUNT_BITS) : 0;
+    return atomic_load_explicit(&any->total_ns, memory_order_relaxed) + open_ns;
+}
+
+/* -- Lanes ----------------------------------------------------------------------------------------
+ */
+
+/* One writer, its worker; totals may be read at any time, rings only at rest. */
+struct lane {
+    _Alignas(HD_ALIGNMENT) atomic_int n_verbs;
+    struct {
+        const char *verb;
+        atomic_int_fast64_t count, busy_ns;
+        struct any *any; /* of the verb on all workers; or NULL */
+    } verbs[VERBS_MAX];
+    struct hd_event *ring;
+    int64_t recorded;
+    atomic_int_fast64_t first_ns;
+};
+
+struct hd_trace {
+    struct hd_trace_options options;
+    int workers;
+    int64_t capacity;
+    struct hd_timing timings[VERBS_MAX + 1];
+
+    struct any any_body;
+    int64_t opened_ns, busy_at_opening_ns; /* of the open collective */
+    atomic_int_fast64_t exposed_ns;
+
+    pthread_mutex_t lock; /* of adding to these */
+    int n_verbs;
+    struct {
+        const char *verb;
+        struct any any;
+    } verbs[VERBS_MAX];
+
+    struct lane lanes[];
+};
+
+int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p)
+{
+    struct hd_trace *trace =
+        hd_alloc(1, sizeof *trace + (size_t)(options->workers + 1) * sizeof(struct lane));
+    if (!trace)
+        return HD_ERR_NOMEM;
+    trace->options = *options;
+    trace->workers = options->workers;
+    trace->capacity = options->capacity;
+    pthread_mutex_init(&trace->lock, NULL);
+    for (int i = 0; i <= trace->workers && trace->capacity > 0; i++) {
+        trace->lanes[i].ring = hd_alloc(trace->capacity, sizeof *trace->lanes[i].ring);
+        if (!trace->lanes[i].ring) {
+            hd_trace_destroy(trace);
+            return HD_ERR_NOMEM;
+        }
+    }
+    *trace_p = trace;
+    return HD_OK;
+}
+
+void hd_trace_destroy(struct hd_trace *trace)
+{
+    if (!trace)
+        return;
+    for (int i = 0; i <= trace->workers; i++)
+        hd_free(trace->lanes[i].ring);
+    pthread_mutex_destroy(&trace->lock);
+    hd_free(trace);
+}
+
+static void add(atomic_int_fast64_t *total, int64_t amount)
+{
+    atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + amount,
+                          memory_order_relaxed);
+}
+
+/* What all workers share of a verb; NULL when it is not measured. One worker's total is its union.
+ */
+static struct any *find_any(struct hd_trace *trace, const char *verb)
+{
+    if (!trace->options.verbs_by_any || trace->workers == 1)
+        return NULL;
+    pthread_mutex_lock(&trace->lock);
+    int i = 0;
+    while (i < trace->n_verbs && trace->verbs[i].verb != verb)
+        i++;
+    if (i == trace->n_verbs && i < VERBS_MAX)
+        trace->verbs[trace->n_verbs++].verb = verb;
+    pthread_mutex_unlock(&trace->lock);
+    return i < VERBS_MAX ? &trace->verbs[i].any : NULL;
+}
+
+static int find_verb(struct hd_trace *trace, struct lane *lane, const char *verb)
+{
+    int n = atomic_load_explicit(&lane->n_verbs, memory_order_relaxed);
+    for (int i = 0; i < n; i++)
+        if (lane->verbs[i].verb == verb)
+            return i;
+    if (n == VERBS_MAX)
+        return n - 1;
+    lane->verbs[n].verb = verb;
+    lane->verbs[n].any = find_any(trace, verb);
+    atomic_store_explicit(&lane->n_verbs, n + 1, memory_order_release);
+    return n;
+}
+
+static void record(struct hd_trace *trace, struct lane *lane, int verb,
+                   const struct hd_event *event)
+{
+    add(&lane->verbs[verb].count, 1);
+    add(&lane->verbs[verb].busy_ns, event->end_ns - event->begin_ns);
+    if (atomic_load_explicit(&lane->first_ns, memory_order_relaxed) == 0)
+        atomic_store_explicit(&lane->first_ns, event->begin_ns, memory_order_relaxed);
+    if (trace->capacity > 0)
+        lane->ring[lane->recorded++ % trace->capacity] = *event;
+}
+
+void hd_trace_begin(struct hd_trace *trace, int number, const char *verb, int64_t now_ns)
+{
+    struct lane *lane = &trace->lanes[number];
+    struct any *any = lane->verbs[find_verb(trace, lane, verb)].any;
+    if (any)
+        enter(any, now_ns);
+    if (trace->options.collectives)
+        enter(&trace->any_body, now_ns);
+}
+
+void hd_trace_end(struct hd_trace *trace, int number, const char *verb,
+                  const struct hd_event *event)
+{
+    struct lane *lane = &trace->lanes[number];
+    int i = find_verb(trace, lane, verb);
+    record(trace, lane, i, event);
+    if (lane->verbs[i].any)
+        leave(lane->verbs[i].any, event->end_ns);
+    if (trace->options.collectives)
+        leave(&trace->any_body, event->end_ns);
+}
+
+void hd_trace_open(struct hd_trace *trace, int64_t now_ns)
+{
+    trace->opened_ns = now_ns;
+    trace->busy_at_opening_ns = any_until(&trace->any_body, now_ns);
+}
+
+void hd_trace_close(struct hd_trace *trace, const struct hd_event *event)
+{
+    struct lane *lane = &trace->lanes[trace->workers];
+    int64_t busy_ns = any_until(&trace->any_body, event->end_ns) - trace->busy_at_opening_ns;
+    int64_t exposed_ns = event->end_ns - trace->opened_ns - busy_ns;
+    add(&trace->exposed_ns, exposed_ns > 0 ? exposed_ns : 0);
+    record(trace, lane, find_verb(trace, lane, "wait"), event);
+}
+
+void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p)
+{
+    int n = 0;
+    for (int w = 0; w < trace->workers; w++) {
+        const struct lane *lane = &trace->lanes[w];
+        int known = atomic_load_explicit(&lane->n_verbs, memory_order_acquire);
+        for (int i = 0; i < known; i++) {
+            int j = 0;
+            while (j < n && timings_p[j].verb != lane->verbs[i].verb)
+                j++;
+            if (j == VERBS_MAX)
+                continue;
+            if (j == n)
+                timings_p[n++] = (struct hd_timing){.verb = lane->verbs[i].verb};
+            timings_p[j].count += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
+            int64_t busy_ns = atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
+            timings_p[j].busy_ns += busy_ns;
+            if (lane->verbs[i].any)
+                timings_p[j].any_ns =
+                    atomic_load_explicit(&lane->verbs[i].any->total_ns, memory_order_relaxed);
+            else if (trace->workers == 1)
+                timings_p[j].any_ns = busy_ns;
+        }
+    }
+    timings_p[n] = (struct hd_timing){0};
+}
+
+const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
+{
+    hd_trace_read_timings(trace, trace->timings);
+    return trace->timings;
+}
+
+static void sum_lane(const struct lane *lane, int64_t *busy_ns_p, int64_t *tasks_p)
+{
+    for (int i = 0; i < atomic_load_explicit(&lane->n_verbs, memory_order_acquire); i++) {
+        *busy_ns_p += atomic_load_explicit(&lane->verbs[i].busy_ns, memory_order_relaxed);
+        *tasks_p += atomic_load_explicit(&lane->verbs[i].count, memory_order_relaxed);
+    }
+}
+
+void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
+{
+    int64_t gpu_busy_ns = 0;
+    *busy_ns_p = *tasks_p = 0;
+    for (int w = 0; w < trace->workers; w++)
+        sum_lane(&trace->lanes[w],
+                 w < trace->workers - trace->options.gpus ? busy_ns_p : &gpu_busy_ns, tasks_p);
+}
+
+int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace)
+{
+    int64_t busy_ns = 0, tasks = 0;
+    for (int w = trace->workers - trace->options.gpus; w < trace->workers; w++)
+        sum_lane(&trace->lanes[w], &busy_ns, &tasks);
+    return busy_ns;
+}
+
+int64_t hd_trace_waited_ns(const struct hd_trace *trace)
+{
+    int64_t waited_ns = 0, waits = 0;
+    sum_lane(&trace->lanes[trace->workers], &waited_ns, &waits);
+    return waited_ns;
+}
+
+int64_t hd_trace_exposed_ns(const struct hd_trace *trace)
+{
+    return atomic_load_explicit(&trace->exposed_ns, memory_order_relaxed);
+}
+
+int64_t hd_trace_first_ns(const struct hd_trace *trace)
+{
+    int64_t first = 0;
+    for (int w = 0; w < trace->workers; w++) {
+        int64_t begin = atomic_load_explicit(&trace->lanes[w].first_ns, memory_order_relaxed);
+        if (begin && (!first || begin < first))
+            first = begin;
+    }
+    return first;
+}
+
+static void write_lane_name(FILE *file, int rank, int lane, int workers)
+{
+    char name[32] = "collectives";
+    if (lane < workers)
+        snprintf(name, sizeof name, "worker %d", lane);
+    fprintf(file,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":"
+            "{\"name\":\"%s\"}}",
+            rank, lane, name);
+}
+
+static void write_event(FILE *file, const struct hd_event *event, int rank, int worker,
+                        int64_t origin_ns)
+{
+    fprintf(file,
+            ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
+            "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d,\"item\":%d,\"stage\":%d}}",
+            event->name, rank, worker, (double)(event->begin_ns - origin_ns) * 1e-3,
+            (double)(event->end_ns - event->begin_ns) * 1e-3, event->iteration, event->shard,
+            event->part, event->item, event->stage);
+}
+
+int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns)
+{
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return hd_fail(HD_ERR_SYSTEM, "the trace %s cannot be written: %m", path);
+    fprintf(file,
+            "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
+            "{\"name\":\"rank %d\"}}",
+            rank, rank);
+    for (int w = 0; w <= trace->workers; w++) {
+        const struct lane *lane = &trace->lanes[w];
+        write_lane_name(file, rank, w, trace->workers);
+        int64_t kept = lane->recorded < trace->capacity ? lane->recorded : trace->capacity;
+        for (int64_t i = lane->recorded - kept; i < lane->recorded; i++)
+            write_event(file, &lane->ring[i % trace->capacity], rank, w, origin_ns);
+    }
+    fprintf(file, "\n]}\n");
+    bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        return hd_fail(HD_ERR_SYSTEM, "the trace %s cannot be written: %m", path);
+    return HD_OK;
+}

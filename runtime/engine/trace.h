@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When tasks and collectives ran: two clock reads around each body, kept in one ring per worker and
+ * in totals per verb. Recording is wait-free; each worker writes its own ring. */
+#ifndef HD_RUNTIME_ENGINE_TRACE_H
+#define HD_RUNTIME_ENGINE_TRACE_H
+
+#include "runtime/value.h"
+
+struct hd_trace;
+
+enum { HD_TRACE_VERBS = 64 };
+
+struct hd_event {
+    const char *name; /* outlives the trace */
+    int64_t begin_ns, end_ns;
+    int32_t iteration;
+    int16_t shard, part; /* shard -1: none */
+    int16_t item, stage; /* of steps in pieces */
+};
+
+struct hd_trace_options {
+    int workers;       /* those of GPUs included */
+    int gpus;          /* the last ones of them */
+    int64_t capacity;  /* events kept per lane, the newest; 0: totals only */
+    bool collectives;  /* measures how long they are exposed */
+    bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
+};
+
+/* A lane for each worker and one more, number `workers`, for the waits of collectives. Released by
+ * hd_trace_destroy (accepts NULL). */
+int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p);
+void hd_trace_destroy(struct hd_trace *trace);
+
+/* A body of `verb` (a string that outlives the trace, compared by address) begins on worker `lane`,
+ * and has ended; one caller at a time for each lane. */
+void hd_trace_begin(struct hd_trace *trace, int lane, const char *verb, int64_t now_ns);
+void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const struct hd_event *event);
+
+/* A collective begins to wait for other ranks, and has ended. One is open at a time. */
+void hd_trace_open(struct hd_trace *trace, int64_t now_ns);
+void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
+
+/* Totals by verb over all workers into timings_p[HD_TRACE_VERBS + 1], ended by verb == NULL, in no
+ * order that lasts. Workers may go on recording. */
+void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p);
+
+/* The same in a list of the trace's, rewritten by the next call: one caller at a time. */
+const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
+
+/* Sum of all bodies on CPU workers in nanoseconds; of what bodies queued on GPUs; and the number of
+ * all of them. */
+void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
+int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace);
+
+/* How long collectives have waited for other ranks, and how long no worker had anything to do
+ * meanwhile: exposed communication. In nanoseconds, of those that have ended. */
+int64_t hd_trace_waited_ns(const struct hd_trace *trace);
+int64_t hd_trace_exposed_ns(const struct hd_trace *trace);
+
+/* Start of the first body (hd_clock_ns), 0 before it. */
+int64_t hd_trace_first_ns(const struct hd_trace *trace);
+
+/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. */
+int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns);
+
+#endif

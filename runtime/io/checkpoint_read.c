@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/checkpoint_internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct hd_checkpoint {
+    char *state;
+    int64_t iteration;
+    json_t *manifest;
+};
+
+/* -- Shared with writing ------------------------------------------------------------------------
+ */
+
+char *hd_checkpoint_path(const char *state, int64_t iteration, const char *suffix)
+{
+    return hd_format("%s/iteration_%" PRId64 "%s", state, iteration, suffix);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int hd_checkpoint_list(const char *state, int64_t **iterations_p)
+{
+    int64_t *list = NULL, capacity = 0;
+    int n = 0;
+    DIR *folder = opendir(state);
+    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
+        int64_t iteration;
+        int used = 0;
+        if (sscanf(entry->d_name, "iteration_%" SCNd64 "%n", &iteration, &used) != 1 ||
+            entry->d_name[used] != '\0')
+            continue;
+        if (hd_grow((void **)&list, &capacity, n + 1, sizeof *list) != HD_OK) {
+            n = -1;
+            break;
+        }
+        list[n++] = iteration;
+    }
+    if (folder)
+        closedir(folder);
+    if (n <= 0) {
+        hd_free(list);
+        return n;
+    }
+    qsort(list, (size_t)n, sizeof *list, ascending);
+    *iterations_p = list;
+    return n;
+}
+
+json_t *hd_checkpoint_hash_text(uint64_t hash)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_string(text);
+}
+
+uint64_t hd_checkpoint_manifest_hash(json_t *manifest)
+{
+    json_t *bare = json_copy(manifest);
+    json_object_del(bare, "hash");
+    char *text = json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS);
+    const uint64_t hash = text ? hd_hash_text(text) : 0;
+    free(text);
+    json_decref(bare);
+    return hash;
+}
+
+/* -- Files ----------------------------------------------------------------------------------------
+ */
+
+/* What the manifest says of a file: its bytes, or -1. */
+static int64_t bytes_of(const json_t *about)
+{
+    const json_t *bytes = json_object_get(about, "bytes");
+    return json_is_integer(bytes) && json_integer_value(bytes) >= 0 ? json_integer_value(bytes)
+                                                                    : -1;
+}
+
+static bool fits(const json_t *about, const void *data, int64_t bytes)
+{
+    const char *wanted = json_string_value(json_object_get(about, "hash"));
+    json_t *found = hd_checkpoint_hash_text(hd_hash_bytes(data, (size_t)bytes));
+    const bool same = wanted && strcmp(wanted, json_string_value(found)) == 0;
+    json_decref(found);
+    return same;
+}
+
+static int64_t read_up_to(int fd, char *data, int64_t bytes)
+{
+    int64_t done = 0;
+    while (done < bytes) {
+        const ssize_t n = read(fd, data + done, (size_t)(bytes - done));
+        if (n <= 0)
+            break;
+        done += n;
+    }
+    return done;
+}
+
+/* A whole file that fits what the manifest says of it. */
+static int read_file(const char *path, const json_t *about, void **data_p, int64_t *bytes_p)
+{
+    const int64_t bytes = bytes_of(about);
+    struct stat is = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);
+    int status = HD_OK;
+    char *data = NULL;
+    if (bytes < 0 || fstat(fd, &is) != 0 || is.st_size != bytes)
+        status = hd_fail(HD_ERR_FORMAT, "%s is damaged: it has %lld bytes, not %lld", path,
+                         (long long)is.st_size, (long long)bytes);
+    else if (!(data = hd_alloc(bytes > 0 ? bytes : 1, 1)))
+        status = HD_ERR_NOMEM;
+    else if (read_up_to(fd, data, bytes) != bytes)
+        status = hd_fail(HD_ERR_FORMAT, "%s cannot be read: %m", path);
+    else if (!fits(about, data, bytes))
+        status = hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
+    close(fd);
+    if (status != HD_OK) {
+        hd_free(data);
+        return status;
+    }
+    *data_p = data;
+    *bytes_p = bytes;
+    return HD_OK;
+}
+
+static int read_named(const struct hd_checkpoint *c, const char *name, bool journal, void **data_p,
+                      int64_t *bytes_p)
+{
+    const json_t *about =
+        json_object_get(json_object_get(c->manifest, journal ? "journal_files" : "files"), name);
+    char *path = journal ? hd_format("%s/journal/%s", c->state, name)
+                         : hd_format("%s/iteration_%" PRId64 "/%s", c->state, c->iteration, name);
+    int status = path ? read_file(path, about, data_p, bytes_p) : HD_ERR_NOMEM;
+    hd_free(path);
+    return status;
+}
+
+/* -- Opening --------------------------------------------------------------------------------------
+ */
+
+static bool safe_name(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && !strchr(name, '/');
+}
+
+static int verify_files(const struct hd_checkpoint *c, bool journal)
+{
+    const char *name;
+    json_t *about;
+    json_object_foreach(json_object_get(c->manifest, journal ? "journal_files" : "files"), name,
+                        about)
+    {
+        void *data;
+        int64_t bytes;
+        if (!safe_name(name))
+            return hd_fail(HD_ERR_FORMAT, "the manifest of iteration %" PRId64 " is damaged",
+                           c->iteration);
+        HD_TRY(read_named(c, name, journal, &data, &bytes));
+        hd_free(data);
+    }
+    return HD_OK;
+}
+
+static int verify(const struct hd_checkpoint *c, const char *path)
+{
+    json_t *wanted = hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(c->manifest));
+    const bool same = json_is_object(c->manifest) &&
+                      json_equal(wanted, json_object_get(c->manifest, "hash")) &&
+                      json_is_object(json_object_get(c->manifest, "files")) &&
+                      json_is_object(json_object_get(c->manifest, "journals")) &&
+                      json_is_object(json_object_get(c->manifest, "journal_files"));
+    json_decref(wanted);
+    if (!same)
+        return hd_fail(HD_ERR_FORMAT, "%s is damaged: its content is not what was written", path);
+    HD_TRY(verify_files(c, false));
+    return verify_files(c, true);
+}
+
+static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)
+{
+    struct hd_checkpoint *c = hd_alloc(1, sizeof *c);
+    char *path = hd_checkpoint_path(state, iteration, "/manifest.json");
+    int status = HD_ERR_NOMEM;
+    if (c)
+        *c = (struct hd_checkpoint){.state = hd_strdup(state), .iteration = iteration};
+    if (c && c->state && path) {
+        json_error_t error;
+        c->manifest = json_load_file(path, 0, &error);
+        status = c->manifest ? verify(c, path)
+                             : hd_fail(HD_ERR_FORMAT, "%s is damaged: %s", path, error.text);
+    }
+    hd_free(path);
+    if (status == HD_OK)
+        *checkpoint_p = c;
+    else
+        hd_checkpoint_close(c);
+    return status;
+}
+
+int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
+{
+    char *state = hd_format("%s/ckpt/state", dir);
+    int64_t *iterations = NULL;
+    int n = state ? hd_checkpoint_list(state, &iterations) : -1;
+    int status = n < 0 ? HD_ERR_NOMEM : n > 0 ? HD_ERR_FORMAT : HD_OK;
+    *checkpoint_p = NULL;
+    while (status == HD_ERR_FORMAT && n-- > 0) {
+        status = open_one(state, iterations[n], checkpoint_p);
+        if (status == HD_ERR_FORMAT && n > 0)
+            hd_log(HD_LOG_WARN,
+                   "the checkpoint of iteration %" PRId64 " is no good; trying %" PRId64,
+                   iterations[n], iterations[n - 1]);
+    }
+    if (status == HD_ERR_FORMAT)
+        hd_fail(HD_ERR_FORMAT, "no checkpoint in %s is good", state);
+    hd_free(iterations);
+    hd_free(state);
+    return status;
+}
+
+void hd_checkpoint_close(struct hd_checkpoint *c)
+{
+    if (!c)
+        return;
+    json_decref(c->manifest);
+    hd_free(c->state);
+    hd_free(c);
+}
+
+int64_t hd_checkpoint_iteration(const struct hd_checkpoint *c)
+{
+    return c->iteration;
+}
+
+const json_t *hd_checkpoint_head(const struct hd_checkpoint *c)
+{
+    return json_object_get(c->manifest, "head");
+}
+
+const char *hd_checkpoint_name(const struct hd_checkpoint *c, const char *prefix, int i)
+{
+    static const char *const lists[] = {"files", "journals"};
+    const char *name;
+    json_t *about;
+    for (int list = 0; list < 2; list++)
+        json_object_foreach(json_object_get(c->manifest, lists[list]), name,
+                            about) if (strncmp(name, prefix, strlen(prefix)) == 0 &&
+                                       i-- == 0) return name;
+    return NULL;
+}
+
+/* -- Journals -------------------------------------------------------------------------------------
+ */
+
+static int64_t number(const json_t *run, size_t i)
+{
+    return json_integer_value(json_array_get(run, i));
+}
+
+/* A journal file that was read, as it may be asked for again next. */
+struct journal_file {
+    int64_t iteration; /* -1: none */
+    void *data;
+    int64_t bytes;
+};
+
+/* Copies a run of blocks from the journal file that has them. */
+static int read_run(const struct hd_checkpoint *c, const char *name, const json_t *run, char *data,
+                    int64_t bytes, struct journal_file *last)
+{
+    const int64_t first = number(run, 0), n = number(run, 1), iteration = number(run, 2),
+                  from = number(run, 3), blocks = (bytes + HD_JOURNAL_BLOCK - 1) / HD_JOURNAL_BLOCK;
+    if (first < 0 || n <= 0 || n > blocks || first > blocks - n || iteration < 0 || from < 0)
+        return hd_fail(HD_ERR_FORMAT, "the list of journal '%s' is damaged", name);
+    if (iteration != last->iteration) {
+        char file[256];
+        hd_free(last->data);
+        *last = (struct journal_file){.iteration = -1};
+        snprintf(file, sizeof file, "%s.%" PRId64, name, iteration);
+        HD_TRY(read_named(c, file, true, &last->data, &last->bytes));
+        last->iteration = iteration;
+    }
+    const int64_t at = first * HD_JOURNAL_BLOCK;
+    const int64_t length = n * HD_JOURNAL_BLOCK < bytes - at ? n * HD_JOURNAL_BLOCK : bytes - at;
+    if (from > last->bytes - length)
+        return hd_fail(HD_ERR_FORMAT, "journal file %s.%" PRId64 " is damaged", name, iteration);
+    memcpy(data + at, (char *)last->data + from, (size_t)length);
+    return HD_OK;
+}
+
+static int read_journal(const struct hd_checkpoint *c, const char *name, const json_t *journal,
+                        void **data_p, int64_t *bytes_p)
+{
+    const int64_t bytes = bytes_of(journal);
+    char *data = bytes < 0 ? NULL : hd_alloc(bytes, 1);
+    if (!data)
+        return bytes < 0 ? hd_fail(HD_ERR_FORMAT, "the list of journal '%s' is damaged", name)
+                         : HD_ERR_NOMEM;
+    struct journal_file last = {.iteration = -1};
+    int status = HD_OK;
+    size_t i;
+    json_t *run;
+    json_array_foreach(json_object_get(journal, "blocks"), i, run)
+    {
+        if (status == HD_OK)
+            status = read_run(c, name, run, data, bytes, &last);
+    }
+    hd_free(last.data);
+    if (status != HD_OK) {
+        hd_free(data);
+        return status;
+    }
+    *data_p = data;
+    *bytes_p = bytes;
+    return HD_OK;
+}
+
+int hd_checkpoint_read(const struct hd_checkpoint *c, const char *name, void **data_p,
+                       int64_t *bytes_p)
+{
+    const json_t *journal = json_object_get(json_object_get(c->manifest, "journals"), name);
+    *data_p = NULL;
+    if (journal)
+        return read_journal(c, name, journal, data_p, bytes_p);
+    if (!json_object_get(json_object_get(c->manifest, "files"), name))
+        return HD_OK;
+    return read_named(c, name, false, data_p, bytes_p);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/checkpoint_internal.h"
+#include "runtime/io/files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- Handing over ---------------------------------------------------------------------------------
+ */
+
+static void clear(struct hd_checkpoints *c)
+{
+    for (int64_t i = 0; i < c->n_files; i++) {
+        hd_free(c->files[i].name);
+        free(c->files[i].data);
+    }
+    c->n_files = 0;
+    json_decref(c->head);
+    c->head = NULL;
+}
+
+void hd_checkpoints_abandon(struct hd_checkpoints *c)
+{
+    if (c)
+        atomic_store(&c->abandoned, true);
+}
+
+bool hd_checkpoints_idle(struct hd_checkpoints *c)
+{
+    return !c->started || atomic_load(&c->finished);
+}
+
+/* It is written, or failed. What the journals have where is what the last good checkpoint says. */
+static void settle(struct hd_checkpoints *c)
+{
+    for (int64_t i = 0; i < c->n_journals; i++) {
+        struct journal *journal = &c->journals[i];
+        if (c->written && journal->begun)
+            memcpy(journal->blocks, journal->pending, (size_t)journal->n * sizeof *journal->blocks);
+        journal->begun = false;
+    }
+    clear(c);
+}
+
+bool hd_checkpoints_wait(struct hd_checkpoints *c)
+{
+    if (c->started) {
+        pthread_join(c->thread, NULL);
+        c->started = false;
+        settle(c);
+    }
+    return c->written;
+}
+
+int hd_checkpoints_begin(struct hd_checkpoints *c, int64_t iteration)
+{
+    hd_checkpoints_wait(c);
+    c->iteration = iteration;
+    c->failed = false;
+    return HD_OK;
+}
+
+static int add_file(struct hd_checkpoints *c, const char *name, void *data, int64_t bytes,
+                    bool journal)
+{
+    int status = hd_grow((void **)&c->files, &c->files_capacity, c->n_files + 1, sizeof *c->files);
+    char *own = status == HD_OK ? hd_strdup(name) : NULL;
+    if (!own) {
+        free(data);
+        c->failed = true;
+        return HD_ERR_NOMEM;
+    }
+    c->files[c->n_files++] = (struct file){own, data, bytes, journal};
+    return HD_OK;
+}
+
+int hd_checkpoints_add(struct hd_checkpoints *c, const char *name, void *data, int64_t bytes)
+{
+    return add_file(c, name, data, bytes, false);
+}
+
+static struct journal *journal_of(struct hd_checkpoints *c, const char *name, int64_t bytes)
+{
+    for (int64_t i = 0; i < c->n_journals; i++)
+        if (strcmp(c->journals[i].name, name) == 0)
+            return &c->journals[i];
+    if (hd_grow((void **)&c->journals, &c->journals_capacity, c->n_journals + 1,
+                sizeof *c->journals) != HD_OK)
+        return NULL;
+    struct journal *journal = &c->journals[c->n_journals];
+    const int64_t n = (bytes + HD_JOURNAL_BLOCK - 1) / HD_JOURNAL_BLOCK;
+    *journal = (struct journal){.name = hd_strdup(name), .bytes = bytes, .n = n};
+    journal->blocks = hd_alloc(n, sizeof *journal->blocks);
+    journal->pending = hd_alloc(n, sizeof *journal->pending);
+    c->n_journals++; /* released with the others, whatever is missing */
+    if (!journal->name || !journal->blocks || !journal->pending)
+        return NULL;
+    for (int64_t i = 0; i < n; i++)
+        journal->blocks[i].iteration = -1;
+    return journal;
+}
+
+static int64_t block_bytes(const struct journal *journal, int64_t i)
+{
+    const int64_t left = journal->bytes - i * HD_JOURNAL_BLOCK;
+    return left < HD_JOURNAL_BLOCK ? left : HD_JOURNAL_BLOCK;
+}
+
+/* Marks the blocks that are new, and returns their bytes. */
+static int64_t find_new(const struct hd_checkpoints *c, struct journal *journal, const char *data)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < journal->n; i++) {
+        const int64_t length = block_bytes(journal, i);
+        const uint64_t hash = hd_hash_bytes(data + i * HD_JOURNAL_BLOCK, (size_t)length);
+        journal->pending[i] = journal->blocks[i];
+        if (journal->blocks[i].iteration >= 0 && journal->blocks[i].hash == hash)
+            continue;
+        journal->pending[i] = (struct block){hash, c->iteration, bytes};
+        bytes += length;
+    }
+    return bytes;
+}
+
+int hd_checkpoints_add_journal(struct hd_checkpoints *c, const char *name, const void *data,
+                               int64_t bytes)
+{
+    struct journal *journal = journal_of(c, name, bytes);
+    if (!journal || journal->bytes != bytes) {
+        c->failed = true;
+        return HD_ERR_NOMEM;
+    }
+    journal->begun = true;
+    const int64_t fresh = find_new(c, journal, data);
+    if (fresh == 0)
+        return HD_OK;
+    char *copy = malloc((size_t)fresh);
+    if (!copy) {
+        c->failed = true;
+        return HD_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < journal->n; i++)
+        if (journal->pending[i].iteration == c->iteration)
+            memcpy(copy + journal->pending[i].at, (const char *)data + i * HD_JOURNAL_BLOCK,
+                   (size_t)block_bytes(journal, i));
+    return add_file(c, name, copy, fresh, true);
+}
+
+/* -- Files ----------------------------------------------------------------------------------------
+ */
+
+static char *path_of(const struct hd_checkpoints *c, const struct file *file)
+{
+    if (file->journal)
+        return hd_format("%s/journal/%s.%" PRId64, c->state, file->name, c->iteration);
+    return hd_format("%s/iteration_%" PRId64 ".part/%s", c->state, c->iteration, file->name);
+}
+
+json_t *hd_checkpoint_list_files(const struct hd_checkpoints *c)
+{
+    json_t *files = json_object(), *journals = json_object(), *journal_files = json_object();
+    for (int64_t i = 0; i < c->n_files; i++) {
+        const struct file *file = &c->files[i];
+        char name[256];
+        snprintf(name, sizeof name, file->journal ? "%s.%" PRId64 : "%s", file->name, c->iteration);
+        json_object_set_new(
+            file->journal ? journal_files : files, name,
+            json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "hash",
+                      hd_checkpoint_hash_text(hd_hash_bytes(file->data, (size_t)file->bytes))));
+    }
+    for (int64_t i = 0; i < c->n_journals; i++) {
+        const struct journal *journal = &c->journals[i];
+        json_t *runs = json_array(); /* [first block, blocks, iteration of the file, place in it] */
+        for (int64_t first = 0, end; journal->begun && first < journal->n; first = end) {
+            const struct block *at = &journal->pending[first];
+            for (end = first + 1;
+                 end < journal->n && journal->pending[end].iteration == at->iteration &&
+                 journal->pending[end].at == at->at + (end - first) * (int64_t)HD_JOURNAL_BLOCK;)
+                end++;
+            json_array_append_new(runs, json_pack("[I, I, I, I]", (json_int_t)first,
+                                                  (json_int_t)(end - first),
+                                                  (json_int_t)at->iteration, (json_int_t)at->at));
+        }
+        if (journal->begun)
+            json_object_set_new(
+                journals, journal->name,
+                json_pack("{s:I, s:O}", "bytes", (json_int_t)journal->bytes, "blocks", runs));
+        json_decref(runs);
+    }
+    return json_pack("{s:o, s:o, s:o}", "files", files, "journals", journals, "journal_files",
+                     journal_files);
+}
+
+static int write_rank_files(const struct hd_checkpoints *c)
+{
+    if (c->failed)
+        return HD_ERR_NOMEM;
+    for (int64_t i = 0; i < c->n_files; i++) {
+        char *path = path_of(c, &c->files[i]);
+        int status =
+            path ? hd_file_write_atomic(path, c->files[i].data, c->files[i].bytes) : HD_ERR_NOMEM;
+        hd_free(path);
+        HD_TRY(status);
+    }
+    return HD_OK;
+}
+
+/* -- The ranks' lists -----------------------------------------------------------------------------
+ */
+
+/* Says what this rank has written; an empty list: it could not. */
+static int leave_list(const struct hd_checkpoints *c, int status)
+{
+    char *path = hd_checkpoint_list_path(c, c->rank);
+    json_t *list = status == HD_OK ? hd_checkpoint_list_files(c) : json_object();
+    int left = path && list ? hd_checkpoint_write_json(path, list) : HD_ERR_NOMEM;
+    json_decref(list);
+    hd_free(path);
+    return left;
+}
+
+/* The others learn from the folder how it ended. */
+static bool await_end(const struct hd_checkpoints *c)
+{
+    char *part = hd_checkpoint_path(c->state, c->iteration, ".part");
+    char *whole = hd_checkpoint_path(c->state, c->iteration, "");
+    bool written = false;
+    while (part && whole && !(written = access(whole, F_OK) == 0) && access(part, F_OK) == 0 &&
+           !atomic_load(&c->abandoned))
+        usleep(HD_CHECKPOINT_POLL_US);
+    written = written || (whole && access(whole, F_OK) == 0);
+    hd_free(part);
+    hd_free(whole);
+    return written;
+}
+
+static void *write_checkpoint(void *arg)
+{
+    struct hd_checkpoints *c = arg;
+    int status = write_rank_files(c);
+    if (c->rank == 0)
+        c->written = hd_checkpoint_join(c, status);
+    else
+        c->written = leave_list(c, status) == HD_OK && await_end(c) && status == HD_OK;
+    atomic_store(&c->finished, true);
+    return NULL;
+}
+
+void hd_checkpoints_write(struct hd_checkpoints *c, json_t *head)
+{
+    c->head = head;
+    atomic_store(&c->finished, false);
+    c->started = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
+    if (!c->started) { /* no thread to be had: here, then */
+        write_checkpoint(c);
+        settle(c);
+    }
+}
+
+/* -- Making and releasing ------------------------------------------------------------------------
+ */
+
+int hd_checkpoints_create(const char *dir, int rank, int ranks, int keep, int64_t from,
+                          struct hd_checkpoints **checkpoints_p)
+{
+    struct hd_checkpoints *c = hd_alloc(1, sizeof *c);
+    if (!c)
+        return HD_ERR_NOMEM;
+    *c = (struct hd_checkpoints){.rank = rank, .ranks = ranks, .keep = keep};
+    c->state = hd_format("%s/ckpt/state", dir);
+    if (!c->state) {
+        hd_free(c);
+        return HD_ERR_NOMEM;
+    }
+    if (rank == 0)
+        hd_checkpoint_clear_unfinished(c, from);
+    *checkpoints_p = c;
+    return HD_OK;
+}
+
+void hd_checkpoints_destroy(struct hd_checkpoints *c)
+{
+    if (!c)
+        return;
+    hd_checkpoints_wait(c);
+    clear(c);
+    for (int64_t i = 0; i < c->n_journals; i++) {
+        hd_free(c->journals[i].name);
+        hd_free(c->journals[i].blocks);
+        hd_free(c->journals[i].pending);
+    }
+    hd_free(c->journals);
+    hd_free(c->files);
+    hd_free(c->state);
+    hd_free(c);
+}

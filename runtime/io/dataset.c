@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reading of data sets. */
+#include "runtime/io/dataset.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/dataset_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct file {
+    char *path;
+    struct hd_safetensors *tensors;
+    struct hd_dataset_rows rows;
+};
+
+struct hd_dataset {
+    const char *dir;             /* while it is opened */
+    struct hd_dataset_info info; /* its texts are the first file's */
+    uint64_t hash;
+    struct file *files;
+    int64_t n;
+};
+
+/* -- Which files there are ----------------------------------------------------------------------
+ */
+
+static int name_files(struct hd_dataset *dataset, DIR *folder)
+{
+    const struct dirent *entry;
+    long long number, files, found = 0;
+    int end;
+    while ((entry = readdir(folder))) {
+        end = 0;
+        sscanf(entry->d_name, "transitions-%lld-of-%lld.safetensors%n", &number, &files, &end);
+        if (end == 0 || entry->d_name[end] != '\0')
+            continue;
+        if (found && found != files)
+            return hd_fail(HD_ERR_FORMAT,
+                           "%s holds files of several data sets: …-of-%05lld and "
+                           "…-of-%05lld",
+                           dataset->dir, found, files);
+        found = files;
+    }
+    if (found < 1)
+        return hd_fail(HD_ERR_INPUT,
+                       "%s is no data set: it has no files transitions-00001-of-….safetensors "
+                       "(`runner record` makes them)",
+                       dataset->dir);
+    dataset->files = hd_alloc(found, sizeof *dataset->files);
+    if (!dataset->files)
+        return HD_ERR_NOMEM;
+    for (dataset->n = 0; dataset->n < found; dataset->n++) {
+        char *path = hd_dataset_file(dataset->dir, dataset->n + 1, found);
+        if (!path)
+            return HD_ERR_NOMEM;
+        dataset->files[dataset->n].path = path;
+    }
+    return HD_OK;
+}
+
+static int list_files(struct hd_dataset *dataset)
+{
+    DIR *folder = opendir(dataset->dir);
+    if (!folder)
+        return hd_fail(HD_ERR_INPUT, "data set %s cannot be opened: %m", dataset->dir);
+    int status = name_files(dataset, folder);
+    closedir(folder);
+    return status;
+}
+
+/* -- What a file says of itself -----------------------------------------------------------------
+ */
+
+static int text_of(const struct file *file, const char *key, const char **text_p)
+{
+    *text_p = hd_safetensors_metadata(file->tensors, key);
+    if (*text_p)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT, "%s is no file of a data set: its metadata have no '%s'",
+                   file->path, key);
+}
+
+static int number_of(const struct file *file, const char *key, int base, uint64_t most,
+                     uint64_t *number_p)
+{
+    const char *text;
+    char *end;
+    HD_TRY(text_of(file, key, &text));
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, base);
+    if (errno || end == text || *end || text[0] == '-' || number > most)
+        return hd_fail(HD_ERR_FORMAT, "%s: its metadata say %s '%s', which is no such number",
+                       file->path, key, text);
+    *number_p = number;
+    return HD_OK;
+}
+
+static int count_of(const struct file *file, const char *key, int64_t *number_p)
+{
+    uint64_t number = 0;
+    HD_TRY(number_of(file, key, 10, INT64_C(1) << 48, &number));
+    *number_p = (int64_t)number;
+    return HD_OK;
+}
+
+static int read_info(const struct file *file, struct hd_dataset_info *info)
+{
+    const char *format, *epsilon;
+    int64_t version;
+    HD_TRY(text_of(file, "format", &format));
+    HD_TRY(count_of(file, "version", &version));
+    if (strcmp(format, HD_DATASET_FORMAT) != 0 || version != HD_DATASET_VERSION)
+        return hd_fail(HD_ERR_FORMAT,
+                       "%s is of format %s, version %" PRId64
+                       "; this program reads " HD_DATASET_FORMAT ", version %d",
+                       file->path, format, version, HD_DATASET_VERSION);
+    HD_TRY(text_of(file, "env_type", &info->env_type));
+    HD_TRY(text_of(file, "env_id", &info->env_id));
+    HD_TRY(text_of(file, "epsilon", &epsilon));
+    info->epsilon = strtod(epsilon, NULL);
+    HD_TRY(count_of(file, "frame_stack", &info->stack));
+    HD_TRY(count_of(file, "actions", &info->actions));
+    HD_TRY(count_of(file, "transitions", &info->transitions));
+    HD_TRY(number_of(file, "seed", 10, UINT64_MAX, &info->seed));
+    return number_of(file, "policy", 16, UINT64_MAX, &info->policy);
+}
+
+/* What `frames` adds to it. */
+static int read_frame(const struct file *file, struct hd_dataset_info *info)
+{
+    int64_t shape[HD_TENSOR_DIMS];
+    enum hd_dtype dtype;
+    int dims;
+    HD_TRY(hd_safetensors_shape(file->tensors, "frames", shape, &dims));
+    HD_TRY(hd_safetensors_dtype(file->tensors, "frames", &dtype));
+    if (dims < 2 || dims > 1 + HD_DATASET_DIMS)
+        return hd_fail(HD_ERR_FORMAT, "%s: tensor 'frames' has %d dimensions, not 2 to %d",
+                       file->path, dims, 1 + HD_DATASET_DIMS);
+    info->u8 = dtype == HD_DTYPE_U8;
+    info->dims = dims - 1;
+    memcpy(info->shape, shape + 1, (size_t)info->dims * sizeof *shape);
+    return HD_OK;
+}
+
+static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_info *b)
+{
+    return strcmp(a->env_type, b->env_type) == 0 && strcmp(a->env_id, b->env_id) == 0 &&
+           a->u8 == b->u8 && a->dims == b->dims &&
+           memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0 &&
+           a->stack == b->stack && a->actions == b->actions && a->transitions == b->transitions &&
+           a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;
+}
+
+/* -- Its tensors --------------------------------------------------------------------------------
+ */
+
+static int find_tensor(const struct file *file, const char *name, enum hd_dtype dtype, int dims,
+                       const int64_t *shape, const void **data_p)
+{
+    const void *data;
+    HD_TRY(hd_safetensors_data(file->tensors, name, dtype, dims, shape, &data));
+    if (dtype != HD_DTYPE_U8 && (uintptr_t)data % sizeof(float) != 0)
+        return hd_fail(HD_ERR_FORMAT,
+                       "%s: the data of tensor '%s' do not start at a multiple of "
+                       "four bytes",
+                       file->path, name);
+    *data_p = data;
+    return HD_OK;
+}
+
+static int check_range(const struct file *file, const char *name, const int32_t *numbers, int64_t n,
+                       int64_t end)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (numbers[i] < 0 || numbers[i] >= end)
+            return hd_fail(HD_ERR_FORMAT,
+                           "%s: tensor '%s' holds %" PRId32 ", not one of 0 … %" PRId64, file->path,
+                           name, numbers[i], end - 1);
+    return HD_OK;
+}
+
+static int find_rows(struct file *file, const struct hd_dataset_info *info)
+{
+    struct hd_dataset_rows *rows = &file->rows;
+    int64_t frames[HD_TENSOR_DIMS], shape[HD_TENSOR_DIMS];
+    int dims;
+    HD_TRY(hd_safetensors_shape(file->tensors, "frames", frames, &dims));
+    HD_TRY(find_tensor(file, "frames", info->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32, dims, frames,
+                       &rows->frame));
+    rows->frames = frames[0];
+    HD_TRY(hd_safetensors_shape(file->tensors, "action", shape, &dims));
+    const int64_t n = rows->transitions = shape[0], all[] = {n, info->stack};
+    for (int i = 0; i < HD_DATASET_COLUMNS; i++) {
+        const struct hd_dataset_column *column = &hd_dataset_columns[i];
+        const void *data = NULL;
+        HD_TRY(find_tensor(file, column->name, column->dtype, 1 + column->stacked, all, &data));
+        memcpy((char *)rows + column->at, &data, sizeof data);
+    }
+    HD_TRY(check_range(file, "obs", rows->obs, n * info->stack, rows->frames));
+    HD_TRY(check_range(file, "next_obs", rows->next_obs, n * info->stack, rows->frames));
+    return check_range(file, "action", rows->action, n, info->actions);
+}
+
+static int open_file(struct hd_dataset *dataset, int64_t number)
+{
+    struct file *file = &dataset->files[number];
+    struct hd_dataset_info info = {0};
+    int64_t first;
+    uint64_t hash;
+    HD_TRY(hd_safetensors_map(file->path, &file->tensors));
+    HD_TRY(read_info(file, &info));
+    HD_TRY(read_frame(file, &info));
+    if (number == 0)
+        dataset->info = info;
+    if (!same_info(&info, &dataset->info))
+        return hd_fail(HD_ERR_FORMAT, "%s belongs to another data set than %s", file->path,
+                       dataset->files[0].path);
+    HD_TRY(find_rows(file, &info));
+    HD_TRY(count_of(file, "first", &first));
+    HD_TRY(number_of(file, "hash", 16, UINT64_MAX, &hash));
+    const struct hd_dataset_rows *before = number ? &dataset->files[number - 1].rows : NULL;
+    file->rows.first = before ? before->first + before->transitions : 0;
+    if (first != file->rows.first)
+        return hd_fail(HD_ERR_FORMAT,
+                       "%s starts with transition %" PRId64 ", but it follows %" PRId64, file->path,
+                       first, file->rows.first);
+    dataset->hash = hd_hash_mix(dataset->hash, hash);
+    return HD_OK;
+}
+
+static int open_all(struct hd_dataset *dataset)
+{
+    int64_t total = 0;
+    HD_TRY(list_files(dataset));
+    for (int64_t i = 0; i < dataset->n; i++) {
+        HD_TRY(open_file(dataset, i));
+        total += dataset->files[i].rows.transitions;
+    }
+    if (total == dataset->info.transitions)
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT, "%s holds %" PRId64 " transitions, but its files say %" PRId64,
+                   dataset->dir, total, dataset->info.transitions);
+}
+
+int hd_dataset_open(const char *dir, struct hd_dataset **dataset_p)
+{
+    struct hd_dataset *dataset = hd_alloc(1, sizeof *dataset);
+    if (!dataset)
+        return HD_ERR_NOMEM;
+    dataset->dir = dir;
+    int status = open_all(dataset);
+    dataset->dir = NULL;
+    if (status != HD_OK) {
+        hd_dataset_close(dataset);
+        return status;
+    }
+    *dataset_p = dataset;
+    return HD_OK;
+}
+
+void hd_dataset_close(struct hd_dataset *dataset)
+{
+    if (!dataset)
+        return;
+    for (int64_t i = 0; i < dataset->n; i++) {
+        hd_safetensors_close(dataset->files[i].tensors);
+        hd_free(dataset->files[i].path);
+    }
+    hd_free(dataset->files);
+    hd_free(dataset);
+}
+
+const struct hd_dataset_info *hd_dataset_info(const struct hd_dataset *dataset)
+{
+    return &dataset->info;
+}
+
+uint64_t hd_dataset_hash(const struct hd_dataset *dataset)
+{
+    return dataset->hash;
+}
+
+const struct hd_dataset_rows *hd_dataset_find(const struct hd_dataset *dataset, int64_t index)
+{
+    int64_t lo = 0, hi = dataset->n;
+    while (hi - lo > 1) {
+        int64_t middle = lo + (hi - lo) / 2;
+        if (dataset->files[middle].rows.first <= index)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return &dataset->files[lo].rows;
+}

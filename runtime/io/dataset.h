@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data sets of recorded transitions: a folder of files transitions-00001-of-00003.safetensors, …,
+ * which appears whole or not at all. Every file stands for itself: it holds each frame that its
+ * transitions need once, and an observation is the list of its frames, oldest first, so that in
+ * numpy obs = frames[obs]. Tensors of a file of T transitions and F frames, stack K:
+ *
+ *   frames F32 or U8 [F][…]    what one env showed at a time
+ *   obs, next_obs I32 [T][K]   frames of the observations before and after the action
+ *   action I32 [T], reward F32 [T]
+ *   done U8 [T]                1: the episode ended, for whatever reason
+ *   truncated U8 [T]           1: ended by a time limit alone
+ *   env, episode I32 [T]       who played: an env's transitions stand together, in order of time,
+ *                              and go on in the next file
+ *
+ * The metadata of each file tell what hd_dataset_info holds, and the hash of its data. A data set
+ * is read-only once it is there; reading is thread safe. */
+#ifndef HD_RUNTIME_IO_DATASET_H
+#define HD_RUNTIME_IO_DATASET_H
+
+#include "runtime/io/safetensors.h"
+
+#include <stdbool.h>
+
+enum { HD_DATASET_DIMS = 4 };
+
+/* What a data set says of itself. */
+struct hd_dataset_info {
+    const char *env_type, *env_id; /* the environment's name, and which game of it ("") */
+    bool u8;                       /* frames are bytes; else floats */
+    int dims;
+    int64_t shape[HD_DATASET_DIMS]; /* of a frame */
+    int64_t stack;                  /* K: frames of an observation */
+    int64_t actions;                /* actions are 0 … actions - 1 */
+    int64_t transitions;            /* in all files */
+    uint64_t seed, policy;          /* of the envs; hash of the parameters that played */
+    double epsilon;                 /* share of random actions */
+};
+
+/* The content of one file; arrays as above. */
+struct hd_dataset_rows {
+    int64_t first; /* number of its first transition in the data set; ignored when writing */
+    int64_t transitions, frames;
+    const void *frame;
+    const int32_t *obs, *next_obs, *action, *env, *episode;
+    const float *reward;
+    const uint8_t *done, *truncated;
+};
+
+/* Bytes of a frame. */
+int64_t hd_dataset_frame_bytes(const struct hd_dataset_info *info);
+
+/* -- Writing ------------------------------------------------------------------------------------
+ */
+
+struct hd_dataset_writer;
+
+/* Begins a data set of `files` files that will be `dir`, which must not exist or be empty; what
+ * info points to outlives the writer. Errors (logged): HD_ERR_INPUT when dir is in use,
+ * HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+int hd_dataset_create(const char *dir, const struct hd_dataset_info *info, int64_t files,
+                      struct hd_dataset_writer **writer_p);
+
+/* Writes the next file. */
+int hd_dataset_write(struct hd_dataset_writer *writer, const struct hd_dataset_rows *rows);
+
+/* Gives the folder its name; all files must have been written. */
+int hd_dataset_publish(struct hd_dataset_writer *writer);
+
+/* Releases the writer (accepts NULL) and removes what was not published. */
+void hd_dataset_destroy(struct hd_dataset_writer *writer);
+
+/* -- Reading ------------------------------------------------------------------------------------
+ */
+
+struct hd_dataset;
+
+/* Maps and checks all files but for the content of frames. Released by hd_dataset_close (accepts
+ * NULL). Errors (logged, naming folder or file): HD_ERR_INPUT when dir or a file of it is missing,
+ * HD_ERR_FORMAT when a file is malformed, holds indices out of range, or belongs to another data
+ * set than the first one, HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+int hd_dataset_open(const char *dir, struct hd_dataset **dataset_p);
+void hd_dataset_close(struct hd_dataset *dataset);
+
+/* What it says of itself; borrowed. */
+const struct hd_dataset_info *hd_dataset_info(const struct hd_dataset *dataset);
+
+/* Hash of all data, as the files state it. */
+uint64_t hd_dataset_hash(const struct hd_dataset *dataset);
+
+/* The file that holds transition `index`, which is its transition index - first. */
+const struct hd_dataset_rows *hd_dataset_find(const struct hd_dataset *dataset, int64_t index);
+
+#endif

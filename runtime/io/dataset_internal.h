@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the writer and the reader of data sets share. */
+#ifndef HD_RUNTIME_IO_DATASET_INTERNAL_H
+#define HD_RUNTIME_IO_DATASET_INTERNAL_H
+
+#include "runtime/io/dataset.h"
+
+#include <stddef.h>
+
+#define HD_DATASET_FORMAT "heddle.transitions"
+
+enum { HD_DATASET_VERSION = 1, HD_DATASET_COLUMNS = 8 };
+
+/* A tensor of a file with a row per transition. */
+struct hd_dataset_column {
+    const char *name;
+    enum hd_dtype dtype;
+    bool stacked; /* [T][K]; else [T] */
+    size_t at;    /* offset of the array's pointer in struct hd_dataset_rows */
+};
+
+/* Those of four bytes an element come first, so that all are aligned. */
+extern const struct hd_dataset_column hd_dataset_columns[HD_DATASET_COLUMNS];
+
+/* Path of file `number`, from 1, of so many; freed with hd_free; NULL (logged) without memory. */
+char *hd_dataset_file(const char *dir, int64_t number, int64_t files);
+
+#endif

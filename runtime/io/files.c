@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/io/files.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DIRECTORY_MODE = 0777, FILE_MODE = 0666, TRIES = 100000 };
+
+int hd_make_parents(const char *path)
+{
+    char *copy = hd_strdup(path);
+    if (!copy)
+        return HD_ERR_NOMEM;
+    int status = HD_OK;
+    for (char *slash = copy; status == HD_OK && (slash = strchr(slash, '/')); slash++) {
+        if (slash == copy) /* the root */
+            continue;
+        *slash = '\0';
+        if (mkdir(copy, DIRECTORY_MODE) != 0 && errno != EEXIST)
+            status = hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", copy);
+        *slash = '/';
+    }
+    hd_free(copy);
+    return status;
+}
+
+bool hd_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        return false;
+    const struct dirent *entry;
+    int entries = 0;
+    while ((entry = readdir(directory)))
+        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(directory);
+    return entries == 0;
+}
+
+int hd_check_unused(const char *path)
+{
+    struct stat about;
+    if (lstat(path, &about) != 0 || is_empty(path))
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "%s exists and is no empty directory: remove it or name another",
+                   path);
+}
+
+static int create_exact(const char *wanted)
+{
+    if (mkdir(wanted, DIRECTORY_MODE) == 0)
+        return HD_OK;
+    if (errno != EEXIST)
+        return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+    return hd_check_unused(wanted);
+}
+
+static int create_numbered(const char *wanted, char **dir_p)
+{
+    for (int i = 0; i < TRIES; i++) {
+        char *name = i == 0 ? hd_strdup(wanted) : hd_format("%s_%d", wanted, i);
+        if (!name)
+            return HD_ERR_NOMEM;
+        if (mkdir(name, DIRECTORY_MODE) == 0) {
+            *dir_p = name;
+            return HD_OK;
+        }
+        int error = errno;
+        hd_free(name);
+        errno = error;
+        if (error != EEXIST)
+            return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
+    }
+    return hd_fail(HD_ERR_SYSTEM, "%s and %d numbered directories exist: clean up", wanted, TRIES);
+}
+
+/* A copy without slashes at the end, which would make "name/" and then "name/_1". */
+static char *trim(const char *path)
+{
+    char *copy = hd_strdup(path);
+    for (size_t n = copy ? strlen(copy) : 0; n > 1 && copy[n - 1] == '/'; n--)
+        copy[n - 1] = '\0';
+    return copy;
+}
+
+int hd_rundir_create(const char *wanted, bool exact, char **dir_p)
+{
+    if (*wanted == '\0')
+        return hd_fail(HD_ERR_INPUT, "a run directory needs a name");
+    char *name = trim(wanted);
+    if (!name)
+        return HD_ERR_NOMEM;
+    int status = hd_make_parents(name);
+    if (status == HD_OK)
+        status = exact ? create_exact(name) : create_numbered(name, dir_p);
+    if (status == HD_OK && exact)
+        *dir_p = name;
+    else
+        hd_free(name);
+    return status;
+}
+
+int hd_rundir_lock(const char *dir, int *fd_p)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be opened: %m", dir);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) { /* not all file systems can */
+        *fd_p = fd;
+        return HD_OK;
+    }
+    close(fd);
+    return hd_fail(HD_ERR_INPUT, "another run is writing into %s: stop it, or name another --dir",
+                   dir);
+}
+
+static bool write_all(int fd, const char *data, int64_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = write(fd, data, (size_t)bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data += n;
+        bytes -= n;
+    }
+    return true;
+}
+
+/* A file without a name, where the file system has such, so that a process that dies leaves
+ * nothing; else a file called `beside`. */
+static int open_unnamed(const char *beside, bool *named_p)
+{
+    const char *slash = strrchr(beside, '/');
+    char *folder = slash ? hd_format("%.*s/", (int)(slash - beside), beside) : hd_strdup(".");
+    int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE) : -1;
+    hd_free(folder);
+    *named_p = fd < 0;
+    return fd >= 0 ? fd : open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+}
+
+static bool give_name(int fd, const char *beside)
+{
+    char unnamed[32];
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    unlink(beside); /* of a process that died here and had our number, as in containers */
+    return linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static int write_and_rename(const char *path, const char *beside, const void *data, int64_t bytes)
+{
+    bool named;
+    int fd = open_unnamed(beside, &named);
+    if (fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "%s cannot be made: %m", path);
+    bool done = write_all(fd, data, bytes) && fsync(fd) == 0 && (named || give_name(fd, beside)) &&
+                rename(beside, path) == 0;
+    int status = HD_OK;
+    if (!done) {
+        status = hd_fail(HD_ERR_SYSTEM, "%s cannot be written: %m", path);
+        unlink(beside);
+    }
+    close(fd);
+    return status;
+}
+
+int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
+{
+    HD_TRY(hd_make_parents(path));
+    char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
+    if (!beside)
+        return HD_ERR_NOMEM;
+    int status = write_and_rename(path, beside, data, bytes);
+    hd_free(beside);
+    return status;
+}
+
+int hd_file_read(const char *path, char **content_p, int64_t *bytes_p)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &about) != 0) {
+        int status = hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", path);
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    char *content = hd_alloc(about.st_size + 1, 1);
+    int64_t done = 0;
+    ssize_t n = 1;
+    while (content && n > 0 && done < about.st_size) {
+        n = read(fd, content + done, (size_t)(about.st_size - done));
+        done += n > 0 ? n : 0;
+    }
+    int status = content ? HD_OK : HD_ERR_NOMEM;
+    if (n < 0)
+        status = hd_fail(HD_ERR_INPUT, "%s cannot be read: %m", path);
+    close(fd);
+    if (status != HD_OK) {
+        hd_free(content);
+        return status;
+    }
+    *content_p = content;
+    if (bytes_p)
+        *bytes_p = done;
+    return HD_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories and whole files. Thread safe on different paths. */
+#ifndef HD_RUNTIME_IO_FILES_H
+#define HD_RUNTIME_IO_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes the directory of a run, and its parents. Not `exact`: when `wanted` exists, tries wanted_1,
+ * wanted_2, …, so that nothing old is touched and racing runs get different ones. `exact`: `wanted`
+ * itself, which may exist if it is empty. *dir_p is freed with hd_free.
+ * Errors (logged): HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM. */
+int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
+
+/* Holds a directory against other processes that ask likewise, until the descriptor is closed or
+ * the process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
+int hd_rundir_lock(const char *dir, int *fd_p);
+
+/* Whether it is a directory that can be seen. */
+bool hd_is_folder(const char *path);
+
+/* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */
+int hd_check_unused(const char *path);
+
+/* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
+int hd_make_parents(const char *path);
+
+/* A whole file with a zero behind it, freed with hd_free, and its length (bytes_p may be NULL).
+ * Errors: HD_ERR_INPUT when it cannot be opened or read (logged with the system's reason),
+ * HD_ERR_NOMEM. */
+int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
+
+/* Replaces a file by data[bytes], wholly or not at all: written beside it, synced, renamed. Parents
+ * are made. Errors: HD_ERR_SYSTEM (logged). */
+int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/machine/gpu_assignment.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "runtime/machine/topology.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- What there is ------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+
+static void find_bus_id(int device, char *text)
+{
+    if (cudaDeviceGetPCIBusId(text, HD_BUS_ID_BYTES, device) != cudaSuccess)
+        cudaGetLastError(); /* then its place is not known, and that is all */
+}
+#else
+static void find_bus_id(int device, char *text)
+{
+    (void)device;
+    text[0] = '\0';
+}
+#endif
+
+int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p)
+{
+    const int n = hd_device_count() < HD_GPUS_MAX ? hd_device_count() : HD_GPUS_MAX;
+    for (int i = 0; i < n; i++) {
+        struct hd_gpu *gpu = &gpus_p[i];
+        struct hd_near near;
+        *gpu = (struct hd_gpu){.core = -1};
+        find_bus_id(i, gpu->bus_id);
+        for (char *c = gpu->bus_id; *c; c++) /* as the system writes it */
+            *c = (char)tolower((unsigned char)*c);
+        if (topology && hd_topology_near(topology, NULL, gpu->bus_id, &near) == HD_OK)
+            gpu->core = near.first_core;
+    }
+    return n;
+}
+
+/* -- Ranks and GPUs -----------------------------------------------------------------------------
+ */
+
+/* Numbers of the GPUs in the order of their nearest cores; CUDA's where one is not known. */
+static void order_gpus(const struct hd_gpu *gpus, int n, int *order)
+{
+    bool known = true;
+    for (int i = 0; i < n; i++) {
+        order[i] = i;
+        known = known && gpus[i].core >= 0;
+    }
+    for (int i = 1; i < n && known; i++)
+        for (int k = i; k > 0 && gpus[order[k]].core < gpus[order[k - 1]].core; k--) {
+            int other = order[k];
+            order[k] = order[k - 1];
+            order[k - 1] = other;
+        }
+}
+
+static const char *plural(int n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static int check_map(int n_gpus, const struct hd_gpu_wish *wish, int per_rank)
+{
+    if (per_rank < 1 || wish->n_map != per_rank * wish->local_world)
+        return hd_fail(HD_ERR_INPUT,
+                       "cuda_devices lists %d GPU%s for %d rank%s on this host: list %s for every "
+                       "rank",
+                       wish->n_map, plural(wish->n_map), wish->local_world,
+                       plural(wish->local_world),
+                       wish->per_rank > 1 ? "all the GPUs that it drives" : "one");
+    for (int i = 0; i < wish->n_map; i++)
+        if (wish->map[i] < 0 || wish->map[i] >= n_gpus)
+            return hd_fail(HD_ERR_INPUT,
+                           "cuda_devices gives local rank %d GPU %d, but CUDA shows %d GPU%s on "
+                           "this host, counted from 0",
+                           i / per_rank, wish->map[i], n_gpus, plural(n_gpus));
+    for (int i = 0; i < wish->n_map; i++)
+        for (int k = 0; k < i; k++) {
+            const int one = k / per_rank, other = i / per_rank;
+            if (wish->map[i] != wish->map[k])
+                continue;
+            if (one == other)
+                return hd_fail(HD_ERR_INPUT, "cuda_devices gives GPU %d to local rank %d twice",
+                               wish->map[i], one);
+            if (!wish->may_share)
+                return hd_fail(HD_ERR_INPUT,
+                               "cuda_devices gives GPU %d to local ranks %d and %d: give each its "
+                               "own, or allow them to share",
+                               wish->map[i], one, other);
+        }
+    return HD_OK;
+}
+
+static int check_number(int n_gpus, const struct hd_gpu_wish *wish, int per_rank)
+{
+    const int ranks = wish->local_world;
+    if (per_rank * ranks <= n_gpus || (per_rank == 1 && wish->may_share))
+        return HD_OK;
+    if (per_rank == 1)
+        return hd_fail(HD_ERR_INPUT,
+                       "%d ranks on this host, but CUDA shows %d GPU%s: start %d rank%s, or allow "
+                       "ranks to share a GPU",
+                       ranks, n_gpus, plural(n_gpus), n_gpus, plural(n_gpus));
+    return hd_fail(HD_ERR_INPUT,
+                   "%d rank%s of %d GPUs each on this host, but CUDA shows %d GPU%s: start fewer "
+                   "ranks, or give each fewer GPUs",
+                   ranks, plural(ranks), per_rank, n_gpus, plural(n_gpus));
+}
+
+/* GPU `i` of local rank `rank`, where all have per_rank. */
+static int gpu_of(const struct hd_gpu_wish *wish, const int *order, int n_gpus, int per_rank,
+                  int rank, int i)
+{
+    if (wish->map)
+        return wish->map[rank * per_rank + i];
+    if (per_rank * wish->local_world > n_gpus)
+        return order[(int)((long long)rank * n_gpus / wish->local_world)];
+    return order[rank * per_rank + i];
+}
+
+int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_wish *wish,
+                 int local_rank, struct hd_gpu_share *share_p)
+{
+    int order[HD_GPUS_MAX], ranks_on[HD_GPUS_MAX] = {0};
+    struct hd_gpu_share share = {0};
+    if (n_gpus < 1)
+        return hd_fail(HD_ERR_INPUT, "CUDA shows no GPU on this host");
+    int per_rank = wish->per_rank;
+    if (per_rank == 0)
+        per_rank = (wish->map ? wish->n_map : n_gpus) / wish->local_world;
+    if (per_rank == 0 && !wish->map)
+        per_rank = 1;
+    if (wish->map)
+        HD_TRY(check_map(n_gpus, wish, per_rank));
+    else
+        HD_TRY(check_number(n_gpus, wish, per_rank));
+    order_gpus(gpus, n_gpus, order);
+    for (int rank = 0; rank < wish->local_world; rank++)
+        for (int i = 0; i < per_rank; i++) {
+            const int device = gpu_of(wish, order, n_gpus, per_rank, rank, i);
+            if (rank == local_rank)
+                share.devices[share.n++] = device;
+            if (++ranks_on[device] > share.ranks_on_gpu)
+                share.ranks_on_gpu = ranks_on[device];
+        }
+    *share_p = share;
+    return HD_OK;
+}
+
+/* -- NCCL and GPUs that ranks share -------------------------------------------------------------
+ */
+
+enum { SHARING_SINCE = 23000, SHARING_RANKS_MAX = 2 };
+
+void hd_nccl_version_text(int version, char text[HD_NCCL_VERSION_BYTES])
+{
+    snprintf(text, HD_NCCL_VERSION_BYTES, "%d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
+}
+
+int hd_nccl_multi_rank(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
+                       size_t bytes)
+{
+    char loaded[HD_NCCL_VERSION_BYTES];
+    hd_nccl_version_text(version, loaded);
+    if (bytes > 0)
+        text[0] = '\0';
+    if (ranks_on_gpu <= 1) {
+        *path_p = HD_GPU_PATH_NCCL;
+    } else if (version < SHARING_SINCE) {
+        *path_p = HD_GPU_PATH_HOST;
+        snprintf(text, bytes,
+                 "%d ranks share a GPU, which NCCL %s cannot do (2.30 can): gradients travel "
+                 "through host memory",
+                 ranks_on_gpu, loaded);
+    } else if (ranks_on_gpu <= SHARING_RANKS_MAX) {
+        *path_p = HD_GPU_PATH_NCCL_SHARED;
+        snprintf(text, bytes,
+                 "%d ranks share a GPU: NCCL %s runs with NCCL_MULTI_RANK_GPU_ENABLE=1",
+                 ranks_on_gpu, loaded);
+    } else {
+        snprintf(text, bytes,
+                 "%d ranks share a GPU: NCCL %s may hang with more than %d; start at most %d ranks "
+                 "for every GPU",
+                 ranks_on_gpu, loaded, SHARING_RANKS_MAX, SHARING_RANKS_MAX);
+        return HD_ERR_INPUT;
+    }
+    return HD_OK;
+}
+
+void hd_nccl_share_gpus(void)
+{
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+}

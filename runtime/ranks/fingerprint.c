@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ranks/fingerprint.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/subnormal.h"
+#include "runtime/machine/topology.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int hash_file(const char *path, uint64_t *hash_p)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info) != 0 || info.st_size == 0) {
+        int status = hd_fail(HD_ERR_SYSTEM, "cannot read %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return status;
+    }
+    void *content = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (content == MAP_FAILED)
+        return hd_fail(HD_ERR_SYSTEM, "cannot map %s: %s", path, strerror(errno));
+    *hash_p = hd_hash_bytes(content, (size_t)info.st_size);
+    munmap(content, (size_t)info.st_size);
+    return HD_OK;
+}
+
+int hd_fingerprint_create(const char *libraries, const char *precision,
+                          struct hd_fingerprint *fingerprint_p)
+{
+    uint64_t program = 0;
+    HD_TRY(hash_file("/proc/self/exe", &program));
+    char isa[HD_ISA_BYTES];
+    hd_host_isa(isa);
+    /* The C library's version counts because its expf and logf do; the number of OpenMP threads and
+     * the alignment are constants here, listed because results of builds without them differ. */
+    struct hd_fingerprint made;
+    int length = snprintf(made.text, sizeof made.text,
+                          "exe=%016llx; libraries=%s, libc %s; isa=%s; precision=%s; omp=1; "
+                          "alignment=%d; subnormals=%s",
+                          (unsigned long long)program, libraries, gnu_get_libc_version(), isa,
+                          precision, HD_ALIGNMENT, hd_subnormals_flushed() ? "zero" : "kept");
+    if (length >= (int)sizeof made.text)
+        return hd_fail(HD_ERR_INPUT, "the arithmetic fingerprint is longer than %d bytes",
+                       HD_FINGERPRINT_BYTES - 1);
+    made.hash = hd_hash_text(made.text);
+    *fingerprint_p = made;
+    return HD_OK;
+}
+
+/* The item "key=value" at the start of a text; returns its length up to ';' or the end. */
+static size_t item_length(const char *text)
+{
+    return strcspn(text, ";");
+}
+
+static const char *next_item(const char *text)
+{
+    text += item_length(text);
+    return *text ? text + 1 + strspn(text + 1, " ") : text;
+}
+
+static const char *find_item(const char *text, const char *key, size_t key_length)
+{
+    for (; *text; text = next_item(text))
+        if (strncmp(text, key, key_length) == 0 && text[key_length] == '=')
+            return text;
+    return NULL;
+}
+
+void hd_fingerprint_difference(const char *a, const char *b, char *text, size_t bytes)
+{
+    size_t used = 0;
+    if (bytes > 0)
+        text[0] = '\0';
+    if (strcmp(a, b) == 0)
+        return;
+    for (const char *item = a; *item && used < bytes; item = next_item(item)) {
+        size_t length = item_length(item), key = strcspn(item, "=;");
+        const char *other = find_item(b, item, key);
+        size_t other_length = other ? item_length(other) : 0;
+        if (other && length == other_length && memcmp(item, other, length) == 0)
+            continue;
+        const char *value = key < length ? item + key + 1 : item;
+        const char *other_value = other ? other + key + 1 : "nothing";
+        size_t other_value_length = other ? other_length - key - 1 : strlen(other_value);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s: %.*s against %.*s",
+                                 used > 0 ? "; " : "", (int)key, item, (int)(item + length - value),
+                                 value, (int)other_value_length, other_value);
+    }
+    if (used == 0)
+        snprintf(text, bytes, "%s against %s", a, b);
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ranks/launch.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "runtime/machine/topology.h"
+#include "runtime/ranks/rendezvous.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    COLLECT_MS = 300, /* ranks that end within this are weighed together for the cause */
+    LOST_MS = 2000,   /* and after a lost peer, which may take its time to end, within this */
+    GRACE_MS = 1500,  /* from asking a rank to stop to killing it */
+    SIGNALED = 256    /* added to a signal's number in rank->code */
+};
+
+struct rank {
+    pid_t pid; /* 0: ended */
+    pid_t last_pid;
+    int code; /* exit code, or SIGNALED + signal */
+};
+
+struct launch {
+    struct hd_launch_options options; /* with the defaults filled in */
+    char *const *argv;
+    int restarts; /* so far */
+    char program[4096];
+    int listen_fd; /* where rank 0 is to listen; -1: not on this node, or a single rank */
+    struct rank *ranks;
+    int n_running;
+    int cause;        /* index of the rank that ended the run, or -1 */
+    bool stopping;    /* the others were asked to stop: how they end is no cause any more */
+    bool killing;     /* and then killed */
+    int stop_signal;  /* the first signal that the launcher got, or 0 */
+    int64_t name_ns;  /* when the cause is named; 0: none yet */
+    int64_t kill_ns;  /* when the rest is killed; 0: not asked to stop yet */
+    sigset_t watched; /* blocked, waited for */
+};
+
+static int world_of(const struct launch *launch)
+{
+    return launch->options.nnodes * launch->options.nproc_per_node;
+}
+
+static int rank_of(const struct launch *launch, int local_rank)
+{
+    return launch->options.node_rank * launch->options.nproc_per_node + local_rank;
+}
+
+/* -- Options ----------------------------------------------------------------------------------- */
+
+static int check_range(const char *name, int value, int min, int max)
+{
+    if (value >= min && value <= max)
+        return HD_OK;
+    return hd_fail(HD_ERR_INPUT, "%s %d: expected a number from %d to %d", name, value, min, max);
+}
+
+static int complete_options(struct hd_launch_options *options)
+{
+    HD_TRY(check_range("--nproc-per-node", options->nproc_per_node, 1, HD_WORLD_MAX));
+    HD_TRY(check_range("--nnodes", options->nnodes, 1, HD_WORLD_MAX / options->nproc_per_node));
+    HD_TRY(check_range("--node-rank", options->node_rank, 0, options->nnodes - 1));
+    HD_TRY(check_range("--master-port", options->master_port, 0, 65535));
+    HD_TRY(check_range("--max-restarts", options->max_restarts, 0, 1000000));
+    if (options->standalone && options->nnodes > 1)
+        return hd_fail(HD_ERR_INPUT, "--standalone is for one node, --nnodes says %d",
+                       options->nnodes);
+    if (options->nnodes > 1 && !options->master_addr)
+        return hd_fail(HD_ERR_INPUT,
+                       "--nnodes %d needs --master-addr, the address of the node of rank 0",
+                       options->nnodes);
+    if (options->standalone)
+        options->master_port = 0;
+    if (options->standalone || !options->master_addr)
+        options->master_addr = "127.0.0.1";
+    if (options->nnodes > 1 && options->master_port == 0)
+        options->master_port = HD_PORT_DEFAULT;
+    return HD_OK;
+}
+
+/* Not /proc/self/exe itself: that would be the ranks' name in ps. */
+static void find_program(struct launch *launch)
+{
+    ssize_t n = -1;
+    if (!launch->options.program)
+        n = readlink("/proc/self/exe", launch->program, sizeof launch->program - 1);
+    launch->program[n > 0 ? n : 0] = '\0';
+    if (launch->options.program)
+        snprintf(launch->program, sizeof launch->program, "%s", launch->options.program);
+    else if (access(launch->program, X_OK) != 0) /* replaced while it runs */
+        strcpy(launch->program, "/proc/self/exe");
+}
+
+static void warn_of_crowding(int ranks)
+{
+    struct hd_topology *topology;
+    if (hd_topology_create(NULL, &topology) != HD_OK)
+        return;
+    int cores = hd_topology_cores(topology);
+    hd_topology_destroy(topology);
+    if (ranks > cores)
+        hd_log(HD_LOG_WARN, "%d ranks on %d core%s: they take turns, each is slower", ranks, cores,
+               cores == 1 ? "" : "s");
+}
+
+/* -- One rank ---------------------------------------------------------------------------------- */
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static void set_environment(const struct launch *launch, int local_rank, int port)
+{
+    const struct hd_launch_options *options = &launch->options;
+    set_number("RANK", rank_of(launch, local_rank));
+    set_number("WORLD_SIZE", world_of(launch));
+    set_number("LOCAL_RANK", local_rank);
+    set_number("LOCAL_WORLD_SIZE", options->nproc_per_node);
+    set_number("GROUP_RANK", options->node_rank);
+    set_number("NODE_RANK", options->node_rank);
+    setenv("MASTER_ADDR", options->master_addr, 1);
+    set_number("MASTER_PORT", port);
+    setenv("HD_SUPERVISED", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1); /* part of the arithmetic fingerprint */
+    unsetenv("HD_STORE_FD");
+    if (launch->listen_fd >= 0 && rank_of(launch, local_rank) == 0) {
+        set_number("HD_STORE_FD", launch->listen_fd);
+        fcntl(launch->listen_fd, F_SETFD, 0); /* survives exec */
+    }
+}
+
+/* In the child. A group of its own keeps the terminal's Ctrl-C from a rank, which gets the
+ * launcher's instead, once. */
+static void become_rank(const struct launch *launch, int local_rank, int port, pid_t launcher)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+    sigset_t none;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) /* it died before the line above */
+        _exit(1);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    set_environment(launch, local_rank, port);
+    int null_fd = open("/dev/null", O_RDONLY);
+    if (null_fd > 0) {
+        dup2(null_fd, STDIN_FILENO);
+        close(null_fd);
+    }
+    execv(launch->program, launch->restarts > 0 && launch->options.argv_again
+                               ? launch->options.argv_again
+                               : launch->argv);
+    hd_log(HD_LOG_ERROR, "cannot run %s: %s", launch->program, strerror(errno));
+    _exit(127);
+}
+
+static int start_ranks(struct launch *launch, int port)
+{
+    pid_t launcher = getpid();
+    fflush(NULL);
+    for (int i = 0; i < launch->options.nproc_per_node; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            become_rank(launch, i, port, launcher);
+        if (pid < 0)
+            return hd_fail(HD_ERR_SYSTEM, "cannot start rank %d: %s", rank_of(launch, i),
+                           strerror(errno));
+        setpgid(pid, pid); /* here as well: it must be so before anybody signals the group */
+        launch->ranks[i] = (struct rank){.pid = pid, .last_pid = pid};
+        launch->n_running++;
+    }
+    return HD_OK;
+}
+
+static void signal_ranks(const struct launch *launch, int number)
+{
+    for (int i = 0; i < launch->options.nproc_per_node; i++)
+        if (launch->ranks[i].pid > 0)
+            kill(-launch->ranks[i].pid, number);
+}
+
+/* -- The cause --------------------------------------------------------------------------------- */
+
+/* How likely an end is the cause of others: a rank that lost a peer is none, a rank that failed
+ * may have been made to fail by a death. */
+static int weight(int code)
+{
+    if (code == 0 || code == hd_status_exit_code(HD_ERR_STOPPED))
+        return 0;
+    if (code == HD_EXIT_PEER)
+        return 1;
+    return code < SIGNALED ? 2 : 3;
+}
+
+static void ask_to_stop(struct launch *launch, int number)
+{
+    launch->stopping = true;
+    signal_ranks(launch, number);
+    if (launch->kill_ns == 0)
+        launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
+}
+
+/* A rank that still runs, or -1. */
+static int running_one(const struct launch *launch)
+{
+    for (int i = 0; i < launch->options.nproc_per_node; i++)
+        if (launch->ranks[i].pid > 0)
+            return i;
+    return -1;
+}
+
+static void name_cause(struct launch *launch)
+{
+    const struct rank *rank = &launch->ranks[launch->cause];
+    int number = rank_of(launch, launch->cause), pid = rank->last_pid;
+    const char *stop = launch->n_running > 0 ? "; stopping the others" : "";
+    if (rank->code >= SIGNALED)
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) was killed by signal %d (%s)%s", number, pid,
+               rank->code - SIGNALED, strsignal(rank->code - SIGNALED), stop);
+    else if (rank->code == HD_EXIT_PEER && running_one(launch) >= 0)
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not end, others have lost it; stopping all",
+               rank_of(launch, running_one(launch)), launch->ranks[running_one(launch)].pid);
+    else if (rank->code == HD_EXIT_PEER)
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) lost a rank that this launcher does not run%s",
+               number, pid, stop);
+    else
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) failed with exit code %d%s", number, pid, rank->code,
+               stop);
+    launch->name_ns = 0;
+    ask_to_stop(launch, SIGTERM);
+}
+
+/* Of two times, of which 0 is never. */
+static int64_t earlier(int64_t a_ns, int64_t b_ns)
+{
+    return b_ns != 0 && (a_ns == 0 || b_ns < a_ns) ? b_ns : a_ns;
+}
+
+static void weigh_end(struct launch *launch, int i)
+{
+    int mine = weight(launch->ranks[i].code);
+    if (launch->stopping || mine == 0)
+        return;
+    int64_t wait_ms = launch->ranks[i].code == HD_EXIT_PEER ? LOST_MS : COLLECT_MS;
+    launch->name_ns = earlier(launch->name_ns, hd_clock_ns() + wait_ms * 1000000);
+    if (launch->cause < 0 || mine > weight(launch->ranks[launch->cause].code))
+        launch->cause = i;
+}
+
+/* -- Supervision ------------------------------------------------------------------------------- */
+
+/* A rank that ended is a zombie until waitpid, so its group's number cannot be anybody else's. */
+static bool reap(struct rank *rank)
+{
+    siginfo_t info = {0};
+    int status;
+    if (waitid(P_PID, (id_t)rank->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+        return false;
+    kill(-rank->pid, SIGKILL);
+    waitpid(rank->pid, &status, 0);
+    rank->code = WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALED + WTERMSIG(status);
+    rank->pid = 0;
+    return true;
+}
+
+static void reap_ranks(struct launch *launch)
+{
+    for (int i = 0; i < launch->options.nproc_per_node; i++)
+        if (launch->ranks[i].pid > 0 && reap(&launch->ranks[i])) {
+            launch->n_running--;
+            weigh_end(launch, i);
+        }
+}
+
+static void pass_on(struct launch *launch, int number)
+{
+    if (launch->stop_signal != 0) { /* asked twice: at once */
+        launch->kill_ns = hd_clock_ns();
+        return;
+    }
+    launch->stop_signal = number;
+    if (launch->name_ns != 0)
+        name_cause(launch);
+    else if (launch->cause < 0)
+        hd_log(HD_LOG_INFO, "%s: stopping the ranks",
+               number == SIGINT ? "interrupted" : "asked to stop");
+    ask_to_stop(launch, number == SIGHUP ? SIGTERM : number);
+    if (number != SIGINT) /* a checkpoint may take its time */
+        launch->kill_ns += launch->options.grace_s * INT64_C(1000000000);
+}
+
+static void kill_ranks(struct launch *launch)
+{
+    if (!launch->killing)
+        hd_log(HD_LOG_WARN, "killing %d rank%s that did not stop", launch->n_running,
+               launch->n_running == 1 ? "" : "s");
+    launch->killing = true;
+    signal_ranks(launch, SIGKILL);
+    launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
+}
+
+/* The next signal, or 0 when it is time for something. */
+static int next_signal(const struct launch *launch)
+{
+    int64_t due_ns = earlier(launch->name_ns, launch->kill_ns);
+    if (due_ns == 0)
+        return sigwaitinfo(&launch->watched, NULL);
+    int64_t left_ns = due_ns - hd_clock_ns();
+    if (left_ns < 0)
+        left_ns = 0;
+    struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
+    int number = sigtimedwait(&launch->watched, NULL, &left);
+    return number > 0 ? number : 0;
+}
+
+static void supervise(struct launch *launch)
+{
+    while (launch->n_running > 0) {
+        int number = next_signal(launch);
+        if (number > 0 && number != SIGCHLD)
+            pass_on(launch, number);
+        reap_ranks(launch);
+        bool certain = launch->cause >= 0 && launch->ranks[launch->cause].code >= SIGNALED;
+        if (launch->name_ns != 0 &&
+            (certain || hd_clock_ns() >= launch->name_ns || launch->n_running == 0))
+            name_cause(launch);
+        if (launch->n_running > 0 && launch->kill_ns != 0 && hd_clock_ns() >= launch->kill_ns)
+            kill_ranks(launch);
+    }
+}
+
+static int exit_code(const struct launch *launch)
+{
+    int heaviest = 0, stopped = hd_status_exit_code(HD_ERR_STOPPED), clean = 0;
+    for (int i = 0; i < launch->options.nproc_per_node; i++) {
+        int code = launch->ranks[i].code;
+        heaviest = weight(code) > heaviest ? weight(code) : heaviest;
+        clean = code == stopped ? stopped : clean;
+    }
+    if (launch->cause >= 0) {
+        int code = launch->ranks[launch->cause].code;
+        return weight(code) == 2 ? code : 1;
+    }
+    if (launch->stop_signal == SIGINT)
+        return hd_status_exit_code(HD_ERR_INTERRUPTED);
+    return heaviest > 0 ? 1 : clean;
+}
+
+/* Runs all ranks once. */
+static int attempt(struct launch *launch)
+{
+    int port = launch->options.master_port > 0 ? launch->options.master_port : HD_PORT_DEFAULT;
+    launch->listen_fd = launch->cause = -1;
+    launch->n_running = 0;
+    launch->stopping = launch->killing = false;
+    launch->name_ns = launch->kill_ns = 0;
+    if (launch->options.node_rank == 0 && world_of(launch) > 1) {
+        int status = hd_store_listen(launch->options.master_addr, launch->options.master_port,
+                                     launch->options.nnodes == 1, &launch->listen_fd, &port);
+        if (status != HD_OK)
+            return hd_status_exit_code(status);
+    }
+    int status = start_ranks(launch, port);
+    if (launch->listen_fd >= 0) /* rank 0's alone from here on */
+        close(launch->listen_fd);
+    if (status != HD_OK)
+        ask_to_stop(launch, SIGTERM);
+    supervise(launch);
+    return status == HD_OK ? exit_code(launch) : hd_status_exit_code(status);
+}
+
+/* Bad input stays bad, and who stopped us wants no other attempt. */
+static bool may_repeat(const struct launch *launch, int code)
+{
+    return launch->cause >= 0 && launch->stop_signal == 0 &&
+           code != hd_status_exit_code(HD_ERR_INPUT);
+}
+
+/* A rank that fails again will fail once more: perhaps its core or its GPU is broken. */
+static void use_fewer_ranks(struct launch *launch, int culprit)
+{
+    struct hd_launch_options *options = &launch->options;
+    int ranks = options->nproc_per_node - 1;
+    while (ranks > 0 && !hd_tree_block_allowed(options->shards, ranks))
+        ranks--;
+    if (options->nnodes > 1 || options->shards == 0 || ranks < 1)
+        return;
+    hd_log(HD_LOG_WARN, "rank %d failed twice in a row: going on with %d rank%s", culprit, ranks,
+           ranks == 1 ? "" : "s");
+    options->nproc_per_node = ranks;
+}
+
+static int run_attempts(struct launch *launch)
+{
+    int limit = launch->options.max_restarts;
+    int code = attempt(launch), culprit = launch->cause;
+    for (int i = 1; i <= limit && may_repeat(launch, code); i++) {
+        launch->restarts = i;
+        hd_log(HD_LOG_WARN, "restart %d of %d: all ranks begin again from %s", i, limit,
+               launch->options.argv_again ? "the newest good checkpoint" : "the start");
+        code = attempt(launch);
+        if (launch->cause >= 0 && launch->cause == culprit && i < limit)
+            use_fewer_ranks(launch, culprit);
+        culprit = launch->cause;
+    }
+    return code;
+}
+
+/* Also when they were ignored, as shells do for background jobs: whoever sends them to a launcher
+ * means it. A hang-up that nohup ignores stays ignored. */
+static void watch_signals(sigset_t *watched_p, sigset_t *before_p)
+{
+    struct sigaction hangup;
+    sigemptyset(watched_p);
+    sigaddset(watched_p, SIGCHLD);
+    sigaddset(watched_p, SIGINT);
+    sigaddset(watched_p, SIGTERM);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset(watched_p, SIGHUP);
+    sigprocmask(SIG_BLOCK, watched_p, before_p);
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a code */
+}
+
+int hd_launch(const struct hd_launch_options *options, char *const rank_argv[])
+{
+    sigset_t before;
+    struct launch *launch = hd_alloc(1, sizeof *launch);
+    if (!launch)
+        return hd_status_exit_code(HD_ERR_NOMEM);
+    launch->options = *options;
+    launch->argv = rank_argv;
+    int status = complete_options(&launch->options);
+    if (status == HD_OK) {
+        launch->ranks = hd_alloc(launch->options.nproc_per_node, sizeof *launch->ranks);
+        status = launch->ranks ? HD_OK : HD_ERR_NOMEM;
+    }
+    int code = hd_status_exit_code(status);
+    if (status == HD_OK) {
+        find_program(launch);
+        warn_of_crowding(launch->options.nproc_per_node);
+        watch_signals(&launch->watched, &before);
+        code = run_attempts(launch);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    hd_free(launch->ranks);
+    hd_free(launch);
+    return code;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the ranks of this node and supervises them: a rank that fails is named, the others are
+ * stopped, no process is left. Sets torchrun's environment variables. */
+#ifndef HD_RUNTIME_RANKS_LAUNCH_H
+#define HD_RUNTIME_RANKS_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit code of a rank that leaves only because another rank was lost; used, silently, when
+ * HD_SUPERVISED is set: the launcher then names the rank that was the cause. */
+enum { HD_EXIT_PEER = 76 };
+
+enum { HD_PORT_DEFAULT = 29500 /* of runs on several nodes */ };
+
+struct hd_launch_options {
+    int nproc_per_node;
+    int nnodes, node_rank;   /* 0 <= node_rank < nnodes */
+    const char *master_addr; /* NULL: 127.0.0.1; needed with several nodes */
+    int master_port;         /* 0: a free one on one node, else HD_PORT_DEFAULT */
+    bool standalone;         /* one node, free port, whatever the environment says */
+    int max_restarts;        /* how often all ranks are started again after a failure that another
+                                attempt might not repeat */
+    char *const *argv_again; /* with these arguments, which go on from a checkpoint; NULL: from the
+                                beginning */
+    int64_t shards;      /* of the run: when the same rank fails twice in a row, the next attempt
+                            is made with fewer ranks that they allow; 0: never */
+    int grace_s;         /* what ranks are given after SIGTERM, in addition to the 1.5 s */
+    const char *program; /* what the ranks run; NULL: this very program */
+};
+
+/* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM
+ * and SIGHUP are passed on to them, and 1.5 s later, or at the second signal, they are killed.
+ * Every rank is a process group of its own, killed as a whole when the rank ends, and dies with the
+ * launcher. Must be called by a process with one thread and no other children.
+ * Returns an exit code: 0 when all ranks returned 0, 75 when some of them returned 75; else that of
+ * the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks
+ * returned 0 or 75; 2 for bad options and 1 for a taken port (both before anything starts). */
+int hd_launch(const struct hd_launch_options *options, char *const rank_argv[]);
+
+#endif

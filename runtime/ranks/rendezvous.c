@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/ranks/rendezvous_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, BEAT_MS = 500, BEAT_SEND_MS = 50 };
+
+static int64_t after_ms(int64_t ms)
+{
+    return hd_clock_ns() + ms * 1000000;
+}
+
+int hd_store_report(const struct hd_store *store, int status, const char *text)
+{
+    /* The launcher names a rank that is gone, and its end is the better known cause. */
+    if (store->world.supervised && (store->world.local_rank != 0 || status == HD_ERR_PEER))
+        return status;
+    return hd_fail(status, "%s", text);
+}
+
+/* -- Creation ---------------------------------------------------------------------------------- */
+
+static int read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
+{
+    const char *text = getenv("HD_STORE_TIMEOUT_S");
+    char *end;
+    long seconds = TIMEOUT_S;
+    if (given_ns == 0 && text && *text) {
+        seconds = strtol(text, &end, 10);
+        if (*end != '\0' || seconds < 1 || seconds > 86400)
+            return hd_fail(HD_ERR_INPUT,
+                           "HD_STORE_TIMEOUT_S=%.40s in the environment: expected seconds from 1 "
+                           "to 86400",
+                           text);
+    }
+    *timeout_ns_p = given_ns > 0 ? given_ns : (int64_t)seconds * 1000000000;
+    return HD_OK;
+}
+
+static void say_hello(const struct hd_store_options *options, struct hd_hello *hello)
+{
+    hello->rank = options->world->rank;
+    hello->world = options->world->world;
+    hello->pid = getpid();
+    hello->links_port = options->links_port;
+    hello->config_hash = options->config_hash;
+    hd_host_name(hello->host);
+    hd_host_boot_id(hello->boot_id);
+    snprintf(hello->fingerprint, sizeof hello->fingerprint, "%s", options->fingerprint);
+}
+
+/* The socket that the launcher bound for us, or one of our own. */
+static int open_listener(const struct hd_world *world, int *fd_p)
+{
+    if (world->store_fd < 0)
+        return hd_store_listen(world->master_addr, world->master_port,
+                               world->local_world == world->world, fd_p, NULL);
+    int listening = 0;
+    socklen_t length = sizeof listening;
+    if (getsockopt(world->store_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 ||
+        !listening)
+        return hd_fail(HD_ERR_INPUT, "HD_STORE_FD=%d in the environment is no listening socket",
+                       world->store_fd);
+    fcntl(world->store_fd, F_SETFD, FD_CLOEXEC);
+    *fd_p = world->store_fd;
+    return HD_OK;
+}
+
+static int start_all(struct hd_store *store)
+{
+    int64_t deadline_ns = after_ms(SEND_MS);
+    for (int r = 1; r < store->world.world; r++)
+        if (!hd_wire_send(store->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
+            char text[HD_STORE_TEXT];
+            snprintf(text, sizeof text, "rank %d (pid %d on %s) left at the start", r,
+                     store->peers[r].hello.pid, store->peers[r].hello.host);
+            return hd_store_report(store, HD_ERR_PEER, text);
+        }
+    return HD_OK;
+}
+
+static int gather(struct hd_store *store, const struct hd_store_options *options)
+{
+    char text[HD_STORE_TEXT] = "";
+    say_hello(options, &store->peers[0].hello);
+    HD_TRY(open_listener(&store->world, &store->listen_fd));
+    fcntl(store->listen_fd, F_SETFL, fcntl(store->listen_fd, F_GETFL) | O_NONBLOCK);
+    int status = hd_store_meet(store, options, after_ms(store->timeout_ns / 1000000), text);
+    return status == HD_OK ? start_all(store) : hd_store_report(store, status, text);
+}
+
+/* Waits for rank 0's next frame. HD_ERR_PEER (logged) when it is gone or one of the others is. */
+static int await_root(struct hd_store *store, int64_t deadline_ns)
+{
+    struct hd_inbox *inbox = &store->peers[0].inbox;
+    char text[HD_STORE_TEXT];
+    switch (hd_inbox_wait(inbox, store->peers[0].fd, deadline_ns)) {
+    case HD_INBOX_FRAME:
+        break;
+    case HD_INBOX_MORE:
+        return hd_fail(HD_ERR_SYSTEM, "rank 0 did not answer in time");
+    case HD_INBOX_CLOSED:
+        snprintf(text, sizeof text,
+                 "rank 0 closed the connection of rank %d: rank 0 failed, or it has this rank "
+                 "already",
+                 store->world.rank);
+        return hd_store_report(store, HD_ERR_PEER, text);
+    case HD_INBOX_STRANGER:
+        return hd_fail(HD_ERR_INPUT, "what answers at %s port %d is no rank of this program",
+                       store->world.master_addr, store->world.master_port);
+    }
+    struct hd_frame *frame = &inbox->frame;
+    int status = frame->kind == HD_WIRE_REFUSE && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    if (frame->kind == HD_WIRE_REFUSE || frame->kind == HD_WIRE_LOST)
+        return hd_store_report(store, status, hd_frame_text(frame));
+    return HD_OK;
+}
+
+static int expect(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t bytes)
+{
+    if (frame->kind == kind && frame->bytes == bytes)
+        return HD_OK;
+    return hd_fail(HD_ERR_PEER, "rank 0 sent message %d of %u bytes, expected %d of %lld",
+                   frame->kind, frame->bytes, kind, (long long)bytes);
+}
+
+static int join(struct hd_store *store, const struct hd_store_options *options)
+{
+    struct hd_hello hello = {0};
+    struct hd_peer *root = &store->peers[0];
+    say_hello(options, &hello);
+    int64_t timeout_ms = store->timeout_ns / 1000000;
+    HD_TRY(hd_store_connect(&store->world, after_ms(timeout_ms), &root->fd));
+    hd_store_set_keepalive(root->fd);
+    hd_wire_send(root->fd, HD_WIRE_HELLO, hello.rank, &hello, sizeof hello, after_ms(SEND_MS));
+    HD_TRY(await_root(store, after_ms(timeout_ms + ANSWER_S * 1000)));
+    return expect(&root->inbox.frame, HD_WIRE_GO, 0);
+}
+
+static int open_store(struct hd_store *store, const struct hd_store_options *options)
+{
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    HD_TRY(read_timeout(options->timeout_ns, &store->timeout_ns));
+    store->peers = hd_alloc(n_peers, sizeof *store->peers);
+    if (!store->peers)
+        return HD_ERR_NOMEM;
+    for (int r = 0; r < n_peers; r++)
+        store->peers[r].fd = -1;
+    return store->world.rank == 0 ? gather(store, options) : join(store, options);
+}
+
+int hd_store_create(const struct hd_store_options *options, struct hd_store **store_p)
+{
+    if (options->world->world == 1) {
+        *store_p = NULL;
+        return HD_OK;
+    }
+    struct hd_store *store = hd_alloc(1, sizeof *store);
+    if (!store)
+        return HD_ERR_NOMEM;
+    store->world = *options->world;
+    store->wake_fd = store->listen_fd = -1;
+    pthread_mutex_init(&store->lock, NULL);
+    int status = open_store(store, options);
+    if (status != HD_OK) {
+        atomic_store(&store->failed, true); /* no goodbye */
+        hd_store_destroy(store);
+        return status;
+    }
+    *store_p = store;
+    return HD_OK;
+}
+
+/* -- Exchange before the watch ----------------------------------------------------------------- */
+
+/* Rank 0's frame to everybody. Returns the first rank that could not be reached, or 0. */
+static int send_all(struct hd_store *store, enum hd_wire_kind kind, int number, const void *payload,
+                    size_t bytes)
+{
+    int lost = 0;
+    int64_t deadline_ns = after_ms(SEND_MS);
+    pthread_mutex_lock(&store->lock);
+    for (int r = 1; r < store->world.world; r++)
+        if (store->peers[r].fd >= 0 &&
+            !hd_wire_send(store->peers[r].fd, kind, number, payload, bytes, deadline_ns) &&
+            lost == 0)
+            lost = r;
+    pthread_mutex_unlock(&store->lock);
+    return lost;
+}
+
+int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
+{
+    if (!store)
+        return HD_OK;
+    if (bytes < 0 || bytes > HD_STORE_MAX_BYTES)
+        return hd_fail(HD_ERR_INPUT, "a broadcast of %lld bytes: at most %d", (long long)bytes,
+                       HD_STORE_MAX_BYTES);
+    if (store->world.rank == 0) {
+        int lost = send_all(store, HD_WIRE_DATA, 0, data, (size_t)bytes);
+        char text[HD_STORE_TEXT];
+        snprintf(text, sizeof text, "rank %d left during the start", lost);
+        return lost == 0 ? HD_OK : hd_store_report(store, HD_ERR_PEER, text);
+    }
+    HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
+    HD_TRY(expect(&store->peers[0].inbox.frame, HD_WIRE_DATA, bytes));
+    memcpy(data, store->peers[0].inbox.frame.payload, (size_t)bytes);
+    return HD_OK;
+}
+
+int hd_store_one_host(struct hd_store *store, bool *one_host_p)
+{
+    uint8_t one_host = 1; /* no bool: it comes from outside */
+    for (int r = 1; store && store->world.rank == 0 && r < store->world.world; r++)
+        one_host =
+            one_host && strcmp(store->peers[r].hello.boot_id, store->peers[0].hello.boot_id) == 0;
+    HD_TRY(hd_store_broadcast(store, &one_host, sizeof one_host));
+    *one_host_p = one_host != 0;
+    return HD_OK;
+}
+
+int64_t hd_store_timeout_ns(const struct hd_store *store)
+{
+    return store->timeout_ns;
+}
+
+void hd_store_place(const struct hd_store *store, int rank, char address_p[HD_ADDR_BYTES],
+                    int32_t *port_p)
+{
+    struct sockaddr_storage there;
+    socklen_t length = sizeof there;
+    address_p[0] = '\0';
+    *port_p = store->peers[rank].hello.links_port;
+    if (rank == 0 || getpeername(store->peers[rank].fd, (struct sockaddr *)&there, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&there, length, address_p, HD_ADDR_BYTES, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+        address_p[0] = '\0';
+}
+
+/* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */
+static void hear_vote(struct hd_store *store, int rank, int64_t deadline_ns, int *status,
+                      char *text)
+{
+    struct hd_peer *peer = &store->peers[rank];
+    enum hd_inbox_state state = hd_inbox_wait(&peer->inbox, peer->fd, deadline_ns);
+    struct hd_frame *frame = &peer->inbox.frame;
+    if ((state == HD_INBOX_FRAME && frame->kind == HD_WIRE_GO) || *status != HD_OK)
+        return;
+    bool said = state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL;
+    *status = said && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    snprintf(text, HD_STORE_TEXT, "rank %d%s%s", rank, said ? ": " : " left during the start",
+             said ? hd_frame_text(frame) : "");
+}
+
+int hd_store_agree(struct hd_store *store, int status, const char *text)
+{
+    if (!store)
+        return status == HD_OK ? HD_OK : hd_fail(status, "%s", text);
+    char why[HD_STORE_TEXT] = "";
+    if (store->world.rank != 0) {
+        snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
+        hd_wire_send(store->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why,
+                     strlen(why), after_ms(SEND_MS));
+        HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
+        return expect(&store->peers[0].inbox.frame, HD_WIRE_GO, 0);
+    }
+    if (status != HD_OK)
+        snprintf(why, sizeof why, "rank 0: %.*s", HD_STORE_TEXT - 16, text);
+    int64_t deadline_ns = hd_clock_ns() + store->timeout_ns;
+    for (int r = 1; r < store->world.world; r++)
+        hear_vote(store, r, deadline_ns, &status, why);
+    send_all(store, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
+    return status == HD_OK ? HD_OK : hd_store_report(store, status, why);
+}
+
+/* -- Watch ------------------------------------------------------------------------------------- */
+
+static void lose(struct hd_store *store, int rank, const char *text)
+{
+    if (store->world.rank == 0)
+        send_all(store, HD_WIRE_LOST, rank, text, strlen(text));
+    if (!atomic_load(&store->failed))
+        store->with.on_lost(store->with.arg, rank, text);
+}
+
+/* A peer is there; what it says is kept. */
+static void hear(struct hd_store *store, struct hd_peer *peer)
+{
+    pthread_mutex_lock(&store->lock);
+    peer->heard_ns = hd_clock_ns();
+    snprintf(peer->said, sizeof peer->said, "%s", hd_frame_text(&peer->inbox.frame));
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Rank 0 says, where nobody else does, what a lost rank was at. */
+static void tell_last_words(const struct hd_store *store, int rank)
+{
+    const struct hd_peer *peer = &store->peers[rank];
+    if (store->world.rank == 0 && peer->said[0])
+        hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last said: %s", rank, peer->hello.pid,
+               peer->hello.host, peer->said);
+}
+
+/* Rank 0 about rank `rank`. Returns false when the watch is over. */
+static bool watch_rank(struct hd_store *store, int rank)
+{
+    struct hd_peer *peer = &store->peers[rank];
+    struct hd_frame *frame = &peer->inbox.frame;
+    enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
+    char text[HD_STORE_TEXT];
+    if (state == HD_INBOX_MORE)
+        return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
+        hear(store, peer);
+        return true;
+    }
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE) {
+        pthread_mutex_lock(&store->lock);
+        close(peer->fd);
+        peer->fd = -1;
+        pthread_mutex_unlock(&store->lock);
+        return true;
+    }
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL)
+        snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_text(frame));
+    else
+        snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
+                 peer->hello.host);
+    tell_last_words(store, rank);
+    lose(store, rank, text);
+    return false;
+}
+
+/* Another rank about rank 0, who speaks for all. */
+static bool watch_root(struct hd_store *store)
+{
+    struct hd_peer *root = &store->peers[0];
+    struct hd_frame *frame = &root->inbox.frame;
+    enum hd_inbox_state state = hd_inbox_read(&root->inbox, root->fd);
+    if (state == HD_INBOX_MORE)
+        return true;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
+        hear(store, root);
+        return true;
+    }
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
+        return false;
+    const bool known = frame->number >= 0 && frame->number < store->world.world;
+    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST && known)
+        lose(store, frame->number, hd_frame_text(frame));
+    else
+        lose(store, 0, "rank 0 died");
+    return false;
+}
+
+static void turn_away(int listen_fd)
+{
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Says that this rank is there, now and then. A watcher that was held up itself, as when the whole
+ * process was stopped, has heard nobody through no fault of theirs. */
+static void beat(struct hd_store *store, int n_peers)
+{
+    const int64_t now_ns = hd_clock_ns();
+    const int64_t late_ns = now_ns - store->beat_ns;
+    if (late_ns < BEAT_MS * INT64_C(1000000))
+        return;
+    store->beat_ns = now_ns;
+    if (late_ns > 3 * BEAT_MS * INT64_C(1000000))
+        for (int r = 0; r < n_peers; r++)
+            store->peers[r].heard_ns = now_ns;
+    char text[HD_STORE_TEXT / 2] = "";
+    if (store->with.describe)
+        store->with.describe(store->with.arg, text, sizeof text);
+    pthread_mutex_lock(&store->lock);
+    for (int r = 0; r < n_peers; r++)
+        if (store->peers[r].fd >= 0)
+            hd_wire_send(store->peers[r].fd, HD_WIRE_BEAT, store->world.rank, text, strlen(text),
+                         after_ms(BEAT_SEND_MS));
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Loses a peer that says nothing any more. Returns false when there is one. */
+static bool all_answer(struct hd_store *store, int n_peers)
+{
+    const int64_t silent_ns = (int64_t)(store->with.silent_s * 1e9), now_ns = hd_clock_ns();
+    char text[HD_STORE_TEXT];
+    for (int r = 0; r < n_peers; r++) {
+        const struct hd_peer *peer = &store->peers[r];
+        if (silent_ns == 0 || peer->fd < 0 || now_ns - peer->heard_ns < silent_ns)
+            continue;
+        snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
+                 (double)(now_ns - peer->heard_ns) * 1e-9);
+        if (store->world.rank == 0 || store->world.local_rank == 0)
+            hd_log(HD_LOG_WARN, "%s: it was stopped, or its host is gone", text);
+        tell_last_words(store, r);
+        lose(store, r, text);
+        return false;
+    }
+    return true;
+}
+
+void hd_store_table(struct hd_store *store, char *text, int64_t bytes)
+{
+    int64_t used = 0;
+    if (bytes > 0)
+        text[0] = '\0';
+    if (!store || store->world.rank != 0)
+        return;
+    pthread_mutex_lock(&store->lock);
+    for (int r = 1; r < store->world.world && used < bytes; r++) {
+        const struct hd_peer *peer = &store->peers[r];
+        used += snprintf(text + used, (size_t)(bytes - used),
+                         "rank %d (pid %d on %s), %.1f s ago: %s\n", r, peer->hello.pid,
+                         peer->hello.host, (double)(hd_clock_ns() - peer->heard_ns) * 1e-9,
+                         peer->fd < 0 ? "has ended" : peer->said);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void *watch(void *arg)
+{
+    struct hd_store *store = arg;
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    struct pollfd polls[2 + HD_WORLD_MAX];
+    for (bool going = true; going;) {
+        polls[0] = (struct pollfd){.fd = store->wake_fd, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd = store->listen_fd, .events = POLLIN};
+        for (int r = 0; r < n_peers; r++)
+            polls[2 + r] = (struct pollfd){.fd = store->peers[r].fd, .events = POLLIN};
+        if (poll(polls, (nfds_t)(2 + n_peers), BEAT_MS / 2) < 0)
+            continue;
+        if (polls[1].revents)
+            turn_away(store->listen_fd);
+        for (int r = 0; r < n_peers && going; r++)
+            if (polls[2 + r].revents)
+                going = store->world.rank == 0 ? watch_rank(store, r) : watch_root(store);
+        if (polls[0].revents)
+            going = false;
+        if (going) {
+            beat(store, n_peers);
+            going = all_answer(store, n_peers);
+        }
+    }
+    return NULL;
+}
+
+int hd_store_watch(struct hd_store *store, const struct hd_store_watch *with)
+{
+    if (!store)
+        return HD_OK;
+    store->with = *with;
+    store->beat_ns = hd_clock_ns();
+    for (int r = 0; r < (store->world.rank == 0 ? store->world.world : 1); r++)
+        store->peers[r].heard_ns = store->beat_ns;
+    store->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (store->wake_fd < 0)
+        return hd_fail(HD_ERR_SYSTEM, "no eventfd: %s", strerror(errno));
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&store->watcher, NULL, watch, store);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
+    store->watching = true;
+    return HD_OK;
+}
+
+void hd_store_fail(struct hd_store *store, const char *text)
+{
+    if (!store || atomic_exchange(&store->failed, true))
+        return;
+    char line[HD_STORE_TEXT];
+    if (store->world.rank == 0) {
+        snprintf(line, sizeof line, "rank 0 failed: %s", text);
+        send_all(store, HD_WIRE_LOST, 0, line, strlen(line));
+        return;
+    }
+    snprintf(line, sizeof line, "%s", text);
+    pthread_mutex_lock(&store->lock);
+    hd_wire_send(store->peers[0].fd, HD_WIRE_FAIL, HD_ERR_TASK, line, strlen(line),
+                 after_ms(SEND_MS));
+    pthread_mutex_unlock(&store->lock);
+}
+
+void hd_store_destroy(struct hd_store *store)
+{
+    if (!store)
+        return;
+    if (store->watching) {
+        uint64_t one = 1;
+        if (write(store->wake_fd, &one, sizeof one) == sizeof one)
+            pthread_join(store->watcher, NULL);
+    }
+    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    for (int r = 0; store->peers && r < n_peers; r++) {
+        if (store->peers[r].fd < 0)
+            continue;
+        if (!atomic_load(&store->failed))
+            hd_wire_send(store->peers[r].fd, HD_WIRE_BYE, 0, NULL, 0, after_ms(SEND_MS));
+        close(store->peers[r].fd);
+    }
+    if (store->listen_fd >= 0)
+        close(store->listen_fd);
+    if (store->wake_fd >= 0)
+        close(store->wake_fd);
+    pthread_mutex_destroy(&store->lock);
+    hd_free(store->peers);
+    hd_free(store);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ranks/wire.h"
+
+#include "runtime/base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+_Static_assert(offsetof(struct hd_frame, payload) == HD_WIRE_HEAD, "a frame has no gaps");
+_Static_assert(sizeof(struct hd_hello) < HD_WIRE_PAYLOAD, "a hello fits into a frame");
+_Static_assert((int)HD_STORE_MAX_BYTES < (int)HD_WIRE_PAYLOAD, "a broadcast fits into a frame");
+
+static bool head_valid(const struct hd_frame *frame)
+{
+    return frame->magic == HD_WIRE_MAGIC && frame->version == HD_WIRE_VERSION &&
+           frame->kind >= HD_WIRE_HELLO && frame->kind < HD_WIRE_KINDS &&
+           frame->bytes < HD_WIRE_PAYLOAD; /* one byte is left for a text's zero */
+}
+
+static bool wait_for(int fd, short events, int64_t deadline_ns)
+{
+    for (;;) {
+        int64_t left_ms = (deadline_ns - hd_clock_ns() + 999999) / 1000000;
+        struct pollfd one = {.fd = fd, .events = events};
+        int n = poll(&one, 1, left_ms > 0 ? (int)(left_ms < 3600000 ? left_ms : 3600000) : 0);
+        if (n > 0 || (n == 0 && left_ms <= 0))
+            return n > 0;
+        if (n < 0 && errno != EINTR)
+            return false;
+    }
+}
+
+enum hd_inbox_state hd_inbox_read(struct hd_inbox *inbox, int fd)
+{
+    struct hd_frame *frame = &inbox->frame;
+    for (;;) {
+        size_t wanted = HD_WIRE_HEAD + (inbox->used < HD_WIRE_HEAD ? 0 : frame->bytes);
+        ssize_t n = recv(fd, (char *)frame + inbox->used, wanted - inbox->used, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return HD_INBOX_MORE;
+        if (n <= 0)
+            return HD_INBOX_CLOSED;
+        inbox->used += (size_t)n;
+        if (inbox->used < HD_WIRE_HEAD)
+            continue;
+        if (!head_valid(frame))
+            return HD_INBOX_STRANGER;
+        if (inbox->used == HD_WIRE_HEAD + frame->bytes) {
+            inbox->used = 0;
+            return HD_INBOX_FRAME;
+        }
+    }
+}
+
+enum hd_inbox_state hd_inbox_wait(struct hd_inbox *inbox, int fd, int64_t deadline_ns)
+{
+    for (;;) {
+        enum hd_inbox_state state = hd_inbox_read(inbox, fd);
+        if (state != HD_INBOX_MORE || !wait_for(fd, POLLIN, deadline_ns))
+            return state;
+    }
+}
+
+bool hd_wire_send(int fd, enum hd_wire_kind kind, int number, const void *payload, size_t bytes,
+                  int64_t deadline_ns)
+{
+    struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, (uint16_t)kind,
+                             number,        (uint32_t)bytes, ""};
+    if (bytes > 0)
+        memcpy(frame.payload, payload, bytes);
+    const char *at = (const char *)&frame;
+    for (size_t left = HD_WIRE_HEAD + bytes; left > 0;) {
+        ssize_t n = send(fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n >= 0) {
+            at += n;
+            left -= (size_t)n;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            if (!wait_for(fd, POLLOUT, deadline_ns))
+                return false;
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *hd_frame_text(struct hd_frame *frame)
+{
+    frame->payload[frame->bytes] = '\0';
+    for (char *c = frame->payload; *c; c++) /* no control characters into anybody's terminal */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+    return frame->payload;
+}
+
+static bool is_text(const char *text, size_t bytes)
+{
+    size_t length = strnlen(text, bytes);
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+            return false;
+    return length < bytes;
+}
+
+bool hd_frame_hello(const struct hd_frame *frame, struct hd_hello *hello_p)
+{
+    if (frame->kind != HD_WIRE_HELLO || frame->bytes != sizeof *hello_p)
+        return false;
+    struct hd_hello hello;
+    memcpy(&hello, frame->payload, sizeof hello);
+    if (hello.world < 2 || hello.world > HD_WORLD_MAX || hello.rank < 1 ||
+        hello.rank >= hello.world || hello.pid < 1)
+        return false;
+    if (!is_text(hello.host, sizeof hello.host) || !is_text(hello.boot_id, sizeof hello.boot_id) ||
+        !is_text(hello.fingerprint, sizeof hello.fingerprint))
+        return false;
+    *hello_p = hello;
+    return true;
+}

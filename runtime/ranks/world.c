@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/ranks/world.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *get(const char *name)
+{
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static int read_int(const char *name, int min, int max, int *value_p)
+{
+    const char *text = get(name);
+    if (!text)
+        return HD_OK;
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 || value < min ||
+        value > max)
+        return hd_fail(HD_ERR_INPUT, "%s=%.40s in the environment: expected a number from %d to %d",
+                       name, text, min, max);
+    *value_p = (int)value;
+    return HD_OK;
+}
+
+/* These come together or not at all: a launcher that sets only some was misused. */
+static int check_present(bool *several_p)
+{
+    static const char *const names[] = {
+        "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+    bool needed = get("RANK") || get("WORLD_SIZE") || get("LOCAL_RANK") || get("LOCAL_WORLD_SIZE");
+    for (int i = 0; needed && i < 2; i++)
+        if (!get(names[i]))
+            return hd_fail(HD_ERR_INPUT,
+                           "%s is not set, but other variables of a run with ranks are; set RANK "
+                           "and WORLD_SIZE, or none of RANK, WORLD_SIZE, LOCAL_RANK, "
+                           "LOCAL_WORLD_SIZE",
+                           names[i]);
+    if (needed && !get("LOCAL_RANK") != !get("LOCAL_WORLD_SIZE"))
+        return hd_fail(HD_ERR_INPUT, "%s is not set, but %s is; set both or none",
+                       get("LOCAL_RANK") ? "LOCAL_WORLD_SIZE" : "LOCAL_RANK",
+                       get("LOCAL_RANK") ? "LOCAL_RANK" : "LOCAL_WORLD_SIZE");
+    bool several = needed && strcmp(get("WORLD_SIZE"), "1") != 0;
+    for (int i = 4; several && i < 6; i++)
+        if (!get(names[i]))
+            return hd_fail(HD_ERR_INPUT, "%s is not set, but WORLD_SIZE=%.40s is", names[i],
+                           get("WORLD_SIZE"));
+    *several_p = several;
+    return HD_OK;
+}
+
+static int read_local(struct hd_world *world)
+{
+    if (!get("LOCAL_RANK")) {
+        bool here = hd_address_is_loopback(world->master_addr);
+        world->local_rank = here ? world->rank : 0;
+        world->local_world = here ? world->world : 1;
+        return HD_OK;
+    }
+    HD_TRY(read_int("LOCAL_WORLD_SIZE", 1, world->world, &world->local_world));
+    return read_int("LOCAL_RANK", 0, world->local_world - 1, &world->local_rank);
+}
+
+static int read_master(struct hd_world *world)
+{
+    const char *address = get("MASTER_ADDR");
+    HD_TRY(read_int("MASTER_PORT", 1, 65535, &world->master_port));
+    int length =
+        address ? snprintf(world->master_addr, sizeof world->master_addr, "%s", address) : 0;
+    if (length >= (int)sizeof world->master_addr)
+        return hd_fail(HD_ERR_INPUT, "MASTER_ADDR is longer than %d bytes", HD_ADDR_BYTES - 1);
+    return HD_OK;
+}
+
+static int read_env(struct hd_world *world)
+{
+    bool several;
+    HD_TRY(check_present(&several));
+    HD_TRY(read_int("WORLD_SIZE", 1, HD_WORLD_MAX, &world->world));
+    HD_TRY(read_int("RANK", 0, world->world - 1, &world->rank));
+    if (!several)
+        return HD_OK;
+    HD_TRY(read_master(world));
+    HD_TRY(read_local(world));
+    return world->rank == 0 ? read_int("HD_STORE_FD", 3, 1 << 20, &world->store_fd) : HD_OK;
+}
+
+static int read_mpirun(struct hd_world *world)
+{
+    world->start = HD_START_MPIRUN;
+    world->local_world = 0;
+    HD_TRY(read_int("OMPI_COMM_WORLD_SIZE", 1, HD_WORLD_MAX, &world->world));
+    HD_TRY(read_int("OMPI_COMM_WORLD_RANK", 0, world->world - 1, &world->rank));
+    HD_TRY(read_int("OMPI_COMM_WORLD_LOCAL_SIZE", 1, world->world, &world->local_world));
+    if (world->local_world == 0)
+        return hd_fail(HD_ERR_INPUT, "OMPI_COMM_WORLD_LOCAL_SIZE is not set, but "
+                                     "OMPI_COMM_WORLD_SIZE is");
+    HD_TRY(read_int("OMPI_COMM_WORLD_LOCAL_RANK", 0, world->local_world - 1, &world->local_rank));
+    return world->world > 1 ? read_master(world) : HD_OK;
+}
+
+/* -- SLURM ----------------------------------------------------------------------------------------
+ */
+
+/* In the script of sbatch, whose variables look like those of a task, the step has a number at the
+ * end of the range, or none. */
+static bool is_step(void)
+{
+    const char *step = get("SLURM_STEP_ID");
+    return step && strtoul(step, NULL, 10) < 0xfffffff0ul;
+}
+
+/* "node[003-007,012],other" begins with node003. */
+static void first_node(const char *list, char *name, size_t bytes)
+{
+    size_t used = 0;
+    bool inside = false, skipping = false;
+    for (; *list && used + 1 < bytes; list++) {
+        const char c = *list;
+        if (c == '[' || c == ']')
+            inside = c == '[', skipping = false;
+        else if (c == ',' && !inside)
+            break;
+        else if (inside && (c == ',' || c == '-'))
+            skipping = true;
+        else if (!skipping)
+            name[used++] = c;
+    }
+    name[used] = '\0';
+}
+
+/* "4(x2),3": of nodes 0 and 1 four, of node 2 three; 0 when it does not say. */
+static int tasks_of_node(const char *text, int node)
+{
+    while (text && *text) {
+        char *end;
+        long tasks = strtol(text, &end, 10), times = 1;
+        if (sscanf(end, "(x%ld)", &times) == 1)
+            end = strchr(end, ')') ? strchr(end, ')') + 1 : end;
+        if (node < times)
+            return tasks > 0 && tasks <= HD_WORLD_MAX ? (int)tasks : 0;
+        node -= (int)times;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return 0;
+}
+
+static const char *nodes(void)
+{
+    return get("SLURM_STEP_NODELIST") ? get("SLURM_STEP_NODELIST") : get("SLURM_JOB_NODELIST");
+}
+
+/* Below the range from which systems take ports by themselves. */
+static int port_of_job(void)
+{
+    enum { FIRST = 20000, PORTS = 12000 };
+    const char *job = get("SLURM_JOB_ID"), *step = get("SLURM_STEP_ID");
+    unsigned long number = (job ? strtoul(job, NULL, 10) : 0) * 31 + strtoul(step, NULL, 10);
+    return FIRST + (int)(number % PORTS);
+}
+
+static int read_srun(struct hd_world *world)
+{
+    int node = 0;
+    const char *tasks = get("SLURM_STEP_TASKS_PER_NODE");
+    world->start = HD_START_SRUN;
+    HD_TRY(read_int("SLURM_NTASKS", 1, HD_WORLD_MAX, &world->world));
+    HD_TRY(read_int("SLURM_PROCID", 0, world->world - 1, &world->rank));
+    HD_TRY(read_int("SLURM_NODEID", 0, HD_WORLD_MAX - 1, &node));
+    world->local_world = tasks_of_node(tasks ? tasks : get("SLURM_TASKS_PER_NODE"), node);
+    if (world->local_world == 0)
+        return hd_fail(HD_ERR_INPUT,
+                       "neither SLURM_STEP_TASKS_PER_NODE nor SLURM_TASKS_PER_NODE "
+                       "tells the tasks of node %d",
+                       node);
+    HD_TRY(read_int("SLURM_LOCALID", 0, world->local_world - 1, &world->local_rank));
+    if (world->world == 1)
+        return HD_OK;
+    world->master_port = port_of_job();
+    if (nodes())
+        first_node(nodes(), world->master_addr, sizeof world->master_addr);
+    HD_TRY(read_master(world));
+    if (!world->master_addr[0])
+        return hd_fail(HD_ERR_INPUT, "neither SLURM_STEP_NODELIST nor MASTER_ADDR tells where rank "
+                                     "0 is");
+    return HD_OK;
+}
+
+bool hd_world_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES])
+{
+    int node;
+    if (!is_step() || !nodes() || !get("SLURM_NODEID") ||
+        read_int("SLURM_NODEID", 0, HD_WORLD_MAX - 1, &node) != HD_OK)
+        return false;
+    *node_rank_p = node;
+    first_node(nodes(), master_addr_p, HD_ADDR_BYTES);
+    return true;
+}
+
+int hd_world_read(struct hd_world *world_p)
+{
+    struct hd_world world = {.world = 1, .local_world = 1, .store_fd = -1};
+    world.supervised = get("HD_SUPERVISED") != NULL;
+    const bool env =
+        get("RANK") || get("WORLD_SIZE") || get("LOCAL_RANK") || get("LOCAL_WORLD_SIZE");
+    if (!env && get("OMPI_COMM_WORLD_RANK") && get("OMPI_COMM_WORLD_SIZE"))
+        HD_TRY(read_mpirun(&world));
+    else if (!env && is_step() && get("SLURM_PROCID") && get("SLURM_NTASKS"))
+        HD_TRY(read_srun(&world));
+    else
+        HD_TRY(read_env(&world));
+    *world_p = world;
+    return HD_OK;
+}
+
+bool hd_address_is_loopback(const char *address)
+{
+    return strcasecmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 ||
+           strcmp(address, "::1") == 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rank this process is, from the environment that torchrun, Kubernetes and `runner launch`
+ * set, or Open MPI's mpirun, or SLURM's srun. */
+#ifndef HD_RUNTIME_RANKS_WORLD_H
+#define HD_RUNTIME_RANKS_WORLD_H
+
+#include <stdbool.h>
+
+enum {
+    HD_WORLD_MAX = 4096, /* most ranks of a run */
+    HD_ADDR_BYTES = 256  /* a host name or address with its zero */
+};
+
+enum hd_start {
+    HD_START_ENV,    /* RANK and WORLD_SIZE; or a single rank */
+    HD_START_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_meet */
+    HD_START_SRUN
+};
+
+struct hd_world {
+    enum hd_start start;
+    int rank, world;             /* 0 <= rank < world */
+    int local_rank, local_world; /* the same among the ranks of this host */
+    char master_addr[HD_ADDR_BYTES];
+    int master_port; /* where rank 0 listens; 0 when world == 1, or not known yet */
+    int store_fd;    /* rank 0: a socket listening there, handed down by the launcher; else -1 */
+    bool supervised; /* a launcher of ours watches this process and names the cause of an end */
+};
+
+/* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_STORE_FD and
+ * HD_SUPERVISED. Both LOCAL_ variables may be missing: then all ranks are on this host when
+ * MASTER_ADDR is a loopback address, else this rank is alone on it.
+ * With none of the first four set, the variables of mpirun count (OMPI_COMM_WORLD_RANK, _SIZE,
+ * _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID, _NTASKS, _LOCALID, _NODEID,
+ * _STEP_TASKS_PER_NODE); MASTER_ADDR and MASTER_PORT, where not set, are then the first node of
+ * SLURM_STEP_NODELIST and a number made from the job's. With none of all these this is rank 0 of 1.
+ * Errors: HD_ERR_INPUT (logged) for a value that is no number or out of range, or missing. */
+int hd_world_read(struct hd_world *world_p);
+
+/* Of a launcher that srun started once a node: its node's number (SLURM_NODEID) and the first node,
+ * where rank 0 is. False when this process was not started by srun. */
+bool hd_world_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES]);
+
+/* Whether `address` means this host by the loopback device: localhost, 127.x.y.z or ::1. */
+bool hd_address_is_loopback(const char *address);
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `collect`: plays a shard's envs until n_sample transitions are made (spec 4, off-policy, all
+ * envs stepping together). Chunks that are unfinished then go on in the next collect; samples
+ * beyond n_sample are dropped.
+ *
+ * It is one task; with a GPU and policy.collect.split, two for each step, one in which the GPU acts
+ * and one in which a CPU steps. Frames go to the GPU as they are shown, actions come back.
+ *
+ * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
+ * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
+ */
+#include "kernels/act/exploration.h"
+#include "kernels/learn/dqn_loss.h"
+#include "kernels/replay/nstep.h"
+#include "kernels/rollout/show.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/collect/episodes.h"
+#include "tasks/collect/play.h"
+#include "tasks/types/collect/transition_block.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+
+#include <string.h>
+
+enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_WRITE, .span = HD_SPAN_EVERY},
+    {0},
+};
+
+struct args {
+    int64_t n_sample, scratch;
+    const struct hd_net *net;
+    const struct hd_envs_shape *envs;
+    int64_t steps; /* no collect takes more */
+    bool split;
+    double gamma;
+    enum hd_nstep_tail tail;
+    struct hd_epsilon epsilon;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_episodes_declare(setup, setup->specs[EPISODES]);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_spec *envs = setup->specs[ENVS];
+    HD_TRY(hd_envs_check_role(envs, setup, false));
+    if (envs->leaves > 1)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "%s steps all envs together: policy.collect.groups must be 1",
+                             setup->verb);
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    HD_TRY(
+        hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
+    args->net = hd_params_net(setup->specs[POLICY]);
+    args->envs = hd_envs_shape(envs);
+    args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->chunk - 1;
+    args->split = hd_config_bool(config, "policy.collect.split");
+    args->n_sample = hd_config_int(config, "policy.collect.n_sample");
+    args->gamma = hd_config_real(config, "policy.discount_factor");
+    args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0
+                     ? HD_NSTEP_CORRECTED
+                     : HD_NSTEP_PARITY;
+    args->epsilon = (struct hd_epsilon){
+        .linear = strcmp(hd_config_text(config, "policy.other.eps.type"), "linear") == 0,
+        .start = hd_config_real(config, "policy.other.eps.start"),
+        .end = hd_config_real(config, "policy.other.eps.end"),
+        .decay = hd_config_real(config, "policy.other.eps.decay"),
+    };
+    return HD_OK;
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+/* What is kept from one task of a collect to the next, and what the GPU has decided. */
+struct head {
+    int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
+    int32_t *action;                  /* [E] */
+    struct hd_show show;              /* present observations, only where a GPU acts */
+};
+
+/* An env's present observation is all that the GPU wants of its frames. */
+static void lay_out_show(const struct args *args, struct hd_arena *arena, struct hd_show *show)
+{
+    const struct hd_obs_shape *obs = &args->envs->obs;
+    const int64_t envs = args->envs->envs;
+    *show = (struct hd_show){
+        .envs = envs, .frames = obs->stack, .stack = obs->stack, .frame_bytes = obs->frame_bytes};
+    show->host_frames = hd_arena_take(arena, envs, (size_t)obs->obs_bytes);
+    show->shown = hd_arena_take(arena, envs, sizeof *show->shown);
+    show->age = hd_arena_take(arena, envs, sizeof *show->age);
+    show->here = hd_arena_take(arena, envs, sizeof *show->here);
+}
+
+static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, struct head *head)
+{
+    struct hd_arena arena = {.memory = memory};
+    head->forwards = hd_arena_take(&arena, 1, sizeof *head->forwards);
+    head->made = hd_arena_take(&arena, 1, sizeof *head->made);
+    head->ended = hd_arena_take(&arena, 1, sizeof *head->ended);
+    head->action = hd_arena_take(&arena, args->envs->envs, sizeof *head->action);
+    if (gpu)
+        lay_out_show(args, &arena, &head->show);
+    return arena.used;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    struct head unused;
+    *pieces_p = (struct hd_pieces){
+        .items = 1, .stages = 1, .head_bytes = lay_out_head(args, false, NULL, &unused)};
+}
+
+/* One collect under way. */
+struct collect {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct args *args;
+    const struct hd_envs_shape *shape;
+    const struct hd_net *net;
+    double epsilon;
+    struct hd_envs envs;
+    struct hd_play play;
+    struct hd_rollout rollout;
+    int64_t nstep;
+    struct head head;
+};
+
+/* Room for the next frame of the rollout, which env `env` shows. */
+static void *next_frame(struct collect *c, int64_t env)
+{
+    int64_t i = (*c->rollout.n_frames)++;
+    c->rollout.env[i] = (int32_t)env;
+    return c->rollout.frames + i * c->shape->obs.frame_bytes;
+}
+
+static int start(struct collect *c, int64_t env)
+{
+    const struct hd_context *context = c->context;
+    uint64_t seed = hd_envs_seed(context->seed, context->shard, env, c->envs.episode[env]);
+    return hd_play_start(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
+}
+
+/* Empties the rollout and starts the envs that never were. */
+static int begin(struct collect *c)
+{
+    const struct hd_rollout_shape *shape = hd_rollout_shape(c->views[ROLLOUT].spec);
+    hd_rollout_clear(shape, c->views[ROLLOUT].data);
+    *c->head.forwards = *c->head.made = *c->head.ended = 0;
+    for (int64_t env = 0; env < shape->envs; env++) {
+        c->rollout.first[env] = c->envs.shown[env];
+        if (c->envs.shown[env] == 0)
+            HD_TRY(start(c, env));
+    }
+    return HD_OK;
+}
+
+/* The item of a step's coin, and whether it says that all envs act by the policy. */
+static uint32_t coin_of(const struct hd_envs_shape *shape, int64_t forwards)
+{
+    return (uint32_t)(forwards * (shape->envs + 1));
+}
+
+static bool is_greedy(const struct hd_context *context, uint32_t coin, double epsilon)
+{
+    return hd_rng_uniform(&context->rng, coin) > epsilon;
+}
+
+static void choose_actions(const struct collect *c)
+{
+    const int64_t n = c->shape->envs;
+    const uint32_t coin = coin_of(c->shape, *c->head.forwards);
+    const bool greedy = is_greedy(c->context, coin, c->epsilon);
+    if (greedy && c->context->gpu)
+        memcpy(c->play.action, c->head.action, (size_t)n * sizeof *c->play.action);
+    else if (greedy)
+        hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
+    for (int64_t i = 0; i < n && !greedy; i++)
+        c->play.action[i] = (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i,
+                                                  c->shape->frame.actions);
+}
+
+/* The env's step joins its chunk; returns the chunk as it stands. */
+static struct hd_chunk append_step(struct collect *c, int64_t env)
+{
+    const int64_t first = env * c->shape->chunk, step = c->envs.pending[env]++;
+    c->envs.action[first + step] = c->play.action[env];
+    c->envs.reward[first + step] = c->play.outcome.reward[env];
+    return (struct hd_chunk){
+        .length = step + 1,
+        .frame = c->envs.shown[env] - 1 - (step + 1),
+        .age = c->envs.episode_steps[env] - (step + 1),
+        .env = (int32_t)env,
+        .action = c->envs.action + first,
+        .reward = c->envs.reward + first,
+        .done = c->play.outcome.done[env],
+    };
+}
+
+/* Turns a finished chunk into samples, as far as there is room. */
+static void hand_on(struct collect *c, const struct hd_chunk *chunk)
+{
+    const int64_t room = c->args->n_sample - *c->head.made;
+    if (room > 0)
+        hd_nstep(chunk, c->args->gamma, c->args->tail, c->nstep,
+                 chunk->length < room ? chunk->length : room,
+                 hd_transition_at(c->rollout.transitions, c->nstep, *c->head.made));
+    *c->head.made += chunk->length;
+    c->envs.pending[chunk->env] = 0;
+}
+
+static int end_episode(struct collect *c, int64_t env)
+{
+    hd_episodes_push(&c->views[EPISODES], c->envs.episode_return[env],
+                     (double)c->envs.episode_steps[env]);
+    c->envs.episode[env]++;
+    ++*c->head.ended;
+    return start(c, env);
+}
+
+/* One step of all envs, which show their frames where the rollout keeps them. */
+static int step(struct collect *c)
+{
+    choose_actions(c);
+    c->play.outcome.obs = next_frame(c, 0);
+    for (int64_t env = 1; env < c->shape->envs; env++)
+        next_frame(c, env);
+    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        struct hd_chunk chunk = append_step(c, env);
+        if (chunk.done || chunk.length == c->shape->chunk)
+            hand_on(c, &chunk);
+        if (chunk.done)
+            HD_TRY(end_episode(c, env));
+    }
+    ++*c->head.forwards;
+    return HD_OK;
+}
+
+static bool is_through(const struct collect *c)
+{
+    return *c->head.made >= c->args->n_sample;
+}
+
+/* For the GPU to act on: what envs show as a collect begins, */
+static void show_all(const struct collect *c)
+{
+    const struct hd_show *show = &c->head.show;
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        show->shown[env] = show->here[env] = 0;
+        hd_show_obs(show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
+    }
+}
+
+/* and what a step adds to it, the last frame. */
+static void show_last(const struct collect *c)
+{
+    const int64_t bytes = c->shape->obs.frame_bytes;
+    const char *end = c->envs.obs;
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        end += c->shape->obs.obs_bytes;
+        memcpy(hd_show_next(&c->head.show, env, c->envs.episode_steps[env] == 0), end - bytes,
+               (size_t)bytes);
+    }
+}
+
+static int play_beside_gpu(struct collect *c)
+{
+    if (c->context->stage == 0) {
+        HD_TRY(begin(c));
+        show_all(c);
+    } else if (!is_through(c)) {
+        HD_TRY(step(c));
+        show_last(c);
+    }
+    return HD_OK;
+}
+
+static int play_all(struct collect *c)
+{
+    HD_TRY(begin(c));
+    while (!is_through(c))
+        HD_TRY(step(c));
+    return HD_OK;
+}
+
+static double epsilon_now(const struct args *args, const struct hd_view *views)
+{
+    const struct hd_counts *totals = views[TOTALS].data;
+    return hd_epsilon_at(&args->epsilon, (double)totals->env_step);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_rollout_shape *rollout = hd_rollout_shape(views[ROLLOUT].spec);
+    struct collect c = {
+        .context = context,
+        .views = views,
+        .args = args,
+        .shape = args->envs,
+        .net = args->net,
+        .epsilon = epsilon_now(args, views),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .rollout = hd_rollout_at(rollout, views[ROLLOUT].data),
+        .nstep = rollout->nstep,
+    };
+    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    lay_out_head(args, context->gpu, context->head, &c.head);
+    return context->gpu ? play_beside_gpu(&c) : play_all(&c);
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    struct hd_counts *counts = views[COUNTS].data;
+    struct head head;
+    lay_out_head(args, context->gpu, context->heads[0], &head);
+    counts->env_step += *head.forwards * args->envs->envs;
+    counts->episode += *head.ended;
+    counts->sample += *head.made;
+    return HD_OK;
+}
+
+#if HD_CUDA
+/* -- With a GPU -----------------------------------------------------------------------------------
+ * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
+
+static bool able_on_gpu(const void *args)
+{
+    return ((const struct args *)args)->split;
+}
+
+static bool stage_on_gpu(const void *args, int stage)
+{
+    (void)args;
+    return hd_play_acts(stage);
+}
+
+static bool touches(const void *args, int port, bool gpu)
+{
+    (void)args;
+    return port == TOTALS || gpu == (port == POLICY);
+}
+
+struct work {
+    struct hd_play_on_gpu play;
+    char *frames; /* [E][stack][frame_bytes] */
+};
+
+static int64_t lay_out_work(const struct args *args, void *memory, struct work *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    arena.used = hd_play_on_gpu_at(args->envs, args->net, memory, &work->play);
+    work->frames = hd_arena_take(&arena, args->envs->envs, (size_t)args->envs->obs.obs_bytes);
+    return arena.used;
+}
+
+static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    struct work work;
+    struct head head;
+    *pieces_p = (struct hd_pieces){.items = 1,
+                                   .stages = 2 * (int)args->steps + 1,
+                                   .work_bytes = lay_out_work(args, NULL, &work),
+                                   .head_bytes = lay_out_head(args, true, NULL, &head),
+                                   .finish_last = true};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_net *net = args->net;
+    struct work work;
+    struct head head;
+    lay_out_head(args, true, context->head, &head);
+    if (*head.made >= args->n_sample ||
+        !is_greedy(context, coin_of(args->envs, *head.forwards), epsilon_now(args, views)))
+        return HD_OK;
+    lay_out_work(args, context->work, &work);
+    head.show.frames_here = work.frames;
+    HD_TRY(hd_show_cuda(&head.show, work.play.obs, context->stream));
+    HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
+                                  context->stream));
+    return hd_argmax_cuda(work.play.out, hd_net_outputs(net), hd_net_actions(net), args->envs->envs,
+                          head.action, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .able = able_on_gpu,
+    .stage = stage_on_gpu,
+    .touches = touches,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+};
+#endif
+
+const struct hd_verb hd_verb_collect = {
+    .name = "collect",
+    .stream_id = 0x79b598d9ee8b50d0,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "plays the envs with exploration until n_sample transitions are made",
+};

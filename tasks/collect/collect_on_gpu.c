@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `collect_on_gpu`: what collect_on_policy does with all of a shard's envs in one group and
+ * policy.collect.cut_at_done false, where the envs are of type gpu_envs: one task on a GPU, from
+ * which nothing returns to the host before its end, and then only counts and finished episodes.
+ * Without a GPU one task on a CPU does the same: same logits, same trajectories, by bits. */
+#include "kernels/net/net.h"
+#include "kernels/rollout/chunks.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/collect/episodes.h"
+#include "tasks/types/collect/gpu_envs.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [ENVS] = {.name = "envs", .type = "gpu_envs", .mode = HD_UPDATE},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_WRITE},
+    {0},
+};
+
+struct args {
+    const struct hd_net *net;
+    const struct hd_spec *to;
+    int64_t envs, steps;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_episodes_declare(setup, setup->specs[EPISODES]);
+}
+
+static int check_chunks(const struct hd_setup *setup, const struct hd_trajectories_shape *to)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.cut_at_done");
+    if (!to->cut_at_done)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+                         "policy.collect.cut_at_done: %s needs it to be false", setup->verb);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_spec *to = setup->specs[TRAJECTORIES];
+    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+        return hd_params_refuse_type(setup, "ppo",
+                                     "collect_on_gpu draws from the logits of an actor");
+    HD_TRY(check_chunks(setup, hd_trajectories_shape(to)));
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->net = net;
+    args->to = to;
+    args->envs = hd_trajectories_shape(to)->envs;
+    args->steps = hd_trajectories_shape(to)->steps;
+    return hd_net_prepare(net, args->envs, 0);
+}
+
+/* -- Memory of a task -----------------------------------------------------------------------------
+ */
+
+struct room {
+    bool *truncated;      /* [E][T] */
+    double *ended_return; /* [E][T] */
+    int64_t *ended_steps; /* [E][T] */
+    float *out;           /* [E][outputs] */
+    char *forward;        /* [forward_bytes] */
+};
+
+static int64_t lay_out(const struct args *args, int64_t forward_bytes, void *memory,
+                       struct room *room)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t steps = args->envs * args->steps;
+    room->truncated = hd_arena_take(&arena, steps, sizeof *room->truncated);
+    room->ended_return = hd_arena_take(&arena, steps, sizeof *room->ended_return);
+    room->ended_steps = hd_arena_take(&arena, steps, sizeof *room->ended_steps);
+    room->out = hd_arena_take(&arena, args->envs * hd_net_outputs(args->net), sizeof *room->out);
+    room->forward = hd_arena_take(&arena, forward_bytes, 1);
+    return arena.used;
+}
+
+static int64_t scratch(const void *memory)
+{
+    const struct args *args = memory;
+    struct room unused;
+    return lay_out(args, hd_net_forward_bytes(args->net, args->envs), NULL, &unused);
+}
+
+/* `finish` finds in the item's head what trajectories start with. */
+static void pieces(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    *pieces_p = (struct hd_pieces){
+        .items = 1, .stages = 1, .head_bytes = hd_trajectories_counts_bytes(args->to)};
+}
+
+/* -- On either processor --------------------------------------------------------------------------
+ */
+
+struct collect {
+    struct hd_pixel_pong_envs envs;
+    struct hd_trajectories t;
+    struct hd_pixel_pong_steps steps;
+    struct hd_chunks chunks;
+    struct hd_chunk_ends ends;
+    struct hd_obs_norm norm_room;
+    const struct hd_obs_norm *norm;
+    struct room room;
+};
+
+static struct hd_pixel_pong_steps steps_of(const struct hd_trajectories_shape *shape,
+                                           const struct hd_trajectories *t, const struct room *room)
+{
+    return (struct hd_pixel_pong_steps){
+        .steps = shape->steps,
+        .frames = shape->frames,
+        .shown = t->shown,
+        .age = t->age,
+        .frame_data = (uint8_t *)t->frames,
+        .action = t->action,
+        .frame = t->frame,
+        .frame_age = t->frame_age,
+        .reward = t->reward,
+        .done = t->done,
+        .truncated = room->truncated,
+        .ended_return = room->ended_return,
+        .ended_steps = room->ended_steps,
+    };
+}
+
+static struct hd_chunks chunks_of(const struct hd_trajectories_shape *shape,
+                                  const struct hd_trajectories *t)
+{
+    return (struct hd_chunks){
+        .envs = shape->envs,
+        .steps = shape->steps,
+        .samples = shape->samples,
+        .actions = shape->actions,
+        .logit = t->logit,
+        .action = t->action,
+        .row = t->row,
+        .end = t->end,
+        .made = t->made,
+        .forward = t->forward,
+        .ended = t->ended,
+        .ended_return = t->ended_return,
+        .ended_steps = t->ended_steps,
+    };
+}
+
+static void set_up(struct collect *c, const struct hd_context *context, const struct hd_view *views,
+                   const struct args *args, int64_t forward_bytes)
+{
+    const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
+    lay_out(args, forward_bytes, context->scratch, &c->room);
+    c->envs = hd_gpu_envs_at(envs->spec, envs->data, context->seed, context->shard);
+    c->t = hd_trajectories_at(to->spec, to->data, 0);
+    c->steps = steps_of(shape, &c->t, &c->room);
+    c->chunks = chunks_of(shape, &c->t);
+    c->ends = (struct hd_chunk_ends){c->t.done, c->room.ended_return, c->room.ended_steps};
+    c->norm = hd_statistics_norm(&views[NORM], &c->norm_room);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    struct collect c;
+    set_up(&c, context, views, args, hd_net_forward_bytes(args->net, args->envs));
+    hd_trajectories_clear(views[TRAJECTORIES].spec, views[TRAJECTORIES].data, 0);
+    hd_pixel_pong_begin(&c.envs, &c.steps);
+    for (int64_t t = 0; t < args->steps; t++) {
+        hd_net_forward(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
+                       c.room.forward, c.room.out);
+        hd_chunks_draw(&c.chunks, c.room.out, hd_net_outputs(args->net), &context->rng,
+                       (uint32_t)(t * args->envs), t);
+        hd_pixel_pong_play(&c.envs, &c.steps, t);
+    }
+    hd_chunks_complete(&c.chunks, &c.ends);
+    memcpy(context->head, c.t.made, (size_t)hd_trajectories_counts_bytes(args->to));
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int64_t scratch_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    struct room unused;
+    return lay_out(args, hd_net_forward_cuda_bytes(args->net, args->envs), NULL, &unused);
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->envs, 0);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    void *stream = context->stream;
+    struct collect c;
+    set_up(&c, context, views, args, hd_net_forward_cuda_bytes(args->net, args->envs));
+    HD_TRY(hd_chunks_clear_cuda(c.t.made, hd_trajectories_head_bytes(args->to), stream));
+    HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
+    for (int64_t t = 0; t < args->steps; t++) {
+        HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
+                                   c.room.forward, c.room.out, stream));
+        HD_TRY(hd_chunks_draw_cuda(&c.chunks, c.room.out, hd_net_outputs(args->net), &context->rng,
+                                   (uint32_t)(t * args->envs), t, stream));
+        HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
+    }
+    HD_TRY(hd_chunks_complete_cuda(&c.chunks, &c.ends, stream));
+    return hd_device_copy(context->head, c.t.made, hd_trajectories_counts_bytes(args->to), stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .scratch = scratch_on_gpu,
+    .ready = ready_on_gpu,
+};
+#endif
+
+/* What the envs did, as collect_on_policy tells it. */
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_trajectories t = hd_trajectories_at(args->to, context->heads[0], 0);
+    hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTS].data);
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_collect_on_gpu = {
+    .name = "collect_on_gpu",
+    .stream_id = 0x2cbed1e64b1b9e38,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help =
+        "plays envs that are on the GPU by draws from the policy until n_sample samples are made",
+};

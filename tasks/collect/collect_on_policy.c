@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `collect_on_policy`: plays a shard's envs by draws from the policy until n_sample samples
+ * are made (spec 3.3, 4). An env's steps become samples in chunks: when it made n_sample / envs of
+ * them, or its episode ended (policy.collect.cut_at_done). The next collect starts where envs
+ * stand, with empty chunks.
+ *
+ * An item is a group of envs, with its share of n_sample. It is one task, or (policy.collect.split)
+ * two for each of its steps, one that acts and one that steps, so that one group acts while another
+ * steps; the tasks of steps that a group does not need do nothing.
+ *
+ * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
+#include "kernels/act/categorical.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/collect/episodes.h"
+#include "tasks/collect/play.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [NORM] = {.name = "obs_norm",
+              .type = "statistics",
+              .mode = HD_READ,
+              .optional = true,
+              .span = HD_SPAN_EVERY},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
+    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [TRAJECTORIES] = {.name = "trajectories",
+                      .type = "trajectories",
+                      .mode = HD_WRITE,
+                      .span = HD_SPAN_ITEM},
+    {0},
+};
+
+struct args {
+    const struct hd_net *net;
+    const struct hd_envs_shape *envs;
+    int64_t scratch, groups, steps;
+    bool split;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_episodes_declare(setup, setup->specs[EPISODES]);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_spec *envs = setup->specs[ENVS];
+    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    HD_TRY(hd_envs_check_role(envs, setup, false));
+    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+        return hd_params_refuse_type(setup, "ppo",
+                                     "collect_on_policy draws from the logits of an actor");
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    args->net = net;
+    args->envs = hd_envs_shape(envs);
+    args->groups = envs->leaves;
+    args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
+    args->split = hd_config_bool(setup->config, "policy.collect.split");
+    return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+static void pieces(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    *pieces_p = (struct hd_pieces){.items = args->groups,
+                                   .stages = args->split ? 2 * (int)args->steps : 1,
+                                   .finish_last = true};
+}
+
+/* A group's collect under way. All that is known from one task to the next is in its leaves. */
+struct collect {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct hd_envs_shape *shape;
+    const struct hd_trajectories_shape *to;
+    const struct hd_net *net;
+    struct hd_envs envs;
+    struct hd_trajectories t;
+    struct hd_show show; /* its frames */
+    struct hd_play play;
+    int64_t first; /* number of the group's first env in the shard */
+};
+
+static int start(struct collect *c, int64_t env, void *frame)
+{
+    const struct hd_context *context = c->context;
+    uint64_t seed =
+        hd_envs_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
+    return hd_play_start(c->shape, &c->envs, env, seed, frame, c->context);
+}
+
+/* Empties the leaf, starts the envs that never were, and keeps the frames that they show. */
+static int begin(struct collect *c)
+{
+    hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
+                          c->context->item);
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        if (c->envs.shown[env] == 0)
+            HD_TRY(start(c, env, c->play.outcome.obs));
+        hd_show_obs(&c->show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
+    }
+    return HD_OK;
+}
+
+static bool is_through(const struct collect *c)
+{
+    return *c->t.made >= c->to->samples;
+}
+
+/* An env's step is begun: where it stands and what it does there. */
+static void note_action(struct collect *c, int64_t env, const float *logit, int32_t action)
+{
+    const int64_t actions = c->to->actions, step = env * c->to->steps + *c->t.forward;
+    memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
+    c->t.frame[step] = (int32_t)(c->t.shown[env] - 1);
+    c->t.frame_age[step] = (int32_t)c->t.age[env];
+    c->t.action[step] = action;
+}
+
+static void act(struct collect *c)
+{
+    const int64_t actions = c->to->actions, outputs = hd_net_outputs(c->net);
+    const int64_t all = c->shape->all, forward = *c->t.forward;
+    struct hd_obs_norm norm;
+    hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
+                    hd_statistics_norm(&c->views[NORM], &norm));
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        const float *logit = c->play.outputs + env * outputs;
+        const uint32_t item = (uint32_t)(forward * all + c->first + env);
+        note_action(
+            c, env, logit,
+            (int32_t)hd_categorical(logit, actions, hd_rng_uniform(&c->context->rng, item)));
+    }
+}
+
+/* The env's chunk is complete: its steps become samples, as far as there is room. */
+static void hand_on(struct collect *c, int64_t env)
+{
+    const int64_t length = c->t.pending[env], room = c->to->samples - *c->t.made;
+    const int64_t first = env * c->to->steps + *c->t.forward + 1 - length;
+    for (int64_t i = 0; i < length && i < room; i++) {
+        const int64_t sample = *c->t.made + i, step = first + i;
+        c->t.row[sample] = (int32_t)step;
+        c->t.end[sample] = i + 1 == length || i + 1 == room || c->t.done[step] != 0;
+    }
+    *c->t.made += length;
+    c->t.pending[env] = 0;
+}
+
+static int end_episode(struct collect *c, int64_t env)
+{
+    const int64_t i = (*c->t.ended)++;
+    c->t.ended_return[i] = c->envs.episode_return[env];
+    c->t.ended_steps[i] = (double)c->envs.episode_steps[env];
+    c->envs.episode[env]++;
+    return start(c, env, hd_show_next(&c->show, env, true));
+}
+
+/* The env shows what became of its step. */
+static void observe(struct collect *c, int64_t env)
+{
+    const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
+    memcpy(hd_show_next(&c->show, env, false), (const char *)c->play.outcome.obs + env * bytes,
+           (size_t)bytes);
+    c->t.reward[step] = c->play.outcome.reward[env];
+    c->t.done[step] = c->play.outcome.done[env];
+    c->t.pending[env]++;
+}
+
+static int step(struct collect *c)
+{
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        c->play.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
+    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
+    for (int64_t env = 0; env < c->shape->envs; env++) {
+        const bool done = c->play.outcome.done[env];
+        observe(c, env);
+        if ((done && c->to->cut_at_done) || c->t.pending[env] == c->to->chunk)
+            hand_on(c, env);
+        if (done)
+            HD_TRY(end_episode(c, env));
+    }
+    ++*c->t.forward;
+    return HD_OK;
+}
+
+/* Stages act and step in turns. */
+static int play_stage(struct collect *c, int stage)
+{
+    if (stage == 0)
+        HD_TRY(begin(c));
+    if (is_through(c))
+        return HD_OK;
+    if (stage % 2 == 1)
+        return step(c);
+    act(c);
+    return HD_OK;
+}
+
+static int play_all(struct collect *c)
+{
+    HD_TRY(begin(c));
+    while (!is_through(c)) {
+        act(c);
+        HD_TRY(step(c));
+    }
+    return HD_OK;
+}
+
+/* -- With a GPU -----------------------------------------------------------------------------------
+ * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
+ * GPU's, fetches what it has not seen yet. The leaf on either side is complete then. Of what envs
+ * show each frame goes to the GPU once; logits and actions come back in the item's head. */
+
+struct head {
+    float *logit;    /* [E][actions] */
+    int32_t *action; /* [E] */
+    int64_t *here;   /* [E]: frames that the GPU knows */
+};
+
+static int64_t lay_out_head(const struct args *args, void *memory, struct head *head)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t envs = args->envs->envs;
+    head->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *head->logit);
+    head->action = hd_arena_take(&arena, envs, sizeof *head->action);
+    head->here = hd_arena_take(&arena, envs, sizeof *head->here);
+    return arena.used;
+}
+
+/* What the GPU decided, noted as `act` notes it. */
+static void take_actions(struct collect *c, const struct head *head)
+{
+    const int64_t actions = c->to->actions;
+    for (int64_t env = 0; env < c->shape->envs; env++)
+        note_action(c, env, head->logit + env * actions, head->action[env]);
+}
+
+static int play_beside_gpu(struct collect *c, const struct head *head)
+{
+    if (c->context->stage == 0) {
+        memset(head->here, 0, (size_t)c->shape->envs * sizeof *head->here);
+        return begin(c);
+    }
+    if (is_through(c))
+        return HD_OK;
+    take_actions(c, head);
+    return step(c);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
+    struct collect c = {
+        .context = context,
+        .views = views,
+        .shape = args->envs,
+        .to = hd_trajectories_shape(to->spec),
+        .net = args->net,
+        .envs = hd_envs_at(envs->spec, envs->data, context->item),
+        .t = hd_trajectories_at(to->spec, to->data, context->item),
+    };
+    c.show = hd_trajectories_show(c.to, &c.t);
+    c.first = hd_envs_first(c.shape, context->shard, context->item);
+    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    if (context->gpu) {
+        struct head head;
+        lay_out_head(args, context->head, &head);
+        return play_beside_gpu(&c, &head);
+    }
+    return args->split ? play_stage(&c, context->stage) : play_all(&c);
+}
+
+#if HD_CUDA
+static bool able_on_gpu(const void *args)
+{
+    return ((const struct args *)args)->split;
+}
+
+static int last_stage(const struct args *args)
+{
+    return 2 * (int)args->steps + 1;
+}
+
+static bool stage_on_gpu(const void *args, int stage)
+{
+    (void)args;
+    return hd_play_acts(stage);
+}
+
+static bool touches(const void *args, int port, bool gpu)
+{
+    (void)args;
+    if (port == TRAJECTORIES)
+        return true;
+    return gpu == (port == POLICY || port == NORM);
+}
+
+static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    struct hd_play_on_gpu play;
+    struct head head;
+    *pieces_p =
+        (struct hd_pieces){.items = args->groups,
+                           .stages = last_stage(args) + 1,
+                           .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
+                           .head_bytes = lay_out_head(args, NULL, &head),
+                           .finish_last = true};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    return hd_net_prepare_cuda(args->net, args->envs->envs, 0);
+}
+
+/* What stands before the frames is small, and all of it known by now. */
+static int fetch_rest(const struct hd_context *context, const struct hd_view *to,
+                      const struct hd_show *show)
+{
+    HD_TRY(hd_show_cuda(show, NULL, context->stream));
+    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
+    return hd_device_copy(here.made, host.made, hd_trajectories_head_bytes(to->spec),
+                          context->stream);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *to = &views[TRAJECTORIES];
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
+    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
+    struct hd_show show = hd_trajectories_show(shape, &host);
+    struct hd_play_on_gpu play;
+    struct head head;
+    struct hd_obs_norm norm;
+    lay_out_head(args, context->head, &head);
+    show.here = head.here;
+    show.frames_here = here.frames;
+    if (context->stage == last_stage(args))
+        return fetch_rest(context, to, &show);
+    if (*host.made >= shape->samples)
+        return HD_OK;
+    hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
+    const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
+                                     hd_envs_first(args->envs, context->shard, context->item));
+    HD_TRY(hd_show_cuda(&show, play.obs, context->stream));
+    HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
+                                  hd_statistics_norm(&views[NORM], &norm), context->stream));
+    return hd_categorical_cuda(play.out, hd_net_outputs(args->net), shape->actions, shape->envs,
+                               context->rng, item, head.action, head.logit, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .able = able_on_gpu,
+    .stage = stage_on_gpu,
+    .touches = touches,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+};
+#endif
+
+/* What all groups did, in their order. */
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    (void)context, (void)memory;
+    const struct hd_view *from = &views[TRAJECTORIES];
+    const int64_t envs = hd_trajectories_shape(from->spec)->envs;
+    for (int64_t leaf = 0; leaf < from->spec->leaves; leaf++) {
+        const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, leaf);
+        hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTS].data);
+    }
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_collect_on_policy = {
+    .name = "collect_on_policy",
+    .stream_id = 0x87bfe050ae054a9b,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "plays the envs by draws from the policy until n_sample samples are made",
+};

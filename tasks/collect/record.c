@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `record`: plays envs of role collector for the steps of a recording, which go on where the
+ * last one ended. Each env's action is the policy's greedy one or, with probability `epsilon`, any.
+ * One call plays one step of all envs, so that a long recording can be interrupted.
+ *
+ * Items of the step's stream, for step t over E envs: 2 (t E + e) is the coin of env e,
+ * 2 (t E + e) + 1 its random action. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/collect/play.h"
+#include "tasks/types/data/transition_log.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/moments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POLICY, ENVS, RECORDING, NORM, NORM_STATE };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
+    [RECORDING] = {.name = "recording", .type = "recording", .mode = HD_WRITE},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    {0},
+};
+
+static const struct hd_option options[] = {
+    {"transitions", NULL, true}, {"epsilon", NULL, true}, {0}};
+
+struct args {
+    double epsilon;
+    int64_t scratch;
+};
+
+static int wrong_number(const struct hd_setup *setup, const char *name, const char *range)
+{
+    return hd_diag_error(setup->diag, hd_node_get(setup->options, name)->mark,
+                         "%s: expected %s, found '%s'", name, range, hd_setup_option(setup, name));
+}
+
+static int declare(const struct hd_setup *setup)
+{
+    enum { MOST = 1000000000, ROUND_BYTES = 16 << 20 };
+    const char *text = hd_setup_option(setup, "transitions");
+    char *end;
+    errno = 0;
+    long long transitions = strtoll(text, &end, 10);
+    if (errno || end == text || *end || transitions < 1 || transitions > MOST)
+        return wrong_number(setup, "transitions", "an integer from 1 to 10^9");
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_recording_declare(setup, setup->specs[RECORDING], transitions, ROUND_BYTES);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, false));
+    const char *text = hd_setup_option(setup, "epsilon");
+    char *end;
+    double epsilon = strtod(text, &end);
+    if (end == text || *end || !(epsilon >= 0 && epsilon <= 1))
+        return wrong_number(setup, "epsilon", "a number from 0 to 1");
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->epsilon = epsilon;
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
+    return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
+                           &args->scratch);
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+/* One recording under way. What is known from one step to the next is in envs and recording. */
+struct record {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct hd_envs_shape *shape;
+    double epsilon;
+    struct hd_envs envs;
+    struct hd_play play;
+    struct hd_recording to;
+    int64_t steps;
+};
+
+static char *frame_at(const struct record *r, int64_t i)
+{
+    return r->to.frame + i * r->shape->obs.frame_bytes;
+}
+
+static int32_t *present_of(const struct record *r, int64_t env)
+{
+    return r->to.present + env * r->shape->obs.stack;
+}
+
+/* An episode of env `env`, whose first frame stands for those before it. */
+static int start(struct record *r, int64_t env)
+{
+    const struct hd_context *context = r->context;
+    const int64_t frame = (*r->to.n_frames)++;
+    uint64_t seed = hd_envs_seed(context->seed, context->shard, env, r->envs.episode[env]);
+    for (int64_t k = 0; k < r->shape->obs.stack; k++)
+        present_of(r, env)[k] = (int32_t)frame;
+    return hd_play_start(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
+}
+
+/* The observation in which the last recording left env `env`, as frames of this one. */
+static void go_on(struct record *r, int64_t env)
+{
+    const struct hd_obs_shape *obs = &r->shape->obs;
+    const int64_t first = *r->to.n_frames;
+    memcpy(frame_at(r, first), r->envs.obs + env * obs->obs_bytes, (size_t)obs->obs_bytes);
+    for (int64_t k = 0; k < obs->stack; k++)
+        present_of(r, env)[k] = (int32_t)(first + k);
+    *r->to.n_frames += obs->stack;
+}
+
+static int begin(struct record *r)
+{
+    *r->to.played = *r->to.n_frames = *r->to.episodes = 0;
+    *r->to.returns = 0;
+    for (int64_t env = 0; env < r->shape->envs; env++) {
+        if (r->envs.shown[env] == 0)
+            HD_TRY(start(r, env));
+        else
+            go_on(r, env);
+    }
+    return HD_OK;
+}
+
+static void choose_actions(const struct record *r)
+{
+    const struct hd_rng *rng = &r->context->rng;
+    struct hd_obs_norm norm;
+    hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_net(r->views[POLICY].spec),
+                   r->views[POLICY].data, hd_statistics_norm(&r->views[NORM], &norm));
+    for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
+        const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
+        if (hd_rng_uniform(rng, coin) < r->epsilon)
+            r->play.action[env] = (int32_t)hd_rng_below(rng, coin + 1, r->shape->frame.actions);
+    }
+}
+
+/* Row `row` is what env `env` did just now, which led it to frame `frame`. */
+static void write_row(const struct record *r, int64_t env, int64_t row, int64_t frame)
+{
+    const int64_t stack = r->shape->obs.stack;
+    const size_t bytes = (size_t)stack * sizeof(int32_t);
+    int32_t *present = present_of(r, env);
+    memcpy(r->to.obs + row * stack, present, bytes);
+    memmove(present, present + 1, bytes - sizeof *present);
+    present[stack - 1] = (int32_t)frame;
+    memcpy(r->to.next_obs + row * stack, present, bytes);
+    r->to.action[row] = r->play.action[env];
+    r->to.reward[row] = r->play.outcome.reward[env];
+    r->to.done[row] = r->play.outcome.done[env];
+    r->to.truncated[row] = r->play.outcome.truncated[env];
+    r->to.episode[row] = (int32_t)r->envs.episode[env];
+}
+
+/* One step of all envs, which show their frames where the recording keeps them. */
+static int step(struct record *r)
+{
+    const int64_t first = *r->to.n_frames, envs = r->shape->envs;
+    choose_actions(r);
+    r->play.outcome.obs = frame_at(r, first);
+    *r->to.n_frames += envs;
+    HD_TRY(hd_play_step(&r->play, r->shape, &r->envs, r->context));
+    for (int64_t env = 0; env < envs; env++) {
+        write_row(r, env, env * r->steps + *r->to.played, first + env);
+        if (!r->play.outcome.done[env])
+            continue;
+        ++*r->to.episodes;
+        *r->to.returns += r->envs.episode_return[env];
+        r->envs.episode[env]++;
+        HD_TRY(start(r, env));
+    }
+    ++*r->to.played;
+    return HD_OK;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_recording_shape *shape = hd_recording_shape(views[RECORDING].spec);
+    struct record r = {
+        .context = context,
+        .views = views,
+        .shape = hd_envs_shape(views[ENVS].spec),
+        .epsilon = args->epsilon,
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .to = hd_recording_at(shape, views[RECORDING].data),
+        .steps = shape->steps,
+    };
+    r.play = hd_play_at(r.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    r.play.running = hd_norm_state_running(views[NORM_STATE].data);
+    if (!context->again)
+        HD_TRY(begin(&r));
+    HD_TRY(step(&r));
+    return *r.to.played < shape->steps ? HD_AGAIN : HD_OK;
+}
+
+const struct hd_verb hd_verb_record = {
+    .name = "record",
+    .stream_id = 0x5071f2d417f91bab,
+    .ports = ports,
+    .options = options,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .help = "plays envs and keeps all that they did",
+};

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `store`: the frames and transitions of a rollout go into the replay ring, in order. */
+#include "kernels/replay/replay.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/collect/transition_block.h"
+
+enum { ROLLOUT, REPLAY };
+
+static const struct hd_port ports[] = {
+    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_READ},
+    [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_UPDATE},
+    {0},
+};
+
+struct args {
+    int64_t n_sample, capacity;
+    int64_t frames; /* of a rollout, at most */
+};
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    args->n_sample = hd_config_int(setup->config, "policy.collect.n_sample");
+    args->capacity = hd_config_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
+    args->frames = hd_rollout_shape(setup->specs[ROLLOUT])->frames;
+    *args_p = args;
+    return HD_OK;
+}
+
+static int64_t next_size(const void *memory, const int64_t *counted)
+{
+    const struct args *args = memory;
+    const int64_t size = counted[0] + args->n_sample;
+    return size < args->capacity ? size : args->capacity;
+}
+
+static const struct hd_count counts[] = {{REPLAY, "size", next_size}, {0}};
+
+/* Frames are known by their numbers, so none may be missing: 1 + the first env that misses one. */
+static int64_t find_gap(const struct hd_view *replay, const struct hd_rollout *rollout)
+{
+    const struct hd_replay_shape *shape = replay->spec->shape;
+    for (int64_t env = 0; env < shape->envs; env++)
+        if (rollout->first[env] != hd_replay_shown(shape, replay->data, env))
+            return 1 + env;
+    return 0;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_replay_shape *shape = views[REPLAY].spec->shape;
+    const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
+    const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
+    struct hd_replay_report *report = context->head;
+    void *ring = views[REPLAY].data;
+    report->broken = find_gap(&views[REPLAY], &rollout);
+    for (int64_t i = 0; !report->broken && i < *rollout.n_frames; i++)
+        hd_replay_add_frame(shape, ring, rollout.env[i], rollout.frames + i * from->frame_bytes);
+    for (int64_t i = 0; !report->broken && i < from->n_sample; i++)
+        hd_replay_add(shape, ring, hd_transition_at(rollout.transitions, from->nstep, i));
+    return HD_OK;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p =
+        (struct hd_pieces){.items = 1, .stages = 1, .head_bytes = sizeof(struct hd_replay_report)};
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_replay_report *report = context->heads[0];
+    if (report->broken == 0)
+        return HD_OK;
+    return hd_body_fail(context,
+                        "'%s' does not go on with the frame of env %lld that '%s' needs next: "
+                        "every collect must be stored, once",
+                        views[ROLLOUT].spec->name, (long long)report->broken - 1,
+                        views[REPLAY].spec->name);
+}
+
+#if HD_CUDA
+static int64_t scratch_on_gpu(const void *memory)
+{
+    return hd_replay_room(((const struct args *)memory)->frames);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
+    const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
+    const struct hd_replay_news news = {
+        .n_frames = rollout.n_frames,
+        .most_frames = from->frames,
+        .env = rollout.env,
+        .frames = rollout.frames,
+        .first = rollout.first,
+        .transitions = rollout.transitions,
+        .n_transitions = from->n_sample,
+    };
+    return hd_replay_store_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &news,
+                                context->scratch, context->head, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .scratch = scratch_on_gpu, .replays = true};
+#endif
+
+const struct hd_verb hd_verb_store = {
+    .name = "store",
+    .stream_id = 0xa13763df740e071e,
+    .ports = ports,
+    .counts = counts,
+    .prepare = prepare,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "puts a rollout into the replay ring, over the oldest transitions",
+};

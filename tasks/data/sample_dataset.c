@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `draw`: the next batch of a shard's list of a data set, as a distributed sampler deals it
+ * (kernels/replay/sampler.h). An epoch ends with the longest list of any shard: its last batch is
+ * as long as what is left, and a shard whose list has ended before draws batches of no rows.
+ * Samples that stand in for missing ones are learned from, as in PyTorch, but weigh nothing in
+ * statistics. */
+#include "kernels/replay/sampler.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/data/batch.h"
+#include "tasks/types/data/dataset.h"
+#include "tasks/types/data/sampler_state.h"
+#include "tasks/types/output/scalars.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { DATASET, CURSOR, STATS, BATCH };
+
+static const struct hd_port ports[] = {
+    [DATASET] = {.name = "dataset", .type = "dataset", .mode = HD_READ},
+    [CURSOR] = {.name = "cursor", .type = "cursor", .mode = HD_UPDATE},
+    [STATS] = {.name = "stats", .type = "scalars", .mode = HD_UPDATE, .optional = true},
+    [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
+    {0},
+};
+
+/* Of the last batch; over all shards the sums. */
+enum { EPOCH, SAMPLES, PADDING, N_FIELDS };
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [EPOCH] = {"epoch", HD_MAX, 1},
+    [SAMPLES] = {"samples", HD_SUM, 1},
+    [PADDING] = {"padding", HD_SUM, 1},
+};
+
+struct args {
+    struct hd_sampler sampler;
+    int64_t rows;
+    int64_t most; /* length of the longest list */
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_scalars_declare(setup, setup->specs[STATS], "sampler", fields, N_FIELDS);
+}
+
+static enum hd_sampler_tail tail_of(const struct hd_config *config)
+{
+    const char *tail = hd_config_text(config, "policy.learn.sampler.tail");
+    return strcmp(tail, "pad") == 0      ? HD_TAIL_PAD
+           : strcmp(tail, "uneven") == 0 ? HD_TAIL_UNEVEN
+                                         : HD_TAIL_DROP;
+}
+
+static int check(const struct hd_setup *setup, const struct args *args)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.nstep");
+    if (hd_batch_shape(setup->specs[BATCH])->nstep != 1)
+        return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+                             "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
+                             hd_batch_shape(setup->specs[BATCH])->nstep);
+    if (args->most == 0)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "'%s' has %" PRId64 " transitions, of which %" PRId64
+                             " shards get none with policy.learn.sampler.tail drop_last",
+                             setup->specs[DATASET]->name, args->sampler.samples, setup->shards);
+    return HD_OK;
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->sampler = (struct hd_sampler){
+        .seed = setup->seed,
+        .samples = hd_dataset_info(hd_dataset_of(setup->specs[DATASET]))->transitions,
+        .shards = setup->shards,
+        .shuffle = hd_config_bool(setup->config, "policy.learn.sampler.shuffle"),
+        .tail = tail_of(setup->config),
+    };
+    args->rows = hd_batch_shape(setup->specs[BATCH])->rows;
+    args->most = hd_sampler_most(&args->sampler);
+    return check(setup, args);
+}
+
+/* -- What the submitter counts ----------------------------------------------------------------- */
+
+static int64_t next_batches(const void *args, const int64_t *counted)
+{
+    (void)args;
+    return counted[HD_CURSOR_BATCHES] + 1;
+}
+
+static int64_t next_epoch(const void *memory, const int64_t *counted)
+{
+    const struct args *args = memory;
+    return counted[HD_CURSOR_BATCHES] / ((args->most + args->rows - 1) / args->rows);
+}
+
+static const struct hd_count counts[] = {
+    {CURSOR, "batches", next_batches}, {CURSOR, "epoch", next_epoch}, {0}};
+
+/* -- Drawing ----------------------------------------------------------------------------------- */
+
+/* A batch under way. */
+struct draw {
+    const struct hd_dataset *dataset;
+    const struct hd_transition_shape *shape;
+    struct hd_transitions rows;
+    struct hd_batch_use use;
+};
+
+static void copy_obs(const struct hd_dataset_info *info, const struct hd_dataset_rows *from,
+                     const int32_t *frames, char *obs)
+{
+    const size_t bytes = (size_t)hd_dataset_frame_bytes(info);
+    for (int64_t k = 0; k < info->stack; k++)
+        memcpy(obs + (size_t)k * bytes, (const char *)from->frame + (size_t)frames[k] * bytes,
+               bytes);
+}
+
+static void fill_row(const struct draw *draw, int64_t row, int64_t sample)
+{
+    const struct hd_dataset_info *info = hd_dataset_info(draw->dataset);
+    const struct hd_dataset_rows *from = hd_dataset_find(draw->dataset, sample);
+    const int64_t at = sample - from->first, bytes = draw->shape->obs_bytes;
+    copy_obs(info, from, from->obs + at * info->stack, (char *)draw->rows.obs + row * bytes);
+    copy_obs(info, from, from->next_obs + at * info->stack,
+             (char *)draw->rows.next_obs + row * bytes);
+    draw->rows.action[row] = from->action[at];
+    draw->rows.reward[row] = from->reward[at];
+    draw->rows.done[row] = from->done[at] ? 1 : 0;
+}
+
+/* Rows that nothing is learned from: any content that is a number. */
+static void clear_row(const struct draw *draw, int64_t row)
+{
+    const int64_t bytes = draw->shape->obs_bytes;
+    memset((char *)draw->rows.obs + row * bytes, 0, (size_t)bytes);
+    memset((char *)draw->rows.next_obs + row * bytes, 0, (size_t)bytes);
+    draw->rows.action[row] = 0;
+    draw->rows.reward[row] = draw->rows.done[row] = draw->use.weight[row] = 0;
+}
+
+static void advance(const struct args *args, struct hd_cursor *cursor)
+{
+    cursor->next += args->rows;
+    if (cursor->next < args->most)
+        return;
+    cursor->next = 0;
+    cursor->epoch++;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    struct hd_cursor *cursor = views[CURSOR].data;
+    const struct draw draw = {
+        .dataset = hd_dataset_of(views[DATASET].spec),
+        .shape = hd_batch_shape(views[BATCH].spec),
+        .rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data),
+        .use = hd_batch_use(views[BATCH].spec, views[BATCH].data),
+    };
+    const int64_t left = hd_sampler_count(&args->sampler, context->shard) - cursor->next;
+    int64_t used = left < 0 ? 0 : left < args->rows ? left : args->rows, padded = 0;
+    for (int64_t row = 0; row < used; row++) {
+        bool padding;
+        int64_t sample = hd_sampler_at(&args->sampler, cursor->epoch, context->shard,
+                                       cursor->next + row, &padding);
+        fill_row(&draw, row, sample);
+        draw.use.weight[row] = padding ? 0 : 1;
+        padded += padding;
+    }
+    for (int64_t row = used; row < args->rows; row++)
+        clear_row(&draw, row);
+    *draw.use.used = used;
+    const double values[N_FIELDS] = {(double)cursor->epoch, (double)used, (double)padded};
+    for (int i = 0; views[STATS].data && i < N_FIELDS; i++)
+        hd_scalars_push(views[STATS].spec, views[STATS].data, i, values[i], 1);
+    advance(args, cursor);
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_draw = {
+    .name = "draw",
+    .stream_id = 0x0cba20b02851c259,
+    .ports = ports,
+    .counts = counts,
+    .declare = declare,
+    .prepare = prepare,
+    .body = body,
+    .help = "the next batch of a data set, dealt to the shards epoch by epoch",
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `gather`: the next minibatch of the order (spec 3.5). Advantages are standardised over the
+ * shard's minibatch (policy.learn.adv_norm). */
+#include "kernels/learn/ppo_loss.h"
+#include "kernels/rollout/gather.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/data/minibatch.h"
+#include "tasks/types/data/permutation.h"
+#include "tasks/types/learn/targets.h"
+
+#include <string.h>
+
+enum { TRAJECTORIES, TARGETS, ORDER, BATCH };
+
+static const struct hd_port ports[] = {
+    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
+    [TARGETS] = {.name = "targets", .type = "targets", .mode = HD_READ},
+    [ORDER] = {.name = "order", .type = "order", .mode = HD_UPDATE},
+    [BATCH] = {.name = "batch", .type = "minibatch", .mode = HD_WRITE},
+    {0},
+};
+
+struct args {
+    bool standardise;
+};
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    args->standardise = hd_config_bool(setup->config, "policy.learn.adv_norm");
+    *args_p = args;
+    return HD_OK;
+}
+
+/* Row `row` of the minibatch becomes sample `sample` of the shard. */
+static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, int64_t row,
+                     int64_t sample)
+{
+    const struct hd_view *from = &views[TRAJECTORIES];
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(from->spec);
+    const struct hd_trajectories t =
+        hd_trajectories_at(from->spec, from->data, sample / shape->samples);
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const int64_t step = t.row[sample % shape->samples], actions = shape->actions;
+    hd_trajectories_obs(shape, &t, step, 0, batch->obs + row * shape->obs.obs_bytes);
+    memcpy(batch->logit + row * actions, t.logit + step * actions,
+           (size_t)actions * sizeof *t.logit);
+    batch->action[row] = t.action[step];
+    batch->advantage[row] = targets.advantage[sample];
+    batch->target[row] = targets.target[sample];
+    batch->value[row] = targets.value[sample];
+}
+
+/* The next minibatch is that of samples [*lo_p, *hi_p) of the order. */
+static int deal(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
+                int64_t *hi_p)
+{
+    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    struct hd_order *order = views[ORDER].data;
+    if (order->dealt >= shape->count)
+        return hd_body_fail(context, "all %lld minibatches of '%s' are dealt: shuffle it first",
+                            (long long)shape->count, views[ORDER].spec->name);
+    hd_minibatch_slice(shape, order->dealt++, lo_p, hi_p);
+    return HD_OK;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    const struct hd_order *order = views[ORDER].data;
+    struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
+    int64_t lo, hi;
+    HD_TRY(deal(context, views, &lo, &hi));
+    *batch.used = hi - lo;
+    for (int64_t i = 0; i < shape->rows; i++)
+        fill_row(views, &batch, i, order->sample[i < hi - lo ? lo + i : lo]);
+    if (args->standardise)
+        hd_standardise(batch.advantage, *batch.used);
+    return HD_OK;
+}
+
+#if HD_CUDA
+/* The order stays on the host: how far it is dealt is known when the body is called. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    const struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    struct hd_order *order = views[ORDER].data;
+    int64_t lo, hi;
+    HD_TRY(deal(context, views, &lo, &hi));
+    const struct hd_gather gather = {
+        .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .advantage = targets.advantage,
+        .target = targets.target,
+        .value = targets.value,
+        .rows = shape->rows,
+        .sample = order->sample + lo,
+        .count = hi - lo,
+    };
+    const struct hd_gathered to = {batch.used,      batch.obs,    batch.action, batch.logit,
+                                   batch.advantage, batch.target, batch.value};
+    HD_TRY(hd_gather_cuda(&gather, &to, context->stream));
+    return args->standardise ? hd_standardise_cuda(batch.advantage, batch.used, context->stream)
+                             : HD_OK;
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
+const struct hd_verb hd_verb_gather = {
+    .name = "gather",
+    .stream_id = 0x637b33a41b1e4b2d,
+    .ports = ports,
+    .prepare = prepare,
+    .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "takes the next minibatch of the order",
+};

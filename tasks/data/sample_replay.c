@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `sample`: a batch drawn from the replay ring, one transition from each of B equal strata
+ * (spec 2.8), in ring order. Draw i is item i of the step's stream. */
+#include "kernels/replay/replay.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/data/batch.h"
+
+enum { REPLAY, BATCH };
+
+static const struct hd_port ports[] = {
+    [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_READ},
+    [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
+    {0},
+};
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
+    const struct hd_transition_shape *batch_shape = hd_batch_shape(views[BATCH].spec);
+    struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
+    const struct hd_batch_use use = hd_batch_use(views[BATCH].spec, views[BATCH].data);
+    int64_t size = hd_replay_size(ring_shape, views[REPLAY].data);
+    if (size == 0)
+        return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
+                            views[REPLAY].spec->name, views[REPLAY].spec->name);
+    for (int64_t i = 0; i < batch_shape->rows; i++) {
+        double u = hd_rng_uniform(&context->rng, (uint32_t)i);
+        int64_t position = hd_replay_stratum(i, u, batch_shape->rows, size);
+        hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
+        use.weight[i] = 1;
+    }
+    *use.used = batch_shape->rows;
+    return HD_OK;
+}
+
+#if HD_CUDA
+/* An empty ring yields a batch of which no row counts. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const struct hd_view *batch = &views[BATCH];
+    const struct hd_batch_use use = hd_batch_use(batch->spec, batch->data);
+    return hd_replay_sample_cuda(
+        views[REPLAY].spec->shape, views[REPLAY].data, context->rng, hd_batch_shape(batch->spec),
+        hd_batch_rows(batch->spec, batch->data), use.weight, use.used, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
+const struct hd_verb hd_verb_sample = {
+    .name = "sample",
+    .stream_id = 0x06a58212247c13bb,
+    .ports = ports,
+    .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "draws a batch from the replay ring, one transition from each of equal strata",
+};

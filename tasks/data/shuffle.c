@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `shuffle`: a new permutation of a shard's samples (Fisher & Yates); item i of the step's
+ * stream is the draw for place i. */
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/data/permutation.h"
+
+enum { ORDER };
+
+static const struct hd_port ports[] = {
+    [ORDER] = {.name = "order", .type = "order", .mode = HD_WRITE},
+    {0},
+};
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    struct hd_order *order = views[ORDER].data;
+    const int64_t n = hd_order_shape(views[ORDER].spec)->samples;
+    order->dealt = 0;
+    for (int64_t i = 0; i < n; i++)
+        order->sample[i] = (int32_t)i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        const int64_t j = hd_rng_below(&context->rng, (uint32_t)i, i + 1);
+        const int32_t moved = order->sample[j];
+        order->sample[j] = order->sample[i];
+        order->sample[i] = moved;
+    }
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_shuffle = {
+    .name = "shuffle",
+    .stream_id = 0xaf9fe1a0d95842c4,
+    .ports = ports,
+    .body = body,
+    .help = "draws a new order of the samples",
+};

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* adam: one optimizer step on a part, by the mean gradient of all shards or by a shard's own. It is
+ * scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
+ * torch.nn.utils.clip_grad_norm_ does. A gradient whose count is no number (loss_grad) is left
+ * alone, as if there had been no step. */
+#include "kernels/learn/adam.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/learn/learning_rate.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/scalars.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MEAN_GRAD, POLICY, OPTIMIZER, NORM, RATE };
+
+static const struct hd_port ports[] = {
+    [MEAN_GRAD] = {.name = "mean_grad", .type = "grad", .mode = HD_READ},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_UPDATE},
+    [OPTIMIZER] = {.name = "optimizer", .type = "adam_state", .mode = HD_UPDATE},
+    [NORM] = {.name = "grad_norm", .type = "scalars", .mode = HD_READ, .optional = true},
+    [RATE] = {.name = "rate", .type = "scalars", .mode = HD_READ, .optional = true},
+    {0},
+};
+
+struct args {
+    struct hd_adam adam;
+    double longest; /* infinite: gradients are not clipped */
+    int norm;       /* its field */
+    struct hd_rate rate;
+    bool skips; /* gradients without a count may come */
+};
+
+/* The run file asks for what the graph does not do. */
+static int refuse(const struct hd_setup *setup, const char *key, const char *value,
+                  const char *verb)
+{
+    return hd_diag_error(setup->diag, setup->mark,
+                         "%s %s needs the result of a step %s under `reads`", key, value, verb);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_config *config = setup->config;
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
+    args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
+    args->longest = INFINITY;
+    args->skips = strcmp(hd_config_text(config, "runtime.on_nan"), "skip") == 0;
+    if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
+        args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
+    HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
+    HD_TRY(hd_rate_prepare(setup, ports, RATE, &args->rate));
+    if (isfinite(args->longest) && !setup->specs[NORM])
+        return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
+    if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
+        !setup->specs[RATE])
+        return refuse(setup, "policy.learn.lr_scheduler.type", "kl", "steer");
+    return HD_OK;
+}
+
+static double field(const struct hd_view *view, int index)
+{
+    return view->spec->type->field(view->spec, view->data, index);
+}
+
+static float clip(const struct args *args, const struct hd_view *norm)
+{
+    if (isinf(args->longest))
+        return 1;
+    const double coefficient = args->longest / (field(norm, args->norm) + 1e-6);
+    return coefficient < 1 ? (float)coefficient : 1;
+}
+
+static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
+{
+    struct hd_adam adam = args->adam;
+    adam.learning_rate = hd_rate_now(&args->rate, rate);
+    return adam;
+}
+
+/* Whole blocks one after another, each with its images while it is in cache. */
+static void update(const struct hd_view *views, const struct args *args, bool first, int64_t lo,
+                   int64_t hi, const float *sum, float count)
+{
+    if (isnan(count))
+        return;
+    const struct hd_net *net = hd_params_net(views[POLICY].spec);
+    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const float scale = clip(args, &views[NORM]);
+    struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    int64_t *updates = &moments.updates[views[POLICY].part];
+    float *params = views[POLICY].data;
+    *updates += first;
+    for (int64_t at = lo; at < hi; at += HD_BLOCK) {
+        int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
+        hd_adam_step(&adam, *updates, end - at, sum + (at - lo), count, scale, moments.first + at,
+                     moments.second + at, params + at);
+        hd_net_refresh(net, params, at, end);
+    }
+}
+
+static int64_t scratch(const void *args)
+{
+    (void)args;
+    return HD_BLOCK * (int64_t)sizeof(float);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *grad = &views[MEAN_GRAD];
+    int64_t part_lo, part_hi;
+    hd_spec_part(views[POLICY].spec, views[POLICY].part, &part_lo, &part_hi);
+    for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
+        const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
+        float count;
+        const float *sum =
+            hd_grad_sum(grad->spec, grad->data, grad->part, lo, hi, context->scratch, &count);
+        update(views, args, lo == part_lo, lo, hi, sum, count);
+    }
+    return HD_OK;
+}
+
+static int slice(struct hd_context *context, const struct hd_view *views, const void *args,
+                 int64_t lo, int64_t hi, const float *sum, float count)
+{
+    update(views, args, !context->again, lo, hi, sum, count > 0 || isnan(count) ? count : 1);
+    return HD_OK;
+}
+
+#if HD_CUDA
+static bool able_on_gpu(const void *args)
+{
+    return !((const struct args *)args)->skips;
+}
+
+/* The norm and the rate are small, so on the host. */
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *policy = &views[POLICY];
+    const struct hd_adam adam = adam_now(args, &views[RATE]);
+    const struct hd_leaves grad =
+        hd_grad_leaves(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].part);
+    const struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    int64_t lo, hi;
+    hd_spec_part(policy->spec, policy->part, &lo, &hi);
+    HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),
+                             moments.updates + policy->part, context->scratch, moments.first,
+                             moments.second, policy->data, context->stream));
+    return hd_net_refresh_cuda(hd_params_net(policy->spec), policy->data, lo, hi, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .able = able_on_gpu, .scratch = scratch};
+#endif
+
+const struct hd_verb hd_verb_adam = {
+    .name = "adam",
+    .stream_id = 0x0474f2769ea8e730,
+    .ports = ports,
+    .by_part = true,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .slice = slice,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "one step of Adam with the mean gradient, or with each shard's own",
+};

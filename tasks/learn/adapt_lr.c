@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `steer`: the learning rate follows how far the policy moved, measured by the divergence of
+ * the policy that collected from the one that learned (policy.learn.lr_scheduler): up by a factor
+ * when it moved little, down when it moved far. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/learn/learning_rate.h"
+#include "tasks/types/output/scalars.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MEANS, RATE };
+
+static const struct hd_port ports[] = {
+    [MEANS] = {.name = "means", .type = "scalars", .mode = HD_READ},
+    [RATE] = {.name = "rate", .type = "scalars", .mode = HD_UPDATE},
+    {0},
+};
+
+static const struct hd_scalar_field fields[] = {{"learning_rate", HD_MEAN, 1}};
+
+struct args {
+    bool follows;
+    struct hd_rate rate;
+    double low, high, factor, min, max;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_scalars_declare(setup, setup->specs[RATE], "learner", fields, 1);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_config *config = setup->config;
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    if (hd_value_field(setup->specs[MEANS], "kl_avg") < 0)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "steer needs the divergence kl_avg, which '%s' does not hold",
+                             setup->specs[MEANS]->name);
+    args->follows = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
+    args->low = hd_config_real(config, "policy.learn.lr_scheduler.kl_low");
+    args->high = hd_config_real(config, "policy.learn.lr_scheduler.kl_high");
+    args->factor = hd_config_real(config, "policy.learn.lr_scheduler.factor");
+    args->min = hd_config_real(config, "policy.learn.lr_scheduler.min");
+    args->max = hd_config_real(config, "policy.learn.lr_scheduler.max");
+    return hd_rate_prepare(setup, ports, RATE, &args->rate);
+}
+
+static double field(const struct hd_view *view, const char *name)
+{
+    return view->spec->type->field(view->spec, view->data, hd_value_field(view->spec, name));
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    (void)context;
+    const struct args *args = memory;
+    const double kl = field(&views[MEANS], "kl_avg");
+    double rate = hd_rate_now(&args->rate, &views[RATE]);
+    if (args->follows && kl < args->low)
+        rate = fmin(rate * args->factor, args->max);
+    else if (args->follows && kl > args->high)
+        rate = fmax(rate / args->factor, args->min);
+    hd_scalars_push(views[RATE].spec, views[RATE].data, 0, rate, 1);
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_steer = {
+    .name = "steer",
+    .stream_id = 0xc2828cf3d5b2ee69,
+    .ports = ports,
+    .follows = true,
+    .declare = declare,
+    .prepare = prepare,
+    .body = body,
+    .help = "lets the learning rate follow how far the policy moves",
+};

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `targets`: values, advantages and returns of a shard's samples under the policy (spec 3.4).
+ * The value of the observation after a sample is that of its chunk's next sample; only chunks that
+ * end without their episode need one more.
+ *
+ * An item is a block of observations of the samples, the last one the observations after chunks. */
+#include "kernels/learn/advantages.h"
+#include "kernels/learn/gae.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/learn.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/targets.h"
+#include "tasks/types/output/moments.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { POLICY, TRAJECTORIES, NORM, SCALE, TARGETS, RETURNS };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [TRAJECTORIES] = {.name = "trajectories",
+                      .type = "trajectories",
+                      .mode = HD_READ,
+                      .span = HD_SPAN_EVERY},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [SCALE] = {.name = "scale",
+               .type = "statistics",
+               .mode = HD_READ,
+               .optional = true,
+               .span = HD_SPAN_LAST},
+    [TARGETS] = {.name = "targets", .type = "targets", .mode = HD_WRITE, .span = HD_SPAN_LAST},
+    [RETURNS] = {.name = "returns",
+                 .type = "statistics",
+                 .mode = HD_WRITE,
+                 .optional = true,
+                 .span = HD_SPAN_LAST},
+    {0},
+};
+
+struct args {
+    const struct hd_net *net;
+    int64_t samples; /* N */
+    int64_t block;   /* observations of an item */
+    int64_t blocks;  /* items of samples */
+    int64_t after;   /* rows of the last item: room for all observations after chunks */
+    float gamma, lambda;
+    bool value_norm;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_statistics_declare_number(setup, setup->specs[SCALE]));
+    return hd_statistics_declare_number(setup, setup->specs[RETURNS]);
+}
+
+/* Of a group, chunks that an episode's end does not complete have L samples, but for the last. */
+static int64_t count_after(const struct hd_trajectories_shape *shape)
+{
+    return shape->groups * (shape->samples / shape->chunk + 1);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_trajectories_shape *from = hd_trajectories_shape(setup->specs[TRAJECTORIES]);
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->net = hd_params_net(setup->specs[POLICY]);
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    args->samples = hd_targets_rows(setup->specs[TARGETS]);
+    args->gamma = (float)hd_config_real(config, "policy.collect.discount_factor");
+    args->lambda = (float)hd_config_real(config, "policy.collect.gae_lambda");
+    args->value_norm = hd_config_bool(config, "policy.learn.value_norm");
+    /* Passes of dense nets are too short to be cut. */
+    const bool whole = hd_net_stages(args->net) == 1;
+    args->block = whole ? args->samples : hd_learn_shape_of(config).micro;
+    args->block = args->block < args->samples ? args->block : args->samples;
+    args->blocks = (args->samples + args->block - 1) / args->block;
+    args->after = count_after(from);
+    HD_TRY(hd_net_prepare(args->net, args->block, 0));
+    HD_TRY(hd_net_prepare(args->net, args->samples % args->block, 0));
+    return hd_net_prepare(args->net, args->after, 0);
+}
+
+/* An item's work memory. */
+struct work {
+    float *value; /* [rows] */
+    char *obs;    /* [rows][obs_bytes] */
+    float *out;   /* [rows][outputs] */
+    char *forward;
+};
+
+static int64_t rows_of(const struct args *args, int64_t item)
+{
+    const int64_t left = args->samples - item * args->block;
+    return item == args->blocks ? args->after : left < args->block ? left : args->block;
+}
+
+static int64_t lay_out(const struct args *args, int64_t rows, void *memory, struct work *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    work->value = hd_arena_take(&arena, rows, sizeof *work->value);
+    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_obs_bytes(args->net));
+    work->out = hd_arena_take(&arena, rows * hd_net_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_forward_bytes(args->net, rows), 1);
+    return arena.used;
+}
+
+static void pieces(const void *memory, struct hd_pieces *pieces_p)
+{
+    const struct args *args = memory;
+    struct work unused;
+    const int64_t block = lay_out(args, args->block, NULL, &unused);
+    const int64_t after = lay_out(args, args->after, NULL, &unused);
+    *pieces_p = (struct hd_pieces){
+        .items = args->blocks + 1, .stages = 1, .work_bytes = block > after ? block : after};
+}
+
+/* -- Values ---------------------------------------------------------------------------------------
+ */
+
+static struct hd_trajectories leaf_of(const struct hd_view *from, int64_t sample, int64_t *row_p)
+{
+    const int64_t samples = hd_trajectories_shape(from->spec)->samples;
+    *row_p = sample % samples;
+    return hd_trajectories_at(from->spec, from->data, sample / samples);
+}
+
+/* Whether the observation after a sample is valued by itself. */
+static bool needs_after(const struct hd_view *from, int64_t sample)
+{
+    int64_t row;
+    const struct hd_trajectories t = leaf_of(from, sample, &row);
+    return t.end[row] != 0 && t.done[t.row[row]] == 0;
+}
+
+static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char *obs)
+{
+    int64_t row;
+    const struct hd_trajectories t = leaf_of(from, sample, &row);
+    hd_trajectories_obs(hd_trajectories_shape(from->spec), &t, t.row[row], ahead, obs);
+}
+
+/* The rows of the last item that no chunk needs hold the first sample. */
+static void fill_after(const struct args *args, const struct hd_view *from, char *obs)
+{
+    const int64_t bytes = hd_net_obs_bytes(args->net);
+    int64_t n = 0;
+    for (int64_t i = 0; i < args->samples; i++)
+        if (needs_after(from, i))
+            copy_obs(from, i, 1, obs + n++ * bytes);
+    for (; n < args->after; n++)
+        copy_obs(from, 0, 0, obs + n * bytes);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *from = &views[TRAJECTORIES];
+    const int64_t rows = rows_of(args, context->item), bytes = hd_net_obs_bytes(args->net);
+    const int64_t outputs = hd_net_outputs(args->net);
+    struct work work;
+    struct hd_obs_norm norm;
+    lay_out(args, rows, context->work, &work);
+    if (context->item == args->blocks)
+        fill_after(args, from, work.obs);
+    else
+        for (int64_t i = 0; i < rows; i++)
+            copy_obs(from, context->item * args->block + i, 0, work.obs + i * bytes);
+    hd_net_forward(args->net, views[POLICY].data, hd_statistics_norm(&views[NORM], &norm), work.obs,
+                   rows, work.forward, work.out);
+    for (int64_t i = 0; i < rows; i++)
+        work.value[i] = work.out[i * outputs + outputs - 1];
+    return HD_OK;
+}
+
+/* -- Targets --------------------------------------------------------------------------------------
+ */
+
+/* Scratch of `finish`: a row per sample. */
+struct rows {
+    float *value, *next_value, *reward, *done, *end;
+};
+
+static int64_t lay_out_rows(int64_t n, void *memory, struct rows *rows)
+{
+    struct hd_arena arena = {.memory = memory};
+    rows->value = hd_arena_take(&arena, n, sizeof *rows->value);
+    rows->next_value = hd_arena_take(&arena, n, sizeof *rows->next_value);
+    rows->reward = hd_arena_take(&arena, n, sizeof *rows->reward);
+    rows->done = hd_arena_take(&arena, n, sizeof *rows->done);
+    rows->end = hd_arena_take(&arena, n, sizeof *rows->end);
+    return arena.used;
+}
+
+static int64_t scratch(const void *memory)
+{
+    struct rows unused;
+    return lay_out_rows(((const struct args *)memory)->samples, NULL, &unused);
+}
+
+static const float *values_of(const struct args *args, const struct hd_context *context,
+                              int64_t item)
+{
+    struct work work;
+    lay_out(args, rows_of(args, item), context->works[item], &work);
+    return work.value;
+}
+
+/* Values in the units of rewards: `scale` times the net's. */
+static void fill_rows(const struct args *args, const struct hd_context *context,
+                      const struct hd_view *from, float scale, const struct rows *rows)
+{
+    const float *after = values_of(args, context, args->blocks);
+    for (int64_t i = 0; i < args->samples; i++) {
+        int64_t row;
+        const struct hd_trajectories t = leaf_of(from, i, &row);
+        rows->value[i] = values_of(args, context, i / args->block)[i % args->block] * scale;
+        rows->reward[i] = t.reward[t.row[row]];
+        rows->done[i] = t.done[t.row[row]];
+        rows->end[i] = t.end[row];
+    }
+    for (int64_t i = 0; i < args->samples; i++) {
+        const bool is_last = rows->end[i] != 0;
+        rows->next_value[i] = rows->done[i] != 0 ? 0
+                              : is_last          ? *after++ * scale
+                                                 : rows->value[i + 1];
+    }
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const float unit = args->value_norm && scale->data
+                           ? (float)hd_statistics_deviation(scale->spec, scale->data)
+                           : 1;
+    struct rows rows;
+    lay_out_rows(args->samples, context->scratch, &rows);
+    fill_rows(args, context, &views[TRAJECTORIES], unit, &rows);
+    const struct hd_gae gae = {.n = args->samples,
+                               .gamma = args->gamma,
+                               .lambda = args->lambda,
+                               .value = rows.value,
+                               .next_value = rows.next_value,
+                               .reward = rows.reward,
+                               .done = rows.done,
+                               .end = rows.end};
+    hd_gae(&gae, targets.advantage);
+    for (int64_t i = 0; i < args->samples; i++) {
+        rows.reward[i] = rows.value[i] + targets.advantage[i];
+        targets.target[i] = rows.reward[i] / unit;
+        targets.value[i] = rows.value[i] / unit;
+    }
+    if (returns->data)
+        hd_statistics_of(rows.reward, args->samples, 1,
+                         hd_statistics_at(returns->spec, returns->data));
+    return HD_OK;
+}
+
+#if HD_CUDA
+/* -- On a GPU -------------------------------------------------------------------------------------
+ * One item goes through all blocks: a GPU has no use for several at once, and their values then lie
+ * one behind another. */
+
+enum { BLOCK_ON_GPU = 512 };
+
+struct work_on_gpu {
+    float *value;       /* [N] */
+    int32_t *after;     /* [after]: samples whose next observation is valued by itself */
+    float *after_value; /* [after] */
+    char *obs;          /* [block][obs_bytes] */
+    float *out;         /* [block][outputs] */
+    char *forward;
+    float *targets;
+};
+
+static int64_t block_on_gpu(const struct args *args)
+{
+    return args->samples < BLOCK_ON_GPU ? args->samples : BLOCK_ON_GPU;
+}
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t block = block_on_gpu(args), rows = block > args->after ? block : args->after;
+    work->value = hd_arena_take(&arena, args->samples, sizeof *work->value);
+    work->after = hd_arena_take(&arena, args->after, sizeof *work->after);
+    work->after_value = hd_arena_take(&arena, args->after, sizeof *work->after_value);
+    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_obs_bytes(args->net));
+    work->out = hd_arena_take(&arena, rows * hd_net_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, rows), 1);
+    work->targets = hd_arena_take(&arena, hd_targets_work_bytes(args->samples), 1);
+    return arena.used;
+}
+
+static void pieces_on_gpu(const void *args, struct hd_pieces *pieces_p)
+{
+    struct work_on_gpu unused;
+    *pieces_p = (struct hd_pieces){
+        .items = 1, .stages = 1, .work_bytes = lay_out_on_gpu(args, NULL, &unused)};
+}
+
+static int ready_on_gpu(const void *memory)
+{
+    const struct args *args = memory;
+    HD_TRY(hd_net_prepare_cuda(args->net, block_on_gpu(args), 0));
+    HD_TRY(hd_net_prepare_cuda(args->net, args->samples % block_on_gpu(args), 0));
+    return hd_net_prepare_cuda(args->net, args->after, 0);
+}
+
+/* value[rows] of the observations in work->obs. */
+static int values_on_gpu(const struct args *args, const struct hd_view *views, int64_t rows,
+                         const struct work_on_gpu *work, float *value, void *stream)
+{
+    struct hd_obs_norm norm;
+    HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
+                               hd_statistics_norm(&views[NORM], &norm), work->obs, rows,
+                               work->forward, work->out, stream));
+    return hd_targets_values_cuda(work->out, rows, hd_net_outputs(args->net), value, stream);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_steps steps =
+        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+    const int64_t block = block_on_gpu(args);
+    void *stream = context->stream;
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->work, &work);
+    for (int64_t first = 0; first < args->samples; first += block) {
+        const int64_t left = args->samples - first, rows = left < block ? left : block;
+        HD_TRY(hd_steps_obs_cuda(&steps, first, rows, rows, work.obs, stream));
+        HD_TRY(values_on_gpu(args, views, rows, &work, work.value + first, stream));
+    }
+    HD_TRY(hd_steps_find_after_cuda(&steps, work.after, args->after, stream));
+    HD_TRY(hd_steps_obs_after_cuda(&steps, work.after, args->after, work.obs, stream));
+    return values_on_gpu(args, views, args->after, &work, work.after_value, stream);
+}
+
+static int finish_on_gpu(struct hd_context *context, const struct hd_view *views,
+                         const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
+    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->works[0], &work);
+    struct hd_targets_job job = {
+        .steps = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .gamma = args->gamma,
+        .lambda = args->lambda,
+        .value = work.value,
+        .after = work.after,
+        .after_value = work.after_value,
+        .room = args->after,
+        .work = work.targets,
+        .advantage = targets.advantage,
+        .target = targets.target,
+        .value_before = targets.value,
+    };
+    if (args->value_norm && scale->data) {
+        job.unit = hd_statistics_at(scale->spec, scale->data);
+        job.epsilon = hd_statistics_epsilon(scale->spec);
+    }
+    if (returns->data)
+        job.returns = hd_statistics_at(returns->spec, returns->data);
+    return hd_targets_cuda(&job, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu,
+    .finish = finish_on_gpu,
+    .pieces = pieces_on_gpu,
+    .ready = ready_on_gpu,
+    .replays = true,
+};
+#endif
+
+const struct hd_verb hd_verb_targets = {
+    .name = "targets",
+    .stream_id = 0xe707603eca47c6bc,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "values, advantages and returns of the samples under the policy",
+};

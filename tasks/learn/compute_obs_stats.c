@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `observe`: statistics of observations of a shard's samples, policy.collect.obs_samples of
+ * them at equal distances. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/builtin.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/learn/learn.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { TRAJECTORIES, SEEN };
+
+static const struct hd_port ports[] = {
+    [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
+    [SEEN] = {.name = "seen", .type = "statistics", .mode = HD_WRITE},
+    {0},
+};
+
+struct args {
+    struct hd_obs_shape obs;
+    int64_t samples, rows, elements;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_statistics_declare_obs(setup, setup->specs[SEEN]);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->obs = hd_obs_shape_of(setup->config);
+    args->samples = hd_minibatch_shape_of(setup->config).samples;
+    args->elements = hd_statistics_elements(setup->specs[SEEN]);
+    args->rows = hd_config_int(setup->config, "policy.collect.obs_samples");
+    args->rows = args->rows < args->samples ? args->rows : args->samples;
+    return HD_OK;
+}
+
+/* Bytes are added up one observation at a time; floats, which are few, all together. */
+struct work {
+    char *obs;
+    uint32_t *sum, *square;
+};
+
+static int64_t lay_out(const struct args *args, void *memory, struct work *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t sums = args->obs.u8 ? args->elements : 0;
+    work->obs = hd_arena_take(&arena, args->obs.u8 ? 1 : args->rows, (size_t)args->obs.obs_bytes);
+    work->sum = hd_arena_take(&arena, sums, sizeof *work->sum);
+    work->square = hd_arena_take(&arena, sums, sizeof *work->square);
+    return arena.used;
+}
+
+static int64_t scratch(const void *args)
+{
+    struct work unused;
+    return lay_out(args, NULL, &unused);
+}
+
+static void copy_obs(const struct hd_view *from, int64_t sample, void *obs)
+{
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(from->spec);
+    const struct hd_trajectories t =
+        hd_trajectories_at(from->spec, from->data, sample / shape->samples);
+    hd_trajectories_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *seen = &views[SEEN];
+    const struct hd_statistics statistics = hd_statistics_at(seen->spec, seen->data);
+    struct work work;
+    lay_out(args, context->scratch, &work);
+    if (args->obs.u8) {
+        memset(work.sum, 0, (size_t)args->elements * sizeof *work.sum);
+        memset(work.square, 0, (size_t)args->elements * sizeof *work.square);
+    }
+    for (int64_t i = 0; i < args->rows; i++) {
+        char *obs = work.obs + (args->obs.u8 ? 0 : i * args->obs.obs_bytes);
+        copy_obs(&views[TRAJECTORIES], i * args->samples / args->rows, obs);
+        if (args->obs.u8)
+            hd_statistics_bytes_add((const uint8_t *)obs, args->elements, work.sum, work.square);
+    }
+    if (args->obs.u8)
+        hd_statistics_bytes(work.sum, work.square, args->rows, args->elements, statistics);
+    else
+        hd_statistics_of((const float *)work.obs, args->rows, args->elements, statistics);
+    return HD_OK;
+}
+
+#if HD_CUDA
+struct work_on_gpu {
+    char *obs; /* [rows][obs_bytes] */
+    uint32_t *room;
+};
+
+static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
+{
+    struct hd_arena arena = {.memory = memory};
+    work->obs = hd_arena_take(&arena, args->rows, (size_t)args->obs.obs_bytes);
+    work->room = hd_arena_take(&arena, hd_statistics_bytes_room(args->elements), 1);
+    return arena.used;
+}
+
+static int64_t scratch_on_gpu(const void *args)
+{
+    struct work_on_gpu unused;
+    return lay_out_on_gpu(args, NULL, &unused);
+}
+
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    const struct args *args = memory;
+    const struct hd_view *seen = &views[SEEN];
+    const struct hd_statistics statistics = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_steps steps =
+        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+    struct work_on_gpu work;
+    lay_out_on_gpu(args, context->scratch, &work);
+    HD_TRY(hd_steps_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
+    if (args->obs.u8)
+        return hd_statistics_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
+                                        work.room, statistics, context->stream);
+    return hd_statistics_of_cuda((const float *)work.obs, args->rows, args->elements, statistics,
+                                 context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .scratch = scratch_on_gpu, .replays = true};
+#endif
+
+const struct hd_verb hd_verb_observe = {
+    .name = "observe",
+    .stream_id = 0x5191e5c0dde92859,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "statistics of a collect's observations",
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy: a hard copy of parameters, by parts. */
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/builtin.h"
+#include "tasks/types/learn/params.h"
+
+static const struct hd_port ports[] = {
+    {.name = "from", .type = "params", .mode = HD_READ},
+    {.name = "to", .type = "params", .mode = HD_WRITE},
+    {0},
+};
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    (void)args_p;
+    if (setup->specs[0]->parts != setup->specs[1]->parts)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "copy: '%s' and '%s' must be cut in the same parts (`parts:`)",
+                             setup->specs[0]->name, setup->specs[1]->name);
+    return HD_OK;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    int64_t lo, hi;
+    hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
+    return hd_value_copy_range(views[1].spec, lo, hi, views[1].data, views[0].data);
+}
+
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const float *from = views[0].data;
+    float *to = views[1].data;
+    int64_t lo, hi;
+    hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
+    HD_TRY(hd_device_copy(to + lo, from + lo, (hi - lo) * (int64_t)sizeof(float), context->stream));
+    return hd_net_refresh_cuda(hd_params_net(views[1].spec), to, lo, hi, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
+#endif
+
+const struct hd_verb hd_verb_copy = {
+    .name = "copy",
+    .stream_id = 0x6768761f34e1f655,
+    .ports = ports,
+    .by_part = true,
+    .prepare = prepare,
+    .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "copies parameters to another value",
+};

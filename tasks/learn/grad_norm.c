@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `grad_norm`: the L2 norm of a whole mean gradient, for `adam` to clip it by and for logs.
+ * Squares are added up in blocks of HD_BLOCK elements, in order, and the blocks in the fixed tree.
+ */
+#include "kernels/learn/grad_norm.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/scalars.h"
+
+#include <math.h>
+
+enum { GRAD, NORM };
+
+static const struct hd_port ports[] = {
+    [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ},
+    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    {0},
+};
+
+static const struct hd_scalar_field fields[] = {{"grad_norm_avg", HD_MEAN, 1}};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_scalars_declare(setup, setup->specs[NORM], "learner", fields, 1);
+}
+
+/* sum[n] / count, rounded as a mean over shards is, so that a shard alone is clipped as one that
+ * shares; `room` may be `sum`. */
+static const float *mean_of(const float *sum, int64_t n, float count, float *room)
+{
+    if (count == 1)
+        return sum;
+    for (int64_t i = 0; i < n; i++)
+        room[i] = sum[i] / count;
+    return room;
+}
+
+/* The sum of blocks [first, first + n). */
+static double fold(const double *blocks, int64_t first, int64_t n)
+{
+    if (n == 1)
+        return blocks[first];
+    return fold(blocks, first, n / 2) + fold(blocks, first + n / 2, n - n / 2);
+}
+
+/* Scratch: the squares of each block, then room for a block of the gradient. */
+static double *lay_out(int64_t blocks, void *memory, float **room_p)
+{
+    *room_p = (float *)((char *)memory + hd_padded(blocks * (int64_t)sizeof(double)));
+    return memory;
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    int64_t *blocks = hd_alloc(1, sizeof *blocks);
+    if (!blocks)
+        return HD_ERR_NOMEM;
+    *blocks = (setup->specs[GRAD]->elements + HD_BLOCK - 1) / HD_BLOCK;
+    *args_p = blocks;
+    return HD_OK;
+}
+
+static int64_t scratch(const void *blocks)
+{
+    return hd_padded(*(const int64_t *)blocks * (int64_t)sizeof(double)) +
+           HD_BLOCK * (int64_t)sizeof(float);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *grad = &views[GRAD];
+    const int64_t blocks = *(const int64_t *)args;
+    float *room, count;
+    double *squares = lay_out(blocks, context->scratch, &room);
+    for (int part = 0; part < grad->spec->parts; part++) {
+        int64_t part_lo, part_hi;
+        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
+        for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
+            const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
+            const float *sum = hd_grad_sum(grad->spec, grad->data, part, lo, hi, room, &count);
+            squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
+        }
+    }
+    *(double *)context->head = fold(squares, 0, blocks);
+    return HD_OK;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p = (struct hd_pieces){.items = 1, .stages = 1, .head_bytes = sizeof(double)};
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const double *squares = context->heads[0];
+    hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(*squares), 1);
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct hd_view *grad = &views[GRAD];
+    const int64_t blocks = *(const int64_t *)args;
+    for (int part = 0; part < grad->spec->parts; part++) {
+        const struct hd_leaves leaves = hd_grad_leaves(grad->spec, grad->data, part);
+        int64_t lo, hi;
+        hd_spec_part(grad->spec, part, &lo, &hi);
+        HD_TRY(hd_squares_cuda(&leaves, lo, hi, context->scratch, context->stream));
+    }
+    return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratch, .replays = true};
+#endif
+
+const struct hd_verb hd_verb_grad_norm = {
+    .name = "grad_norm",
+    .stream_id = 0xef283e725e9dfb17,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .pieces = pieces,
+    .finish = finish,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "the L2 norm of a mean gradient, or of each shard's own",
+};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of behaviour cloning: cross entropy of the recorded actions
+ * (kernels/learn/cross_entropy.h). All rows that a batch uses are learned from; what is shown
+ * leaves those out that stand in for missing ones, and is the mean over all other samples of all
+ * shards. */
+#include "kernels/learn/cross_entropy.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/learn/losses/loss.h"
+#include "tasks/types/data/batch.h"
+#include "tasks/types/learn/params.h"
+
+#include <string.h>
+
+enum { TOTAL_LOSS, ACCURACY, N_FIELDS };
+
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ACCURACY] = {"accuracy_avg", HD_MEAN, HD_LOSS_WINDOW},
+};
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    (void)rows, (void)args_p;
+    if (hd_net_heads(net) != HD_HEADS_Q)
+        return hd_params_refuse_type(setup, "bc",
+                                     "loss bc needs a net of one head, which yields logits");
+    return HD_OK;
+}
+
+struct head {
+    int64_t used;
+    struct hd_cross_entropy_sums sums;
+};
+
+static const int64_t *used(const struct hd_view *batch)
+{
+    return hd_batch_use(batch->spec, batch->data).used;
+}
+
+static const void *obs(const struct hd_loss_pass *pass)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
+    return (const char *)rows.obs + pass->first * hd_net_obs_bytes(pass->net);
+}
+
+static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t rows)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    return (struct hd_cross_entropy){
+        .batch = rows,
+        .actions = hd_net_actions(pass->net),
+        .logit = pass->out,
+        .action = hd_batch_rows(batch->spec, batch->data).action + pass->first,
+        .weight = hd_batch_use(batch->spec, batch->data).weight + pass->first,
+    };
+}
+
+static void differentiate(const void *args, const struct hd_loss_pass *pass)
+{
+    (void)args;
+    struct head *head = pass->head;
+    const struct hd_cross_entropy loss = loss_of(pass, head->used);
+    memset(pass->dout, 0, (size_t)(pass->rows * loss.actions) * sizeof *pass->dout);
+    hd_cross_entropy(&loss, pass->dout, &head->sums);
+}
+
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    (void)args;
+    const struct hd_cross_entropy loss = loss_of(pass, pass->rows);
+    return hd_cross_entropy_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                                 &((struct head *)pass->head)->sums, pass->stream);
+}
+#endif
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    (void)memory;
+    struct hd_cross_entropy_sums sums = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const struct head *head = items[i];
+        sums.loss += head->sums.loss;
+        sums.weight += head->sums.weight;
+        sums.weighted_loss += head->sums.weighted_loss;
+        sums.weighted_hits += head->sums.weighted_hits;
+    }
+    values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
+    values[ACCURACY] = sums.weight > 0 ? sums.weighted_hits / sums.weight : 0;
+    for (int i = 0; i < N_FIELDS; i++)
+        weights[i] = sums.weight;
+    return sums.loss;
+}
+
+const struct hd_loss hd_loss_bc = {
+    .name = "bc",
+    .batch = "batch",
+    .passes = HD_LOSS_OBS,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = prepare,
+    .head_bytes = sizeof(struct head),
+    .used = used,
+    .obs = obs,
+    .differentiate = differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
+    .sum = sum,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of double DQN (kernels/learn/dqn_loss.h). One pass of the policy's net over obs and
+ * next_obs; the rows of obs go back. */
+#include "kernels/learn/dqn_loss.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/learn/losses/loss.h"
+#include "tasks/types/data/batch.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { TOTAL_LOSS, Q_VALUE, TARGET_Q_VALUE, N_FIELDS };
+
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [TOTAL_LOSS] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [Q_VALUE] = {"q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [TARGET_Q_VALUE] = {"target_q_value_avg", HD_MEAN, HD_LOSS_WINDOW},
+};
+
+struct args {
+    const struct hd_net *net;
+    float gamma;
+};
+
+struct head {
+    int64_t used;
+    struct hd_dqn_sums sums;
+};
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    if (hd_net_heads(net) == HD_HEADS_ACTOR_CRITIC)
+        return hd_params_refuse_type(setup, "dqn", "loss dqn needs values of actions");
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->net = net;
+    args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
+    return hd_net_prepare(net, rows, 0); /* the target's pass */
+}
+
+/* Its own memory is q[rows][actions] of obs, then of next_obs, then the target's of next_obs. */
+static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+{
+    return 3 * rows * hd_net_actions(net) * (int64_t)sizeof(float);
+}
+
+static const int64_t *used(const struct hd_view *batch)
+{
+    return hd_batch_use(batch->spec, batch->data).used;
+}
+
+static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
+                                  int64_t rows)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
+    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
+    const float *q = pass->own;
+    return (struct hd_dqn_loss){
+        .batch = rows,
+        .actions = actions,
+        .nstep = hd_batch_shape(batch->spec)->nstep,
+        .gamma = args->gamma,
+        .q = q,
+        .online_next = q + pass->rows * actions,
+        .target_next = q + 2 * pass->rows * actions,
+        .action = from.action + first,
+        .reward = from.reward + first,
+        .ld_reward = pass->batch,
+        .done = from.done + first,
+        .value_gamma = from.value_gamma ? from.value_gamma + first : NULL,
+    };
+}
+
+/* The passes that the loss needs, of which the last one goes back. The target's activations are not
+ * needed again: the policy's take their place. */
+struct passes {
+    const void *policy, *target;
+    const struct hd_obs_norm *norm;
+    struct hd_obs_norm scaled;
+    const char *obs, *next_obs;
+    float *q, *target_next;
+};
+
+static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
+{
+    const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
+    const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
+    const int64_t at = pass->first * hd_net_obs_bytes(pass->net);
+    passes->policy = pass->views[HD_LOSS_POLICY].data;
+    passes->target = pass->views[HD_LOSS_TARGET].data;
+    passes->norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
+    passes->obs = (const char *)from.obs + at;
+    passes->next_obs = (const char *)from.next_obs + at;
+    passes->q = pass->own;
+    passes->target_next = passes->q + 2 * pass->rows * hd_net_actions(pass->net);
+}
+
+static void differentiate(const void *args, const struct hd_loss_pass *pass)
+{
+    struct head *head = pass->head;
+    const struct hd_dqn_loss loss = loss_of(args, pass, head->used);
+    const int64_t rows = pass->rows, actions = loss.actions;
+    struct passes p;
+    set_passes(pass, &p);
+    hd_net_forward(pass->net, p.target, p.norm, p.next_obs, rows, pass->forward, p.target_next);
+    hd_net_forward_pair(pass->net, p.policy, p.norm, p.obs, p.next_obs, rows, pass->forward, p.q);
+    memset(pass->dout + head->used * actions, 0,
+           (size_t)((rows - head->used) * actions) * sizeof *pass->dout);
+    hd_dqn_loss(&loss, pass->dout, NULL, &head->sums);
+}
+
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    const struct hd_dqn_loss loss = loss_of(args, pass, pass->rows);
+    struct passes p;
+    set_passes(pass, &p);
+    HD_TRY(hd_net_forward_cuda(pass->net, p.target, p.norm, p.next_obs, pass->rows, pass->forward,
+                               p.target_next, pass->stream));
+    HD_TRY(hd_net_forward_pair_cuda(pass->net, p.policy, p.norm, p.obs, p.next_obs, pass->rows,
+                                    pass->forward, p.q, pass->stream));
+    return hd_dqn_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                            &((struct head *)pass->head)->sums, pass->stream);
+}
+#endif
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    const struct args *args = memory;
+    struct hd_dqn_sums sums = {0};
+    double rows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct head *head = items[i];
+        sums.loss += head->sums.loss;
+        sums.q += head->sums.q;
+        sums.target_q += head->sums.target_q;
+        rows += (double)head->used;
+    }
+    const double matrix = rows * (double)hd_net_actions(args->net);
+    values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
+    values[Q_VALUE] = rows > 0 ? sums.q / matrix : 0;
+    values[TARGET_Q_VALUE] = rows > 0 ? sums.target_q / matrix : 0;
+    for (int i = 0; i < N_FIELDS; i++)
+        weights[i] = rows > 0;
+    return sums.loss;
+}
+
+const struct hd_loss hd_loss_dqn = {
+    .name = "dqn",
+    .batch = "batch",
+    .target = true,
+    .passes = HD_LOSS_OBS_AND_NEXT,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = prepare,
+    .head_bytes = sizeof(struct head),
+    .own_bytes = own_bytes,
+    .used = used,
+    .differentiate = differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
+    .sum = sum,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of PPO (kernels/learn/ppo_loss.h) on minibatches. */
+#include "kernels/learn/ppo_loss.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/learn/losses/loss.h"
+#include "tasks/types/data/minibatch.h"
+#include "tasks/types/learn/params.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TOTAL,
+    POLICY,
+    VALUE,
+    ENTROPY,
+    ADV_MAX,
+    ADV_MEAN,
+    APPROX_KL,
+    CLIPFRAC,
+    VALUE_MAX,
+    VALUE_MEAN,
+    KL,
+    N_FIELDS
+};
+
+/* Means of maxima too. */
+static const struct hd_scalar_field fields[N_FIELDS] = {
+    [TOTAL] = {"total_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [POLICY] = {"policy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE] = {"value_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ENTROPY] = {"entropy_loss_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ADV_MAX] = {"adv_max_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [ADV_MEAN] = {"adv_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [APPROX_KL] = {"approx_kl_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [CLIPFRAC] = {"clipfrac_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE_MAX] = {"value_max_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [VALUE_MEAN] = {"value_mean_avg", HD_MEAN, HD_LOSS_WINDOW},
+    [KL] = {"kl_avg", HD_MEAN, HD_LOSS_WINDOW},
+};
+
+struct args {
+    float clip, value_weight, entropy_weight;
+    bool value_clip;
+};
+
+struct head {
+    int64_t used;
+    struct hd_ppo_sums sums;
+};
+
+static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
+                   void **args_p)
+{
+    (void)rows;
+    const struct hd_config *config = setup->config;
+    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+        return hd_params_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->clip = (float)hd_config_real(config, "policy.learn.clip_ratio");
+    args->value_weight = (float)hd_config_real(config, "policy.learn.value_weight");
+    args->entropy_weight = (float)hd_config_real(config, "policy.learn.entropy_weight");
+    args->value_clip = hd_config_bool(config, "policy.learn.value_clip");
+    return HD_OK;
+}
+
+static const int64_t *used(const struct hd_view *batch)
+{
+    return hd_minibatch_at(batch->spec, batch->data).used;
+}
+
+static const void *obs(const struct hd_loss_pass *pass)
+{
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
+    return batch.obs + pass->first * hd_net_obs_bytes(pass->net);
+}
+
+static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
+                                  int64_t rows)
+{
+    const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
+    const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
+    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
+    return (struct hd_ppo_loss){.batch = rows,
+                                .actions = actions,
+                                .clip = args->clip,
+                                .value_clip = args->value_clip,
+                                .value_weight = args->value_weight,
+                                .entropy_weight = args->entropy_weight,
+                                .out = pass->out,
+                                .logit_old = batch.logit + first * actions,
+                                .value_old = batch.value + first,
+                                .advantage = batch.advantage + first,
+                                .target = batch.target + first,
+                                .action = batch.action + first};
+}
+
+static void differentiate(const void *args, const struct hd_loss_pass *pass)
+{
+    struct head *head = pass->head;
+    const struct hd_ppo_loss loss = loss_of(args, pass, head->used);
+    const int64_t outputs = hd_net_outputs(pass->net);
+    memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
+    hd_ppo_loss(&loss, pass->dout, &head->sums);
+}
+
+#if HD_CUDA
+static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
+{
+    const struct hd_ppo_loss loss = loss_of(args, pass, pass->rows);
+    return hd_ppo_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                            &((struct head *)pass->head)->sums, pass->stream);
+}
+#endif
+
+static void add(struct hd_ppo_sums *into, const struct hd_ppo_sums *sums)
+{
+    into->policy += sums->policy;
+    into->value += sums->value;
+    into->entropy += sums->entropy;
+    into->approx_kl += sums->approx_kl;
+    into->kl += sums->kl;
+    into->clipfrac += sums->clipfrac;
+    into->adv += sums->adv;
+    into->v += sums->v;
+    into->adv_max = fmax(into->adv_max, sums->adv_max);
+    into->v_max = fmax(into->v_max, sums->v_max);
+}
+
+static double sum(const void *memory, void *const *items, int64_t n, double *values,
+                  double *weights)
+{
+    const struct args *args = memory;
+    struct hd_ppo_sums sums = {.adv_max = -INFINITY, .v_max = -INFINITY};
+    double rows = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct head *head = items[i];
+        add(&sums, &head->sums);
+        rows += (double)head->used;
+    }
+    const double total =
+        sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
+    const double means[N_FIELDS] = {
+        [TOTAL] = total,
+        [POLICY] = sums.policy,
+        [VALUE] = sums.value,
+        [ENTROPY] = sums.entropy,
+        [ADV_MEAN] = sums.adv,
+        [APPROX_KL] = sums.approx_kl,
+        [CLIPFRAC] = sums.clipfrac,
+        [VALUE_MEAN] = sums.v,
+        [KL] = sums.kl,
+    };
+    for (int i = 0; i < N_FIELDS; i++) {
+        values[i] = rows > 0 ? means[i] / rows : 0;
+        weights[i] = rows > 0;
+    }
+    values[ADV_MAX] = rows > 0 ? sums.adv_max : 0;
+    values[VALUE_MAX] = rows > 0 ? sums.v_max : 0;
+    return total;
+}
+
+const struct hd_loss hd_loss_ppo = {
+    .name = "ppo",
+    .batch = "minibatch",
+    .passes = HD_LOSS_OBS,
+    .fields = fields,
+    .n_fields = N_FIELDS,
+    .prepare = prepare,
+    .head_bytes = sizeof(struct head),
+    .used = used,
+    .obs = obs,
+    .differentiate = differentiate,
+#if HD_CUDA
+    .differentiate_on_gpu = differentiate_on_gpu,
+#endif
+    .sum = sum,
+};

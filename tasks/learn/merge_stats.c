@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `merge`: running statistics take in those of new samples. */
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/output/moments.h"
+
+enum { NEW, RUNNING };
+
+static const struct hd_port ports[] = {
+    [NEW] = {.name = "new", .type = "statistics", .mode = HD_READ},
+    [RUNNING] = {.name = "running", .type = "statistics", .mode = HD_UPDATE},
+    {0},
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    return hd_statistics_declare_like(setup, setup->specs[RUNNING], setup->specs[NEW]);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    hd_statistics_join(views[RUNNING].spec, views[RUNNING].data, views[NEW].data);
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    return hd_statistics_join_on_gpu(views[RUNNING].spec, views[RUNNING].data, views[NEW].data,
+                                     context->stream);
+}
+
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .replays = true};
+#endif
+
+const struct hd_verb hd_verb_merge = {
+    .name = "merge",
+    .stream_id = 0xc1b237e0d91b9322,
+    .ports = ports,
+    .follows = true,
+    .declare = declare,
+    .body = body,
+    .gpu = HD_ON_GPU(on_gpu),
+    .help = "adds the statistics of new samples to running ones",
+};

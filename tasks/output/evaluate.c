@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `evaluate`: greedy episodes from fixed starts, on rank 0 or spread over the shards. Env i of
+ * all E plays n / E episodes, the first n mod E envs one more, and its first episodes count;
+ * DI-engine keeps an env's last ones, which favours short episodes (spec 5.3). Every reset of env i
+ * is seeded with seed + i. A shard's verdict holds the returns of its own envs; `sum` makes one
+ * verdict of all of them. One call plays one step of all envs, so that an evaluation beside the
+ * training can be cut in slices. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/collect/play.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/eval_result.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM, BEST_NORM, NORM_STATE, BEST_NORM_STATE };
+
+static const struct hd_port ports[] = {
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ, .optional = true},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
+    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE, .optional = true},
+    [RESULT] = {.name = "result", .type = "verdict", .mode = HD_WRITE},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [BEST_NORM] = {.name = "best_norm", .type = "statistics", .mode = HD_UPDATE, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    [BEST_NORM_STATE] = {.name = "best_norm_state",
+                         .type = "norm_state",
+                         .mode = HD_UPDATE,
+                         .optional = true},
+    {0},
+};
+
+struct args {
+    int64_t episodes, scratch;
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_statistics_declare_obs(setup, setup->specs[BEST_NORM]);
+}
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, true));
+    struct args *args = hd_alloc(1, sizeof *args);
+    if (!args)
+        return HD_ERR_NOMEM;
+    *args_p = args;
+    args->episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
+    return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
+                           &args->scratch);
+}
+
+static int64_t scratch(const void *args)
+{
+    return ((const struct args *)args)->scratch;
+}
+
+/* Number of the first episode of env `env`: those of env i are [first(i), first(i + 1)). */
+static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
+{
+    int64_t more = episodes % envs;
+    return env * (episodes / envs) + (env < more ? env : more);
+}
+
+/* One evaluation under way. What is known from one step to the next is in envs and verdict. */
+struct evaluation {
+    struct hd_context *context;
+    const struct hd_view *views;
+    const struct hd_envs_shape *shape;
+    int64_t first; /* number of this instance's first env among all */
+    struct hd_envs envs;
+    struct hd_play play;
+    struct hd_verdict *verdict;
+};
+
+/* The number that follows the last episode of the instance's env i. */
+static int64_t episodes_end(const struct evaluation *e, int64_t i)
+{
+    return first_episode(e->first + i + 1, e->shape->all, e->verdict->episodes);
+}
+
+static int start(struct evaluation *e, int64_t i)
+{
+    uint64_t seed = e->context->seed + (uint64_t)(e->first + i);
+    void *frame = (char *)e->play.outcome.obs + i * e->shape->obs.frame_bytes;
+    return hd_play_start(e->shape, &e->envs, i, seed, frame, e->context);
+}
+
+static int begin(struct evaluation *e, const struct args *args)
+{
+    const struct hd_counts *totals = e->views[TOTALS].data;
+    memset(e->verdict, 0, (size_t)e->views[RESULT].spec->bytes);
+    e->verdict->episodes = args->episodes;
+    e->verdict->env_step = totals ? totals->env_step : 0;
+    e->verdict->train_iter = e->context->update;
+    for (int64_t i = 0; i < *e->envs.count; i++) {
+        e->envs.shown[i] = 0;
+        e->envs.episode[i] = first_episode(e->first + i, e->shape->all, args->episodes);
+        HD_TRY(start(e, i));
+    }
+    return HD_OK;
+}
+
+static bool all_played(const struct evaluation *e)
+{
+    for (int64_t i = 0; i < *e->envs.count; i++)
+        if (e->envs.episode[i] < episodes_end(e, i))
+            return false;
+    return true;
+}
+
+/* One step of all envs, also of those that have played their episodes. */
+static int step(struct evaluation *e)
+{
+    const struct hd_net *net = hd_params_net(e->views[POLICY].spec);
+    struct hd_obs_norm norm;
+    hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data,
+                   hd_statistics_norm(&e->views[NORM], &norm));
+    HD_TRY(hd_play_step(&e->play, e->shape, &e->envs, e->context));
+    for (int64_t i = 0; i < *e->envs.count; i++) {
+        if (!e->play.outcome.done[i])
+            continue;
+        if (e->envs.episode[i] < episodes_end(e, i)) {
+            e->verdict->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
+            e->verdict->steps += e->envs.episode_steps[i];
+        }
+        HD_TRY(start(e, i));
+    }
+    return HD_OK;
+}
+
+static int keep(const struct hd_view *views, int from, int to)
+{
+    if (!views[from].data || !views[to].data)
+        return HD_OK;
+    return hd_value_snapshot(views[to].spec, views[to].data, views[from].data);
+}
+
+/* The verdict of all envs; the best policy follows it. */
+static int judge(struct evaluation *e)
+{
+    const struct hd_view *best = &e->views[BEST];
+    hd_verdict_summarise(e->verdict);
+    if (!best->data || e->verdict->mean <= *e->envs.best_mean)
+        return HD_OK;
+    *e->envs.best_mean = e->verdict->mean;
+    HD_TRY(keep(e->views, NORM, BEST_NORM));
+    HD_TRY(keep(e->views, NORM_STATE, BEST_NORM_STATE));
+    return keep(e->views, POLICY, BEST);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
+{
+    struct evaluation e = {
+        .context = context,
+        .views = views,
+        .shape = hd_envs_shape(views[ENVS].spec),
+        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .verdict = views[RESULT].data,
+    };
+    e.first = hd_envs_first(e.shape, context->shard, 0);
+    e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    e.play.running = hd_norm_state_running(views[NORM_STATE].data);
+    if (!context->again)
+        HD_TRY(begin(&e, memory));
+    if (!all_played(&e)) {
+        HD_TRY(step(&e));
+        return HD_AGAIN;
+    }
+    return e.shape->instances == 1 ? judge(&e) : HD_OK;
+}
+
+const struct hd_verb hd_verb_evaluate = {
+    .name = "evaluate",
+    .stream_id = 0x3ce0c361ca2c5a01,
+    .ports = ports,
+    .declare = declare,
+    .prepare = prepare,
+    .scratch = scratch,
+    .body = body,
+    .help = "plays greedy episodes from fixed starts and keeps the best policy so far",
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verb `keep`: of the policies that evaluations judged, keeps the one with the best mean return and
+ * its verdict and norm. The policy read must be the one that the verdict is about: a copy made for
+ * the evaluation, read with the same lag. */
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/output/eval_result.h"
+#include "tasks/types/output/moments.h"
+
+#include <string.h>
+
+enum { VERDICT, POLICY, BEST, BEST_VERDICT, NORM, BEST_NORM };
+
+static const struct hd_port ports[] = {
+    [VERDICT] = {.name = "verdict", .type = "verdict", .mode = HD_READ},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
+    [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE},
+    [BEST_VERDICT] = {.name = "best_verdict", .type = "verdict", .mode = HD_UPDATE, .none = true},
+    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [BEST_NORM] = {.name = "best_norm", .type = "statistics", .mode = HD_UPDATE, .optional = true},
+    {0},
+};
+
+static int declare(const struct hd_setup *setup)
+{
+    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    return hd_statistics_declare_obs(setup, setup->specs[BEST_NORM]);
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    const struct hd_verdict *verdict = views[VERDICT].data;
+    struct hd_verdict *best = views[BEST_VERDICT].data; /* no episodes: none yet */
+    if (best->episodes > 0 && verdict->mean <= best->mean)
+        return HD_OK;
+    memcpy(best, verdict, (size_t)views[VERDICT].spec->bytes);
+    if (views[NORM].data && views[BEST_NORM].data)
+        HD_TRY(hd_value_snapshot(views[BEST_NORM].spec, views[BEST_NORM].data, views[NORM].data));
+    return hd_value_snapshot(views[BEST].spec, views[BEST].data, views[POLICY].data);
+}
+
+const struct hd_verb hd_verb_keep = {
+    .name = "keep",
+    .stream_id = 0x5af16eb25f0f29f5,
+    .ports = ports,
+    .follows = true,
+    .declare = declare,
+    .body = body,
+    .help = "keeps the policy that was judged best, and its verdict",
+};

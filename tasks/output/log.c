@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log: writes what it reads to rank 0's logs, under DI-engine's tags (spec 8.2). What is none is
+ * left out. Figures of time come from the runtime's side channel, outside the bit contract. */
+#include "runtime/base/status.h"
+#include "runtime/io/logbook.h"
+#include "tasks/builtin.h"
+#include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/eval_result.h"
+#include "tasks/types/output/scalars.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct hd_port ports[] = {
+    {.name = "value", .mode = HD_READ, .none = true},
+    {0},
+};
+
+enum { ITEMS_MAX = 32 };
+
+static double seconds_of(const struct hd_context *context, const char *verb)
+{
+    for (const struct hd_timing *timing = context->timing; timing && timing->verb; timing++)
+        if (strcmp(timing->verb, verb) == 0)
+            return (double)timing->busy_ns * 1e-9;
+    return 0;
+}
+
+static double since_last(struct hd_context *context, const char *key, double now)
+{
+    return now - hd_logbook_previous(context->logbook, key, now);
+}
+
+static double rate(double amount, double seconds)
+{
+    return seconds > 0 ? amount / seconds : 0;
+}
+
+/* -- Evaluations --------------------------------------------------------------------------------
+ */
+
+static int log_verdict(struct hd_context *context, const struct hd_view *view)
+{
+    const struct hd_verdict *verdict = view->data;
+    struct hd_logbook *book = context->logbook;
+    double seconds = since_last(context, "evaluate", seconds_of(context, "evaluate"));
+    double episodes = (double)verdict->episodes, steps = (double)verdict->steps;
+    const struct hd_logged items[] = {
+        {"episode_count", episodes, false},
+        {"envstep_count", steps, false},
+        {"avg_envstep_per_episode", steps / episodes, false},
+        {"evaluate_time", seconds, false},
+        {"avg_envstep_per_sec", rate(steps, seconds), false},
+        {"avg_time_per_episode", rate(episodes, seconds), false}, /* episodes per second */
+        {"reward_mean", verdict->mean, false},
+        {"reward_std", verdict->std, false},
+        {"reward_max", verdict->max, false},
+        {"reward_min", verdict->min, false},
+        {"eval_episode_return_mean", verdict->mean, false},
+    };
+    struct hd_progress progress = hd_logbook_progress(book);
+    progress.eval_mean = verdict->mean;
+    progress.best = isnan(progress.best) ? verdict->mean : fmax(progress.best, verdict->mean);
+    if (verdict->env_step > progress.env_step)
+        progress.env_step = verdict->env_step;
+    hd_logbook_set_progress(book, progress);
+    for (int64_t i = 0; i < verdict->episodes; i++)
+        HD_TRY(hd_logbook_line(book, "evaluator",
+                               "[EVALUATOR]env %lld finish episode, final reward: %.4f",
+                               (long long)i, verdict->returns[i]));
+    return hd_logbook_table(book, "evaluator", "=== Evaluation ===", verdict->train_iter,
+                            verdict->env_step, items, sizeof items / sizeof *items);
+}
+
+/* -- Statistics ---------------------------------------------------------------------------------
+ */
+
+static int log_scalars(struct hd_context *context, const struct hd_view *view, int64_t env_step)
+{
+    struct hd_logged items[ITEMS_MAX];
+    char title[64];
+    const char *name;
+    int n = 0;
+    for (int i = 0; n < ITEMS_MAX && (name = view->spec->type->field_name(view->spec, i)); i++) {
+        double value = view->spec->type->field(view->spec, view->data, i);
+        if (!isnan(value))
+            items[n++] = (struct hd_logged){name, value, false};
+    }
+    if (n == 0)
+        return HD_OK;
+    snprintf(title, sizeof title,
+             "[RANK0]: === Training Iteration %lld Result ===", (long long)context->update);
+    return hd_logbook_table(context->logbook, hd_scalars_component(view->spec), title,
+                            context->update, env_step, items, n);
+}
+
+/* -- Collecting: episodes of all shards, and counts since the last log ----------------------------
+ */
+
+static double field(const struct hd_view *view, const char *name)
+{
+    int i = hd_value_field(view->spec, name);
+    return i < 0 ? NAN : view->spec->type->field(view->spec, view->data, i);
+}
+
+static int log_collector(struct hd_context *context, const struct hd_view *episodes,
+                         const struct hd_view *totals)
+{
+    const struct hd_counts *counts = totals->data;
+    double mean = field(episodes, "reward_mean");
+    if (isnan(mean))
+        return HD_OK;
+    double steps = since_last(context, "env_step", (double)counts->env_step);
+    double ended = since_last(context, "episode", (double)counts->episode);
+    double samples = since_last(context, "sample", (double)counts->sample);
+    double seconds =
+        since_last(context, "collect",
+                   seconds_of(context, "collect") + seconds_of(context, "collect_on_policy") +
+                       seconds_of(context, "collect_on_gpu"));
+    double variance = field(episodes, "reward_square") - mean * mean;
+    const struct hd_logged items[] = {
+        {"episode_count", ended, false},
+        {"envstep_count", steps, false},
+        {"train_sample_count", samples, false},
+        {"avg_envstep_per_episode", field(episodes, "avg_envstep_per_episode"), false},
+        {"avg_sample_per_episode", ended > 0 ? samples / ended : samples, false},
+        {"avg_envstep_per_sec", rate(steps, seconds), false},
+        {"avg_train_sample_per_sec", rate(samples, seconds), false},
+        {"avg_episode_per_sec", rate(ended, seconds), false},
+        {"reward_mean", mean, false},
+        {"reward_std", variance > 0 ? sqrt(variance) : 0, false},
+        {"reward_max", field(episodes, "reward_max"), false},
+        {"reward_min", field(episodes, "reward_min"), false},
+        {"total_envstep_count", (double)counts->env_step, true},
+        {"total_train_sample_count", (double)counts->sample, false},
+        {"total_episode_count", (double)counts->episode, false},
+    };
+    return hd_logbook_table(context->logbook, "collector", "collect end:", context->update,
+                            counts->env_step, items, sizeof items / sizeof *items);
+}
+
+static bool is_component(const struct hd_view *view, const char *component)
+{
+    return view->spec->type == &hd_type_scalars &&
+           strcmp(hd_scalars_component(view->spec), component) == 0;
+}
+
+static const struct hd_view *find_counts(const struct hd_view *views, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (views[i].spec->type == &hd_type_counts)
+            return &views[i];
+    return NULL;
+}
+
+static int log_view(struct hd_context *context, const struct hd_view *view,
+                    const struct hd_view *totals, int64_t env_step)
+{
+    if (view->spec->type->none && view->version == 0)
+        return HD_OK;
+    if (view->spec->type == &hd_type_verdict)
+        return log_verdict(context, view);
+    if (is_component(view, "collector"))
+        return totals ? log_collector(context, view, totals) : HD_OK;
+    if (view->spec->type == &hd_type_scalars)
+        return log_scalars(context, view, env_step);
+    return HD_OK;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    if (!context->logbook)
+        return HD_OK;
+    const struct hd_view *totals = find_counts(views, context->n_views);
+    struct hd_progress progress = hd_logbook_progress(context->logbook);
+    if (totals)
+        progress.env_step = ((const struct hd_counts *)totals->data)->env_step;
+    hd_logbook_set_progress(context->logbook, progress);
+    for (int i = 0; i < context->n_views; i++)
+        if (log_view(context, &views[i], totals, progress.env_step) != HD_OK)
+            return hd_body_fail(context, "the logs of %s cannot be written",
+                                hd_logbook_dir(context->logbook));
+    return HD_OK;
+}
+
+const struct hd_verb hd_verb_log = {
+    .name = "log",
+    .stream_id = 0x3e9db079ffc99ceb,
+    .ports = ports,
+    .many = true,
+    .logs = true,
+    .body = body,
+    .help = "writes what it reads to the logs",
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* save: writes parameters, the running statistics of batch norms, and how observations enter the
+ * net, to ckpt/<as>/policy.safetensors of the run directory, whenever there is a new version. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/io/logbook.h"
+#include "tasks/builtin.h"
+#include "tasks/output/inspect.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+
+enum { PARAMS, OBS_NORM, NORM_STATE };
+
+static const struct hd_port ports[] = {
+    [PARAMS] = {.name = "params", .type = "params", .mode = HD_READ},
+    [OBS_NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    {0},
+};
+
+static const struct hd_option options[] = {{"as", NULL, true}, {0}};
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    HD_TRY(hd_norm_state_check(setup, setup->specs[PARAMS], NORM_STATE));
+    *args_p = hd_strdup(hd_setup_option(setup, "as"));
+    return *args_p ? HD_OK : HD_ERR_NOMEM;
+}
+
+static int body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const char *as = args;
+    if (!context->logbook)
+        return HD_OK;
+    char *path = hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_dir(context->logbook), as);
+    if (!path)
+        return HD_ERR_NOMEM;
+    const struct hd_weights weights = {.params = views[PARAMS].spec,
+                                       .data = views[PARAMS].data,
+                                       .obs_norm = views[OBS_NORM].spec,
+                                       .obs_norm_data = views[OBS_NORM].data,
+                                       .norm_state = views[NORM_STATE].spec,
+                                       .norm_state_data = views[NORM_STATE].data};
+    int status = hd_weights_save(&weights, path, context->update);
+    if (status != HD_OK)
+        status = hd_body_fail(context, "weights cannot be written to %s", path);
+    hd_free(path);
+    return status;
+}
+
+const struct hd_verb hd_verb_save = {
+    .name = "save",
+    .stream_id = 0x319236a0c2cc5206,
+    .ports = ports,
+    .options = options,
+    .logs = true,
+    .prepare = prepare,
+    .body = body,
+    .help = "writes parameters to the run directory",
+};

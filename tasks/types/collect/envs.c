@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/collect/envs.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/types/collect/transition_block.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Returns the bytes of a leaf; memory NULL: only counts. */
+static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct hd_envs *envs)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->envs, steps = n * shape->chunk;
+    envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
+    envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
+    envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
+    envs->seed = hd_arena_take(&arena, n, sizeof *envs->seed);
+    envs->episode = hd_arena_take(&arena, n, sizeof *envs->episode);
+    envs->episode_return = hd_arena_take(&arena, n, sizeof *envs->episode_return);
+    envs->episode_steps = hd_arena_take(&arena, n, sizeof *envs->episode_steps);
+    envs->shown = hd_arena_take(&arena, n, sizeof *envs->shown);
+    envs->pending = hd_arena_take(&arena, n, sizeof *envs->pending);
+    envs->action = hd_arena_take(&arena, steps, sizeof *envs->action);
+    envs->reward = hd_arena_take(&arena, steps, sizeof *envs->reward);
+    envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    return arena.used;
+}
+
+static int64_t leaf_bytes(const struct hd_envs_shape *shape)
+{
+    struct hd_envs unused;
+    return lay_out(shape, NULL, &unused);
+}
+
+/* -- The environment of the run file -------------------------------------------------------------
+ */
+
+/* The options as the env's `create` takes them, or NULL without memory. */
+static struct hd_env_option *read_options(const struct hd_node *map)
+{
+    struct hd_env_option *options = hd_alloc(map ? map->count : 0, sizeof *options);
+    for (int64_t i = 0; options && map && i < map->count; i++)
+        options[i] = (struct hd_env_option){map->keys[i]->text, map->items[i]->text};
+    return options;
+}
+
+/* Makes a group of one env to learn what it shows. */
+static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
+                    const struct hd_setup *setup)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "env.type");
+    const struct hd_mark mark = node ? node->mark : spec->mark;
+    const char *type = hd_config_text(setup->config, "env.type");
+    struct hd_env_settings one = shape->settings;
+    char message[HD_ENV_MESSAGE] = "";
+    void *group;
+    if (hd_env_find(type, &shape->env, message) != HD_OK)
+        return hd_diag_error(setup->diag, mark, "env.type: %s", message);
+    one.envs = 1;
+    if (shape->env->create(&one, &shape->frame, &group, message) != 0)
+        return hd_diag_error(setup->diag, mark, "env.type %s: %s", type, message);
+    shape->state_bytes = shape->env->state_bytes(group);
+    shape->env->destroy(group);
+    return HD_OK;
+}
+
+static const char *shape_text(const int64_t *shape, int64_t n, char text[128])
+{
+    int at = snprintf(text, 128, "[");
+    for (int64_t i = 0; i < n && at < 128; i++)
+        at += snprintf(text + at, (size_t)(128 - at), "%lld%s", (long long)shape[i],
+                       i + 1 < n ? ", " : "]");
+    return text;
+}
+
+/* The shape of an observation: [frame_stack, H, W] of frames of two dimensions; others are joined
+ * along their first. Returns the dimensions. */
+static int stacked_shape(const struct hd_envs_shape *shape, int64_t obs[HD_ENV_DIMS])
+{
+    const struct hd_env_spec *frame = &shape->frame;
+    int more = frame->dims == 2;
+    obs[0] = shape->obs.stack;
+    memcpy(obs + more, frame->shape, (size_t)frame->dims * sizeof *obs);
+    if (!more)
+        obs[0] *= shape->obs.stack;
+    return more + frame->dims;
+}
+
+static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
+                     const struct hd_envs_shape *shape)
+{
+    int64_t dims, stacked[HD_ENV_DIMS];
+    const int64_t *obs = hd_config_ints(setup->config, "policy.model.obs_shape", &dims);
+    const struct hd_node *node = hd_config_node(setup->config, "policy.model.obs_shape");
+    const struct hd_mark mark = node ? node->mark : spec->mark;
+    const bool u8 = shape->frame.element == HD_ENV_U8;
+    const int n = stacked_shape(shape, stacked);
+    char expected[128], found[128];
+    if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
+        return hd_diag_error(
+            setup->diag, mark,
+            "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
+            shape->env->name, (long long)shape->obs.stack, shape_text(stacked, n, expected),
+            shape_text(obs, dims, found));
+    if (shape->obs.u8 != u8)
+        return hd_diag_error(setup->diag, mark,
+                             "policy.model.obs_shape: env.type %s shows %s, but observations of "
+                             "%lld dimensions are %s",
+                             shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
+                             shape->obs.u8 ? "bytes" : "floats");
+    return HD_OK;
+}
+
+static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
+                         const struct hd_envs_shape *shape)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.model.action_shape");
+    int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
+    if (actions == shape->frame.actions)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+                         "policy.model.action_shape: env.type %s has %lld actions, found %lld",
+                         shape->env->name, (long long)shape->frame.actions, (long long)actions);
+}
+
+/* The model must fit the env. */
+static int check_model(const struct hd_spec *spec, const struct hd_setup *setup,
+                       const struct hd_envs_shape *shape)
+{
+    int obs = check_obs(spec, setup, shape), actions = check_actions(spec, setup, shape);
+    return obs != HD_OK ? obs : actions;
+}
+
+/* An evaluator's envs are counted over all shards, a collector's in each. */
+static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
+                       const struct hd_setup *setup)
+{
+    shape->evaluator = strcmp(spec->role, "evaluator") == 0;
+    shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
+                                                               : "env.collector_env_num");
+    shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
+    shape->leaves = shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.groups");
+    shape->envs = (shape->all / shape->leaves + shape->instances - 1) / shape->instances;
+    shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
+}
+
+static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
+                        const struct hd_setup *setup)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.groups");
+    if (shape->all % shape->leaves == 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+                         "policy.collect.groups: expected a divisor of env.collector_env_num %lld, "
+                         "found %lld",
+                         (long long)shape->all, (long long)shape->leaves);
+}
+
+static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
+                      const struct hd_setup *setup)
+{
+    const struct hd_node *options = hd_config_node(setup->config, "env.options");
+    count_envs(shape, spec, setup);
+    HD_TRY(check_groups(shape, spec, setup));
+    shape->obs = hd_obs_shape_of(setup->config);
+    shape->settings = (struct hd_env_settings){
+        .evaluator = shape->evaluator,
+        .env_id = hd_config_text(setup->config, "env.env_id"),
+        .options = read_options(options),
+        .n_options = options ? (int)options->count : 0,
+    };
+    if (!shape->settings.options)
+        return HD_ERR_NOMEM;
+    HD_TRY(ask_spec(shape, spec, setup));
+    return check_model(spec, setup, shape);
+}
+
+static void release_shape(struct hd_envs_shape *shape)
+{
+    if (shape)
+        hd_free((void *)shape->settings.options);
+    hd_free(shape);
+}
+
+static void release(struct hd_spec *spec)
+{
+    release_shape(spec->shape);
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const char *role = spec->role ? spec->role : "";
+    if (strcmp(role, "evaluator") != 0 && strcmp(role, "collector") != 0)
+        return hd_diag_error(setup->diag, spec->mark,
+                             "envs '%s' needs role: collector or role: evaluator", spec->name);
+    struct hd_envs_shape *shape = hd_alloc(1, sizeof *shape);
+    int status = shape ? fill_shape(shape, spec, setup) : HD_ERR_NOMEM;
+    if (status != HD_OK) {
+        release_shape(shape);
+        return status;
+    }
+    spec->shape = shape;
+    spec->leaves = shape->leaves;
+    spec->bytes = shape->leaves * leaf_bytes(shape);
+    return HD_OK;
+}
+
+const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t leaf)
+{
+    struct hd_envs envs;
+    lay_out(spec->shape, (char *)data + leaf * leaf_bytes(spec->shape), &envs);
+    return envs;
+}
+
+int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t leaf)
+{
+    return shape->instances == 1 ? leaf * shape->envs : shard * shape->all / shape->instances;
+}
+
+int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                  uint64_t env_seed, void *frame, char message[HD_ENV_MESSAGE])
+{
+    envs->seed[env] = env_seed;
+    envs->episode_return[env] = 0;
+    envs->episode_steps[env] = 0;
+    if (shape->env->reset(*envs->group, env, env_seed, frame, message) != 0)
+        return HD_ERR_TASK;
+    envs->shown[env]++;
+    for (int64_t i = 0; i < shape->obs.stack; i++)
+        memcpy(envs->obs + env * shape->obs.obs_bytes + i * shape->obs.frame_bytes, frame,
+               (size_t)shape->obs.frame_bytes);
+    return HD_OK;
+}
+
+void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                  const void *frame)
+{
+    const int64_t one = shape->obs.frame_bytes, older = shape->obs.obs_bytes - one;
+    char *obs = envs->obs + env * shape->obs.obs_bytes;
+    memmove(obs, obs + one, (size_t)older);
+    memcpy(obs + older, frame, (size_t)one);
+    envs->shown[env]++;
+}
+
+/* -- Instances -----------------------------------------------------------------------------------
+ */
+
+static int refuse(const struct hd_spec *spec, const char *what, const char *message)
+{
+    return hd_fail(HD_ERR_TASK, "envs '%s': %s: %s", spec->name, what, message);
+}
+
+/* Makes the group of an instance whose count is known. */
+static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    struct hd_env_settings settings = shape->settings;
+    struct hd_env_spec unused;
+    char message[HD_ENV_MESSAGE] = "";
+    settings.envs = *envs->count;
+    if (*envs->group || settings.envs == 0)
+        return HD_OK;
+    if (shape->env->create(&settings, &unused, envs->group, message) == 0)
+        return HD_OK;
+    *envs->group = NULL;
+    return refuse(spec, "create", message);
+}
+
+static int init_leaf(const struct hd_spec *spec, int64_t shard, void *data, int64_t leaf)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    struct hd_envs envs = hd_envs_at(spec, data, leaf);
+    *envs.count = shape->envs;
+    if (shape->instances > 1)
+        *envs.count = hd_envs_first(shape, shard + 1, 0) - hd_envs_first(shape, shard, 0);
+    *envs.best_mean = -INFINITY;
+    return make_group(spec, &envs);
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    (void)setup;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++)
+        HD_TRY(init_leaf(spec, shard, data, leaf));
+    return HD_OK;
+}
+
+static void fini(const struct hd_spec *spec, void *data)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, data, leaf);
+        if (*envs.group)
+            hd_envs_shape(spec)->env->destroy(*envs.group);
+        *envs.group = NULL;
+    }
+}
+
+/* Everything of a leaf but the group's pointer, which comes first. */
+static char *plain_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
+{
+    const char *start = (const char *)envs->group;
+    *bytes_p = (size_t)(start + leaf_bytes(spec->shape) - (const char *)envs->count);
+    return (char *)envs->count;
+}
+
+/* The states of a leaf's envs, one after the other; NULL when that fails. */
+static char *save_group(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    char message[HD_ENV_MESSAGE] = "";
+    char *states = hd_alloc(*envs->count, (size_t)shape->state_bytes);
+    for (int64_t i = 0; states && i < *envs->count; i++)
+        if (shape->env->save(*envs->group, i, states + i * shape->state_bytes, message) != 0) {
+            refuse(spec, "save", message);
+            hd_free(states);
+            return NULL;
+        }
+    *bytes_p = (size_t)(*envs->count * shape->state_bytes);
+    return states;
+}
+
+static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const char *states)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    char message[HD_ENV_MESSAGE] = "";
+    HD_TRY(make_group(spec, envs));
+    for (int64_t i = 0; i < *envs->count; i++)
+        if (shape->env->load(*envs->group, i, states + i * shape->state_bytes, message) != 0)
+            return refuse(spec, "load", message);
+    return HD_OK;
+}
+
+static int snapshot_leaf(const struct hd_spec *spec, struct hd_envs *dst, const struct hd_envs *src)
+{
+    size_t bytes;
+    char *states = save_group(spec, src, &bytes);
+    if (!states)
+        return HD_ERR_TASK;
+    const char *from = plain_bytes(spec, src, &bytes);
+    memcpy(plain_bytes(spec, dst, &bytes), from, bytes);
+    int status = load_group(spec, dst, states);
+    hd_free(states);
+    return status;
+}
+
+static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs to = hd_envs_at(spec, dst, leaf), from = hd_envs_at(spec, (void *)src, leaf);
+        HD_TRY(snapshot_leaf(spec, &to, &from));
+    }
+    return HD_OK;
+}
+
+static int save_leaf(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
+{
+    size_t bytes, states_bytes;
+    const char *plain = plain_bytes(spec, envs, &bytes);
+    char *states = save_group(spec, envs, &states_bytes);
+    if (!states)
+        return HD_ERR_TASK;
+    int status = hd_value_write(spec, plain, bytes, file);
+    if (status == HD_OK)
+        status = hd_value_write(spec, states, states_bytes, file);
+    hd_free(states);
+    return status;
+}
+
+static int save(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
+        HD_TRY(save_leaf(spec, &envs, file));
+    }
+    return HD_OK;
+}
+
+static int load_states(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
+{
+    const int64_t state_bytes = hd_envs_shape(spec)->state_bytes;
+    char *states = hd_alloc(*envs->count, (size_t)state_bytes);
+    if (!states)
+        return HD_ERR_NOMEM;
+    int status = hd_value_read(spec, states, (size_t)(*envs->count * state_bytes), file);
+    if (status == HD_OK)
+        status = load_group(spec, envs, states);
+    hd_free(states);
+    return status;
+}
+
+static int load_leaf(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
+{
+    size_t bytes;
+    const int64_t count = *envs->count;
+    char *plain = plain_bytes(spec, envs, &bytes);
+    HD_TRY(hd_value_read(spec, plain, bytes, file));
+    const int64_t found = *envs->count;
+    if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs->group))
+        return load_states(spec, envs, file);
+    *envs->count = count;
+    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has %lld envs", spec->name,
+                   (long long)found);
+}
+
+/* Into an instance of the same shard, or into one that was never initialised. */
+static int load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        struct hd_envs envs = hd_envs_at(spec, data, leaf);
+        HD_TRY(load_leaf(spec, &envs, file));
+    }
+    return HD_OK;
+}
+
+static uint64_t hash(const struct hd_spec *spec, const void *data)
+{
+    uint64_t result = 0;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        const struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
+        size_t bytes, states_bytes;
+        const char *plain = plain_bytes(spec, &envs, &bytes);
+        char *states = save_group(spec, &envs, &states_bytes);
+        result = hd_hash_mix(result, hd_hash_bytes(plain, bytes));
+        if (states)
+            result = hd_hash_mix(result, hd_hash_bytes(states, states_bytes));
+        hd_free(states);
+    }
+    return result;
+}
+
+int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup, bool evaluator)
+{
+    if (hd_envs_shape(spec)->evaluator == evaluator)
+        return HD_OK;
+    return hd_diag_error(setup->diag, setup->mark, "%s needs envs of role %s; '%s' is of role %s",
+                         setup->verb, evaluator ? "evaluator" : "collector", spec->name,
+                         spec->role);
+}
+
+const struct hd_type hd_type_envs = {
+    .name = "envs",
+    .host_only = true,
+    .resolve = resolve,
+    .release = release,
+    .init = init,
+    .fini = fini,
+    .snapshot = snapshot,
+    .save = save,
+    .load = load,
+    .hash = hash,
+};

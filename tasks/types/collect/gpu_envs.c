@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/collect/gpu_envs.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Returns the bytes; memory NULL: only counts. */
+static int64_t lay_out(const struct hd_envs_shape *shape, void *memory,
+                       struct hd_pixel_pong_envs *envs)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->envs;
+    envs->group = hd_arena_take(&arena, hd_pixel_pong_cuda_bytes(n), 1);
+    envs->episode_seed = hd_arena_take(&arena, n, sizeof *envs->episode_seed);
+    envs->episode = hd_arena_take(&arena, n, sizeof *envs->episode);
+    envs->episode_return = hd_arena_take(&arena, n, sizeof *envs->episode_return);
+    envs->episode_steps = hd_arena_take(&arena, n, sizeof *envs->episode_steps);
+    envs->shown = hd_arena_take(&arena, n, sizeof *envs->shown);
+    envs->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    return arena.used;
+}
+
+static int background_of(const struct hd_envs_shape *shape)
+{
+    int background = -1;
+    for (int i = 0; i < shape->settings.n_options; i++)
+        if (strcmp(shape->settings.options[i].name, "background") == 0)
+            background = atoi(shape->settings.options[i].value);
+    return background;
+}
+
+static int refuse(const struct hd_spec *spec, const struct hd_setup *setup, const char *key,
+                  const char *message)
+{
+    const struct hd_node *node = hd_config_node(setup->config, key);
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark, "%s: %s", key, message);
+}
+
+static int check(const struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const char *type = hd_config_text(setup->config, "env.type");
+    char message[HD_ENV_MESSAGE];
+    snprintf(message, sizeof message, "gpu_envs plays %s alone, found %.60s",
+             hd_env_pixel_pong.name, type);
+    if (strcmp(type, hd_env_pixel_pong.name) != 0)
+        return refuse(spec, setup, "env.type", message);
+    if (hd_config_int(setup->config, "policy.collect.groups") != 1)
+        return refuse(spec, setup, "policy.collect.groups", "gpu_envs is one group");
+    if (!spec->role || strcmp(spec->role, "collector") != 0)
+        return hd_diag_error(setup->diag, spec->mark, "gpu_envs '%s' needs role: collector",
+                             spec->name);
+    return HD_OK;
+}
+
+/* The envs are those of the type `envs`, and so is the shape. */
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_pixel_pong_envs unused;
+    HD_TRY(check(spec, setup));
+    HD_TRY(hd_type_envs.resolve(spec, setup));
+    spec->bytes = lay_out(spec->shape, NULL, &unused);
+    return HD_OK;
+}
+
+static void release(struct hd_spec *spec)
+{
+    hd_type_envs.release(spec);
+}
+
+struct hd_pixel_pong_envs hd_gpu_envs_at(const struct hd_spec *spec, void *data, uint64_t seed,
+                                         int64_t shard)
+{
+    const struct hd_envs_shape *shape = spec->shape;
+    struct hd_pixel_pong_envs envs = {
+        .envs = shape->envs, .stack = shape->obs.stack, .seed = seed, .shard = shard};
+    lay_out(shape, data, &envs);
+    return envs;
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, setup->seed, shard);
+    hd_pixel_pong_cuda_init(envs.group, envs.envs, background_of(spec->shape));
+    return HD_OK;
+}
+
+static int load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, 0, 0);
+    HD_TRY(hd_value_read(spec, data, (size_t)spec->bytes, file));
+    if (hd_pixel_pong_cuda_is_possible(envs.group, envs.envs, background_of(spec->shape)))
+        return HD_OK;
+    return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has no games of this kind",
+                   spec->name);
+}
+
+const struct hd_type hd_type_gpu_envs = {
+    .name = "gpu_envs",
+    .resolve = resolve,
+    .release = release,
+    .init = init,
+    .load = load,
+};

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/collect/trajectories.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+
+#include <string.h>
+
+static void lay_out_counts(const struct hd_trajectories_shape *shape, struct hd_arena *arena,
+                           struct hd_trajectories *t)
+{
+    const int64_t envs = shape->envs, steps = envs * shape->steps;
+    t->made = hd_arena_take(arena, 1, sizeof *t->made);
+    t->forward = hd_arena_take(arena, 1, sizeof *t->forward);
+    t->ended = hd_arena_take(arena, 1, sizeof *t->ended);
+    t->shown = hd_arena_take(arena, envs, sizeof *t->shown);
+    t->age = hd_arena_take(arena, envs, sizeof *t->age);
+    t->pending = hd_arena_take(arena, envs, sizeof *t->pending);
+    t->ended_return = hd_arena_take(arena, steps, sizeof *t->ended_return);
+    t->ended_steps = hd_arena_take(arena, steps, sizeof *t->ended_steps);
+}
+
+/* Returns the bytes of a leaf; memory NULL: only counts. Frames come last. */
+static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
+                       struct hd_trajectories *t)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t envs = shape->envs, steps = envs * shape->steps;
+    lay_out_counts(shape, &arena, t);
+    t->row = hd_arena_take(&arena, shape->samples, sizeof *t->row);
+    t->end = hd_arena_take(&arena, shape->samples, sizeof *t->end);
+    t->frame = hd_arena_take(&arena, steps, sizeof *t->frame);
+    t->frame_age = hd_arena_take(&arena, steps, sizeof *t->frame_age);
+    t->action = hd_arena_take(&arena, steps, sizeof *t->action);
+    t->reward = hd_arena_take(&arena, steps, sizeof *t->reward);
+    t->done = hd_arena_take(&arena, steps, sizeof *t->done);
+    t->logit = hd_arena_take(&arena, steps * shape->actions, sizeof *t->logit);
+    t->frames = hd_arena_take(&arena, envs * shape->frames, (size_t)shape->obs.frame_bytes);
+    return arena.used;
+}
+
+static int64_t leaf_bytes(const struct hd_trajectories_shape *shape)
+{
+    struct hd_trajectories unused;
+    return lay_out(shape, NULL, &unused);
+}
+
+/* How far a collect goes. Without cuts at the ends of episodes, all chunks are completed in step L.
+ * With them: before the last step, fewer than Q samples were made and at most L - 1 steps of each
+ * env are pending; as an env whose chunks were cut goes on with a new one, it may make L - 1 more
+ * steps than the L after which uncut envs are through. Each step shows a frame, and so may the
+ * beginning of an episode after it. */
+static void measure(struct hd_trajectories_shape *shape)
+{
+    shape->chunk = (shape->samples + shape->envs - 1) / shape->envs;
+    shape->steps = shape->cut_at_done ? 2 * shape->chunk - 1 : shape->chunk;
+    shape->frames = shape->obs.stack + 2 * shape->steps;
+}
+
+static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup, int64_t n_sample,
+                        int64_t groups)
+{
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.groups");
+    if (n_sample % groups == 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+                         "policy.collect.groups: expected a divisor of policy.collect.n_sample "
+                         "%lld, found %lld",
+                         (long long)n_sample, (long long)groups);
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const struct hd_config *config = setup->config;
+    const int64_t groups = hd_config_int(config, "policy.collect.groups");
+    const int64_t n_sample = hd_config_int(config, "policy.collect.n_sample");
+    HD_TRY(check_groups(spec, setup, n_sample, groups));
+    struct hd_trajectories_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    *shape = (struct hd_trajectories_shape){
+        .groups = groups,
+        .envs = hd_config_int(config, "env.collector_env_num") / groups,
+        .samples = n_sample / groups,
+        .actions = hd_config_int(config, "policy.model.action_shape"),
+        .cut_at_done = hd_config_bool(config, "policy.collect.cut_at_done"),
+        .obs = hd_obs_shape_of(config),
+    };
+    shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
+    measure(shape);
+    spec->shape = shape;
+    spec->leaves = groups;
+    spec->bytes = groups * leaf_bytes(shape);
+    return HD_OK;
+}
+
+const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t leaf)
+{
+    struct hd_trajectories t;
+    lay_out(spec->shape, (char *)data + leaf * leaf_bytes(spec->shape), &t);
+    return t;
+}
+
+struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data)
+{
+    const struct hd_trajectories_shape *shape = spec->shape;
+    const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, 0);
+    const char *start = data;
+    return (struct hd_steps){
+        .data = data,
+        .leaves = spec->leaves,
+        .leaf_bytes = leaf_bytes(shape),
+        .samples = shape->samples,
+        .steps = shape->steps,
+        .frames = shape->frames,
+        .stack = shape->obs.stack,
+        .frame_bytes = shape->obs.frame_bytes,
+        .actions = shape->actions,
+        .at = {.row = (char *)t.row - start,
+               .end = (char *)t.end - start,
+               .frame = (char *)t.frame - start,
+               .frame_age = (char *)t.frame_age - start,
+               .action = (char *)t.action - start,
+               .reward = (char *)t.reward - start,
+               .done = (char *)t.done - start,
+               .logit = (char *)t.logit - start,
+               .frames = t.frames - start},
+    };
+}
+
+int64_t hd_trajectories_head_bytes(const struct hd_spec *spec)
+{
+    const struct hd_trajectories_shape *shape = spec->shape;
+    return leaf_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
+}
+
+int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)
+{
+    struct hd_arena arena = {0};
+    struct hd_trajectories unused;
+    lay_out_counts(spec->shape, &arena, &unused);
+    return arena.used;
+}
+
+/* -- Frames ---------------------------------------------------------------------------------------
+ */
+
+static char *frame_at(const struct hd_trajectories_shape *shape, const struct hd_trajectories *leaf,
+                      int64_t env, int64_t frame)
+{
+    return leaf->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
+}
+
+struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
+                                    const struct hd_trajectories *leaf)
+{
+    return (struct hd_show){
+        .envs = shape->envs,
+        .frames = shape->frames,
+        .stack = shape->obs.stack,
+        .frame_bytes = shape->obs.frame_bytes,
+        .host_frames = leaf->frames,
+        .shown = leaf->shown,
+        .age = leaf->age,
+    };
+}
+
+/* Where the episode is younger than the observation, its first frame stands in. */
+void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
+                         const struct hd_trajectories *leaf, int64_t step, int ahead, void *obs)
+{
+    const int64_t env = step / shape->steps, last = leaf->frame[step] + ahead;
+    const int64_t first = leaf->frame[step] - leaf->frame_age[step], stack = shape->obs.stack;
+    const int64_t bytes = shape->obs.frame_bytes;
+    int64_t missing = first - (last - stack + 1);
+    missing = missing > 0 ? missing : 0;
+    for (int64_t i = 0; i < missing; i++)
+        memcpy((char *)obs + i * bytes, frame_at(shape, leaf, env, first), (size_t)bytes);
+    memcpy((char *)obs + missing * bytes, frame_at(shape, leaf, env, last - stack + 1 + missing),
+           (size_t)((stack - missing) * bytes));
+}
+
+/* -- The content is what is used: all arrays and the frames that are there -----------------------
+ */
+
+static size_t head_bytes(const struct hd_trajectories *t)
+{
+    return (size_t)(t->frames - (const char *)t->made);
+}
+
+void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf)
+{
+    struct hd_trajectories t = hd_trajectories_at(spec, data, leaf);
+    memset(t.made, 0, head_bytes(&t));
+}
+
+/* Calls visit for the pieces of memory that are in use, in order; stops at the first failure. */
+static int visit_used(const struct hd_spec *spec, const void *data,
+                      int (*visit)(void *arg, char *memory, size_t bytes), void *arg)
+{
+    const struct hd_trajectories_shape *shape = spec->shape;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, leaf);
+        HD_TRY(visit(arg, (char *)t.made, head_bytes(&t)));
+        for (int64_t env = 0; env < shape->envs; env++) {
+            if (t.shown[env] < 0 || t.shown[env] > shape->frames)
+                return HD_ERR_FORMAT;
+            HD_TRY(visit(arg, frame_at(shape, &t, env, 0),
+                         (size_t)(t.shown[env] * shape->obs.frame_bytes)));
+        }
+    }
+    return HD_OK;
+}
+
+struct transfer {
+    const struct hd_spec *spec;
+    FILE *file;
+    char *to;
+    const char *from;
+    uint64_t hash;
+};
+
+static int copy_piece(void *arg, char *memory, size_t bytes)
+{
+    const struct transfer *transfer = arg;
+    memcpy(transfer->to + (memory - transfer->from), memory, bytes);
+    return HD_OK;
+}
+
+static int write_piece(void *arg, char *memory, size_t bytes)
+{
+    const struct transfer *transfer = arg;
+    return hd_value_write(transfer->spec, memory, bytes, transfer->file);
+}
+
+static int read_piece(void *arg, char *memory, size_t bytes)
+{
+    const struct transfer *transfer = arg;
+    return hd_value_read(transfer->spec, memory, bytes, transfer->file);
+}
+
+static int hash_piece(void *arg, char *memory, size_t bytes)
+{
+    struct transfer *transfer = arg;
+    transfer->hash = hd_hash_mix(transfer->hash, hd_hash_bytes(memory, bytes));
+    return HD_OK;
+}
+
+static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
+{
+    struct transfer transfer = {.to = dst, .from = src};
+    return visit_used(spec, src, copy_piece, &transfer);
+}
+
+static int save(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    struct transfer transfer = {.spec = spec, .file = file};
+    return visit_used(spec, data, write_piece, &transfer);
+}
+
+/* The arrays of a leaf are read before its frames, so that their number is known. */
+static int load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    struct transfer transfer = {.spec = spec, .file = file};
+    return visit_used(spec, data, read_piece, &transfer);
+}
+
+static uint64_t hash(const struct hd_spec *spec, const void *data)
+{
+    struct transfer transfer = {0};
+    visit_used(spec, data, hash_piece, &transfer);
+    return transfer.hash;
+}
+
+const struct hd_type hd_type_trajectories = {
+    .name = "trajectories",
+    .resolve = resolve,
+    .snapshot = snapshot,
+    .save = save,
+    .load = load,
+    .hash = hash,
+};

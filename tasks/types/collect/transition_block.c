@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/collect/transition_block.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+#include "tasks/types/collect/obs.h"
+
+#include <string.h>
+
+/* How far a collect of n samples may go: before its last step of all E envs, at most n - 1 samples
+ * were made and L - 1 steps of each env are pending, so at most n - 1 + E (L - 1) steps were
+ * stepped, and as every episode's end completes a chunk, at most n - 1 episodes were begun. So no
+ * env is stepped more than 2 L - 1 times. Each step shows a frame and so does each beginning, the
+ * very first one included. */
+struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config)
+{
+    const int64_t n = hd_config_int(config, "policy.collect.n_sample");
+    const int64_t envs = hd_config_int(config, "env.collector_env_num");
+    const int64_t chunk = (n + envs - 1) / envs;
+    return (struct hd_rollout_shape){
+        .envs = envs,
+        .chunk = chunk,
+        .n_sample = n,
+        .nstep = hd_config_int(config, "policy.nstep"),
+        .frame_bytes = hd_obs_shape_of(config).frame_bytes,
+        .frames_of_env = 2 * (2 * chunk - 1) + 1,
+        .frames = 2 * (n - 1) + envs * (chunk - 1) + 3 * envs,
+    };
+}
+
+/* Returns the bytes; memory NULL: only counts. */
+static int64_t lay_out(const struct hd_rollout_shape *shape, void *memory,
+                       struct hd_rollout *rollout)
+{
+    struct hd_arena arena = {.memory = memory};
+    rollout->n_frames = hd_arena_take(&arena, 1, sizeof *rollout->n_frames);
+    rollout->first = hd_arena_take(&arena, shape->envs, sizeof *rollout->first);
+    rollout->transitions =
+        hd_arena_take(&arena, shape->n_sample, (size_t)hd_transition_bytes(shape->nstep));
+    rollout->env = hd_arena_take(&arena, shape->frames, sizeof *rollout->env);
+    rollout->frames = hd_arena_take(&arena, shape->frames, (size_t)shape->frame_bytes);
+    return arena.used;
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_rollout unused;
+    struct hd_rollout_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    *shape = hd_rollout_shape_of(setup->config);
+    spec->shape = shape;
+    spec->bytes = lay_out(shape, NULL, &unused);
+    return HD_OK;
+}
+
+const struct hd_rollout_shape *hd_rollout_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_rollout hd_rollout_at(const struct hd_rollout_shape *shape, void *data)
+{
+    struct hd_rollout rollout;
+    lay_out(shape, data, &rollout);
+    return rollout;
+}
+
+/* -- The content is what is used: all arrays and the frames that are there -----------------------
+ */
+
+static size_t head_bytes(const struct hd_rollout_shape *shape, const void *data)
+{
+    struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
+    return (size_t)(rollout.frames - (const char *)data);
+}
+
+void hd_rollout_clear(const struct hd_rollout_shape *shape, void *data)
+{
+    memset(data, 0, head_bytes(shape, data));
+}
+
+static size_t used_bytes(const struct hd_spec *spec, const void *data)
+{
+    const struct hd_rollout_shape *shape = spec->shape;
+    struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
+    return head_bytes(shape, data) + (size_t)(*rollout.n_frames * shape->frame_bytes);
+}
+
+static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
+{
+    memcpy(dst, src, used_bytes(spec, src));
+    return HD_OK;
+}
+
+static int save(const struct hd_spec *spec, const void *data, FILE *file)
+{
+    return hd_value_write(spec, data, used_bytes(spec, data), file);
+}
+
+static int load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    const struct hd_rollout_shape *shape = spec->shape;
+    size_t head = head_bytes(shape, data);
+    HD_TRY(hd_value_read(spec, data, head, file));
+    int64_t frames = *hd_rollout_at(shape, data).n_frames;
+    if (frames < 0 || frames > shape->frames)
+        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: it has no room for %lld frames",
+                       spec->name, (long long)frames);
+    return hd_value_read(spec, (char *)data + head, used_bytes(spec, data) - head, file);
+}
+
+static uint64_t hash(const struct hd_spec *spec, const void *data)
+{
+    return hd_hash_bytes(data, used_bytes(spec, data));
+}
+
+const struct hd_type hd_type_rollout = {
+    .name = "rollout",
+    .resolve = resolve,
+    .snapshot = snapshot,
+    .save = save,
+    .load = load,
+    .hash = hash,
+};

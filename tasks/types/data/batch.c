@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/data/batch.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/io/safetensors.h"
+#include "tasks/types/collect/obs.h"
+#include "tasks/types/learn/learn.h"
+
+#include <string.h>
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_transition_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    shape->rows = hd_learn_shape_of(setup->config).rows;
+    shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
+    shape->nstep = hd_config_int(setup->config, "policy.nstep");
+    shape->has_value_gamma = shape->nstep > 1;
+    spec->shape = shape;
+    spec->bytes = hd_transitions_bytes(shape) + hd_padded(sizeof(int64_t)) +
+                  hd_padded(shape->rows * (int64_t)sizeof(float));
+    return HD_OK;
+}
+
+const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data)
+{
+    return hd_transitions_at(spec->shape, data);
+}
+
+struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
+{
+    char *at = (char *)data + hd_transitions_bytes(spec->shape);
+    return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_padded(sizeof(int64_t)))};
+}
+
+static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
+{
+    const struct hd_transition_shape *shape = spec->shape;
+    const struct hd_transitions is = hd_transitions_at(shape, (void *)data);
+    const int64_t rows = shape->rows;
+    const struct hd_tensor_data all[] = {
+        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"next_obs", is.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"reward", is.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
+        {"done", is.done, 1, {rows}, HD_DTYPE_F32},
+        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
+        {"value_gamma", is.value_gamma, 1, {rows}, HD_DTYPE_F32},
+    };
+    const int n = shape->has_value_gamma ? 6 : 5;
+    memcpy(tensors_p, all, (size_t)n * sizeof *all);
+    return n;
+}
+
+const struct hd_type hd_type_batch = {.name = "batch", .resolve = resolve, .tensors = tensors};

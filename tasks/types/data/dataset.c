@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/data/dataset.h"
+
+#include "kernels/envs/find.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tasks/types/collect/obs.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char PATH[] = "policy.collect.data_path";
+
+/* An instance. */
+struct identity {
+    uint64_t hash;
+    int64_t transitions;
+};
+
+/* -- Does it fit the run file? --------------------------------------------------------------------
+ */
+
+static struct hd_mark mark_of(const struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const struct hd_node *node = hd_config_node(setup->config, PATH);
+    return node ? node->mark : spec->mark;
+}
+
+static int check_env(const struct hd_setup *setup, struct hd_mark mark,
+                     const struct hd_dataset_info *info)
+{
+    const char *type = hd_config_text(setup->config, "env.type");
+    const char *id = hd_config_text(setup->config, "env.env_id");
+    const struct hd_env *env;
+    char message[HD_ENV_MESSAGE] = "";
+    if (hd_env_find(type, &env, message) != HD_OK)
+        return hd_diag_error(setup->diag, mark, "env.type: %s", message);
+    if (strcmp(info->env_type, env->name) == 0 && strcmp(info->env_id, id) == 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, mark,
+                         "%s: %s was recorded in env.type %s, env_id '%s', but the run file has "
+                         "env.type %s, env_id '%s'",
+                         PATH, hd_config_text(setup->config, PATH), info->env_type, info->env_id,
+                         env->name, id);
+}
+
+static int check_shapes(const struct hd_setup *setup, struct hd_mark mark,
+                        const struct hd_dataset_info *info)
+{
+    const char *path = hd_config_text(setup->config, PATH);
+    const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
+    const int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
+    const int64_t bytes = hd_dataset_frame_bytes(info);
+    if (info->stack != obs.stack)
+        return hd_diag_error(setup->diag, mark,
+                             "%s: observations of %s are %" PRId64
+                             " frames, but env.frame_stack is %" PRId64,
+                             PATH, path, info->stack, obs.stack);
+    if (info->u8 != obs.u8 || bytes != obs.frame_bytes)
+        return hd_diag_error(setup->diag, mark,
+                             "%s: a frame of %s is %" PRId64 " bytes of %s, but "
+                             "policy.model.obs_shape means %" PRId64 " of %s",
+                             PATH, path, bytes, info->u8 ? "pixels" : "floats", obs.frame_bytes,
+                             obs.u8 ? "pixels" : "floats");
+    if (info->actions != actions)
+        return hd_diag_error(setup->diag, mark,
+                             "%s: %s has %" PRId64 " actions, but policy.model.action_shape is "
+                             "%" PRId64,
+                             PATH, path, info->actions, actions);
+    return HD_OK;
+}
+
+/* -- The value ------------------------------------------------------------------------------------
+ */
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const char *path = hd_config_text(setup->config, PATH);
+    const struct hd_mark mark = mark_of(spec, setup);
+    struct hd_dataset *dataset;
+    if (*path == '\0')
+        return hd_diag_error(setup->diag, mark, "%s: which data set? `runner record` writes one",
+                             PATH);
+    if (spec->placement != HD_GLOBAL)
+        return hd_diag_error(
+            setup->diag, spec->mark,
+            "'%s' is read by all shards: it is global, without per: or place:", spec->name);
+    int status = hd_dataset_open(path, &dataset);
+    if (status == HD_ERR_NOMEM)
+        return status;
+    if (status != HD_OK)
+        return hd_diag_error(setup->diag, mark, "%s: %s cannot be used", PATH, path);
+    spec->shape = dataset;
+    spec->bytes = sizeof(struct identity);
+    HD_TRY(check_env(setup, mark, hd_dataset_info(dataset)));
+    return check_shapes(setup, mark, hd_dataset_info(dataset));
+}
+
+static void release(struct hd_spec *spec)
+{
+    hd_dataset_close(spec->shape);
+}
+
+const struct hd_dataset *hd_dataset_of(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+static struct identity identity_of(const struct hd_spec *spec)
+{
+    const struct hd_dataset *dataset = hd_dataset_of(spec);
+    return (struct identity){hd_dataset_hash(dataset), hd_dataset_info(dataset)->transitions};
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    (void)setup, (void)shard;
+    *(struct identity *)data = identity_of(spec);
+    return HD_OK;
+}
+
+static int load(const struct hd_spec *spec, void *data, FILE *file)
+{
+    const struct identity here = identity_of(spec);
+    struct identity there;
+    HD_TRY(hd_value_read(spec, &there, sizeof there, file));
+    if (memcmp(&there, &here, sizeof here) != 0)
+        return hd_fail(HD_ERR_FORMAT,
+                       "value '%s' cannot be loaded: it was another data set, of %" PRId64
+                       " transitions and hash %016" PRIx64 "; this one has %" PRId64
+                       " and %016" PRIx64,
+                       spec->name, there.transitions, there.hash, here.transitions, here.hash);
+    *(struct identity *)data = here;
+    return HD_OK;
+}
+
+const struct hd_type hd_type_dataset = {
+    .name = "dataset",
+    .resolve = resolve,
+    .release = release,
+    .init = init,
+    .load = load,
+};

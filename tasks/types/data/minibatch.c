@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/data/minibatch.h"
+
+#include "runtime/base/status.h"
+#include "runtime/io/safetensors.h"
+#include "tasks/arena.h"
+#include "tasks/types/collect/obs.h"
+#include "tasks/types/learn/learn.h"
+
+#include <string.h>
+
+static int64_t lay_out(const struct hd_minibatch_rows *shape, void *memory,
+                       struct hd_minibatch *batch)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t rows = shape->rows;
+    batch->used = hd_arena_take(&arena, 1, sizeof *batch->used);
+    batch->obs = hd_arena_take(&arena, rows, (size_t)shape->obs_bytes);
+    batch->action = hd_arena_take(&arena, rows, sizeof *batch->action);
+    batch->logit = hd_arena_take(&arena, rows * shape->actions, sizeof *batch->logit);
+    batch->advantage = hd_arena_take(&arena, rows, sizeof *batch->advantage);
+    batch->target = hd_arena_take(&arena, rows, sizeof *batch->target);
+    batch->value = hd_arena_take(&arena, rows, sizeof *batch->value);
+    return arena.used;
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_minibatch unused;
+    struct hd_minibatch_rows *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    shape->rows = hd_minibatch_shape_of(setup->config).rows;
+    shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
+    shape->actions = hd_config_int(setup->config, "policy.model.action_shape");
+    spec->shape = shape;
+    spec->bytes = lay_out(shape, NULL, &unused);
+    return HD_OK;
+}
+
+const struct hd_minibatch_rows *hd_minibatch_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data)
+{
+    struct hd_minibatch batch;
+    lay_out(spec->shape, data, &batch);
+    return batch;
+}
+
+static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
+{
+    const struct hd_minibatch_rows *shape = spec->shape;
+    const struct hd_minibatch is = hd_minibatch_at(spec, (void *)data);
+    const int64_t rows = shape->rows;
+    const struct hd_tensor_data all[] = {
+        {"used", is.used, 1, {1}, HD_DTYPE_I64},
+        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
+        {"logit", is.logit, 2, {rows, shape->actions}, HD_DTYPE_F32},
+        {"advantage", is.advantage, 1, {rows}, HD_DTYPE_F32},
+        {"target", is.target, 1, {rows}, HD_DTYPE_F32},
+        {"value", is.value, 1, {rows}, HD_DTYPE_F32},
+    };
+    memcpy(tensors_p, all, sizeof all);
+    return (int)(sizeof all / sizeof *all);
+}
+
+const struct hd_type hd_type_minibatch = {
+    .name = "minibatch", .resolve = resolve, .tensors = tensors};

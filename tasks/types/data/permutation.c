@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/data/permutation.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    struct hd_minibatch_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    *shape = hd_minibatch_shape_of(setup->config);
+    spec->shape = shape;
+    spec->bytes = (int64_t)sizeof(struct hd_order) + shape->samples * (int64_t)sizeof(int32_t);
+    return HD_OK;
+}
+
+const struct hd_minibatch_shape *hd_order_shape(const struct hd_spec *spec)
+{
+    return spec->shape;
+}
+
+const struct hd_type hd_type_order = {.name = "order", .pinned = true, .resolve = resolve};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Type `replay`: the last policy.other.replay_buffer.replay_buffer_size transitions of one shard
+ * and the frames that they need, a ring (kernels/replay/replay.h). Attribute `size` counts them. */
+#include "kernels/replay/replay.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/least.h"
+#include "runtime/base/status.h"
+#include "tasks/builtin.h"
+#include "tasks/types/collect/obs.h"
+#include "tasks/types/collect/transition_block.h"
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Frames to keep of each env. The transitions held come from so many rollouts, and reach back into
+ * steps that were pending before the first of them. Where it costs little, there is room for
+ * whatever these collects may have shown; else for what they show when episodes are long, and a
+ * little more for the frames of beginnings and of dropped transitions. */
+static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
+{
+    enum { LITTLE = 64 << 20 };
+    const struct hd_rollout_shape rollout = hd_rollout_shape_of(config);
+    const double slack = hd_config_real(config, "policy.other.replay_buffer.frame_slack");
+    int64_t rollouts = (capacity + rollout.n_sample - 1) / rollout.n_sample + 1;
+    int64_t before = rollout.chunk + hd_config_int(config, "env.frame_stack");
+    int64_t any = rollouts * rollout.frames_of_env + before;
+    int64_t usual = (int64_t)((double)(rollouts * rollout.chunk) * (1 + slack)) + before;
+    if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
+        return any;
+    return hd_least(any, most(usual, 2 * rollout.frames_of_env + before));
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    const struct hd_config *config = setup->config;
+    const struct hd_obs_shape obs = hd_obs_shape_of(config);
+    struct hd_replay_shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    shape->capacity = hd_config_int(config, "policy.other.replay_buffer.replay_buffer_size");
+    shape->envs = hd_config_int(config, "env.collector_env_num");
+    shape->frames = frames_of_env(config, shape->capacity);
+    shape->frame_bytes = obs.frame_bytes;
+    shape->stack = obs.stack;
+    shape->nstep = hd_config_int(config, "policy.nstep");
+    spec->shape = shape;
+    spec->bytes = hd_replay_bytes(shape);
+    return HD_OK;
+}
+
+static const char *const counted[] = {"size", NULL};
+
+const struct hd_type hd_type_replay = {.name = "replay", .counted = counted, .resolve = resolve};

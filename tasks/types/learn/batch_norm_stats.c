@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/learn/batch_norm_stats.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "tasks/types/learn/params.h"
+
+#include <string.h>
+
+/* An instance: the number of batches, then the floats. */
+enum { FLOATS_AT = HD_ALIGNMENT };
+
+float *hd_norm_state_running(void *data)
+{
+    return data ? (float *)((char *)data + FLOATS_AT) : NULL;
+}
+
+int64_t *hd_norm_state_batches(void *data)
+{
+    return data;
+}
+
+int hd_norm_state_check(const struct hd_setup *setup, const struct hd_spec *params, int port)
+{
+    if (hd_net_levels(hd_params_net(params)) == 0 ||
+        (port != HD_NO_NORM_STATE && setup->specs[port]))
+        return HD_OK;
+    return hd_diag_error(setup->diag, setup->mark,
+                         port == HD_NO_NORM_STATE
+                             ? "%s takes no nets with batch norm (policy.model.norm)"
+                             : "%s needs a value of type norm_state for batch norm "
+                               "(policy.model.norm), as graphs/bc_norm.yaml has one",
+                         setup->verb);
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    if (!spec->of || strcmp(spec->of->type->name, "params") != 0)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "'%s' of type %s needs `of:` and a value of type params", spec->name,
+                             spec->type->name);
+    const int64_t floats = hd_net_running(hd_params_net(spec));
+    spec->bytes = FLOATS_AT + hd_padded(floats * (int64_t)sizeof(float));
+    return HD_OK;
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    (void)setup, (void)shard;
+    hd_net_running_init(hd_params_net(spec), hd_norm_state_running(data));
+    return HD_OK;
+}
+
+const struct hd_type hd_type_norm_state = {
+    .name = "norm_state",
+    .resolve = resolve,
+    .init = init,
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/output/env_counters.h"
+
+#include "runtime/base/status.h"
+
+#include <string.h>
+
+static const char *const names[] = {"env_step", "episode", "sample"};
+enum { FIELDS = sizeof names / sizeof names[0] };
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    (void)setup;
+    spec->bytes = sizeof(struct hd_counts);
+    return HD_OK;
+}
+
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)spec, (void)part, (void)how;
+    struct hd_counts *sum = into;
+    const struct hd_counts *added = other;
+    sum->env_step += added->env_step;
+    sum->episode += added->episode;
+    sum->sample += added->sample;
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    (void)part, (void)how;
+    memcpy(data, vector, (size_t)spec->bytes);
+}
+
+static const char *field_name(const struct hd_spec *spec, int field)
+{
+    (void)spec;
+    return field < FIELDS ? names[field] : NULL;
+}
+
+static double field(const struct hd_spec *spec, const void *data, int index)
+{
+    (void)spec;
+    const struct hd_counts *counts = data;
+    const int64_t fields[FIELDS] = {counts->env_step, counts->episode, counts->sample};
+    return (double)fields[index];
+}
+
+static const struct hd_reduction reduction = {
+    .bytes = hd_value_vector_bytes,
+    .pack = hd_value_pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
+
+const struct hd_type hd_type_counts = {
+    .name = "counts",
+    .pinned = true,
+    .resolve = resolve,
+    .reduction = &reduction,
+    .field_name = field_name,
+    .field = field,
+};

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/output/eval_result.h"
+
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const names[] = {"mean",     "std",   "max",      "min",
+                                    "episodes", "steps", "env_step", "train_iter"};
+enum { FIELDS = sizeof names / sizeof names[0] };
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    int64_t episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    spec->bytes = (int64_t)sizeof(struct hd_verdict) + episodes * (int64_t)sizeof(double);
+    return HD_OK;
+}
+
+void hd_verdict_summarise(struct hd_verdict *verdict)
+{
+    const int64_t n = verdict->episodes;
+    double sum = 0, squares = 0;
+    verdict->max = -INFINITY;
+    verdict->min = INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        sum += verdict->returns[i];
+        verdict->max = fmax(verdict->max, verdict->returns[i]);
+        verdict->min = fmin(verdict->min, verdict->returns[i]);
+    }
+    verdict->mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++)
+        squares += (verdict->returns[i] - verdict->mean) * (verdict->returns[i] - verdict->mean);
+    verdict->std = sqrt(squares / (double)n);
+}
+
+/* -- Verdicts of shards: each has the returns of its own episodes, zeros for the others' ----------
+ */
+
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)spec, (void)part, (void)how;
+    struct hd_verdict *sum = into;
+    const struct hd_verdict *added = other;
+    sum->steps += added->steps;
+    for (int64_t i = 0; i < sum->episodes; i++)
+        sum->returns[i] += added->returns[i];
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    (void)part, (void)how;
+    memcpy(data, vector, (size_t)spec->bytes);
+    hd_verdict_summarise(data);
+}
+
+static const char *field_name(const struct hd_spec *spec, int field)
+{
+    (void)spec;
+    return field < FIELDS ? names[field] : NULL;
+}
+
+static double field(const struct hd_spec *spec, const void *data, int index)
+{
+    (void)spec;
+    const struct hd_verdict *verdict = data;
+    const double fields[FIELDS] = {
+        verdict->mean,
+        verdict->std,
+        verdict->max,
+        verdict->min,
+        (double)verdict->episodes,
+        (double)verdict->steps,
+        (double)verdict->env_step,
+        (double)verdict->train_iter,
+    };
+    return fields[index];
+}
+
+static const struct hd_reduction reduction = {
+    .bytes = hd_value_vector_bytes,
+    .pack = hd_value_pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+};
+
+const struct hd_type hd_type_verdict = {
+    .name = "verdict",
+    .none = true,
+    .resolve = resolve,
+    .reduction = &reduction,
+    .field_name = field_name,
+    .field = field,
+};

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/output/moments.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+#include "tasks/arena.h"
+#include "tasks/types/collect/obs.h"
+
+#include <math.h>
+#include <string.h>
+
+/* An observation's elements enter a net at most so many deviations from their mean. */
+static const float limit = 5;
+
+/* Samples that the first ones join. */
+static const double prior = 1e-4;
+
+struct shape {
+    int64_t n;
+    bool obs;
+    /* How elements enter a net before there are samples, and what is added to their variance: bytes
+     * are whole numbers, of which one more or less is no news. */
+    float first_scale;
+    double epsilon;
+};
+
+struct arrays {
+    struct hd_statistics of;
+    float *scale, *shift; /* [n] */
+};
+
+static int64_t lay_out(const struct shape *shape, void *memory, struct arrays *arrays)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->n;
+    arrays->of.count = hd_arena_take(&arena, 1, sizeof *arrays->of.count);
+    arrays->of.mean = hd_arena_take(&arena, n, sizeof *arrays->of.mean);
+    arrays->of.squares = hd_arena_take(&arena, n, sizeof *arrays->of.squares);
+    arrays->scale = hd_arena_take(&arena, n, sizeof *arrays->scale);
+    arrays->shift = hd_arena_take(&arena, n, sizeof *arrays->shift);
+    return arena.used;
+}
+
+static struct arrays arrays_of(const struct hd_spec *spec, const void *data)
+{
+    struct arrays arrays;
+    lay_out(spec->shape, (void *)data, &arrays);
+    return arrays;
+}
+
+/* -- Shape ----------------------------------------------------------------------------------------
+ */
+
+static int declare(const struct hd_setup *setup, struct hd_spec *spec, const struct shape *is)
+{
+    struct arrays unused;
+    const struct shape *known = spec ? spec->shape : NULL;
+    if (!spec || (known && known->n == is->n && known->obs == is->obs))
+        return HD_OK;
+    if (known)
+        return hd_diag_error(setup->diag, setup->mark,
+                             "value '%s' cannot be about %lld numbers and about %lld", spec->name,
+                             (long long)known->n, (long long)is->n);
+    struct shape *shape = hd_alloc(1, sizeof *shape);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    *shape = *is;
+    spec->shape = shape;
+    spec->bytes = lay_out(shape, NULL, &unused);
+    return HD_OK;
+}
+
+int hd_statistics_declare_number(const struct hd_setup *setup, struct hd_spec *spec)
+{
+    return declare(setup, spec, &(struct shape){1, false, 1, 1e-8});
+}
+
+int hd_statistics_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
+{
+    const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
+    const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
+    return declare(setup, spec,
+                   &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8});
+}
+
+int hd_statistics_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
+                               const struct hd_spec *other)
+{
+    return other->shape ? declare(setup, spec, other->shape) : HD_OK;
+}
+
+int64_t hd_statistics_elements(const struct hd_spec *spec)
+{
+    return ((const struct shape *)spec->shape)->n;
+}
+
+struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data)
+{
+    return arrays_of(spec, data).of;
+}
+
+/* -- Content --------------------------------------------------------------------------------------
+ */
+
+static void derive(const struct shape *shape, const struct arrays *arrays)
+{
+    for (int64_t j = 0; j < shape->n; j++)
+        hd_statistics_scale(*arrays->of.count, arrays->of.mean[j], arrays->of.squares[j],
+                            shape->epsilon, arrays->scale + j, arrays->shift + j);
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    (void)setup, (void)shard;
+    const struct shape *shape = spec->shape;
+    const struct arrays arrays = arrays_of(spec, data);
+    for (int64_t j = 0; j < shape->n; j++)
+        arrays.scale[j] = shape->first_scale;
+    return HD_OK;
+}
+
+void hd_statistics_join(const struct hd_spec *spec, void *data, const void *other)
+{
+    const struct shape *shape = spec->shape;
+    const struct arrays into = arrays_of(spec, data), from = arrays_of(spec, other);
+    if (*from.of.count == 0)
+        return;
+    if (*into.of.count == 0) {
+        *into.of.count = prior;
+        for (int64_t j = 0; j < shape->n; j++)
+            into.of.squares[j] = prior;
+    }
+    hd_statistics_merge(into.of, from.of, shape->n);
+    derive(shape, &into);
+}
+
+#if HD_CUDA
+int hd_statistics_join_on_gpu(const struct hd_spec *spec, void *data, const void *other,
+                              void *stream)
+{
+    const struct shape *shape = spec->shape;
+    const struct arrays into = arrays_of(spec, data);
+    return hd_statistics_join_cuda(into.of, arrays_of(spec, other).of, shape->n, prior,
+                                   shape->epsilon, into.scale, into.shift, stream);
+}
+#endif
+
+double hd_statistics_epsilon(const struct hd_spec *spec)
+{
+    return ((const struct shape *)spec->shape)->epsilon;
+}
+
+double hd_statistics_deviation(const struct hd_spec *spec, const void *data)
+{
+    const struct shape *shape = spec->shape;
+    const struct hd_statistics of = arrays_of(spec, data).of;
+    return sqrt((*of.count > 0 ? of.squares[0] / *of.count : 1) + shape->epsilon);
+}
+
+void hd_statistics_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p)
+{
+    const struct arrays arrays = arrays_of(spec, data);
+    *scale_p = arrays.scale;
+    *shift_p = arrays.shift;
+}
+
+const struct hd_obs_norm *hd_statistics_norm(const struct hd_view *view, struct hd_obs_norm *norm_p)
+{
+    if (!view->data)
+        return NULL;
+    const struct arrays arrays = arrays_of(view->spec, view->data);
+    *norm_p = (struct hd_obs_norm){arrays.scale, arrays.shift, limit};
+    return norm_p;
+}
+
+/* -- Combining ------------------------------------------------------------------------------------
+ */
+
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)part, (void)how;
+    hd_statistics_merge(arrays_of(spec, into).of, arrays_of(spec, other).of,
+                        hd_statistics_elements(spec));
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    (void)part, (void)how;
+    memcpy(data, vector, (size_t)spec->bytes);
+}
+
+#if HD_CUDA
+/* Scale and shift are the first one's, as where vectors are combined. */
+static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                       const void *const *in, const struct hd_spec *out_spec, void *out,
+                       void *stream)
+{
+    (void)part, (void)how;
+    struct hd_statistics_terms terms = {.n = n_in};
+    if (n_in > HD_STATISTICS_TERMS)
+        return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
+                       HD_STATISTICS_TERMS, n_in);
+    for (int i = 0; i < n_in; i++)
+        terms.term[i] = arrays_of(spec, in[i]).of;
+    HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
+    return hd_statistics_fold_cuda(&terms, hd_statistics_elements(spec),
+                                   arrays_of(out_spec, out).of, stream);
+}
+#endif
+
+static const struct hd_reduction reduction = {
+    .bytes = hd_value_vector_bytes,
+    .pack = hd_value_pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM,
+#if HD_CUDA
+    .fold_on_gpu = fold_on_gpu,
+#endif
+};
+
+/* -- Fields: the first element's ------------------------------------------------------------------
+ */
+
+enum { COUNT, MEAN, STD, N_FIELDS };
+
+static const char *field_name(const struct hd_spec *spec, int field)
+{
+    static const char *const names[N_FIELDS] = {"count", "mean", "std"};
+    (void)spec;
+    return field < N_FIELDS ? names[field] : NULL;
+}
+
+static double field(const struct hd_spec *spec, const void *data, int field)
+{
+    const struct hd_statistics of = arrays_of(spec, data).of;
+    return field == COUNT  ? *of.count
+           : field == MEAN ? *of.mean
+                           : hd_statistics_deviation(spec, data);
+}
+
+const struct hd_type hd_type_statistics = {
+    .name = "statistics",
+    .init = init,
+    .reduction = &reduction,
+    .field_name = field_name,
+    .field = field,
+};

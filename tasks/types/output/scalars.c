@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/types/output/scalars.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <math.h>
+#include <string.h>
+
+struct entry {
+    double value, weight;
+};
+
+/* An instance: per field an int64_t count of pushes, then all rings, one after the other. */
+struct shape {
+    const char *component;
+    int n;
+    struct field {
+        struct hd_scalar_field is;
+        int64_t first; /* index of its ring's first entry */
+    } fields[];
+};
+
+static int64_t *pushes(void *data)
+{
+    return data;
+}
+
+static const struct entry *ring(const struct shape *shape, const void *data, int field)
+{
+    const char *rings = (const char *)data + (size_t)shape->n * sizeof(int64_t);
+    return (const struct entry *)rings + shape->fields[field].first;
+}
+
+static bool same_fields(const struct shape *shape, const struct hd_scalar_field *fields, int n)
+{
+    if (shape->n != n)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const struct hd_scalar_field *is = &shape->fields[i].is;
+        if (strcmp(is->name, fields[i].name) != 0 || is->how != fields[i].how ||
+            is->window != fields[i].window)
+            return false;
+    }
+    return true;
+}
+
+int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const char *component,
+                       const struct hd_scalar_field *fields, int n)
+{
+    if (!spec)
+        return HD_OK;
+    if (spec->shape) {
+        if (same_fields(spec->shape, fields, n))
+            return HD_OK;
+        return hd_diag_error(setup->diag, setup->mark,
+                             "value '%s' already has other fields, from component '%s'", spec->name,
+                             hd_scalars_component(spec));
+    }
+    struct shape *shape = hd_alloc(1, sizeof *shape + (size_t)n * sizeof shape->fields[0]);
+    if (!shape)
+        return HD_ERR_NOMEM;
+    shape->component = component;
+    shape->n = n;
+    int64_t entries = 0;
+    for (int i = 0; i < n; i++) {
+        shape->fields[i] = (struct field){.is = fields[i], .first = entries};
+        entries += fields[i].window;
+    }
+    spec->shape = shape;
+    spec->bytes = n * (int64_t)sizeof(int64_t) + entries * (int64_t)sizeof(struct entry);
+    return HD_OK;
+}
+
+int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
+                            const struct hd_spec *from)
+{
+    const struct shape *shape = from->shape;
+    if (!shape)
+        return HD_OK;
+    struct hd_scalar_field *fields = hd_alloc(shape->n, sizeof *fields);
+    if (!fields)
+        return HD_ERR_NOMEM;
+    for (int i = 0; i < shape->n; i++) {
+        fields[i] = shape->fields[i].is;
+        fields[i].window = 1;
+    }
+    int status = hd_scalars_declare(setup, to, shape->component, fields, shape->n);
+    hd_free(fields);
+    return status;
+}
+
+int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                    const char *name, int *field_p)
+{
+    const struct hd_spec *spec = setup->specs[port];
+    *field_p = spec ? hd_value_field(spec, name) : -1;
+    if (!spec || *field_p >= 0)
+        return HD_OK;
+    return hd_diag_error(setup->diag, setup->mark, "%s reads %s from port '%s', but '%s' has none",
+                         setup->verb, name, ports[port].name, spec->name);
+}
+
+void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value, double weight)
+{
+    const struct shape *shape = spec->shape;
+    int64_t *count = &pushes(data)[field];
+    struct entry *entries = (struct entry *)ring(shape, data, field);
+    entries[*count % shape->fields[field].is.window] = (struct entry){value, weight};
+    (*count)++;
+}
+
+const char *hd_scalars_component(const struct hd_spec *spec)
+{
+    const struct shape *shape = spec->shape;
+    return shape ? shape->component : "none";
+}
+
+/* into += other, as a pair of a combined value (weighted for MEAN) and a total weight. */
+static void combine_entry(enum hd_combine how, struct entry *into, struct entry other)
+{
+    if (other.weight == 0)
+        return;
+    if (how == HD_SUM || how == HD_MEAN)
+        into->value += other.value;
+    else if (into->weight == 0)
+        into->value = other.value;
+    else
+        into->value =
+            how == HD_MAX ? fmax(into->value, other.value) : fmin(into->value, other.value);
+    into->weight += other.weight;
+}
+
+/* The entries of a field, oldest first, as one pair. */
+static struct entry gather(const struct shape *shape, const void *data, int field)
+{
+    const struct entry *entries = ring(shape, data, field);
+    int64_t count = ((const int64_t *)data)[field], window = shape->fields[field].is.window;
+    enum hd_combine how = shape->fields[field].is.how;
+    struct entry sum = {0};
+    for (int64_t i = count > window ? count - window : 0; i < count; i++) {
+        struct entry entry = entries[i % window];
+        if (how == HD_MEAN)
+            entry.value *= entry.weight;
+        combine_entry(how, &sum, entry);
+    }
+    return sum;
+}
+
+static int64_t vector_bytes(const struct hd_spec *spec, int part)
+{
+    (void)part;
+    return ((const struct shape *)spec->shape)->n * (int64_t)sizeof(struct entry);
+}
+
+static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+{
+    (void)part;
+    const struct shape *shape = spec->shape;
+    for (int i = 0; i < shape->n; i++)
+        ((struct entry *)vector)[i] = gather(shape, data, i);
+}
+
+/* Each field combines as it was declared to, whatever the verb of the collective. */
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)part, (void)how;
+    const struct shape *shape = spec->shape;
+    for (int i = 0; i < shape->n; i++)
+        combine_entry(shape->fields[i].is.how, (struct entry *)into + i,
+                      ((const struct entry *)other)[i]);
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    (void)part, (void)how;
+    const struct shape *shape = spec->shape;
+    memset(data, 0, (size_t)spec->bytes);
+    for (int i = 0; i < shape->n; i++) {
+        struct entry entry = ((const struct entry *)vector)[i];
+        if (shape->fields[i].is.how == HD_MEAN && entry.weight > 0)
+            entry.value /= entry.weight;
+        if (entry.weight > 0)
+            hd_scalars_push(spec, data, i, entry.value, entry.weight);
+    }
+}
+
+static const char *field_name(const struct hd_spec *spec, int field)
+{
+    const struct shape *shape = spec->shape;
+    return shape && field < shape->n ? shape->fields[field].is.name : NULL;
+}
+
+/* NaN while the field has no weight: none. */
+static double field(const struct hd_spec *spec, const void *data, int index)
+{
+    const struct shape *shape = spec->shape;
+    struct entry sum = gather(shape, data, index);
+    if (sum.weight == 0)
+        return NAN;
+    return shape->fields[index].is.how == HD_MEAN ? sum.value / sum.weight : sum.value;
+}
+
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_MEAN,
+};
+
+const struct hd_type hd_type_scalars = {
+    .name = "scalars",
+    .pinned = true,
+    .reduction = &reduction,
+    .field_name = field_name,
+    .field = field,
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/graph/execute/rank.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <string.h>
+
+struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
+                            uint64_t seed)
+{
+    struct rank_graph l;
+    l.graph = hd_toy_load_with(registry, text, shards, seed, &l.document, &l.config, &l.diag);
+    return l;
+}
+
+void rank_unload(struct rank_graph *l)
+{
+    hd_graph_destroy(l->graph);
+    hd_config_destroy(l->config);
+    hd_document_destroy(l->document);
+    hd_diag_destroy(l->diag);
+}
+
+atomic_int rank_interrupted;
+bool rank_apart;
+
+void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
+                bool sequential, int window, int patience_s)
+{
+    ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
+    if (world->world > 1)
+        ck_assert_int_eq(ranks_meet(world, rank_apart, hd_plan_payload(rank->plan),
+                                    rank->plan->shared_bytes, &rank->store, &rank->comm),
+                         HD_OK);
+    const struct hd_session_options options = {.sequential = sequential,
+                                               .workers = 1 + window % 2,
+                                               .scheduler = "lws",
+                                               .rank = world->rank,
+                                               .ranks = world->world,
+                                               .local_rank = world->rank,
+                                               .comm = rank->comm,
+                                               .scratch_bytes = hd_plan_scratch(rank->plan),
+                                               .watchdog_ns = patience_s * 1000000000LL,
+                                               .interrupted = &rank_interrupted};
+    ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
+    const struct hd_executor_options executor_options = {.window = window};
+    ck_assert_int_eq(
+        hd_executor_create(rank->plan, rank->session, &executor_options, &rank->executor), HD_OK);
+}
+
+void rank_stop(struct rank *rank)
+{
+    hd_executor_destroy(rank->executor);
+    hd_session_destroy(rank->session);
+    hd_store_destroy(rank->store);
+    hd_comm_destroy(rank->comm);
+    hd_plan_destroy(rank->plan);
+}
+
+/* Whether an instance is the reference's: of a parted value, the blocks that are this rank's. */
+static bool equal(const struct rank *rank, int value, const struct hd_spec *spec, const float *data,
+                  const float *expected)
+{
+    if (!rank->plan->values[value].parted)
+        return memcmp(data, expected, (size_t)spec->bytes) == 0;
+    for (int part = 0; part < spec->parts; part++) {
+        int64_t lo, hi;
+        hd_spec_part(spec, part, &lo, &hi);
+        const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK, ranks = rank->plan->ranks;
+        for (int64_t i = lo; i < hi; i++) {
+            int64_t block = (i - lo) / HD_BLOCK;
+            bool mine = block >= blocks * rank->plan->rank / ranks &&
+                        block < blocks * (rank->plan->rank + 1) / ranks;
+            if (mine && memcmp(&data[i], &expected[i], sizeof data[i]) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+int rank_compare(const struct rank *rank, const struct hd_graph *graph,
+                 const struct hd_reference *reference)
+{
+    for (int v = 0; v < graph->n_values; v++) {
+        const struct hd_spec *spec = &graph->values[v].spec;
+        const struct hd_plan_value *plan = &rank->plan->values[v];
+        if (hd_executor_version(rank->executor, v) != hd_reference_version(reference, v))
+            return hd_fail(1, "'%s': other number of versions", spec->name);
+        for (int i = 0; i < plan->instances; i++)
+            if (!equal(rank, v, spec, hd_executor_data(rank->executor, v, i),
+                       hd_reference_data(reference, v, plan->first + i)))
+                return hd_fail(1, "'%s': instance %lld differs", spec->name,
+                               (long long)plan->first + i);
+    }
+    return 0;
+}

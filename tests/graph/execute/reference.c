@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/graph/execute/reference.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITERATIONS_MAX = 1000, STEPS_MAX = 256 };
+
+struct content {
+    void *now[64]; /* by shard */
+    int64_t version;
+    int64_t attributes[4];
+    void *starts[ITERATIONS_MAX][64];
+    int64_t start_versions[ITERATIONS_MAX];
+};
+
+struct hd_reference {
+    struct hd_graph *graph;
+    struct content *contents; /* by value */
+    int64_t counters[16];
+    int64_t due[STEPS_MAX];
+    int64_t last_read[STEPS_MAX][HD_PORTS_MAX];
+    int64_t trip;
+    const char *reason;
+};
+
+static int64_t instances_of(const struct hd_reference *r, int value)
+{
+    return r->graph->values[value].spec.placement == HD_SHARD ? r->graph->shards : 1;
+}
+
+static const struct hd_spec *spec_of(const struct hd_reference *r, int value)
+{
+    return &r->graph->values[value].spec;
+}
+
+/* What a read sees: content and version. */
+static void *look(const struct hd_reference *r, const struct hd_ref *ref, int64_t shard,
+                  int64_t *version_p)
+{
+    struct content *content = &r->contents[ref->value];
+    int64_t at = spec_of(r, ref->value)->placement == HD_SHARD ? shard : 0;
+    if (ref->lag == 0) {
+        *version_p = content->version;
+        return content->now[at];
+    }
+    int64_t start = r->counters[0] - ref->lag;
+    if (start < 0)
+        start = 0;
+    *version_p = content->start_versions[start];
+    return content->starts[start][at];
+}
+
+static bool new_reads(const struct hd_reference *r, const struct hd_step *step)
+{
+    for (int i = 0; i < step->n_refs; i++) {
+        int64_t version;
+        if (step->refs[i].value == HD_NO_VALUE || step->refs[i].mode != HD_READ)
+            continue;
+        look(r, &step->refs[i], 0, &version);
+        if (version != r->last_read[step->index][i])
+            return true;
+    }
+    return false;
+}
+
+struct names {
+    const struct hd_reference *r;
+    const struct hd_step *step;
+};
+
+static bool read_slot(void *arg, int slot, double *value_p)
+{
+    const struct names *names = arg;
+    const struct hd_slot *is = &names->r->graph->slots[slot];
+    if (is->kind == HD_SLOT_COUNTER)
+        *value_p = (double)names->r->counters[is->index];
+    else if (is->kind == HD_SLOT_ATTRIBUTE)
+        *value_p = (double)names->r->contents[is->value].attributes[is->index];
+    else {
+        const struct hd_ref *ref = NULL;
+        for (int i = 0; i < names->step->n_refs; i++)
+            if (names->step->refs[i].value == is->value)
+                ref = &names->step->refs[i];
+        int64_t version;
+        const void *data = look(names->r, ref, 0, &version);
+        const struct hd_spec *spec = spec_of(names->r, is->value);
+        if (spec->type->none && version == 0)
+            return false;
+        *value_p = spec->type->field(spec, data, is->index);
+        return !isnan(*value_p);
+    }
+    return true;
+}
+
+static bool holds(const struct hd_reference *r, const struct hd_step *step,
+                  const struct hd_expr *expr)
+{
+    struct names names = {r, step};
+    double value;
+    return hd_expr_eval(expr, read_slot, &names, &value) && value != 0;
+}
+
+static void note_reads(struct hd_reference *r, const struct hd_step *step)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_READ)
+            look(r, &step->refs[i], 0, &r->last_read[step->index][i]);
+}
+
+static void call(int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                 struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    int status;
+    context->again = false;
+    while ((status = body(context, views, args)) == HD_AGAIN)
+        context->again = true;
+    ck_assert_msg(status == HD_OK, "%s", context->message);
+}
+
+/* Stages [from, to) of all items, one item after another: items must not see one another. */
+static void run_items(const struct hd_step *step, struct hd_context *context,
+                      const struct hd_view *views, void **works, void **heads, int from, int to)
+{
+    for (context->item = 0; context->item < context->items; context->item++) {
+        context->work = works[context->item];
+        context->head = heads[context->item];
+        for (context->stage = from; context->stage < to; context->stage++)
+            call(step->verb->body, context, views, step->args);
+    }
+    context->item = context->stage = 0;
+    context->work = context->head = NULL;
+}
+
+static void run_pieces(const struct hd_step *step, struct hd_context *context,
+                       const struct hd_view *views)
+{
+    struct hd_pieces pieces = {.items = 1, .stages = 1};
+    if (step->verb->pieces)
+        step->verb->pieces(step->args, &pieces);
+    const int head = pieces.finish_last ? pieces.stages : 1;
+    void **works = hd_alloc(pieces.items, sizeof *works);
+    void **heads = hd_alloc(pieces.items, sizeof *heads);
+    for (int64_t i = 0; i < pieces.items; i++) {
+        works[i] = hd_alloc(pieces.work_bytes, 1);
+        heads[i] = hd_alloc(pieces.head_bytes, 1);
+    }
+    context->items = pieces.items;
+    run_items(step, context, views, works, heads, 0, head);
+    if (step->verb->finish) {
+        context->works = works;
+        context->heads = heads;
+        call(step->verb->finish, context, views, step->args);
+        context->works = context->heads = NULL;
+    }
+    run_items(step, context, views, works, heads, head, pieces.stages);
+    for (int64_t i = 0; i < pieces.items; i++) {
+        hd_free(works[i]);
+        hd_free(heads[i]);
+    }
+    hd_free(works);
+    hd_free(heads);
+}
+
+static int parts_of(const struct hd_reference *r, const struct hd_step *step)
+{
+    for (int i = 0; step->verb->by_part && i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_READ)
+            return spec_of(r, step->refs[i].value)->parts;
+    return 1;
+}
+
+static struct hd_context context_of(const struct hd_reference *r, const struct hd_step *step,
+                                    int64_t shard)
+{
+    static char scratch[1 << 20], message[HD_MESSAGE_BYTES];
+    return (struct hd_context){
+        .rng = hd_rng_make(r->graph->seed, step->stream, shard < 0 ? 0 : shard, r->counters[0],
+                           r->trip),
+        .seed = r->graph->seed,
+        .iteration = r->counters[0],
+        .trip = r->trip,
+        .shard = shard,
+        .shards = r->graph->shards,
+        .ranks = 1,
+        .n_views = step->n_refs,
+        .scratch = scratch,
+        .message = message,
+    };
+}
+
+static void view(struct hd_reference *r, const struct hd_step *step, int64_t shard, int part,
+                 struct hd_view views[HD_PORTS_MAX])
+{
+    for (int i = 0; i < step->n_refs; i++) {
+        views[i] = (struct hd_view){0};
+        if (step->refs[i].value == HD_NO_VALUE)
+            continue;
+        views[i].spec = spec_of(r, step->refs[i].value);
+        views[i].data = look(r, &step->refs[i], shard, &views[i].version);
+        views[i].part = part;
+    }
+}
+
+static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t shard)
+{
+    struct hd_view views[HD_PORTS_MAX];
+    struct hd_context context = context_of(r, step, shard);
+    for (int part = 0; part < parts_of(r, step); part++) {
+        view(r, step, shard, part, views);
+        run_pieces(step, &context, views);
+    }
+}
+
+/* -- Steps that add up over shards between their stages -------------------------------------------
+ */
+
+enum { POOL_MAX = 256, ITEMS_MAX = 8, SHARDS_MAX = 8 };
+
+struct pooled_step {
+    struct hd_context contexts[SHARDS_MAX];
+    struct hd_view views[SHARDS_MAX][HD_PORTS_MAX];
+    void *works[SHARDS_MAX][ITEMS_MAX];
+    double numbers[SHARDS_MAX][ITEMS_MAX][POOL_MAX], sums[POOL_MAX];
+};
+
+static double add_items(const struct pooled_step *p, int64_t shard, int64_t lo, int64_t hi, int n)
+{
+    if (hi - lo == 1)
+        return p->numbers[shard][lo][n];
+    const int64_t middle = lo + (hi - lo) / 2;
+    const double left = add_items(p, shard, lo, middle, n);
+    return left + add_items(p, shard, middle, hi, n);
+}
+
+static double add_shards(const struct pooled_step *p, int64_t items, int64_t lo, int64_t hi, int n)
+{
+    if (hi - lo == 1)
+        return add_items(p, lo, 0, items, n);
+    const int64_t middle = lo + (hi - lo) / 2;
+    const double left = add_shards(p, items, lo, middle, n);
+    return left + add_shards(p, items, middle, hi, n);
+}
+
+static void run_shard_stage(struct pooled_step *p, const struct hd_step *step, int64_t shard,
+                            const struct hd_pieces *pieces, int stage)
+{
+    struct hd_context *context = &p->contexts[shard];
+    for (int64_t item = 0; item < pieces->items; item++) {
+        context->item = item;
+        context->stage = stage;
+        context->work = p->works[shard][item];
+        context->pool = step->verb->pool(step->args, stage) ? p->numbers[shard][item] : NULL;
+        context->pooled = stage > 0 && step->verb->pool(step->args, stage - 1) ? p->sums : NULL;
+        call(step->verb->body, context, p->views[shard], step->args);
+    }
+    context->item = context->stage = 0;
+    context->work = context->pool = NULL;
+    context->pooled = NULL;
+    if (step->verb->finish && stage == (pieces->finish_last ? pieces->stages - 1 : 0)) {
+        context->works = p->works[shard];
+        call(step->verb->finish, context, p->views[shard], step->args);
+        context->works = NULL;
+    }
+}
+
+static void run_pooled(struct hd_reference *r, const struct hd_step *step)
+{
+    struct hd_pieces pieces;
+    struct pooled_step *p = hd_alloc(1, sizeof *p);
+    step->verb->pieces(step->args, &pieces);
+    ck_assert_int_le(pieces.items, ITEMS_MAX);
+    ck_assert_int_le(r->graph->shards, SHARDS_MAX);
+    for (int64_t s = 0; s < r->graph->shards; s++) {
+        p->contexts[s] = context_of(r, step, s);
+        p->contexts[s].items = pieces.items;
+        view(r, step, s, 0, p->views[s]);
+        for (int64_t i = 0; i < pieces.items; i++)
+            p->works[s][i] = hd_alloc(pieces.work_bytes, 1);
+    }
+    for (int stage = 0; stage < pieces.stages; stage++) {
+        for (int64_t s = 0; s < r->graph->shards; s++)
+            run_shard_stage(p, step, s, &pieces, stage);
+        for (int n = 0; n < step->verb->pool(step->args, stage); n++)
+            p->sums[n] = add_shards(p, pieces.items, 0, r->graph->shards, n);
+    }
+    for (int64_t s = 0; s < r->graph->shards; s++)
+        for (int64_t i = 0; i < pieces.items; i++)
+            hd_free(p->works[s][i]);
+    hd_free(p);
+}
+
+/* -- Steps ----------------------------------------------------------------------------------------
+ */
+
+/* The instances [lo, hi) combined in the midpoint tree, as a new vector. */
+static void *fold(const struct hd_reference *r, const struct hd_step *step, int part, int64_t lo,
+                  int64_t hi)
+{
+    const struct hd_spec *spec = spec_of(r, step->refs[0].value);
+    const struct hd_reduction *reduction = spec->type->reduction;
+    if (hi - lo == 1) {
+        int64_t version;
+        void *vector = hd_alloc(reduction->bytes(spec, part), 1);
+        reduction->pack(spec, part, look(r, &step->refs[0], lo, &version), vector);
+        return vector;
+    }
+    int64_t middle = lo + (hi - lo) / 2;
+    void *left = fold(r, step, part, lo, middle), *right = fold(r, step, part, middle, hi);
+    reduction->combine(spec, part, step->combine, left, right);
+    hd_free(right);
+    return left;
+}
+
+static void run_collective(struct hd_reference *r, const struct hd_step *step)
+{
+    if (step->verb->kind == HD_VERB_BARRIER)
+        return;
+    const struct hd_spec *from = spec_of(r, step->refs[0].value);
+    const struct hd_spec *to = spec_of(r, step->refs[1].value);
+    void *out = r->contents[step->refs[1].value].now[0];
+    int64_t version;
+    if (step->verb->kind == HD_VERB_BROADCAST) {
+        memcpy(out, look(r, &step->refs[0], 0, &version), (size_t)to->bytes);
+        return;
+    }
+    for (int part = 0; part < from->parts; part++) {
+        void *vector = fold(r, step, part, 0, r->graph->shards);
+        from->type->reduction->unpack(to, part, step->combine, vector, out);
+        hd_free(vector);
+    }
+}
+
+static void finish(struct hd_reference *r, const struct hd_step *step)
+{
+    note_reads(r, step);
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_READ)
+            r->contents[step->refs[i].value].version++;
+    for (const struct hd_count *count = step->verb->counts; count && count->attribute; count++) {
+        int64_t *size = &r->contents[step->refs[count->port].value].attributes[0];
+        *size = count->next(step->args, size);
+    }
+    if (step->every)
+        r->due[step->index] = r->counters[step->every_counter] + step->every;
+    if (step->counts != HD_NO_COUNTER)
+        r->counters[step->counts]++;
+}
+
+static bool run_steps(struct hd_reference *r, struct hd_step *steps, int n);
+
+/* Returns true when the run is over. */
+static bool run_step(struct hd_reference *r, struct hd_step *step)
+{
+    if (step->when && !holds(r, step, step->when))
+        return false;
+    if (!step->verb) {
+        int64_t outer = r->trip;
+        for (int64_t i = 0; i < step->times; i++) {
+            r->trip = outer * step->times + i;
+            if (run_steps(r, step->steps, step->n_steps))
+                return true;
+        }
+        r->trip = outer;
+        return false;
+    }
+    bool collective =
+        step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST;
+    if (step->every ? r->counters[step->every_counter] < r->due[step->index]
+                    : collective && !new_reads(r, step))
+        return false;
+    bool over = step->verb->kind == HD_VERB_STOP && holds(r, step, step->condition);
+    r->reason = over ? step->reason : r->reason;
+    if (step->verb->kind == HD_VERB_STOP)
+        ;
+    else if (step->verb->kind != HD_VERB_TASK)
+        run_collective(r, step);
+    else if (step->placement != HD_SHARD)
+        run_body(r, step, -1);
+    else if (step->verb->pool)
+        run_pooled(r, step);
+    else
+        for (int64_t s = 0; s < r->graph->shards; s++)
+            run_body(r, step, s);
+    finish(r, step);
+    return over;
+}
+
+static bool run_steps(struct hd_reference *r, struct hd_step *steps, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (run_step(r, &steps[i]))
+            return true;
+    return false;
+}
+
+static int set_first(struct hd_step *step, void *arg)
+{
+    ((struct hd_reference *)arg)->due[step->index] = step->first;
+    return 0;
+}
+
+static void keep_starts(struct hd_reference *r)
+{
+    for (int v = 0; v < r->graph->n_values; v++) {
+        struct content *content = &r->contents[v];
+        content->start_versions[r->counters[0]] = content->version;
+        for (int64_t s = 0; s < instances_of(r, v); s++) {
+            void *copy = hd_alloc(spec_of(r, v)->bytes, 1);
+            memcpy(copy, content->now[s], (size_t)spec_of(r, v)->bytes);
+            content->starts[r->counters[0]][s] = copy;
+        }
+    }
+}
+
+static void init_values(struct hd_reference *r)
+{
+    struct hd_setup setup = {
+        .config = r->graph->config, .shards = r->graph->shards, .seed = r->graph->seed};
+    for (int v = 0; v < r->graph->n_values; v++) {
+        const struct hd_spec *spec = spec_of(r, v);
+        for (int64_t s = 0; s < instances_of(r, v); s++) {
+            void *data = r->contents[v].now[s] = hd_alloc(spec->bytes, 1);
+            ck_assert_int_eq(hd_value_init(spec, &setup, s, data), HD_OK);
+            if (spec->init) {
+                int other = hd_graph_find(r->graph, spec->init->name);
+                memcpy(data, r->contents[other].now[instances_of(r, other) > 1 ? s : 0],
+                       (size_t)spec->bytes);
+            }
+        }
+    }
+}
+
+struct hd_reference *hd_reference_run(struct hd_graph *graph)
+{
+    struct hd_reference *r = hd_alloc(1, sizeof *r);
+    r->graph = graph;
+    r->contents = hd_alloc(graph->n_values, sizeof *r->contents);
+    hd_graph_walk(graph, set_first, r);
+    init_values(r);
+    bool over = false;
+    for (; !over; r->counters[0]++) {
+        ck_assert_int_lt(r->counters[0], ITERATIONS_MAX);
+        keep_starts(r);
+        over = run_steps(r, graph->steps, graph->n_steps);
+    }
+    return r;
+}
+
+void hd_reference_destroy(struct hd_reference *r)
+{
+    for (int v = 0; v < r->graph->n_values; v++)
+        for (int64_t s = 0; s < instances_of(r, v); s++) {
+            hd_free(r->contents[v].now[s]);
+            for (int64_t i = 0; i < r->counters[0]; i++)
+                hd_free(r->contents[v].starts[i][s]);
+        }
+    hd_free(r->contents);
+    hd_free(r);
+}
+
+const void *hd_reference_data(const struct hd_reference *r, int value, int64_t shard)
+{
+    return r->contents[value].now[shard];
+}
+
+int64_t hd_reference_version(const struct hd_reference *r, int value)
+{
+    return r->contents[value].version;
+}
+
+int64_t hd_reference_iterations(const struct hd_reference *r)
+{
+    return r->counters[0];
+}
+
+const char *hd_reference_reason(const struct hd_reference *r)
+{
+    return r->reason;
+}

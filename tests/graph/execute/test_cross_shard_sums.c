@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a step adds up over all shards between its stages: the tree is that over (shard, item),
+ * however samples are spread over shards and shards over ranks. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/rank.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAVES = 4, NUMBERS = 70 };
+
+/* -- Verb share: LEAVES numbers among all items of all shards -------------------------------------
+ */
+
+static double number(int64_t leaf, int64_t i)
+{
+    return (double)(leaf * leaf + 3 * i + 1) / 7 * (leaf == 1 ? 1e6 : 1);
+}
+
+static double expected(int64_t i)
+{
+    return (number(0, i) + number(1, i)) + (number(2, i) + number(3, i));
+}
+
+static int pooling_stage, last_stage; /* of the graph to be loaded */
+
+static int prepare(const struct hd_setup *setup, void **args_p)
+{
+    struct hd_pieces *pieces = hd_alloc(1, sizeof *pieces);
+    if (!pieces)
+        return HD_ERR_NOMEM;
+    *pieces = (struct hd_pieces){.items = LEAVES / setup->shards,
+                                 .stages = last_stage + 1,
+                                 .work_bytes = NUMBERS * sizeof(double),
+                                 .finish_last = true};
+    *args_p = pieces;
+    return HD_OK;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    *pieces_p = *(const struct hd_pieces *)args;
+}
+
+static int64_t pool(const void *args, int stage)
+{
+    (void)args;
+    return stage == pooling_stage ? NUMBERS : 0;
+}
+
+static int share(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views, (void)args;
+    for (int64_t i = 0; context->pool && i < NUMBERS; i++)
+        context->pool[i] = number(context->shard * context->items + context->item, i);
+    if (context->pooled)
+        memcpy(context->work, context->pooled, NUMBERS * sizeof(double));
+    return HD_OK;
+}
+
+/* Counts the items that saw the right sums. */
+static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    int64_t *to = views[0].data;
+    for (int64_t item = 0; item < context->items; item++) {
+        const double *sums = context->works[item];
+        int64_t right = 0;
+        for (int64_t i = 0; i < NUMBERS; i++)
+            right += sums[i] == expected(i);
+        to[0] += right == NUMBERS;
+    }
+    return HD_OK;
+}
+
+static const struct hd_port ports[] = {
+    {.name = "to", .type = "ints", .mode = HD_UPDATE, .span = HD_SPAN_LAST}, {0}};
+static const struct hd_verb verb_share = {.name = "share",
+                                          .ports = ports,
+                                          .prepare = prepare,
+                                          .pieces = pieces,
+                                          .pool = pool,
+                                          .body = share,
+                                          .finish = finish};
+
+static const struct hd_registry *registry(void)
+{
+    static const struct hd_verb *verbs[32];
+    static struct hd_registry made;
+    int n = 0;
+    for (; hd_toy_registry.verbs[n]; n++)
+        verbs[n] = hd_toy_registry.verbs[n];
+    verbs[n] = &verb_share;
+    made = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
+    return &made;
+}
+
+/* -- Spreading ------------------------------------------------------------------------------------
+ */
+
+enum { ITERATIONS = 6 };
+static const char text[] = "values:\n"
+                           "  right: {type: ints, per: shard}\n"
+                           "iteration:\n"
+                           "  - share: {updates: [right]}\n"
+                           "  - stop: {if: iteration >= 5, reason: limit}\n";
+
+struct job {
+    int64_t shards;
+    int ranks;
+    bool sequential;
+};
+
+static int run_rank(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    struct rank rank = {0};
+    const char *reason;
+    pooling_stage = 1;
+    last_stage = 3;
+    struct rank_graph l = rank_load(registry(), text, job->shards, 1);
+    rank_start(&rank, world, l.graph, job->sequential, 3, 30);
+    const int value = hd_graph_find(l.graph, "right");
+    int code = 0;
+    const int instances = rank.plan->values[value].instances;
+    int64_t before[LEAVES];
+    for (int i = 0; i < instances; i++)
+        before[i] = *(const int64_t *)hd_executor_data(rank.executor, value, i);
+    if (hd_executor_run(rank.executor, &reason) != HD_OK)
+        code = hd_fail(1, "%s", hd_session_message(rank.session));
+    for (int i = 0; code == 0 && i < instances; i++) {
+        int64_t right = *(const int64_t *)hd_executor_data(rank.executor, value, i) - before[i];
+        if (right != ITERATIONS * LEAVES / job->shards)
+            code = hd_fail(2, "instance %d: %lld items saw the right sums", i, (long long)right);
+    }
+    rank_stop(&rank);
+    rank_unload(&l);
+    return code;
+}
+
+START_TEST(how_samples_are_spread_changes_no_bit)
+{
+    static const struct job jobs[] = {{1, 1, false}, {1, 1, true},  {2, 1, false}, {2, 2, false},
+                                      {4, 1, false}, {4, 2, false}, {4, 4, false}, {4, 2, true}};
+    struct job job = jobs[_i];
+    struct hd_world world = ranks_world(job.ranks);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_rank, &job);
+    for (int r = 0; r < job.ranks; r++)
+        ck_assert_msg(ranks_wait(pids[r]) == 0, "%d shards, rank %d of %d", (int)job.shards, r,
+                      job.ranks);
+}
+END_TEST
+
+/* Or the test above would pass with any order. */
+START_TEST(another_order_has_other_bits)
+{
+    int differ = 0;
+    for (int64_t i = 0; i < NUMBERS; i++)
+        differ += number(0, i) + number(1, i) + number(2, i) + number(3, i) != expected(i);
+    ck_assert_int_gt(differ, 0);
+}
+END_TEST
+
+/* -- The plan -------------------------------------------------------------------------------------
+ */
+
+START_TEST(the_plan_shows_what_is_added_up)
+{
+    struct hd_plan *plan;
+    char *dump = NULL;
+    size_t bytes;
+    pooling_stage = 0;
+    last_stage = 1;
+    struct rank_graph l = rank_load(registry(), text, 2, 1);
+    ck_assert_int_eq(hd_plan_create(l.graph, 1, 2, NULL, 100, &plan), HD_OK);
+    FILE *file = open_memstream(&dump, &bytes);
+    hd_plan_dump(plan, file);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(dump,
+                                 "  share [shard, 2 items x 2 stages, finish last] updates right\n"
+                                 "    share.pool0 [collective, 70 numbers] after stage 0\n"));
+    ck_assert_int_ge(hd_plan_payload(plan), NUMBERS * (int64_t)sizeof(double));
+    ck_assert_int_ge(hd_plan_scratch(plan), NUMBERS * (int64_t)sizeof(double));
+    free(dump);
+    hd_plan_destroy(plan);
+    rank_unload(&l);
+}
+END_TEST
+
+START_TEST(sums_that_nobody_can_see_are_refused)
+{
+    static const char global[] = "values:\n"
+                                 "  right: {type: ints}\n"
+                                 "iteration:\n"
+                                 "  - share: {updates: [right]}\n";
+    struct hd_plan *plan = NULL;
+    pooling_stage = 1;
+    last_stage = 1 + _i;
+    struct rank_graph l = rank_load(registry(), _i == 0 ? text : global, 2, 1);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
+    ck_assert_ptr_null(plan);
+    rank_unload(&l);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pools");
+    TCase *tests = tcase_create("between stages");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, how_samples_are_spread_changes_no_bit, 0, 8);
+    tcase_add_test(tests, another_order_has_other_bits);
+    tcase_add_test(tests, the_plan_shows_what_is_added_up);
+    tcase_add_loop_test(tests, sums_that_nobody_can_see_are_refused, 0, 2);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guards and repeats that come from the configuration: how often each step runs, and with which
+ * random numbers. */
+#include "graph/execute/execute.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/reference.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <string.h>
+
+/* limit is 9, on is true, off is false; two iterations. */
+static const char text[] = "values:\n"
+                           "  outer: {type: ints}\n"
+                           "  inner: {type: ints, per: shard}\n"
+                           "  inmost: {type: ints}\n"
+                           "  on: {type: ints}\n"
+                           "  off: {type: ints}\n"
+                           "  not_off: {type: ints}\n"
+                           "  late: {type: ints}\n"
+                           "iteration:\n"
+                           "  - repeat: ceil($limit / 4)\n"
+                           "    do:\n"
+                           "      - bump: {updates: [outer]}\n"
+                           "      - repeat: ceil($limit / 2)\n"
+                           "        when: $on\n"
+                           "        do:\n"
+                           "          - bump: {updates: [inner], counts: inner}\n"
+                           "          - repeat: floor($limit / 4)\n"
+                           "            when: inner > 20 and not $off\n"
+                           "            do: [bump: {updates: [inmost]}]\n"
+                           "      - repeat: 7\n"
+                           "        when: $off\n"
+                           "        do: [bump: {updates: [off]}]\n"
+                           "  - bump: {updates: [on], when: $on}\n"
+                           "  - bump: {updates: [off], when: $off}\n"
+                           "  - bump: {updates: [not_off], when: not $off and $on == 1}\n"
+                           "  - bump: {updates: [late], every: ceil($limit / 2) inner}\n"
+                           "  - barrier: {every: 2 iteration, when: $on}\n"
+                           "  - stop: {if: iteration >= 1, reason: limit}\n";
+
+static const struct {
+    const char *name;
+    int64_t versions;
+} expected[] = {
+    {"outer", 2 * 3}, {"inner", 2 * 3 * 5}, {"inmost", 10 * 2}, {"on", 2},
+    {"off", 0},       {"not_off", 2},       {"late", 2},
+};
+
+START_TEST(configuration_counts)
+{
+    struct hd_document *document;
+    struct hd_config *config;
+    struct hd_diag *diag;
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor *executor;
+    const char *reason;
+    struct hd_graph *graph = hd_toy_load(text, 2, 3, &document, &config, &diag);
+    struct hd_reference *reference = hd_reference_run(graph);
+    const struct hd_session_options options = {.sequential = _i == 0,
+                                               .workers = 2,
+                                               .scheduler = "lws",
+                                               .ranks = 1,
+                                               .watchdog_ns = 20000000000};
+    const struct hd_executor_options executor_options = {.window = 2};
+    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
+    ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
+    ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        int value = hd_graph_find(graph, expected[i].name);
+        ck_assert_msg(hd_executor_version(executor, value) == expected[i].versions,
+                      "'%s' has %lld versions", expected[i].name,
+                      (long long)hd_executor_version(executor, value));
+        ck_assert_int_eq(memcmp(hd_executor_data(executor, value, 0),
+                                hd_reference_data(reference, value, 0),
+                                (size_t)graph->values[value].spec.bytes),
+                         0);
+    }
+    hd_executor_destroy(executor);
+    hd_plan_destroy(plan);
+    hd_session_destroy(session);
+    hd_reference_destroy(reference);
+    hd_graph_destroy(graph);
+    hd_config_destroy(config);
+    hd_document_destroy(document);
+    hd_diag_destroy(diag);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("guards");
+    TCase *tests = tcase_create("configuration");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, configuration_counts, 0, 2);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that is late in a task is waited for; one that does not come is named, with what the
+ * others wait in. */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/rank.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <string.h>
+
+enum { SHARDS = 2, RANKS = 2, PATIENCE_S = 1 };
+
+/* -- A verb that takes its time on rank 1 ---------------------------------------------------------
+ */
+
+static int stall(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const int64_t until = hd_clock_ns() + 3 * PATIENCE_S * 1000000000LL;
+    while (context->rank == 1 && context->iteration == 2 && hd_clock_ns() < until)
+        usleep(10000);
+    ++*(int64_t *)views[0].data;
+    return HD_OK;
+}
+
+/* The same between stages that add up over the shards. */
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p = (struct hd_pieces){.items = 1, .stages = 3};
+}
+
+static int64_t pool(const void *args, int stage)
+{
+    (void)args;
+    return stage == 1;
+}
+
+static int share(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    if (context->pool)
+        *context->pool = 1;
+    return context->stage == 0 ? stall(context, views, args) : HD_OK;
+}
+
+static const struct hd_port ports[] = {{.name = "to", .type = "ints", .mode = HD_UPDATE}, {0}};
+static const struct hd_verb verb_stall = {.name = "stall", .ports = ports, .body = stall};
+static const struct hd_verb verb_share = {
+    .name = "share", .ports = ports, .pieces = pieces, .pool = pool, .body = share};
+
+static const struct hd_registry *registry(void)
+{
+    static const struct hd_verb *verbs[32];
+    static struct hd_registry made;
+    int n = 0;
+    for (; hd_toy_registry.verbs[n]; n++)
+        verbs[n] = hd_toy_registry.verbs[n];
+    verbs[n] = &verb_stall;
+    verbs[n + 1] = &verb_share;
+    made = (struct hd_registry){hd_toy_registry.types, verbs, hd_toy_registry.keys};
+    return &made;
+}
+
+/* -- What rank 0 waits in -------------------------------------------------------------------------
+ */
+
+struct job {
+    const char *text, *named;
+    bool sequential;
+};
+
+/* A stop after the late task keeps ranks from running ahead of it. */
+static const char barriers[] = "values:\n"
+                               "  a: {type: ints, per: shard}\n"
+                               "  t: {type: ints}\n"
+                               "iteration:\n"
+                               "  - sum: {reads: [a], writes: [t]}\n"
+                               "  - stop: {reads: [t], if: iteration >= 50, reason: limit}\n"
+                               "  - stall: {updates: [a]}\n"
+                               "  - barrier: {}\n";
+
+static const char reduces[] = "values:\n"
+                              "  a: {type: ints, per: shard}\n"
+                              "  t: {type: ints, place: rank0}\n"
+                              "iteration:\n"
+                              "  - stall: {updates: [a]}\n"
+                              "  - reduce: {reads: [a], writes: [t], op: max}\n"
+                              "  - stop: {if: iteration >= 50, reason: limit}\n";
+
+static const char pools[] = "values:\n"
+                            "  a: {type: ints, per: shard}\n"
+                            "iteration:\n"
+                            "  - share: {updates: [a]}\n"
+                            "  - stop: {if: iteration >= 50, reason: limit}\n";
+
+static int run_rank(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    struct rank rank = {0};
+    const char *reason = NULL;
+    hd_log_set_level(HD_LOG_ERROR);
+    struct rank_graph l = rank_load(registry(), job->text, SHARDS, 1);
+    rank_start(&rank, world, l.graph, job->sequential, 1, world->rank == 0 ? PATIENCE_S : 30);
+    int status = hd_executor_run(rank.executor, &reason);
+    const char *message = hd_session_message(rank.session);
+    int code = 0;
+    if (world->rank == 0 && (status != HD_ERR_WATCHDOG || !strstr(message, job->named)))
+        code = hd_fail(1, "%d: %s", status, message);
+    if (world->rank == 1 && status == HD_OK)
+        code = 2;
+    rank_stop(&rank);
+    rank_unload(&l);
+    return code;
+}
+
+START_TEST(what_a_rank_waits_in_is_named)
+{
+    static const struct job jobs[] = {
+        {reduces, "reduce(a)", false}, {reduces, "reduce(a)", true},  {barriers, "sum(a)", false},
+        {barriers, "barrier", true},   {pools, "share.pool1", false}, {pools, "share.pool1", true},
+    };
+    struct hd_world world = ranks_world(RANKS);
+    struct job job = jobs[_i];
+    pid_t pids[RANKS];
+    ranks_start(&world, pids, run_rank, &job);
+    for (int r = 0; r < RANKS; r++)
+        ck_assert_msg(ranks_wait(pids[r]) == 0, "job %d, rank %d", _i, r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hang");
+    TCase *tests = tcase_create("two ranks");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, what_a_rank_waits_in_is_named, 0, 6);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The n-th allocation fails, for every n, while a run file is read, its graph planned, a session
+ * started and the first iterations run: each ends in HD_ERR_NOMEM, and the sanitizers find that
+ * everything was released. */
+#include "graph/execute/execute.h"
+#include "graph/runner/app.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/rank.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+
+static const char *const configs[] = {"configs/cartpole_dqn_ddp.yaml",
+                                      "configs/cartpole_ppo_ddp.yaml"};
+enum { N_CONFIGS = sizeof configs / sizeof *configs, RANKS = 2, MOST = 100000 };
+
+static void drop(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)line, (void)arg;
+}
+
+static int load(const char *config, struct hd_job *job_p)
+{
+    const struct hd_options options = {
+        .config = config,
+        /* Small, because every attempt starts anew. */
+        .sets = {"world.shards=2", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
+                 "max_env_step=1", "strategy.collect_lag=1",
+                 "policy.model.encoder_hidden_size_list=[8]",
+                 "policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0",
+                 "policy.other.replay_buffer.replay_buffer_size=1000"},
+        .n_sets = 9};
+    return hd_job_load(&options, RANKS, job_p);
+}
+
+static int plan_all(struct hd_job *job)
+{
+    int status = HD_OK;
+    for (int rank = 0; status == HD_OK && rank < RANKS; rank++) {
+        struct hd_plan *plan;
+        status = hd_plan_create(job->graph, rank, RANKS, NULL, job->check_every, &plan);
+        if (status == HD_OK)
+            hd_plan_destroy(plan);
+    }
+    return status;
+}
+
+START_TEST(a_run_file_without_memory)
+{
+    int status = HD_ERR_NOMEM;
+    int64_t n = 0;
+    hd_log_set_sink(drop, NULL);
+    while (status != HD_OK) {
+        struct hd_job job;
+        ck_assert_int_lt(n, MOST);
+        hd_alloc_fail_nth(++n);
+        status = load(configs[_i], &job);
+        bool loaded = status == HD_OK;
+        if (loaded)
+            status = plan_all(&job);
+        hd_alloc_fail_nth(0);
+        if (loaded)
+            hd_job_release(&job);
+        ck_assert_msg(status == HD_OK || status == HD_ERR_NOMEM, "allocation %lld: status %d",
+                      (long long)n, status);
+    }
+    hd_log_set_sink(NULL, NULL);
+    ck_assert_int_gt(n, 100);
+    printf("%s: %lld allocations to read and plan\n", configs[_i], (long long)n - 1);
+}
+END_TEST
+
+/* A session that runs a plan of one rank; the n-th allocation of that fails. */
+static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
+{
+    const struct hd_session_options options = {.sequential = !scheduler,
+                                               .workers = 2,
+                                               .scheduler = scheduler,
+                                               .ranks = 1,
+                                               .scratch_bytes = hd_plan_scratch(plan),
+                                               .watchdog_ns = 20000000000};
+    const struct hd_executor_options executor_options = {.window = 2};
+    struct hd_session *session = NULL;
+    struct hd_executor *executor = NULL;
+    const char *reason;
+    hd_alloc_fail_nth(n);
+    int status = hd_session_create(&options, &session);
+    if (status == HD_OK)
+        status = hd_executor_create(plan, session, &executor_options, &executor);
+    if (status == HD_OK) {
+        status = hd_executor_run(executor, &reason);
+        ck_assert_int_eq(status, hd_session_status(session));
+        ck_assert(status == HD_OK || hd_session_message(session)[0]);
+    }
+    hd_alloc_fail_nth(0);
+    hd_executor_destroy(executor);
+    hd_session_destroy(session);
+    return status;
+}
+
+/* Every n, or with `step` > 1 some, until it passes. */
+static void run_all(const char *config, const char *scheduler, int64_t step)
+{
+    struct hd_job job;
+    struct hd_plan *plan;
+    ck_assert_int_eq(load(config, &job), HD_OK);
+    ck_assert_int_eq(hd_plan_create(job.graph, 0, 1, NULL, job.check_every, &plan), HD_OK);
+    int status = HD_ERR_NOMEM;
+    int64_t n = 1;
+    hd_log_set_sink(drop, NULL);
+    for (; status != HD_OK; n += step) {
+        ck_assert_int_lt(n, MOST);
+        status = run(plan, scheduler, n);
+        ck_assert_msg(status == HD_OK || status == HD_ERR_NOMEM, "allocation %lld: status %d",
+                      (long long)n, status);
+    }
+    hd_log_set_sink(NULL, NULL);
+    printf("%s: about %lld allocations to start and run, %s\n", config, (long long)(n - step - 1),
+           scheduler ? scheduler : "sequential");
+    hd_plan_destroy(plan);
+    hd_job_release(&job);
+}
+
+START_TEST(a_sequential_session_without_memory)
+{
+    run_all(configs[_i], NULL, 1);
+}
+END_TEST
+
+/* StarPU takes its time to start. */
+START_TEST(a_session_without_memory)
+{
+    run_all(configs[_i], "lws", 97);
+}
+END_TEST
+
+/* -- Among ranks: the others hear of it -----------------------------------------------------------
+ */
+
+static const char exchanging[] = "values:\n"
+                                 "  s: {type: floats, per: shard, parts: 3}\n"
+                                 "  g: {type: floats, parts: 3}\n"
+                                 "iteration:\n"
+                                 "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
+                                 "  - mean: {reads: [s], writes: [g]}\n"
+                                 "  - blend: {reads: [a: g, b: g], updates: [s], counts: update}\n"
+                                 "  - stop: {if: iteration >= 20, reason: limit}\n";
+
+/* Rank 1 fails; the exit code is the status. */
+static int run_rank(const struct hd_world *world, void *arg)
+{
+    const int64_t *n = arg;
+    struct rank rank = {0};
+    const char *reason;
+    hd_log_set_sink(drop, NULL);
+    struct rank_graph l = rank_load(&hd_toy_registry, exchanging, 4, 1);
+    rank_start(&rank, world, l.graph, *n % 3 == 0, 1, 30);
+    hd_alloc_fail_nth(world->rank == 1 ? *n : 0);
+    int status = hd_executor_run(rank.executor, &reason);
+    hd_alloc_fail_nth(0);
+    rank_stop(&rank);
+    rank_unload(&l);
+    return -status;
+}
+
+START_TEST(the_other_rank_does_not_wait)
+{
+    for (int64_t n = 1; n < 12; n += 2) {
+        struct hd_world world = ranks_world(RANKS);
+        pid_t pids[RANKS];
+        ranks_start(&world, pids, run_rank, &n);
+        ck_assert_int_eq(ranks_wait(pids[0]), -HD_ERR_PEER);
+        ck_assert_int_eq(ranks_wait(pids[1]), -HD_ERR_NOMEM);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("no memory");
+    TCase *tests = tcase_create("the n-th allocation fails");
+    tcase_set_timeout(tests, 0);
+    tcase_add_loop_test(tests, a_run_file_without_memory, 0, N_CONFIGS);
+    tcase_add_loop_test(tests, a_sequential_session_without_memory, 0, N_CONFIGS);
+    tcase_add_loop_test(tests, a_session_without_memory, 0, N_CONFIGS);
+    tcase_add_test(tests, the_other_rank_does_not_wait);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

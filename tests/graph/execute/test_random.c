@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random graphs of integer and float tasks, with lags, slots, shards, repeats, guards, collectives,
+ * parts, side tasks and stops: what StarPU computes is what the reference computes, by bits, under
+ * every scheduler, with 1 to 4 workers and windows 1 to 4. One session per (scheduler, workers).
+ * HD_RANDOM_GRAPHS=n: graphs per session (default 7); HD_RANDOM_SEED=s: start from that seed. */
+#include "graph/execute/execute.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/random_graph.h"
+#include "tests/graph/execute/reference.h"
+#include "tests/graph/execute/toy.h"
+#include "tests/kernels/common/device.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- The comparison -----------------------------------------------------------------------------
+ */
+
+struct loaded {
+    struct hd_document *document;
+    struct hd_config *config;
+    struct hd_diag *diag;
+    struct hd_graph *graph;
+    struct hd_reference *reference;
+};
+
+static struct loaded load(const char *text, uint64_t seed)
+{
+    struct loaded l;
+    int64_t shards = (int64_t[]){1, 2, 3, 4}[seed % 4];
+    l.graph = hd_toy_load(text, shards, seed, &l.document, &l.config, &l.diag);
+    l.reference = hd_reference_run(l.graph);
+    return l;
+}
+
+static void unload(struct loaded *l)
+{
+    hd_reference_destroy(l->reference);
+    hd_graph_destroy(l->graph);
+    hd_config_destroy(l->config);
+    hd_document_destroy(l->document);
+    hd_diag_destroy(l->diag);
+}
+
+static void compare_values(const struct loaded *l, struct hd_executor *executor, const char *what,
+                           const char *text)
+{
+    for (int v = 0; v < l->graph->n_values; v++) {
+        const struct hd_spec *spec = &l->graph->values[v].spec;
+        ck_assert_msg(hd_executor_version(executor, v) == hd_reference_version(l->reference, v),
+                      "%s: '%s' has %lld versions, not %lld\n%s", what, spec->name,
+                      (long long)hd_executor_version(executor, v),
+                      (long long)hd_reference_version(l->reference, v), text);
+        int64_t n = spec->placement == HD_SHARD ? l->graph->shards : 1;
+        if (!hd_executor_data(executor, v, 0))
+            continue; /* not stored */
+        for (int64_t s = 0; s < n; s++)
+            ck_assert_msg(memcmp(hd_executor_data(executor, v, (int)s),
+                                 hd_reference_data(l->reference, v, s), (size_t)spec->bytes) == 0,
+                          "%s: instance %lld of '%s' differs\n%s", what, (long long)s, spec->name,
+                          text);
+    }
+}
+
+/* Runs the rank of this session and compares what it owns. */
+static void run_and_compare(struct hd_session *session, const struct loaded *l, int window,
+                            bool rebuild, int gpus, const char *what, const char *text)
+{
+    const struct hd_plan_gpus with = {.n = gpus};
+    struct hd_plan *plan;
+    struct hd_executor *executor;
+    const char *reason;
+    ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, &with, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    const struct hd_executor_options options = {.window = window, .rebuild = rebuild};
+    ck_assert_int_eq(hd_executor_create(plan, session, &options, &executor), HD_OK);
+    int status = hd_executor_run(executor, &reason);
+    ck_assert_msg(status == HD_OK, "%s: %s\n%s", what, hd_session_message(session), text);
+    ck_assert_msg(
+        strcmp(reason, hd_reference_reason(l->reference)) == 0 &&
+            hd_executor_counter(executor, "iteration") == hd_reference_iterations(l->reference),
+        "%s: stopped as '%s' after %lld iterations, not as '%s' after %lld\n%s", what, reason,
+        (long long)hd_executor_counter(executor, "iteration"), hd_reference_reason(l->reference),
+        (long long)hd_reference_iterations(l->reference), text);
+    compare_values(l, executor, what, text);
+    hd_executor_destroy(executor);
+    hd_plan_destroy(plan);
+}
+
+static uint64_t number_from(const char *variable, uint64_t otherwise)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void run_session(const char *scheduler, int workers, int gpus, uint64_t first,
+                        uint64_t count)
+{
+    struct hd_session *session;
+    const struct hd_session_options options = {.sequential = scheduler == NULL,
+                                               .workers = workers,
+                                               .scheduler = scheduler,
+                                               .ranks = 1,
+                                               .n_devices = gpus,
+                                               .devices = {0, 1},
+                                               .device_scratch_bytes = 1 << 20,
+                                               .watchdog_ns = 60000000000};
+    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        char what[128];
+        int window = 1 + (int)(seed / 3 % 4);
+        snprintf(what, sizeof what, "HD_RANDOM_SEED=%llu, %s, %d workers, %d GPUs, window %d",
+                 (unsigned long long)seed, scheduler ? scheduler : "sequential", workers, gpus,
+                 window);
+        char *text = hd_random_graph(seed);
+        struct loaded l = load(text, seed);
+        run_and_compare(session, &l, window, seed % 5 == 0, gpus, what, text);
+        unload(&l);
+        hd_free(text);
+    }
+    hd_session_destroy(session);
+}
+
+START_TEST(sequential_equals_reference)
+{
+    run_session(NULL, 1, 0, number_from("HD_RANDOM_SEED", 1),
+                10 * number_from("HD_RANDOM_GRAPHS", 7));
+}
+END_TEST
+
+START_TEST(starpu_equals_reference)
+{
+    const char *const *schedulers;
+    hd_scheduler_known("", &schedulers);
+    uint64_t count = number_from("HD_RANDOM_GRAPHS", 7);
+    uint64_t first = number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 1000);
+    for (int workers = 1; workers <= 4; workers++)
+        run_session(schedulers[_i], workers, 0, first + (uint64_t)(workers - 1) * count, count);
+}
+END_TEST
+
+/* One GPU or two, of those that there are. */
+START_TEST(values_are_where_they_are_read)
+{
+    static const char *const ways[] = {NULL, "lws", "dmdas", "random"};
+    const int gpus = 1 + _i % 2;
+    const char *scheduler = ways[_i / 2];
+    if (hd_device_count() < gpus || (scheduler && !hd_session_knows_devices()))
+        return;
+    run_session(scheduler, 2, gpus, number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 100),
+                2 * number_from("HD_RANDOM_GRAPHS", 7));
+}
+END_TEST
+
+/* The generator makes what the other tests are about. */
+START_TEST(all_lowerings_are_among_them)
+{
+    enum { SEEDS = 100 };
+    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0,
+        by_gpus = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct hd_plan *plan;
+        char *text = hd_random_graph(seed);
+        struct loaded l = {0};
+        l.graph = hd_toy_load(text, 4, seed, &l.document, &l.config, &l.diag);
+        ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
+        for (int i = 0; i < plan->n_ops; i++) {
+            exchanges += plan->ops[i].mean != NULL;
+            pieces += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat >= 0;
+            items += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat < 0;
+            lasts += !hd_op_whole(&plan->ops[i]) && plan->ops[i].pieces.finish_last;
+            pools += plan->ops[i].pools != NULL;
+            alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
+                     plan->ops[i].step->placement == HD_SHARD;
+            sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
+        }
+        hd_plan_destroy(plan);
+        const struct hd_plan_gpus two = {.n = 2};
+        ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, &two, 100, &plan), HD_OK);
+        for (int i = 0; i < plan->n_ops; i++)
+            by_gpus += plan->ops[i].kind == HD_OP_STEP && hd_op_spread(plan, &plan->ops[i]) &&
+                       plan->ops[i].step->verb->kind == HD_VERB_COLLECTIVE;
+        hd_plan_destroy(plan);
+        hd_graph_destroy(l.graph);
+        hd_config_destroy(l.config);
+        hd_document_destroy(l.document);
+        hd_diag_destroy(l.diag);
+        hd_free(text);
+    }
+    printf("in %d graphs: %d exchanges, %d steps in pieces of sums, %d by items, %d of them with "
+           "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
+           "of several calls, %d means by two GPUs\n",
+           SEEDS, exchanges, pieces, items, lasts, alone, pools, sides, by_gpus);
+#if HD_CUDA
+    ck_assert_int_ge(by_gpus, SEEDS / 20);
+#endif
+    ck_assert_int_ge(exchanges, SEEDS / 10);
+    ck_assert_int_ge(pieces, SEEDS / 10);
+    ck_assert_int_ge(items, SEEDS / 10);
+    ck_assert_int_ge(lasts, SEEDS / 20);
+    ck_assert_int_ge(alone, SEEDS / 20);
+    ck_assert_int_ge(pools, SEEDS / 20);
+    ck_assert_int_ge(sides, SEEDS / 10);
+}
+END_TEST
+
+int main(void)
+{
+    const char *const *schedulers;
+    int n = 0;
+    hd_scheduler_known("", &schedulers);
+    while (schedulers[n])
+        n++;
+    TCase *tests = tcase_create("bits"), *on_gpus = tcase_create("cuda");
+    tcase_set_timeout(tests, 0);
+    tcase_add_test(tests, all_lowerings_are_among_them);
+    tcase_add_test(tests, sequential_equals_reference);
+    tcase_add_loop_test(tests, starpu_equals_reference, 0, n);
+    tcase_set_timeout(on_gpus, 0);
+    tcase_add_loop_test(on_gpus, values_are_where_they_are_read, 0, 8);
+    return run_cuda_suite("random graphs", tests, on_gpus);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random graphs of four shards on 1, 2 and 4 ranks, over shared memory and by messages: every rank
+ * ends with the reference's bits, under StarPU and under the sequential executor. Errors reach all
+ * ranks. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/random_graph.h"
+#include "tests/graph/execute/rank.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+enum { SHARDS = 4, GRAPHS = 12 };
+
+struct job {
+    uint64_t seed;
+    bool sequential, apart;
+};
+
+static int run_rank(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    struct rank_graph l;
+    struct rank rank = {0};
+    const char *reason;
+    hd_log_set_rank(world->rank, world->world);
+    char *text = hd_random_graph(job->seed);
+    rank_apart = job->apart;
+    l = rank_load(&hd_toy_registry, text, SHARDS, job->seed);
+    struct hd_reference *reference = hd_reference_run(l.graph);
+    rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
+    int status = hd_executor_run(rank.executor, &reason);
+    if (status != HD_OK)
+        hd_log(HD_LOG_ERROR, "%s", hd_session_message(rank.session));
+    int code = status != HD_OK ? 2 : rank_compare(&rank, l.graph, reference);
+    rank_stop(&rank);
+    hd_reference_destroy(reference);
+    rank_unload(&l);
+    hd_free(text);
+    return code;
+}
+
+static void run_world(int ranks, uint64_t seed, bool sequential, bool apart)
+{
+    struct job job = {seed, sequential, apart};
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_rank, &job);
+    for (int r = 0; r < ranks; r++) {
+        int code = ranks_wait(pids[r]);
+        ck_assert_msg(code == 0, "seed %llu, rank %d of %d, %s%s: exit code %d",
+                      (unsigned long long)seed, r, ranks, sequential ? "sequential" : "StarPU",
+                      apart ? ", apart" : "", code);
+    }
+}
+
+START_TEST(any_number_of_ranks_gives_the_same_bits)
+{
+    const int ranks[] = {1, 2, 4};
+    const char *text = getenv("HD_RANDOM_GRAPHS");
+    const uint64_t graphs = text ? strtoull(text, NULL, 10) : GRAPHS;
+    for (uint64_t seed = 500; seed < 500 + graphs; seed++)
+        for (int apart = 0; apart <= (ranks[_i] > 1); apart++)
+            run_world(ranks[_i], seed, seed % 4 == 0, apart);
+}
+END_TEST
+
+/* -- Errors -------------------------------------------------------------------------------------
+ */
+
+static const char failing[] = "values:\n"
+                              "  a: {type: ints, per: shard}\n"
+                              "  b: {type: ints, per: shard}\n"
+                              "  t: {type: ints}\n"
+                              "iteration:\n"
+                              "  - bump: {updates: [a]}\n"
+                              "  - fail: {reads: [a], writes: [b]}\n"
+                              "  - sum: {reads: [b], writes: [t]}\n"
+                              "  - stop: {if: iteration >= 50, reason: limit}\n";
+
+static int run_failing(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank_graph l;
+    struct rank rank = {0};
+    const char *reason = NULL;
+    hd_log_set_level(HD_LOG_ERROR);
+    l = rank_load(&hd_toy_registry, failing, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 3, 30);
+    int status = hd_executor_run(rank.executor, &reason);
+    bool named = strstr(hd_session_message(rank.session), "meant to fail") != NULL;
+    int code = (status == HD_ERR_TASK || status == HD_ERR_PEER) && named && !reason ? 0 : 1;
+    rank_stop(&rank);
+    rank_unload(&l);
+    return code;
+}
+
+START_TEST(a_failed_task_ends_all_ranks)
+{
+    const int ranks[] = {1, 2, 4};
+    struct hd_world world = ranks_world(ranks[_i]);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_failing, NULL);
+    for (int r = 0; r < ranks[_i]; r++)
+        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+}
+END_TEST
+
+/* One rank's parameters change behind the graph's back: the comparison names part and rank. */
+static const char comparing[] = "values:\n"
+                                "  s: {type: floats, per: shard, parts: 3}\n"
+                                "  g: {type: floats, parts: 3}\n"
+                                "  w: {type: floats, parts: 3}\n"
+                                "iteration:\n"
+                                "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
+                                "  - mean: {reads: [s], writes: [g]}\n"
+                                "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
+                                "  - stop: {if: iteration >= 50, reason: limit}\n";
+
+static const char endless[] = "values:\n"
+                              "  s: {type: floats, per: shard, parts: 3}\n"
+                              "  g: {type: floats, parts: 3}\n"
+                              "  w: {type: floats, parts: 3}\n"
+                              "iteration:\n"
+                              "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
+                              "  - mean: {reads: [s], writes: [g]}\n"
+                              "  - blend: {reads: [a: g, b: g], updates: [w], counts: update}\n"
+                              "  - stop: {if: iteration >= 100000000, reason: limit}\n";
+
+static int run_diverging(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank_graph l;
+    struct rank rank = {0};
+    const char *reason = NULL;
+    hd_log_set_level(HD_LOG_ERROR);
+    l = rank_load(&hd_toy_registry, comparing, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 2, 30);
+    if (world->rank == 1) {
+        float *w = hd_executor_write(rank.executor, hd_graph_find(l.graph, "w"), 0);
+        w[2 * HD_BLOCK + 1] += 1;
+    }
+    int status = hd_executor_run(rank.executor, &reason);
+    const char *message = hd_session_message(rank.session);
+    bool named = strstr(message, "part 1 of 'w' differs between rank 0 and rank 1") != NULL;
+    int code = (status == HD_ERR_DIVERGED || status == HD_ERR_PEER) && named ? 0 : 1;
+    if (code)
+        hd_log(HD_LOG_ERROR, "%d: %s", status, message);
+    rank_stop(&rank);
+    rank_unload(&l);
+    return code;
+}
+
+START_TEST(diverged_ranks_are_found_and_named)
+{
+    struct hd_world world = ranks_world(2);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_diverging, NULL);
+    for (int r = 0; r < 2; r++)
+        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+}
+END_TEST
+
+/* A rank that is interrupted at any moment must not let the others read what it did not write. */
+static void on_alarm(int number)
+{
+    (void)number;
+    rank_interrupted = SIGINT;
+}
+
+static int run_interrupted(const struct hd_world *world, void *arg)
+{
+    const int *microseconds = arg;
+    struct rank_graph l;
+    struct rank rank = {0};
+    const char *reason = NULL;
+    hd_log_set_level(HD_LOG_ERROR);
+    l = rank_load(&hd_toy_registry, endless, SHARDS, 1);
+    rank_start(&rank, world, l.graph, false, 3, 30);
+    if (world->rank == 1) {
+        const struct itimerval once = {.it_value = {0, *microseconds}};
+        signal(SIGALRM, on_alarm);
+        setitimer(ITIMER_REAL, &once, NULL);
+    }
+    int status = hd_executor_run(rank.executor, &reason);
+    int code = status == (world->rank == 1 ? HD_ERR_INTERRUPTED : HD_ERR_PEER) ? 0 : 1;
+    if (code)
+        hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_message(rank.session));
+    rank_stop(&rank);
+    rank_unload(&l);
+    return code;
+}
+
+START_TEST(an_interrupted_rank_shows_the_others_nothing)
+{
+    int microseconds = 3000 + 1371 * _i;
+    struct hd_world world = ranks_world(2);
+    pid_t pids[RANKS_MAX];
+    ranks_start(&world, pids, run_interrupted, &microseconds);
+    for (int r = 0; r < 2; r++)
+        ck_assert_int_eq(ranks_wait(pids[r]), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ranks");
+    TCase *tests = tcase_create("shared memory");
+    tcase_set_timeout(tests, 0);
+    tcase_add_loop_test(tests, any_number_of_ranks_gives_the_same_bits, 0, 3);
+    tcase_add_loop_test(tests, a_failed_task_ends_all_ranks, 0, 3);
+    tcase_add_test(tests, diverged_ranks_are_found_and_named);
+    tcase_add_loop_test(tests, an_interrupted_rank_shows_the_others_nothing, 0, 30);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps by items that write no flat value: items go through all their stages side by side, what
+ * runs last waits for all of them, and the plan says so. */
+#include "graph/execute/execute.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS = 2, STAGES = 4, INTS = HD_TOY_INTS };
+
+/* -- A verb whose items wait for each other in every stage ----------------------------------------
+ */
+
+enum { PATIENCE_NS = 3000000000 };
+static atomic_int arrived[STAGES], met, ended, ended_at_finish;
+static int64_t given_items;
+static bool first_is_every; /* port `first` is read in every stage after all */
+
+static int meet(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    const int64_t until = hd_clock_ns() + PATIENCE_NS;
+    arrived[context->stage]++;
+    while (arrived[context->stage] < ITEMS && hd_clock_ns() < until)
+        ;
+    met += arrived[context->stage] == ITEMS;
+    const bool sees_first = context->stage == 0 || first_is_every;
+    if (!views[0].data || !views[1].data || !!views[2].data != sees_first || views[3].data)
+        return hd_body_fail(context, "stage %d sees other values than it should", context->stage);
+    ((int64_t *)views[0].data)[context->item * INTS] += views[1].version;
+    ended++;
+    return HD_OK;
+}
+
+static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    ended_at_finish = ended;
+    if (!views[0].data || !views[1].data || !!views[2].data != first_is_every || !views[3].data)
+        return hd_body_fail(context, "finish sees other values than it should");
+    return HD_OK;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    (void)args;
+    *pieces_p = (struct hd_pieces){.items = given_items, .stages = STAGES, .finish_last = true};
+}
+
+static const struct hd_port ports[] = {
+    {.name = "rows", .type = "rows", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
+    {.name = "every", .type = "ints", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    {.name = "first", .type = "ints", .mode = HD_READ},
+    {.name = "last", .type = "ints", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    {0}};
+
+static enum hd_span span(const void *args, int port)
+{
+    (void)args;
+    return port == 2 && first_is_every ? HD_SPAN_EVERY : ports[port].span;
+}
+
+static const struct hd_verb verb_meet = {
+    .name = "meet", .ports = ports, .pieces = pieces, .body = meet, .finish = finish, .span = span};
+
+/* -- Graphs of it ---------------------------------------------------------------------------------
+ */
+
+static const char text[] = "values:\n"
+                           "  rows: {type: rows}\n"
+                           "  a: {type: ints}\n"
+                           "  b: {type: ints}\n"
+                           "  last: {type: ints}\n"
+                           "iteration:\n"
+                           "  - bump: {updates: [a]}\n"
+                           "  - meet: {reads: [every: a, first: b], updates: [rows, last]}\n"
+                           "  - stop: {reads: [last], if: iteration >= 0, reason: limit}\n";
+
+struct loaded {
+    struct hd_document *document;
+    struct hd_config *config;
+    struct hd_diag *diag;
+    struct hd_graph *graph;
+};
+
+/* With a seed by which rows have ITEMS leaves. */
+static struct loaded load(void)
+{
+    static const struct hd_verb *verbs[32];
+    int n = 0;
+    for (; hd_toy_registry.verbs[n]; n++)
+        verbs[n] = hd_toy_registry.verbs[n];
+    verbs[n] = &verb_meet;
+    const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
+    struct loaded l;
+    l.graph = hd_toy_load_with(&registry, text, 1, 6, &l.document, &l.config, &l.diag);
+    ck_assert_int_eq(l.graph->values[hd_graph_find(l.graph, "rows")].spec.leaves, ITEMS);
+    return l;
+}
+
+static void unload(struct loaded *l)
+{
+    hd_graph_destroy(l->graph);
+    hd_config_destroy(l->config);
+    hd_document_destroy(l->document);
+    hd_diag_destroy(l->diag);
+}
+
+START_TEST(items_need_not_wait_for_each_other)
+{
+    static const char *const schedulers[] = {"lws", "eager", "prio"};
+    struct loaded l;
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_executor *executor;
+    const char *reason;
+    given_items = ITEMS;
+    first_is_every = _i >= 3;
+    l = load();
+    const struct hd_session_options options = {
+        .workers = 2, .scheduler = schedulers[_i % 3], .ranks = 1, .watchdog_ns = 20000000000};
+    const struct hd_executor_options executor_options = {.window = 1};
+    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
+    int status = hd_executor_run(executor, &reason);
+    ck_assert_msg(status == HD_OK, "%s", hd_session_message(session));
+    ck_assert_int_eq(met, ITEMS * STAGES);
+    ck_assert_int_eq(ended_at_finish, ITEMS * STAGES);
+    hd_executor_destroy(executor);
+    hd_plan_destroy(plan);
+    hd_session_destroy(session);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(the_plan_shows_items_and_stages)
+{
+    struct loaded l;
+    struct hd_plan *plan;
+    char *dump = NULL;
+    size_t bytes;
+    given_items = ITEMS;
+    l = load();
+    FILE *file = open_memstream(&dump, &bytes);
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
+    hd_plan_dump(plan, file);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(dump, "meet [global, 2 items x 4 stages, finish last] reads a, b "
+                                       "updates rows (by items), last"));
+    ck_assert_ptr_nonnull(strstr(dump, "leaves 2"));
+    free(dump);
+    hd_plan_destroy(plan);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(items_and_leaves_must_agree)
+{
+    struct loaded l;
+    struct hd_plan *plan = NULL;
+    given_items = 3;
+    l = load();
+    ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_ERR_UNSUPPORTED);
+    ck_assert_ptr_null(plan);
+    unload(&l);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pieces");
+    TCase *tests = tcase_create("items");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, items_need_not_wait_for_each_other, 0, 6);
+    tcase_add_test(tests, the_plan_shows_items_and_stages);
+    tcase_add_test(tests, items_and_leaves_must_agree);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/graph/execute/toy_gpu.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/device.h"
+
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+enum { PORTS = 8 };
+
+struct call {
+    struct hd_context context;
+    struct hd_view views[PORTS];
+    const void *args;
+    hd_toy_body *body;
+    char message[HD_MESSAGE_BYTES];
+};
+
+static void run_call(void *arg)
+{
+    struct call *call = arg;
+    if (call->body(&call->context, call->views, call->args) != HD_OK)
+        abort(); /* toys do not fail there */
+}
+
+static void free_call(void *arg)
+{
+    struct call *call = arg;
+    for (int i = 0; i < PORTS; i++)
+        hd_free(call->views[i].data);
+    hd_free(call);
+}
+
+static int checked(cudaError_t error)
+{
+    return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
+}
+
+/* An instance, or what it has of a part. */
+static int copy(const struct hd_spec *spec, int part, void *to, const void *from, void *stream)
+{
+    int64_t at, bytes, lo, hi;
+    if (part < 0)
+        return hd_device_copy(to, from, spec->bytes, stream);
+    hd_spec_part(spec, part, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++)
+        HD_TRY(hd_device_copy((char *)to + at, (const char *)from + at, bytes, stream));
+    return HD_OK;
+}
+
+int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const void *args,
+                 const struct hd_port *ports, bool by_part, hd_toy_body *body)
+{
+    struct call *call = hd_alloc(1, sizeof *call);
+    call->context = *context;
+    call->context.message = call->message;
+    call->args = args;
+    call->body = body;
+    for (int i = 0; ports[i].name; i++) {
+        call->views[i] = views[i];
+        if (!views[i].data)
+            continue;
+        call->views[i].data = hd_alloc(views[i].spec->bytes, 1);
+        HD_TRY(copy(views[i].spec, -1, call->views[i].data, views[i].data, context->stream));
+    }
+    HD_TRY(checked(cudaLaunchHostFunc(context->stream, run_call, call)));
+    for (int i = 0; ports[i].name; i++) {
+        const int part = by_part && views[i].spec && views[i].spec->type->flat ? views[i].part : -1;
+        if (views[i].data && ports[i].mode != HD_READ)
+            HD_TRY(copy(views[i].spec, part, views[i].data, call->views[i].data, context->stream));
+    }
+    return checked(cudaLaunchHostFunc(context->stream, free_call, call));
+}
+
+/* -- Reductions -----------------------------------------------------------------------------------
+ */
+
+/* Leaves are vectors: floats and their count, added as the runtime does not. */
+struct sum {
+    const struct hd_spec *spec, *out_spec;
+    int part;
+    enum hd_combine how;
+    int64_t n; /* floats of a vector */
+    int n_in;
+    void **in;      /* fold: instances */
+    float **vector; /* [n_in] of n + 1 */
+    float *out;     /* fold: an instance */
+};
+
+static float node(const struct sum *sum, int64_t at, int first, int n)
+{
+    if (n == 1)
+        return sum->vector[first][at];
+    const float left = node(sum, at, first, n / 2);
+    return left + node(sum, at, first + n / 2, n - n / 2);
+}
+
+/* Vector 0 becomes the sum. */
+static void add_vectors(const struct sum *sum)
+{
+    for (int64_t at = 0; at <= sum->n; at++)
+        sum->vector[0][at] = node(sum, at, 0, sum->n_in);
+}
+
+static void run_fold(void *arg)
+{
+    const struct sum *sum = arg;
+    const struct hd_reduction *reduction = sum->spec->type->reduction;
+    for (int i = 0; i < sum->n_in; i++)
+        reduction->pack(sum->spec, sum->part, sum->in[i], sum->vector[i]);
+    add_vectors(sum);
+    reduction->unpack(sum->out_spec, sum->part, sum->how, sum->vector[0], sum->out);
+}
+
+static void run_add(void *arg)
+{
+    const struct sum *sum = arg;
+    add_vectors(sum);
+    const float count = sum->vector[0][sum->n];
+    for (int64_t at = 0; at < sum->n && sum->how == HD_MEAN && count > 0; at++)
+        sum->vector[0][at] /= count;
+}
+
+static void free_sum(void *arg)
+{
+    struct sum *sum = arg;
+    for (int i = 0; i < sum->n_in; i++) {
+        hd_free(sum->in[i]);
+        hd_free(sum->vector[i]);
+    }
+    hd_free(sum->in);
+    hd_free(sum->vector);
+    hd_free(sum->out);
+    hd_free(sum);
+}
+
+static struct sum *make_sum(enum hd_combine how, int n_in, int64_t n)
+{
+    struct sum *sum = hd_alloc(1, sizeof *sum);
+    *sum = (struct sum){.how = how, .n = n, .n_in = n_in};
+    sum->in = hd_alloc(n_in, sizeof *sum->in);
+    sum->vector = hd_alloc(n_in, sizeof *sum->vector);
+    for (int i = 0; i < n_in; i++)
+        sum->vector[i] = hd_alloc(n + 1, sizeof(float));
+    return sum;
+}
+
+int hd_toy_fold(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                const void *const *in, const struct hd_spec *out_spec, void *out, void *stream)
+{
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    struct sum *sum = make_sum(how, n_in, hi - lo);
+    sum->spec = spec;
+    sum->out_spec = out_spec;
+    sum->part = part;
+    sum->out = hd_alloc(out_spec->bytes, 1);
+    for (int i = 0; i < n_in; i++) {
+        sum->in[i] = hd_alloc(spec->bytes, 1);
+        HD_TRY(copy(spec, -1, sum->in[i], in[i], stream));
+    }
+    HD_TRY(checked(cudaLaunchHostFunc(stream, run_fold, sum)));
+    HD_TRY(copy(out_spec, part, out, sum->out, stream));
+    return checked(cudaLaunchHostFunc(stream, free_sum, sum));
+}
+
+int hd_toy_add(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n, float *to,
+               float *total, void *stream)
+{
+    struct sum *sum = make_sum(how, n_terms, n);
+    for (int i = 0; i < n_terms; i++) {
+        HD_TRY(hd_device_copy(sum->vector[i], terms[i].floats, n * (int64_t)sizeof(float), stream));
+        HD_TRY(hd_device_copy(sum->vector[i] + n, terms[i].count, sizeof(float), stream));
+    }
+    HD_TRY(checked(cudaLaunchHostFunc(stream, run_add, sum)));
+    HD_TRY(hd_device_copy(to, sum->vector[0], n * (int64_t)sizeof(float), stream));
+    HD_TRY(hd_device_copy(total, sum->vector[0] + n, sizeof(float), stream));
+    return checked(cudaLaunchHostFunc(stream, free_sum, sum));
+}
+#endif

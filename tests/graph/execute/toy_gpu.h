@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Toy verbs on a GPU: their bodies run on the host, in the order of the stream, on copies. So what
+ * is computed is the CPU's to the bit, and what is tested is where values are and who waits. */
+#ifndef HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
+#define HD_TESTS_GRAPH_EXECUTE_TOY_GPU_H
+
+#include "tasks/registry.h"
+
+typedef int hd_toy_body(struct hd_context *context, const struct hd_view *views, const void *args);
+
+/* Queues, on context->stream: copies of what the ports show to the host, `body` on them, copies of
+ * what ports change back, of flat values the view's part only, if the verb goes by parts.
+ * HD_ERR_DEVICE. */
+int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const void *args,
+                 const struct hd_port *ports, bool by_part, hd_toy_body *body);
+
+/* A reduction's functions for GPUs, by its functions for the host. The type is flat. */
+int hd_toy_fold(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                const void *const *in, const struct hd_spec *out_spec, void *out, void *stream);
+int hd_toy_add(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n, float *to,
+               float *total, void *stream);
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Toys in pieces: a sum of leaves written by items and stages, its mean used in slices, and a body
+ * of several calls. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/toy.h"
+#include "tests/graph/execute/toy_gpu.h"
+
+#include <string.h>
+
+enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
+
+/* -- Type sums: leaves of floats and a weight per part --------------------------------------------
+ */
+
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int64_t leaf_bytes(const struct hd_spec *spec)
+{
+    return padded(FLOATS * (int64_t)sizeof(float)) + padded(spec->parts * (int64_t)sizeof(float));
+}
+
+static float *leaf_floats(const struct hd_spec *spec, const void *data, int64_t leaf)
+{
+    return (float *)((char *)data + leaf * leaf_bytes(spec));
+}
+
+static float *leaf_weights(const struct hd_spec *spec, const void *data, int64_t leaf)
+{
+    return (float *)((char *)leaf_floats(spec, data, leaf) +
+                     padded(FLOATS * (int64_t)sizeof(float)));
+}
+
+static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
+{
+    (void)setup;
+    spec->elements = FLOATS;
+    spec->parts = spec->part_mb > 0 ? (int)spec->part_mb : 1;
+    spec->leaves = spec->placement == HD_SHARD
+                       ? 1 + (int64_t)((hd_hash_text(spec->name) + setup->seed) % 3)
+                       : 1;
+    spec->bytes = spec->leaves * leaf_bytes(spec);
+    return HD_OK;
+}
+
+static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
+{
+    uint64_t name = hd_hash_text(spec->name) + setup->seed;
+    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+        for (int i = 0; i < FLOATS; i++)
+            leaf_floats(spec, data, leaf)[i] =
+                (float)(hd_hash_mix(name, (uint64_t)((shard * 8 + leaf) * FLOATS + i)) % 1000) *
+                0.001f;
+        for (int part = 0; part < spec->parts; part++)
+            leaf_weights(spec, data, leaf)[part] = (float)(1 + leaf);
+    }
+    return HD_OK;
+}
+
+static int64_t vector_bytes(const struct hd_spec *spec, int part)
+{
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    return (hi - lo + 1) * (int64_t)sizeof(float);
+}
+
+/* Leaves [first, first + n) added, element by element: not as the runtime does it. */
+static float add_leaves(const float *leaf, int64_t stride, int64_t n)
+{
+    if (n == 1)
+        return *leaf;
+    float left = add_leaves(leaf, stride, n / 2);
+    return left + add_leaves(leaf + n / 2 * stride, stride, n - n / 2);
+}
+
+static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+{
+    int64_t lo, hi, stride = leaf_bytes(spec) / (int64_t)sizeof(float);
+    float *sum = vector;
+    hd_spec_part(spec, part, &lo, &hi);
+    for (int64_t i = lo; i < hi; i++)
+        sum[i - lo] = add_leaves(leaf_floats(spec, data, 0) + i, stride, spec->leaves);
+    sum[hi - lo] = add_leaves(leaf_weights(spec, data, 0) + part, stride, spec->leaves);
+}
+
+static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+                    const void *other)
+{
+    (void)how;
+    for (int64_t i = 0; i < vector_bytes(spec, part) / (int64_t)sizeof(float); i++)
+        ((float *)into)[i] += ((const float *)other)[i];
+}
+
+static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+                   void *data)
+{
+    int64_t lo, hi;
+    hd_spec_part(spec, part, &lo, &hi);
+    const float *sum = vector;
+    const float divisor = how == HD_MEAN && sum[hi - lo] > 0 ? sum[hi - lo] : 1;
+    for (int64_t i = lo; i < hi; i++)
+        leaf_floats(spec, data, 0)[i] = sum[i - lo] / divisor;
+    leaf_weights(spec, data, 0)[part] = sum[hi - lo];
+}
+
+static float weight(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+{
+    return leaf_weights(spec, data, leaf)[part];
+}
+
+/* Of a value with one leaf. */
+static int64_t span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                    int64_t *at_p)
+{
+    const char *start = NULL;
+    const float *at =
+        i == 0 ? leaf_floats(spec, start, 0) + lo : leaf_weights(spec, start, 0) + part;
+    *at_p = (const char *)at - start;
+    return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
+}
+
+#if HD_CUDA
+static float *weight_of(const struct hd_spec *spec, int part, void *data)
+{
+    return leaf_weights(spec, data, 0) + part;
+}
+#endif
+
+static const struct hd_reduction reduction = {
+    .bytes = vector_bytes,
+    .pack = pack,
+    .combine = combine,
+    .unpack = unpack,
+    .hows = 1 << HD_SUM | 1 << HD_MEAN,
+#if HD_CUDA
+    .fold_on_gpu = hd_toy_fold,
+    .add_on_gpu = hd_toy_add,
+    .count = weight_of,
+#endif
+};
+
+const struct hd_type hd_toy_sums = {.name = "sums",
+                                    .flat = true,
+                                    .resolve = resolve,
+                                    .init = init,
+                                    .span = span,
+                                    .reduction = &reduction,
+                                    .weight = weight};
+
+/* -- Verb spread ----------------------------------------------------------------------------------
+ */
+
+enum { A, B, TO, TALLY };
+
+static const struct hd_port spread_ports[] = {
+    [A] = {.name = "a", .mode = HD_READ, .none = true},
+    [B] = {.name = "b", .mode = HD_READ, .none = true, .span = HD_SPAN_RANGE},
+    [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
+    [TALLY] = {.name = "tally",
+               .type = "ints",
+               .mode = HD_UPDATE,
+               .optional = true,
+               .span = HD_SPAN_LAST},
+    {0},
+};
+
+/* How a graph's spread is cut: all in one stage; a forward stage and two of backward that meet in
+ * the middle of a part; the same with one that writes nothing in between. */
+struct cut {
+    struct hd_pieces pieces;
+    bool forward;
+    int64_t middle;
+};
+
+struct work {
+    uint64_t head;  /* stage 0's, read by a finish after it */
+    uint64_t state; /* every stage's, read by a finish after all */
+};
+
+static int prepare_spread(const struct hd_setup *setup, void **args_p)
+{
+    static const int stages[] = {1, 3, 4, 2};
+    struct cut *cut = hd_alloc(1, sizeof *cut);
+    if (!cut)
+        return HD_ERR_NOMEM;
+    uint64_t kind = hd_hash_mix(setup->seed, 5);
+    cut->pieces = (struct hd_pieces){.items = setup->specs[TO]->leaves,
+                                     .stages = stages[kind % 4],
+                                     .work_bytes = sizeof(struct work),
+                                     .finish_last = kind % 3 == 0};
+    cut->middle = (int64_t)(kind / 4 % FLOATS);
+    *args_p = cut;
+    return HD_OK;
+}
+
+static void pieces(const void *args, struct hd_pieces *pieces_p)
+{
+    *pieces_p = ((const struct cut *)args)->pieces;
+}
+
+static void stage_range(const void *args, int stage, int64_t *lo_p, int64_t *hi_p)
+{
+    const struct cut *cut = args;
+    const int stages = cut->pieces.stages;
+    *lo_p = stage == stages - 1 && stage > 0 && stages != 2 ? cut->middle : 0;
+    *hi_p = stage == stages - 1 ? FLOATS : stage == 1 ? cut->middle : 0;
+    if (stage == 2 && stages == 4)
+        *lo_p = *hi_p = cut->middle;
+}
+
+/* Every other leaf has nothing to contribute: zeros of weight 0. */
+static void write_range(struct hd_context *context, const struct hd_view *views, int64_t lo,
+                        int64_t hi)
+{
+    const struct hd_view *to = &views[TO], *b = &views[B];
+    const struct work *work = context->work;
+    const bool empty = work->head % 2;
+    float *floats = leaf_floats(to->spec, to->data, context->item);
+    for (int64_t i = lo; i < hi; i++) {
+        float other = b->spec->type->flat ? ((const float *)b->data)[i] : 0.5f;
+        floats[i] =
+            empty ? 0 : (float)(hd_hash_mix(work->state, (uint64_t)i) % 997) * 0.01f + other;
+    }
+    for (int part = 0; part < to->spec->parts; part++) {
+        int64_t part_lo, part_hi;
+        hd_spec_part(to->spec, part, &part_lo, &part_hi);
+        if (part_lo >= lo && (part_lo < hi || hi == FLOATS)) /* the last may be empty */
+            leaf_weights(to->spec, to->data, context->item)[part] =
+                empty ? 0 : (float)(1 + (work->state + (uint64_t)part) % 5);
+    }
+}
+
+static int spread(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct cut *cut = args;
+    struct work *work = context->work;
+    int64_t lo, hi;
+    if (context->stage == 0) {
+        work->head = hd_rng_u64(&context->rng, (uint32_t)context->item);
+        for (int i = 0; i < INTS; i++)
+            work->head = hd_hash_mix(work->head, (uint64_t)(hd_toy_element(&views[A], i) +
+                                                            3 * hd_toy_element(&views[B], i)));
+        work->state = work->head;
+    }
+    work->state = hd_hash_mix(work->state, (uint64_t)context->stage);
+    if (cut->pieces.stages == 1) {
+        write_range(context, views, 0, FLOATS);
+        return HD_OK;
+    }
+    stage_range(args, context->stage, &lo, &hi);
+    if (lo < hi)
+        write_range(context, views, lo, hi);
+    return HD_OK;
+}
+
+static int finish_spread(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct cut *cut = args;
+    int64_t *tally = views[TALLY].data;
+    for (int64_t item = 0; tally && item < context->items; item++) {
+        const struct work *work = context->works[item];
+        int64_t *at = &tally[item % INTS];
+        /* By address, so that no compiler reads both: the state may be under way. */
+        const uint64_t *seen = cut->pieces.finish_last ? &work->state : &work->head;
+        *at = (int64_t)(hd_hash_mix((uint64_t)*at, *seen) % 1000);
+    }
+    return HD_OK;
+}
+
+const struct hd_verb hd_toy_spread = {.name = "spread",
+                                      .stream_id = 7,
+                                      .ports = spread_ports,
+                                      .prepare = prepare_spread,
+                                      .pieces = pieces,
+                                      .stage_range = stage_range,
+                                      .body = spread,
+                                      .finish = finish_spread};
+
+/* -- Verb fill: a spread in one task, on a GPU if there are any -----------------------------------
+ */
+
+static const struct hd_port fill_ports[] = {
+    [A] = {.name = "a", .mode = HD_READ, .none = true},
+    [B] = {.name = "b", .mode = HD_READ, .none = true},
+    [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
+    {0},
+};
+
+static int fill(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    for (context->item = 0; context->item < views[TO].spec->leaves; context->item++) {
+        struct work work = {.head = hd_rng_u64(&context->rng, (uint32_t)context->item)};
+        for (int i = 0; i < INTS; i++)
+            work.head = hd_hash_mix(work.head, (uint64_t)hd_toy_element(&views[A], i));
+        work.state = work.head;
+        context->work = &work;
+        write_range(context, views, 0, FLOATS);
+    }
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int fill_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, fill_ports, false, fill);
+}
+
+static const struct hd_gpu_verb gpu_fill = {.body = fill_on_gpu};
+#endif
+
+const struct hd_verb hd_toy_fill = {
+    .name = "fill", .stream_id = 8, .ports = fill_ports, .body = fill, .gpu = HD_ON_GPU(gpu_fill)};
+
+/* -- Verb apply -----------------------------------------------------------------------------------
+ */
+
+enum { MEAN, CHANGED, STATE, HINT };
+
+static const struct hd_port apply_ports[] = {
+    [MEAN] = {.name = "mean", .type = "sums", .mode = HD_READ},
+    [CHANGED] = {.name = "to", .type = "floats", .mode = HD_UPDATE},
+    [STATE] = {.name = "state", .type = "floats", .mode = HD_UPDATE},
+    [HINT] = {.name = "hint", .type = "ints", .mode = HD_READ, .optional = true},
+    {0},
+};
+
+static void apply_range(const struct hd_view *views, int64_t lo, int64_t hi, const float *sum,
+                        float count)
+{
+    float *to = views[CHANGED].data, *state = views[STATE].data;
+    float hint = views[HINT].data ? (float)hd_toy_element(&views[HINT], 2) * 1e-4f : 0;
+    for (int64_t i = lo; i < hi; i++) {
+        float mean = sum[i - lo] / (count > 0 ? count : 1);
+        state[i] = 0.5f * state[i] + mean;
+        to[i] = 0.75f * to[i] + 0.25f * state[i] + hint;
+    }
+}
+
+static int apply(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)args;
+    int64_t lo, hi;
+    hd_spec_part(views[CHANGED].spec, views[CHANGED].part, &lo, &hi);
+    apply_range(views, lo, hi, leaf_floats(views[MEAN].spec, views[MEAN].data, 0) + lo, 1);
+    return HD_OK;
+}
+
+static int apply_slice(struct hd_context *context, const struct hd_view *views, const void *args,
+                       int64_t lo, int64_t hi, const float *sum, float count)
+{
+    (void)args;
+    if (views[MEAN].data || (lo % HD_BLOCK != 0 && lo < hi))
+        return hd_body_fail(context, "not a slice");
+    apply_range(views, lo, hi, sum, count);
+    return HD_OK;
+}
+
+#if HD_CUDA
+static int apply_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    return hd_toy_queue(context, views, args, apply_ports, true, apply);
+}
+
+static const struct hd_gpu_verb gpu_apply = {.body = apply_on_gpu};
+#endif
+
+const struct hd_verb hd_toy_apply = {.name = "apply",
+                                     .stream_id = 9,
+                                     .ports = apply_ports,
+                                     .by_part = true,
+                                     .body = apply,
+                                     .slice = apply_slice,
+                                     .gpu = HD_ON_GPU(gpu_apply)};
+
+/* -- Verb creep -----------------------------------------------------------------------------------
+ */
+
+static const struct hd_port creep_ports[] = {
+    {.name = "a", .mode = HD_READ, .none = true},
+    {.name = "to", .type = "ints", .mode = HD_UPDATE},
+    {0},
+};
+
+/* An element a call; the last one tells how far it has come. */
+static int creep(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    int64_t *to = views[1].data, *at = &to[INTS - 1];
+    if (!context->again)
+        *at = 0;
+    else if (*at == 0)
+        return hd_body_fail(context, "called again before the first call");
+    uint64_t mixed = hd_hash_mix((uint64_t)to[*at] + hd_rng_u64(&context->rng, (uint32_t)*at),
+                                 (uint64_t)hd_toy_element(&views[0], (int)*at));
+    to[*at] = (int64_t)(mixed % 1000);
+    return ++*at < INTS - 1 ? HD_AGAIN : HD_OK;
+}
+
+const struct hd_verb hd_toy_creep = {
+    .name = "creep", .stream_id = 10, .ports = creep_ports, .body = creep};

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mistakes in graph files: each is found at its place, says what was expected, and names the
+ * nearest valid name where there is one. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "tests/graph/execute/toy.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#define VALUES                                                                                     \
+    "values:\n"                                                                                    \
+    "  s: {type: ints, per: shard}\n"                                                              \
+    "  g: {type: ints}\n"                                                                          \
+    "  f: {type: floats, per: shard}\n"                                                            \
+    "  r: {type: ints, place: rank0}\n"                                                            \
+    "  n: {type: news}\n"                                                                          \
+    "iteration:\n"
+/* Names every value once, so that only the row's own mistake is left. */
+#define REST                                                                                       \
+    "  - bump: {updates: [s]}\n"                                                                   \
+    "  - bump: {updates: [g]}\n"                                                                   \
+    "  - bump: {updates: [r]}\n"                                                                   \
+    "  - blend: {reads: [a: s, b: s], updates: [f]}\n"                                             \
+    "  - mix: {reads: [g], writes: [n]}\n"                                                         \
+    "  - stop: {if: iteration >= 1}\n"
+
+static const struct {
+    const char *text;
+    int line, column;
+    const char *expected;
+} rows[] = {
+    /* structure */
+    {"", 0, 0, ""},
+    {"42\n", 1, 1, "expected a map, found a scalar"},
+    {"[a, b]\n", 1, 1, "expected a map, found a list"},
+    {"values: {}\n", 1, 1, "needs `iteration:`"},
+    {"iteration: []\n", 1, 1, "needs `values:`"},
+    {"valeus: {}\nvalues: {}\niteration: []\n", 1, 1, "did you mean 'values'?"},
+    {"values: [1]\niteration: []\n", 1, 9, "values: expected a map"},
+    {"values: {}\niteration: {a: 1}\n", 2, 12, "steps: expected a list"},
+    {"values: {}\niteration: [1]\n", 2, 13, "a step is `verb: {…}`"},
+    {VALUES "  - {bump: {updates: [s]}, mix: {}}\n" REST, 8, 5, "one key, its verb; found 2"},
+    {"values: &a {x: *a}\niteration: []\n", 1, 16, ""},
+    {"values: {a: {type: ints}\niteration: []\n", 2, 1, ""},
+    {"\x01\x02\xff\xfe rubbish", 1, 0, ""},
+    {"a\0b", 0, 0, ""},
+
+    /* values */
+    {"values:\n  a: {type: intz}\niteration: []\n", 2, 13, "did you mean 'ints'?"},
+    {"values:\n  a: {}\niteration: []\n", 2, 6, "needs a type"},
+    {"values:\n  a: {type: ints, pre: shard}\niteration: []\n", 2, 19, "did you mean 'per'?"},
+    {"values:\n  a: {type: ints, per: rank}\niteration: []\n", 2, 24, "expected 'shard'"},
+    {"values:\n  a: {type: ints, place: rank1}\niteration: []\n", 2, 26, "'rank0'"},
+    {"values:\n  a: {type: ints, per: shard, place: rank0}\niteration: []\n", 2, 38, "not both"},
+    {"values:\n  a: {type: ints, slots: 0}\niteration: []\n", 2, 26, "an integer in [1, 64]"},
+    {"values:\n  a: {type: ints, slots: 1e30}\niteration: []\n", 2, 26, "in [1, 64]"},
+    {"values:\n  a: {type: ints, slots: many}\niteration: []\n", 2, 26, "many"},
+    {"values:\n  a b: {type: ints}\niteration: []\n", 2, 3, "letters, digits"},
+    {"values:\n  a: {type: ints, init: b}\n  b: {type: ints}\niteration: []\n", 2, 25,
+     "must be declared before"},
+    {"values:\n  a: {type: ints, of: bb}\n  b: {type: ints}\niteration: []\n", 2, 23,
+     "did you mean 'b'?"},
+    {"values:\n  a: {type: ints}\n  a: {type: ints}\niteration: []\n", 3, 3, ""},
+    {"values:\n  a: {type: ints}\n  b: {type: floats, init: a}\niteration:\n"
+     "  - mix: {reads: [a], writes: [b]}\n",
+     3, 3, "cannot start as 'a' of type ints"},
+    {"values:\n  a: {type: ints}\niteration: [stop: {if: iteration > 1}]\n", 2, 3,
+     "no step names the value 'a'"},
+    {"values:\n  a: {type: ints, slots: 2}\niteration: [bump: {updates: [a]}]\n", 2, 3,
+     "cannot rotate through 2 slots"},
+
+    /* steps */
+    {VALUES "  - bmup: {updates: [s]}\n" REST, 8, 5, "did you mean 'bump'?"},
+    {VALUES "  - bump: {update: [s]}\n" REST, 8, 12, "did you mean 'updates'?"},
+    {VALUES "  - bump: {updates: s}\n" REST, 8, 21, "expected a list"},
+    {VALUES "  - bump: {updates: [ss]}\n" REST, 8, 22, "unknown value 'ss'"},
+    {VALUES "  - bump: {updates: [f]}\n" REST, 8, 22, "no free port under `updates`"},
+    {VALUES "  - bump: {reads: [s]}\n" REST, 8, 20, "no free port under `reads`"},
+    {VALUES "  - bump: {}\n" REST, 8, 5, "needs a value of type ints under `updates`"},
+    {VALUES "  - blend: {reads: [a: s, c: s], updates: [s]}\n" REST, 8, 27, "unknown port 'c'"},
+    {VALUES "  - blend: {reads: [a: s, b: s], updates: [s]}\n" REST, 8, 44, "names 's' twice"},
+    {VALUES "  - bump: {updates: [s], if: 1}\n" REST, 8, 26, "unknown key of a step 'if'"},
+    {VALUES "  - bump: 3\n" REST, 8, 11, "expected a map"},
+
+    /* placement */
+    {VALUES "  - mix: {reads: [s], writes: [n]}\n" REST, 8, 32, "only a collective changes"},
+    {VALUES "  - mix: {reads: [s], writes: [r]}\n" REST, 8, 19, "cannot see shard value 's'"},
+    {VALUES "  - mix: {reads: [r], writes: [n]}\n" REST, 8, 32, "only a collective changes"},
+    {VALUES "  - sum: {reads: [g], writes: [n]}\n" REST, 8, 5, "is of type ints"},
+    {VALUES "  - sum: {reads: [s], writes: [s]}\n" REST, 8, 0, ""},
+    {VALUES "  - sum: {reads: [r], writes: [g]}\n" REST, 8, 19, "combines shards"},
+    {VALUES "  - broadcast: {reads: [g], writes: [g]}\n" REST, 8, 0, ""},
+    {VALUES "  - sum: {reads: [s], writes: [f]}\n" REST, 8, 5, "is of type floats"},
+    {VALUES "  - reduce: {reads: [s], writes: [r]}\n" REST, 8, 5,
+     "reduce needs the option 'op', one of mean|sum|max|min"},
+    {VALUES "  - reduce: {reads: [s], writes: [r], op: median}\n" REST, 8, 43,
+     "op: expected mean|sum|max|min, found 'median'"},
+    {VALUES "  - reduce: {reads: [s], writes: [g], op: mean}\n" REST, 8, 35,
+     "reduce writes a rank0 value, but 'g' is global"},
+    {VALUES "  - reduce: {reads: [g], writes: [r], op: mean}\n" REST, 8, 22, "combines shards"},
+    {VALUES "  - sum: {reads: [s], writes: [r]}\n" REST, 8, 32, "sum writes a global value"},
+    {VALUES "  - sum: {reads: [s], writes: [g], op: mean}\n" REST, 8, 36,
+     "unknown key of a step 'op'"},
+    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  r: {type: sums, place: "
+     "rank0}\n"
+     "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
+     "  - reduce: {reads: [lea], writes: [r], op: max}\n",
+     7, 45, "values of type sums ('lea') combine by sum, mean, not by max"},
+    {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "cannot see shard value"},
+    /* With this seed the name has more than one leaf, as two thirds of all names. */
+    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"
+     "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
+     "  - broadcast: {reads: [lea], writes: [sum]}\n",
+     7, 5, "leaves, 'sum' of 1: add them up"},
+    {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
+    {"values:\n  w: {type: floats, per: shard, parts: 3}\n  m: {type: floats}\n"
+     "iteration:\n  - mean: {reads: [w], writes: [m]}\n",
+     5, 33, "mean goes part by part, but 'w' has 3 parts and 'm' 1"},
+
+    /* lags, guards, expressions */
+    {VALUES "  - mix: {reads: [g@1], writes: [n]}\n" REST, 8, 20, "expected '@-'"},
+    {VALUES "  - mix: {reads: [g@-x], writes: [n]}\n" REST, 8, 22, "x"},
+    {VALUES "  - mix: {reads: [g@--1], writes: [n]}\n" REST, 8, 22, "an integer in [0, 1000]"},
+    {VALUES "  - mix: {reads: [g@-1.5], writes: [n]}\n" REST, 8, 22, "an integer in [0, 1000]"},
+    {VALUES "  - bump: {updates: [s@-1]}\n" REST, 8, 23, "only a read may lag"},
+    {VALUES "  - repeat: 2\n    do: [mix: {reads: [g@-1], writes: [n]}]\n" REST, 9, 25,
+     "not inside a repeat"},
+    {VALUES "  - repeat: 0\n    do: [bump: {updates: [s]}]\n" REST, 8, 13, "in [1, 1000000000]"},
+    {VALUES "  - repeat: $limt\n    do: [bump: {updates: [s]}]\n" REST, 8, 13, "limit"},
+    {VALUES "  - repeat: 2\n" REST, 8, 5, "needs steps: `do:`"},
+    {VALUES "  - repeat: 2\n    doo: []\n    do: []\n" REST, 9, 5, "did you mean 'do'?"},
+    {VALUES "  - bump: {updates: [s], every: 3}\n" REST, 8, 33, "a number and a counter"},
+    {VALUES "  - bump: {updates: [s], every: 3 itration}\n" REST, 8, 35, "'iteration'?"},
+    {VALUES "  - bump: {updates: [s], every: 0 iteration}\n" REST, 8, 33, "every: expected"},
+    {VALUES "  - bump: {updates: [s], first: 0}\n" REST, 8, 33, "goes with `every`"},
+    {VALUES "  - bump: {updates: [s], when: s.siz >= 2}\n" REST, 8, 32, "size"},
+    {VALUES "  - bump: {updates: [s], when: g.first >= 2}\n" REST, 8, 32, "g.first"},
+    {VALUES "  - bump: {updates: [s], when: 1 +}\n" REST, 8, 0, ""},
+    {VALUES "  - stop: {reads: [g]}\n" REST, 8, 5, "needs a condition"},
+    {VALUES "  - stop: {if: g.first > 1}\n" REST, 8, 16, "list 'g' under `reads`"},
+    {VALUES "  - stop: {reads: [g], if: g.frist > 1}\n" REST, 8, 28, "first"},
+    {VALUES "  - stop: {if: $nothing > 1}\n" REST, 8, 16, "nothing"},
+};
+
+struct loaded {
+    struct hd_diag *diag;
+    struct hd_document *document;
+    struct hd_config *config;
+    struct hd_graph *graph;
+};
+
+static int load(const char *text, size_t bytes, struct loaded *l)
+{
+    const struct hd_key *const tables[] = {hd_toy_registry.keys};
+    *l = (struct loaded){0};
+    HD_TRY(hd_diag_create(&l->diag));
+    HD_TRY(hd_config_create(tables, 1, NULL, NULL, 0, l->diag, &l->config));
+    HD_TRY(hd_document_parse("g.yaml", text, (int64_t)bytes, l->diag, &l->document));
+    const struct hd_graph_source source = {.registry = &hd_toy_registry,
+                                           .config = l->config,
+                                           .graph = hd_document_root(l->document),
+                                           .shards = 2};
+    return hd_graph_load(&source, l->diag, &l->graph);
+}
+
+static void unload(struct loaded *l)
+{
+    hd_graph_destroy(l->graph);
+    hd_config_destroy(l->config);
+    hd_document_destroy(l->document);
+    hd_diag_destroy(l->diag);
+}
+
+START_TEST(a_mistake_is_found_at_its_place)
+{
+    struct loaded l;
+    size_t bytes = strlen(rows[_i].text);
+    if (rows[_i].text[0] == 'a' && bytes == 1)
+        bytes = 3; /* the row with a NUL byte */
+    ck_assert_int_eq(load(rows[_i].text, bytes, &l), HD_ERR_INPUT);
+    ck_assert_int_ge(hd_diag_count(l.diag), 1);
+    char place[64] = "g.yaml";
+    if (rows[_i].line && rows[_i].column)
+        snprintf(place, sizeof place, "g.yaml:%d:%d:", rows[_i].line, rows[_i].column);
+    else if (rows[_i].line)
+        snprintf(place, sizeof place, "g.yaml:%d:", rows[_i].line);
+    bool found = false;
+    for (int64_t i = 0; i < hd_diag_count(l.diag); i++)
+        found |= strstr(hd_diag_line(l.diag, i), place) &&
+                 strstr(hd_diag_line(l.diag, i), rows[_i].expected);
+    ck_assert_msg(found, "row %d: expected %s … %s, found %s (of %d)\n%s", _i, place,
+                  rows[_i].expected, hd_diag_line(l.diag, 0), (int)hd_diag_count(l.diag),
+                  rows[_i].text);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(several_mistakes_are_told_at_once)
+{
+    static const char text[] = "values:\n"
+                               "  a: {type: intz}\n"
+                               "  b: {type: ints, slots: -1}\n"
+                               "iteration:\n"
+                               "  - bmup: {updates: [b]}\n"
+                               "  - bump: {updates: [c]}\n"
+                               "  - repeat: x\n";
+    struct loaded l;
+    ck_assert_int_eq(load(text, strlen(text), &l), HD_ERR_INPUT);
+    ck_assert_int_ge(hd_diag_count(l.diag), 5);
+    unload(&l);
+}
+END_TEST
+
+START_TEST(the_rows_rest_is_right)
+{
+    struct loaded l;
+    ck_assert_int_eq(load(VALUES REST, strlen(VALUES REST), &l), HD_OK);
+    unload(&l);
+}
+END_TEST
+
+static void drop(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)line, (void)arg;
+}
+
+START_TEST(no_memory_is_an_error_not_a_crash)
+{
+    int status = HD_ERR_NOMEM;
+    hd_log_set_sink(drop, NULL);
+    for (int64_t n = 1; status != HD_OK; n++) {
+        struct loaded l;
+        ck_assert_int_lt(n, 100000);
+        hd_alloc_fail_nth(n);
+        status = load(VALUES REST, strlen(VALUES REST), &l);
+        hd_alloc_fail_nth(0);
+        ck_assert(status == HD_OK || status == HD_ERR_NOMEM || status == HD_ERR_INPUT);
+        unload(&l);
+    }
+    hd_log_set_sink(NULL, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mistakes");
+    TCase *tests = tcase_create("graph files");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, a_mistake_is_found_at_its_place, 0,
+                        (int)(sizeof rows / sizeof *rows));
+    tcase_add_test(tests, several_mistakes_are_told_at_once);
+    tcase_add_test(tests, the_rows_rest_is_right);
+    tcase_add_test(tests, no_memory_is_an_error_not_a_crash);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Draws from logits: as often as the probabilities say; those of a GPU are the CPU's. */
+#include "kernels/act/categorical.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/check_close.h"
+#include "tests/kernels/common/device.h"
+
+START_TEST(draws_follow_the_probabilities)
+{
+    enum { DRAWS = 200000, N = 4 };
+    const float logit[N] = {1, -1, 0.5f, -40};
+    double p[N], sum = 0;
+    int64_t drawn[N] = {0};
+    struct hd_rng rng = hd_rng_make(11, 12, 13, 14, 15);
+    for (int i = 0; i < N; i++)
+        sum += p[i] = exp(logit[i]);
+    for (int i = 0; i < DRAWS; i++)
+        drawn[hd_categorical(logit, N, hd_rng_uniform(&rng, (uint32_t)i))]++;
+    for (int i = 0; i < N; i++) {
+        const double share = p[i] / sum, deviation = sqrt(share * (1 - share) / DRAWS);
+        ck_assert_double_eq_tol((double)drawn[i] / DRAWS, share, 5 * deviation + 1e-6);
+    }
+    ck_assert_int_eq(hd_categorical(logit, N, 0), 0);
+    ck_assert_int_eq(hd_categorical(logit, N, 1 - 1e-9), 3);
+    ck_assert_int_eq(hd_categorical(logit, 3, 1 - 1e-12), 2);
+}
+END_TEST
+
+#if HD_CUDA
+struct draws_case {
+    int rows, n, ld;
+    bool keep, shared;
+};
+
+static const struct draws_case cases[] = {{1, 1, 1, true, false},
+                                          {37, 6, 7, true, true},
+                                          {300, 18, 18, false, false},
+                                          {5, 40, 64, true, true}};
+
+/* How far u is from the nearest boundary between two actions: a GPU's exp may differ in its last
+ * bit, which moves boundaries by less than 1e-14. */
+static double distance(const float *logit, int n, double u)
+{
+    double sum = 0, below = 0, least = 1;
+    for (int i = 0; i < n; i++)
+        sum += exp((double)logit[i]);
+    for (int i = 0; i + 1 < n; i++) {
+        below += (exp((double)logit[i]) / sum + 1e-8) / (1 + n * 1e-8);
+        least = fmin(least, fabs(u - below));
+    }
+    return least;
+}
+
+START_TEST(draws_of_a_gpu)
+{
+    const struct draws_case *c = &cases[_i];
+    const struct hd_rng rng = hd_rng_make(3, 5, 7, (int64_t)_i, 0);
+    enum { FIRST = 1000 };
+    const int guard = 8;
+    float *logit = test_alloc(c->rows * c->ld, sizeof *logit);
+    float *kept = test_alloc(c->rows * c->n + guard, sizeof *kept);
+    int32_t *action = test_alloc(c->rows + guard, sizeof *action);
+    for (int i = 0; i < c->rows * c->ld; i++)
+        logit[i] = (float)(8 * hd_rng_uniform(&rng, (uint32_t)i) - 4);
+    const float *logit_there = device_make(logit, c->rows * c->ld * 4);
+    int32_t *action_there =
+        c->shared ? device_shared((c->rows + guard) * 4) : device_make(NULL, (c->rows + guard) * 4);
+    float *kept_there = c->keep ? device_make(NULL, (c->rows * c->n + guard) * 4) : NULL;
+    ck_assert_int_eq(hd_categorical_cuda(logit_there, c->ld, c->n, c->rows, rng, FIRST,
+                                         action_there, kept_there, device_stream()),
+                     HD_OK);
+    if (c->shared) {
+        device_get(kept, kept_there, 4); /* waits */
+        memcpy(action, action_there, (size_t)(c->rows + guard) * 4);
+    } else {
+        device_get(action, action_there, (c->rows + guard) * 4);
+    }
+    for (int i = 0; i < c->rows; i++) {
+        const double u = hd_rng_uniform(&rng, (uint32_t)(FIRST + i));
+        ck_assert_double_gt(distance(logit + i * c->ld, c->n, u), 1e-12);
+        ck_assert_int_eq(action[i], hd_categorical(logit + i * c->ld, c->n, u));
+    }
+    for (int i = c->rows; i < c->rows + guard; i++)
+        ck_assert_int_eq(action[i], c->shared ? 0 : -1);
+    if (!c->keep)
+        return;
+    device_get(kept, kept_there, (c->rows * c->n + guard) * 4);
+    for (int i = 0; i < c->rows; i++)
+        ck_assert_mem_eq(kept + i * c->n, logit + i * c->ld, (size_t)c->n * 4);
+    for (int i = 0; i < guard; i++)
+        ck_assert(isnan(kept[c->rows * c->n + i]));
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    TCase *cpu = tcase_create("draws"), *cuda = NULL;
+    tcase_add_test(cpu, draws_follow_the_probabilities);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_add_loop_test(cuda, draws_of_a_gpu, 0, (int)(sizeof cases / sizeof cases[0]));
+#endif
+    return run_cuda_suite("categorical", cpu, cuda);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Epsilon: the spec's numbers (2.7) and the ends of a linear decay. Actions of a GPU, greedy and by
+ * chance: those of a collect. */
+#include "kernels/act/exploration.h"
+#include "kernels/common/argmax.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/check_close.h"
+#include "tests/kernels/common/device.h"
+
+START_TEST(test_exponential)
+{
+    const struct hd_epsilon pong = {false, 1, .05, 250000}, cartpole = {false, .95, .1, 10000};
+    ck_assert_double_eq(hd_epsilon_at(&pong, 0), 1);
+    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 96), 0.99963527, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 1e5), 0.68680404, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 1e6), 0.06739986, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_at(&cartpole, 8), 0.94932027, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_at(&cartpole, 1e4), 0.41269752, 5e-9);
+}
+END_TEST
+
+START_TEST(test_linear)
+{
+    const struct hd_epsilon epsilon = {true, .9, .1, 1000};
+    ck_assert_double_eq_tol(hd_epsilon_at(&epsilon, 0), .9, 1e-15);
+    ck_assert_double_eq_tol(hd_epsilon_at(&epsilon, 250), .7, 1e-15);
+    ck_assert_double_eq(hd_epsilon_at(&epsilon, 1000), .1);
+    ck_assert_double_eq(hd_epsilon_at(&epsilon, 1e9), .1);
+}
+END_TEST
+
+#if HD_CUDA
+enum { ROWS = 300, ACTIONS = 6, LD = 7, GUARD = 8 };
+
+/* Values with ties and some that are no numbers. */
+static const float *some_values(const float **there_p)
+{
+    const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
+    float *q = test_alloc(ROWS * LD, sizeof *q);
+    for (int i = 0; i < ROWS * LD; i++)
+        q[i] = hd_rng_below(&rng, (uint32_t)i, 50) == 0
+                   ? NAN
+                   : (float)hd_rng_below(&rng, (uint32_t)(i + ROWS * LD), 5);
+    *there_p = device_make(q, ROWS * LD * 4);
+    return q;
+}
+
+static const int32_t *fetched(const int32_t *there)
+{
+    int32_t *action = test_alloc(ROWS + GUARD, sizeof *action);
+    device_get(action, there, (ROWS + GUARD) * 4);
+    for (int i = 0; i < GUARD; i++)
+        ck_assert_int_eq(action[ROWS + i], -1);
+    return action;
+}
+
+START_TEST(test_argmax_cuda)
+{
+    const float *there, *q = some_values(&there);
+    int32_t *action = device_make(NULL, (ROWS + GUARD) * 4);
+    ck_assert_int_eq(hd_argmax_cuda(there, LD, ACTIONS, ROWS, action, device_stream()), HD_OK);
+    const int32_t *found = fetched(action);
+    for (int i = 0; i < ROWS; i++)
+        ck_assert_int_eq(found[i], hd_argmax(q + i * LD, ACTIONS));
+}
+END_TEST
+
+/* As tasks/collect/collect.c chooses: one coin for all envs, then items of their own. */
+START_TEST(test_epsilon_greedy_cuda)
+{
+    const float *there, *q = some_values(&there);
+    int32_t *action = device_make(NULL, (ROWS + GUARD) * 4);
+    int greedy = 0;
+    for (uint32_t step = 0; step < 12; step++) {
+        const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
+        const uint32_t coin = step * (ROWS + 1);
+        const bool is_greedy = hd_rng_uniform(&rng, coin) > 0.5;
+        ck_assert_int_eq(hd_epsilon_greedy_cuda(there, LD, ACTIONS, ROWS, 0.5, rng, coin, action,
+                                                device_stream()),
+                         HD_OK);
+        const int32_t *found = fetched(action);
+        greedy += is_greedy;
+        for (int i = 0; i < ROWS; i++)
+            ck_assert_int_eq(found[i], is_greedy
+                                           ? hd_argmax(q + i * LD, ACTIONS)
+                                           : hd_rng_below(&rng, coin + 1 + (uint32_t)i, ACTIONS));
+    }
+    ck_assert(greedy > 0 && greedy < 12);
+}
+END_TEST
+#endif
+
+int main(void)
+{
+    TCase *cpu = tcase_create("epsilon"), *cuda = NULL;
+    tcase_add_test(cpu, test_exponential);
+    tcase_add_test(cpu, test_linear);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_add_test(cuda, test_argmax_cuda);
+    tcase_add_test(cuda, test_epsilon_greedy_cuda);
+#endif
+    return run_cuda_suite("exploration", cpu, cuda);
+}

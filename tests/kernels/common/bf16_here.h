@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether convolutions can be computed in bf16 on this machine. */
+#ifndef HD_TESTS_KERNELS_COMMON_BF16_HERE_H
+#define HD_TESTS_KERNELS_COMMON_BF16_HERE_H
+
+#include "kernels/conv/conv.h"
+#include "runtime/base/status.h"
+
+#include <stdio.h>
+
+/* Says so, once, when they cannot: tests then try f32 alone. */
+static inline bool bf16_here(void)
+{
+    static int known;
+    struct hd_conv *conv;
+    const struct hd_conv_fields fields = {16, 4, 4, 16, 2, 1, HD_NHWC, true};
+    if (known == 0) {
+        known = hd_conv_create(&fields, &conv) == HD_OK ? 1 : -1;
+        if (known < 0)
+            printf("no bf16 here: it is not tried\n");
+        else
+            hd_conv_destroy(conv);
+    }
+    return known > 0;
+}
+
+#endif

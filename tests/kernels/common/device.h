@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory and a stream for the tests of CUDA kernels, and a suite with a case for them. A
+ * test program that includes this is run three times: kernels/test_X without the case "cuda",
+ * gpu/test_X that case on a GPU, and, as another program, emulated/test_X that case without one. */
+#ifndef HD_TESTS_KERNELS_COMMON_DEVICE_H
+#define HD_TESTS_KERNELS_COMMON_DEVICE_H
+
+#include "tests/kernels/common/check_close.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if HD_CUDA
+#include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICE_TRY(call) ck_assert_msg((call) == cudaSuccess, "%s failed", #call)
+
+static void *device_blocks[TEST_BLOCKS], *shared_blocks[TEST_BLOCKS];
+static int n_device_blocks, n_shared_blocks;
+static cudaStream_t device_stream_;
+
+/* The test's stream, which does not synchronise with the default stream. */
+static inline void *device_stream(void)
+{
+    if (!device_stream_)
+        DEVICE_TRY(cudaStreamCreateWithFlags(&device_stream_, cudaStreamNonBlocking));
+    return device_stream_;
+}
+
+/* to = bytes of device memory, after all that is on the stream. */
+static inline void device_get(void *to, const void *device, int64_t bytes)
+{
+    DEVICE_TRY(cudaStreamSynchronize(device_stream()));
+    DEVICE_TRY(cudaMemcpy(to, device, (size_t)bytes, cudaMemcpyDeviceToHost));
+}
+
+/* Device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test ends. */
+static inline void *device_make(const void *content, int64_t bytes)
+{
+    ck_assert_int_lt(n_device_blocks, TEST_BLOCKS);
+    void **block = &device_blocks[n_device_blocks++];
+    DEVICE_TRY(cudaMalloc(block, (size_t)(bytes > 0 ? bytes : 1)));
+    if (content)
+        DEVICE_TRY(cudaMemcpy(*block, content, (size_t)bytes, cudaMemcpyHostToDevice));
+    else
+        DEVICE_TRY(cudaMemset(*block, 0xFF, (size_t)bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+    return *block;
+}
+
+/* Zeroed memory of the host that devices address as well, until the test ends. */
+static inline void *device_shared(int64_t bytes)
+{
+    ck_assert_int_lt(n_shared_blocks, TEST_BLOCKS);
+    void **block = &shared_blocks[n_shared_blocks++];
+    DEVICE_TRY(cudaHostAlloc(block, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable));
+    return memset(*block, 0, (size_t)bytes);
+}
+
+static inline void free_device_blocks(void)
+{
+    if (device_stream_)
+        DEVICE_TRY(cudaStreamSynchronize(device_stream_));
+    while (n_device_blocks > 0)
+        DEVICE_TRY(cudaFree(device_blocks[--n_device_blocks]));
+    while (n_shared_blocks > 0)
+        DEVICE_TRY(cudaFreeHost(shared_blocks[--n_shared_blocks]));
+    if (device_stream_)
+        DEVICE_TRY(cudaStreamDestroy(device_stream_));
+    device_stream_ = NULL;
+    free_test_blocks();
+}
+
+/* Whether a GPU can be used. Asks in a process of its own: one that has used a GPU cannot give its
+ * children any, and every test is a child. */
+static inline bool device_here(void)
+{
+    const pid_t child = fork();
+    int n, status;
+    if (child == 0)
+        _exit(cudaGetDeviceCount(&n) == cudaSuccess && n > 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* Makes the case release what its tests allocate; why it cannot be run, NULL if it can. */
+static inline const char *prepare_cuda(TCase *cuda)
+{
+    tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
+    return device_here() ? NULL : "no GPU here";
+}
+
+#else
+
+static inline bool device_here(void)
+{
+    return false;
+}
+
+static inline const char *prepare_cuda(TCase *cuda)
+{
+    (void)cuda;
+    return "built without CUDA";
+}
+
+#endif
+
+/* Releases a case (or NULL) that is not run. */
+static inline void drop_case(TCase *tests)
+{
+    Suite *suite = suite_create("dropped");
+    if (tests)
+        suite_add_tcase(suite, tests);
+    srunner_free(srunner_create(suite));
+}
+
+/* Runs a suite of a case for the CPU (NULL: there is none), or, if CK_RUN_CASE=cuda asks for it, of
+ * the case made by tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that
+ * of a skip (77) if there is no GPU. */
+static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
+{
+    const char *asked = getenv("CK_RUN_CASE");
+    const bool on_gpu = asked && strcmp(asked, "cuda") == 0;
+    const char *hindrance = on_gpu ? prepare_cuda(cuda) : cpu ? NULL : "all of it is for GPUs";
+    drop_case(on_gpu ? cpu : cuda);
+    if (!on_gpu && cpu)
+        return run_suite(name, cpu);
+    if (hindrance) {
+        drop_case(on_gpu ? cuda : NULL);
+        printf("skipped: %s\n", hindrance);
+        return 77;
+    }
+    return run_suite(name, cuda);
+}
+
+#endif

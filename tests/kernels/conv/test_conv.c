@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions, whoever computes them, against sums in double: on numbers that bf16 holds exactly,
+ * so that both precisions have the same inputs; batches that are worked off in one go or in
+ * several. */
+#include "kernels/conv/conv.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/bf16_here.h"
+#include "tests/kernels/common/guarded.h"
+
+#include <string.h>
+
+static const struct {
+    int64_t in, height, width, out, kernel, stride;
+} sizes[] = {
+    {32, 9, 11, 64, 3, 1},  /* minimal filtering of 3 x 3, patches that stick out */
+    {64, 8, 7, 128, 2, 1},  /* of 2 x 2 */
+    {32, 12, 10, 64, 4, 2}, /* of 2 x 2 on every second pixel */
+    {16, 13, 20, 32, 4, 2}, /* with few channels */
+    {48, 11, 13, 32, 4, 2}, /* a last column that no output meets; blocks of 32 and 16 */
+    {16, 9, 9, 16, 3, 1},   /* single blocks */
+    {80, 6, 7, 48, 3, 3},   /* kernel and stride alike; odd numbers of blocks */
+    {5, 9, 8, 7, 3, 1},     /* no whole block */
+};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+static const struct {
+    int64_t all, part;
+} batches[] = {{1, 1}, {3, 3}, {41, 41}, {41, 7}};
+
+struct data {
+    struct hd_conv *conv;
+    struct hd_conv_fields f;
+    enum hd_layout output;
+    int64_t out_height, out_width, batch;
+    float *plain, *bias; /* [out][in][y][x], [out] */
+    float *x, *dy;       /* [batch][channel][y][x] */
+    float *weights;
+    hd_bf16 *image;
+    void *x_there, *dy_there, *y, *dx; /* as the convolution has them */
+    float *dw, *dbias;
+};
+
+/* Where an element of an observation lies. */
+static int64_t place(enum hd_layout layout, int64_t channels, int64_t height, int64_t width,
+                     int64_t c, int64_t y, int64_t x)
+{
+    switch (layout) {
+    case HD_NHWC:
+        return (y * width + x) * channels + c;
+    case HD_NCHW16:
+        return ((c / 16 * height + y) * width + x) * 16 + c % 16;
+    default:
+        return (c * height + y) * width + x;
+    }
+}
+
+static float get(const struct data *d, const void *memory, int64_t at)
+{
+    return d->f.bf16 ? hd_bf16_to(((const hd_bf16 *)memory)[at]) : ((const float *)memory)[at];
+}
+
+/* Random numbers, plain and in place. */
+static void fill(const struct data *d, enum hd_layout layout, int64_t channels, int64_t height,
+                 int64_t width, int64_t row, uint64_t stream, float *plain, void *there)
+{
+    struct hd_rng rng = hd_rng_make(3, stream, 0, 0, 0);
+    uint32_t i = 0;
+    for (int64_t n = 0; n < d->batch; n++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t y = 0; y < height; y++)
+                for (int64_t x = 0; x < width; x++, i++) {
+                    const hd_bf16 value = hd_bf16_from((float)hd_rng_uniform(&rng, i) - 0.5f);
+                    const int64_t at = n * row + place(layout, channels, height, width, c, y, x);
+                    plain[i] = hd_bf16_to(value);
+                    if (d->f.bf16)
+                        ((hd_bf16 *)there)[at] = value;
+                    else
+                        ((float *)there)[at] = plain[i];
+                }
+}
+
+static int64_t activation_bytes(const struct data *d, int64_t elements)
+{
+    return d->batch * elements * (int64_t)(d->f.bf16 ? sizeof(hd_bf16) : sizeof(float));
+}
+
+static struct data make(int size, int64_t batch, bool bf16)
+{
+    struct data d = {.batch = batch,
+                     .f = {sizes[size].in, sizes[size].height, sizes[size].width, sizes[size].out,
+                           sizes[size].kernel, sizes[size].stride, bf16 ? HD_NHWC : HD_NCHW16,
+                           bf16}};
+    const int64_t area = d.f.kernel * d.f.kernel, n = d.f.out_channels * d.f.in_channels * area;
+    struct hd_rng rng = hd_rng_make(2, (uint64_t)size, 0, 0, 0);
+    ck_assert_int_eq(hd_conv_create(&d.f, &d.conv), HD_OK);
+    d.output = hd_conv_output(d.conv, &d.out_height, &d.out_width);
+    const int64_t in_row = hd_conv_input_elements(d.conv);
+    const int64_t out_row = hd_conv_output_elements(d.conv);
+    d.plain = test_alloc(n, 4);
+    d.bias = test_alloc(d.f.out_channels, 4);
+    for (int64_t i = 0; i < n; i++)
+        d.plain[i] = hd_bf16_to(hd_bf16_from((float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f));
+    for (int64_t i = 0; i < d.f.out_channels; i++)
+        d.bias[i] = (float)hd_rng_uniform(&rng, (uint32_t)(n + i)) - 0.5f;
+    d.x = test_alloc(batch * d.f.in_channels * d.f.in_height * d.f.in_width, 4);
+    d.dy = test_alloc(batch * d.f.out_channels * d.out_height * d.out_width, 4);
+    d.x_there = guarded(activation_bytes(&d, in_row));
+    d.dx = guarded(activation_bytes(&d, in_row));
+    d.y = guarded(activation_bytes(&d, out_row));
+    d.dy_there = guarded(activation_bytes(&d, out_row));
+    d.weights = guarded(hd_conv_weights(d.conv) * 4);
+    d.dw = guarded(hd_conv_weights(d.conv) * 4);
+    d.dbias = guarded(d.f.out_channels * 4);
+    d.image = guarded(hd_conv_image(d.conv) * 2);
+    fill(&d, d.f.input, d.f.in_channels, d.f.in_height, d.f.in_width, in_row, 1, d.x, d.x_there);
+    fill(&d, d.output, d.f.out_channels, d.out_height, d.out_width, out_row, 2, d.dy, d.dy_there);
+    ck_assert_int_eq(hd_conv_import(d.conv, d.plain, d.weights), HD_OK);
+    hd_conv_renew(d.conv, d.weights, 0, hd_conv_weights(d.conv), d.image);
+    return d;
+}
+
+static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int64_t n)
+{
+    const size_t size = d->f.bf16 ? 2 : 4;
+    const size_t in = (size_t)(first * hd_conv_input_elements(d->conv)) * size;
+    const size_t out = (size_t)(first * hd_conv_output_elements(d->conv)) * size;
+    char *x = (char *)d->x_there + in, *dx = (char *)d->dx + in;
+    char *y = (char *)d->y + out, *dy = (char *)d->dy_there + out;
+    int status = run->pass == HD_CONV_FORWARD   ? hd_conv_forward(run, n, x, y)
+                 : run->pass == HD_CONV_WEIGHTS ? hd_conv_backward_weights(run, n, x, dy)
+                                                : hd_conv_backward_data(run, n, dy, x, dx);
+    ck_assert_int_eq(status, HD_OK);
+}
+
+/* In parts of `most` observations. */
+static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t most)
+{
+    const int64_t bytes = hd_conv_scratch(d->conv, pass, most);
+    const bool image = d->f.bf16 && pass == HD_CONV_FORWARD;
+    struct hd_conv_run run = {.conv = d->conv,
+                              .pass = pass,
+                              .most = most,
+                              .weights = image ? (void *)d->image : d->weights,
+                              .bias = d->bias,
+                              .dweights = d->dw,
+                              .dbias = d->dbias,
+                              .scratch = guarded(bytes)};
+    memset(run.scratch, 0xFF, (size_t)bytes);
+    ck_assert_int_eq(hd_conv_begin(&run), HD_OK);
+    for (int64_t first = 0; first < d->batch; first += most)
+        run_part(d, &run, first, d->batch - first < most ? d->batch - first : most);
+    ck_assert_int_eq(hd_conv_end(&run), HD_OK);
+    check_guard(run.scratch, bytes);
+}
+
+static void run(struct data *d, int64_t most)
+{
+    const int64_t in_row = hd_conv_input_elements(d->conv);
+    const int64_t out_row = hd_conv_output_elements(d->conv);
+    for (int pass = 0; pass < HD_CONV_PASSES; pass++)
+        run_pass(d, (enum hd_conv_pass)pass, most);
+    check_guard(d->y, activation_bytes(d, out_row));
+    check_guard(d->dx, activation_bytes(d, in_row));
+    check_guard(d->dw, hd_conv_weights(d->conv) * 4);
+    check_guard(d->dbias, d->f.out_channels * 4);
+}
+
+/* The sums that the definition asks for, [batch][out][y][x], [out][in][y][x] and [batch][in][y][x].
+ */
+static void define(const struct data *d, double *y, double *dw, double *dx)
+{
+    const struct hd_conv_fields *f = &d->f;
+    int64_t o = 0;
+    for (int64_t n = 0; n < d->batch; n++)
+        for (int64_t c = 0; c < f->out_channels; c++)
+            for (int64_t r = 0; r < d->out_height; r++)
+                for (int64_t s = 0; s < d->out_width; s++, o++) {
+                    y[o] = d->bias[c];
+                    for (int64_t k = 0; k < f->in_channels * f->kernel * f->kernel; k++) {
+                        const int64_t i = k / f->kernel / f->kernel;
+                        const int64_t row = r * f->stride + k / f->kernel % f->kernel;
+                        const int64_t column = s * f->stride + k % f->kernel;
+                        const int64_t at =
+                            ((n * f->in_channels + i) * f->in_height + row) * f->in_width + column;
+                        const int64_t w = c * f->in_channels * f->kernel * f->kernel + k;
+                        y[o] += (double)d->plain[w] * d->x[at];
+                        dw[w] += (double)d->dy[o] * d->x[at];
+                        dx[at] += (double)d->dy[o] * d->plain[w];
+                    }
+                }
+}
+
+/* Found values in the order of the definition. */
+static void compare(const struct data *d, const void *found, enum hd_layout layout,
+                    int64_t channels, int64_t height, int64_t width, int64_t row,
+                    const double *wanted, const float *mask, double scale, const char *what)
+{
+    const double allowed = d->f.bf16 ? 4e-3 : 3e-7; /* rounded to 8 bits, or sums of floats */
+    int64_t i = 0;
+    for (int64_t n = 0; n < d->batch; n++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t y = 0; y < height; y++)
+                for (int64_t x = 0; x < width; x++, i++) {
+                    const double value =
+                        get(d, found, n * row + place(layout, channels, height, width, c, y, x));
+                    const double right =
+                        mask ? (mask[i] > 0 ? wanted[i] : 0) : (wanted[i] > 0 ? wanted[i] : 0);
+                    const double size = d->f.bf16 ? fabs(right) + 1e-3 * scale : scale;
+                    if (!(fabs(value - right) <= allowed * size))
+                        CHECK_CLOSE(value, right, size, allowed, what);
+                }
+}
+
+START_TEST(passes_are_what_the_definition_says)
+{
+    for (int b = 0; b < (int)(sizeof batches / sizeof *batches); b++) {
+        struct data d = make(_i % N_SIZES, batches[b].all, _i >= N_SIZES);
+        const struct hd_conv_fields *f = &d.f;
+        const int64_t weights = f->out_channels * f->in_channels * f->kernel * f->kernel;
+        const int64_t outputs = d.batch * f->out_channels * d.out_height * d.out_width;
+        const int64_t inputs = d.batch * f->in_channels * f->in_height * f->in_width;
+        double *y = test_alloc(outputs, 8), *dw = test_alloc(weights, 8),
+               *dx = test_alloc(inputs, 8);
+        float *plain = test_alloc(weights, 4);
+        run(&d, batches[b].part);
+        define(&d, y, dw, dx);
+        compare(&d, d.y, d.output, f->out_channels, d.out_height, d.out_width,
+                hd_conv_output_elements(d.conv), y, NULL, (double)(weights / f->out_channels), "y");
+        compare(&d, d.dx, f->input, f->in_channels, f->in_height, f->in_width,
+                hd_conv_input_elements(d.conv), dx, d.x, (double)(weights / f->in_channels), "dx");
+        ck_assert_int_eq(hd_conv_export(d.conv, d.dw, plain), HD_OK);
+        const double terms = (double)(d.batch * d.out_height * d.out_width);
+        for (int64_t i = 0; i < weights; i++)
+            CHECK_CLOSE(plain[i], dw[i], terms, 3e-7, "dw");
+        for (int64_t c = 0; c < f->out_channels; c++) {
+            const int64_t pixels = d.out_height * d.out_width;
+            double sum = 0;
+            for (int64_t i = 0; i < d.batch * pixels; i++)
+                sum += d.dy[(i / pixels * f->out_channels + c) * pixels + i % pixels];
+            CHECK_CLOSE(d.dbias[c], sum, terms, 3e-7, "dbias");
+        }
+        hd_conv_destroy(d.conv);
+        free_test_blocks();
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("conv");
+    tcase_set_timeout(tests, 100);
+    tcase_add_loop_test(tests, passes_are_what_the_definition_says, 0,
+                        (bf16_here() ? 2 : 1) * N_SIZES);
+    return run_suite("conv", tests);
+}

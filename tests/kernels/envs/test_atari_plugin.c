@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Atari plug-in, where scripts/atari has built it: play of DI-engine's wrappers to the byte,
+ * saved states, groups, names and options. */
+#include "kernels/envs/atari/atari.h"
+#include "kernels/envs/find.h"
+#include "tests/golden/atari_traces.h"
+#include "tests/kernels/common/check_close.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ENVS = 3, STACK = 4, FRAME = HD_ATARI_FRAME };
+
+static const struct hd_env *env;
+static char message[HD_ENV_MESSAGE];
+
+struct fixture {
+    void *group;
+    struct hd_env_spec spec;
+    uint8_t obs[ENVS][FRAME];
+    float reward[ENVS];
+    bool done[ENVS], truncated[ENVS];
+    struct hd_env_outcome outcome;
+};
+
+static int create(struct fixture *f, struct hd_env_settings settings)
+{
+    memset(f, 0, sizeof *f);
+    f->outcome = (struct hd_env_outcome){f->obs, f->reward, f->done, f->truncated};
+    message[0] = '\0';
+    return env->create(&settings, &f->spec, &f->group, message);
+}
+
+static struct fixture *make(const char *env_id, int64_t envs)
+{
+    struct fixture *f = test_alloc(1, sizeof *f);
+    struct hd_env_settings settings = {.envs = envs, .env_id = env_id};
+    ck_assert_msg(create(f, settings) == 0, "%s", message);
+    return f;
+}
+
+static void reset(struct fixture *f, int64_t i, uint64_t seed)
+{
+    ck_assert_msg(env->reset(f->group, i, seed, f->obs[i], message) == 0, "%s", message);
+}
+
+static void step(struct fixture *f, const int32_t *action)
+{
+    ck_assert_msg(env->step(f->group, action, &f->outcome, message) == 0, "%s", message);
+}
+
+static uint8_t *save(struct fixture *f, int64_t i)
+{
+    uint8_t *state = test_alloc(env->state_bytes(f->group), 1);
+    memset(state, 0xA5, (size_t)env->state_bytes(f->group));
+    ck_assert_msg(env->save(f->group, i, state, message) == 0, "%s", message);
+    return state;
+}
+
+/* -- Golden traces
+ * --------------------------------------------------------------------------------*/
+
+/* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
+static double fill(uint64_t k, uint64_t j)
+{
+    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (double)(z >> 40) / 16777216.0;
+}
+
+/* zlib's CRC-32. */
+static uint32_t crc32_of(const uint8_t *bytes, size_t n)
+{
+    static uint32_t table[256];
+    for (uint32_t i = 0; i < 256 && !table[255]; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = table[i] & 1 ? table[i] >> 1 ^ 0xEDB88320u : table[i] >> 1;
+    }
+    uint32_t crc = 0xFFFFFFFFu;
+    for (size_t i = 0; i < n; i++)
+        crc = table[(crc ^ bytes[i]) & 255] ^ crc >> 8;
+    return ~crc;
+}
+
+struct stack {
+    uint8_t frame[STACK][FRAME];
+};
+
+static uint32_t push(struct stack *stack, const uint8_t *frame, int times)
+{
+    for (int i = 0; i < times; i++) {
+        memmove(stack->frame[0], stack->frame[1], (STACK - 1) * FRAME);
+        memcpy(stack->frame[STACK - 1], frame, FRAME);
+    }
+    return crc32_of(stack->frame[0], sizeof stack->frame);
+}
+
+static uint64_t seed_for(int noops)
+{
+    uint64_t seed = 0;
+    while (hd_atari_noops(seed) != noops)
+        seed++;
+    return seed;
+}
+
+static void check_reset(struct fixture *f, const struct atari_trace *trace, int r, int t,
+                        struct stack *stack)
+{
+    ck_assert_int_lt(r, trace->resets);
+    reset(f, 0, seed_for(1 + (7 * r + trace->key) % 30));
+    ck_assert_int_eq(trace->reset[r].step, t);
+    ck_assert_uint_eq(push(stack, f->obs[0], STACK), trace->reset[r].crc);
+}
+
+START_TEST(test_traces)
+{
+    const struct atari_trace *trace = &atari_traces[_i];
+    struct fixture *f = test_alloc(1, sizeof *f);
+    struct stack *stack = test_alloc(1, sizeof *stack);
+    struct hd_env_settings settings = {
+        .envs = 1, .evaluator = trace->evaluator, .env_id = trace->env_id};
+    ck_assert_msg(create(f, settings) == 0, "%s", message);
+    ck_assert_int_eq(f->spec.element, HD_ENV_U8);
+    ck_assert_int_eq(f->spec.dims, 2);
+    ck_assert_int_eq(f->spec.shape[0] * f->spec.shape[1], FRAME);
+    ck_assert_int_eq(f->spec.actions, trace->actions);
+    int resets = 0, events = 0;
+    check_reset(f, trace, resets++, 0, stack);
+    for (int t = 0; t < trace->steps; t++) {
+        int32_t action = (int32_t)(fill((uint64_t)trace->key, (uint64_t)t) * trace->actions);
+        struct atari_event wanted = {.step = t};
+        if (events < trace->events && trace->event[events].step == t)
+            wanted = trace->event[events++];
+        step(f, &action);
+        ck_assert_msg(push(stack, f->obs[0], 1) == trace->crc[t], "frame %d differs", t);
+        ck_assert_float_eq(f->reward[0], wanted.reward);
+        ck_assert_int_eq(f->done[0], wanted.done);
+        ck_assert(!f->truncated[0]);
+        if (f->done[0])
+            check_reset(f, trace, resets++, t + 1, stack);
+    }
+    ck_assert_int_eq(events, trace->events);
+    ck_assert_int_eq(resets, trace->resets);
+    env->destroy(f->group);
+}
+END_TEST
+
+/* -- States
+ * ---------------------------------------------------------------------------------------*/
+
+/* Games whose states need more than ALE's own serialisation among them. */
+static const char *const games[] = {"Breakout",      "Seaquest", "MsPacman", "ChopperCommand",
+                                    "MiniatureGolf", "Pitfall2", "Hangman",  "VideoCube",
+                                    "SpaceInvaders", "AirRaid"};
+enum { N_GAMES = sizeof games / sizeof games[0] };
+
+static int32_t some_action(const struct fixture *f, int t)
+{
+    return (int32_t)(fill(77, (uint64_t)t) * (double)f->spec.actions);
+}
+
+static void play_on(struct fixture *f, int from, int to)
+{
+    for (int t = from; t < to; t++) {
+        step(f, &(int32_t){some_action(f, t)});
+        if (f->done[0])
+            reset(f, 0, (uint64_t)t);
+    }
+}
+
+/* A state goes on in another group, that played something else before, as it does where it was
+ * saved; and saving it again gives the same bytes. */
+START_TEST(test_save_load)
+{
+    char env_id[64];
+    snprintf(env_id, sizeof env_id, "%sNoFrameskip-v4", games[_i]);
+    struct fixture *a = make(env_id, 1), *b = make(env_id, 1);
+    size_t bytes = (size_t)env->state_bytes(a->group);
+    reset(a, 0, 1);
+    reset(b, 0, 2);
+    play_on(a, 0, 150);
+    play_on(b, 500, 530);
+    uint8_t *saved = save(a, 0);
+    ck_assert_int_eq(env->load(b->group, 0, saved, message), 0);
+    ck_assert_mem_eq(save(b, 0), saved, bytes);
+    for (int t = 150; t < 300; t++) {
+        play_on(a, t, t + 1);
+        play_on(b, t, t + 1);
+        ck_assert_msg(memcmp(a->obs[0], b->obs[0], FRAME) == 0, "frame %d differs", t);
+        ck_assert_float_eq(a->reward[0], b->reward[0]);
+        ck_assert_int_eq(a->done[0], b->done[0]);
+    }
+    uint8_t *end = save(a, 0);
+    ck_assert_mem_eq(save(b, 0), end, bytes);
+    ck_assert_mem_ne(end, saved, bytes);
+    env->destroy(a->group);
+    env->destroy(b->group);
+}
+END_TEST
+
+/* What a game starts from is a function of the seed, not of what was played before. */
+START_TEST(test_reset_forgets)
+{
+    char env_id[64];
+    snprintf(env_id, sizeof env_id, "%sNoFrameskip-v4", games[_i]);
+    struct hd_env_option whole = {"episodic_life", "false"};
+    struct hd_env_settings settings = {
+        .envs = 1, .env_id = env_id, .options = &whole, .n_options = 1};
+    struct fixture *a = test_alloc(1, sizeof *a), *b = test_alloc(1, sizeof *b);
+    ck_assert_int_eq(create(a, settings), 0);
+    ck_assert_int_eq(create(b, settings), 0);
+    reset(a, 0, 1);
+    play_on(a, 0, 200);
+    reset(a, 0, 9);
+    reset(b, 0, 9);
+    ck_assert_mem_eq(a->obs[0], b->obs[0], FRAME);
+    step(a, &(int32_t){0});
+    step(b, &(int32_t){0});
+    ck_assert_mem_eq(a->obs[0], b->obs[0], FRAME);
+    ck_assert_mem_eq(save(a, 0), save(b, 0), (size_t)env->state_bytes(a->group));
+    env->destroy(a->group);
+    env->destroy(b->group);
+}
+END_TEST
+
+START_TEST(test_wrong_state)
+{
+    struct fixture *pong = make("PongNoFrameskip-v4", 1), *other = make("BoxingNoFrameskip-v4", 1);
+    uint8_t *state = save(other, 0); /* of an env that was never reset */
+    ck_assert_int_eq(env->load(other->group, 0, state, message), 0);
+    int64_t most = env->state_bytes(pong->group);
+    uint8_t *larger = test_alloc(most + env->state_bytes(other->group), 1);
+    memcpy(larger, state, (size_t)env->state_bytes(other->group));
+    ck_assert_int_eq(env->load(pong->group, 0, larger, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "no saved state of this game"));
+    reset(pong, 0, 0); /* it plays on */
+    step(pong, &(int32_t){0});
+    env->destroy(pong->group);
+    env->destroy(other->group);
+}
+END_TEST
+
+/* Each env of a group plays as it would alone. */
+START_TEST(test_group)
+{
+    struct fixture *f = make("BreakoutNoFrameskip-v4", ENVS), *alone[ENVS];
+    for (int i = 0; i < ENVS; i++) {
+        alone[i] = make("BreakoutNoFrameskip-v4", 1);
+        reset(f, i, (uint64_t)(3 * i));
+        reset(alone[i], 0, (uint64_t)(3 * i));
+        ck_assert_mem_eq(f->obs[i], alone[i]->obs[0], FRAME);
+    }
+    for (int t = 0; t < 120; t++) {
+        int32_t action[ENVS];
+        for (int i = 0; i < ENVS; i++)
+            action[i] = some_action(f, ENVS * t + i);
+        step(f, action);
+        for (int i = 0; i < ENVS; i++) {
+            step(alone[i], &action[i]);
+            ck_assert_mem_eq(f->obs[i], alone[i]->obs[0], FRAME);
+            ck_assert_float_eq(f->reward[i], alone[i]->reward[0]);
+            ck_assert_int_eq(f->done[i], alone[i]->done[0]);
+            if (f->done[i]) {
+                reset(f, i, (uint64_t)t);
+                reset(alone[i], 0, (uint64_t)t);
+            }
+        }
+    }
+    for (int i = 0; i < ENVS; i++)
+        env->destroy(alone[i]->group);
+    env->destroy(f->group);
+}
+END_TEST
+
+/* -- Names and options
+ * ----------------------------------------------------------------------------*/
+
+START_TEST(test_names)
+{
+    static const char *const known[] = {"TicTacToe3DNoFrameskip-v4", "UpNDownNoFrameskip-v4",
+                                        "QbertNoFrameskip-v4", "PrivateEyeNoFrameskip-v4"};
+    static const char *const wrong[][2] = {
+        {"PongNoFrameskip-v5", "of the form <Game>NoFrameskip-v4"},
+        {"", "such as PongNoFrameskip-v4"},
+        {"NoFrameskip-v4", "of the form"},
+        {"MspacmanNoFrameskip-v4", "near are MsPacmanNoFrameskip-v4, "},
+        {"SpaceInvaderNoFrameskip-v4", "SpaceInvadersNoFrameskip-v4"},
+        {"CombatNoFrameskip-v4", "no rules for a single player"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        env->destroy(make(known[i], 1)->group);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct fixture f;
+        struct hd_env_settings settings = {.envs = 1, .env_id = wrong[i][0]};
+        ck_assert_int_eq(create(&f, settings), -1);
+        ck_assert_msg(strstr(message, wrong[i][1]) != NULL, "%s", message);
+    }
+}
+END_TEST
+
+START_TEST(test_wrong_options)
+{
+    static const struct {
+        struct hd_env_option option;
+        const char *says;
+    } wrong[] = {
+        {{"nops", "3"}, "env.options.nops is unknown to atari"},
+        {{"noops", "many"}, "noops must be a whole number from 0 to 1000, not 'many'"},
+        {{"noops", "-1"}, "noops must be"},
+        {{"background", "256"}, "background must be a whole number from 0 to 255"},
+        {{"episodic_life", "1"}, "episodic_life must be true or false, not '1'"},
+        {{"clip_reward", ""}, "clip_reward must be true or false"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct fixture f;
+        struct hd_env_settings settings = {
+            .envs = 1, .env_id = "PongNoFrameskip-v4", .options = &wrong[i].option, .n_options = 1};
+        ck_assert_int_eq(create(&f, settings), -1);
+        ck_assert_msg(strstr(message, wrong[i].says) != NULL, "%s", message);
+    }
+}
+END_TEST
+
+/* Pong's playfield is gray 87: with the option it is 0, and nothing else changes. */
+START_TEST(test_background)
+{
+    struct hd_env_option options[] = {{"background", "87"}, {"noops", "7"}};
+    struct hd_env_settings settings = {
+        .envs = 1, .env_id = "PongNoFrameskip-v4", .options = options, .n_options = 2};
+    struct fixture *f = test_alloc(1, sizeof *f), *plain = make("PongNoFrameskip-v4", 1);
+    ck_assert_int_eq(create(f, settings), 0);
+    reset(f, 0, 0);
+    reset(plain, 0, seed_for(7));
+    int shown = 0;
+    for (int i = 0; i < FRAME; i++) {
+        int wanted = plain->obs[0][i] == 87 ? 0 : plain->obs[0][i];
+        ck_assert_int_eq(f->obs[0][i], wanted);
+        shown += plain->obs[0][i] == 87;
+    }
+    ck_assert_int_gt(shown, FRAME / 2);
+    env->destroy(f->group);
+    env->destroy(plain->group);
+}
+END_TEST
+
+START_TEST(test_wrong_action)
+{
+    struct fixture *f = make("PongNoFrameskip-v4", 1);
+    reset(f, 0, 0);
+    for (int32_t action = -1; action < 7; action += 7) {
+        ck_assert_int_eq(env->step(f->group, &action, &f->outcome, message), -1);
+        ck_assert_ptr_nonnull(strstr(message, "has no action"));
+    }
+    env->destroy(f->group);
+}
+END_TEST
+
+/* Of this build: beside the folder of the test. */
+static void find(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    path[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(path, '/');
+    snprintf(slash ? slash : path, 64, "/../plugins/heddle_env_atari.so");
+    if (access(path, F_OK) != 0) {
+        printf("skipped: no %s; scripts/atari builds the plug-in\n", path);
+        exit(77);
+    }
+    if (hd_env_find(path, &env, message) != 0) {
+        printf("%s\n", message);
+        exit(EXIT_FAILURE);
+    }
+}
+
+int main(void)
+{
+    find();
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, test_traces, 0, sizeof atari_traces / sizeof atari_traces[0]);
+    tcase_add_loop_test(tests, test_save_load, 0, N_GAMES);
+    tcase_add_loop_test(tests, test_reset_forgets, 0, N_GAMES);
+    tcase_add_test(tests, test_wrong_state);
+    tcase_add_test(tests, test_group);
+    tcase_add_test(tests, test_names);
+    tcase_add_test(tests, test_wrong_options);
+    tcase_add_test(tests, test_background);
+    tcase_add_test(tests, test_wrong_action);
+    return run_suite("atari_plugin", tests);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CartPole against gym: start states and trajectories equal to the bit, and the rules of a group.
+ */
+#include "kernels/envs/cartpole/cartpole.h"
+#include "kernels/envs/cartpole/pcg64.h"
+#include "kernels/envs/find.h"
+#include "tests/golden/cartpole_traces.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENVS = 3 };
+
+struct fixture {
+    const struct hd_env *env;
+    void *group;
+    float obs[ENVS][4], reward[ENVS];
+    bool done[ENVS], truncated[ENVS];
+};
+
+static struct fixture make(int64_t envs)
+{
+    struct fixture f;
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_settings settings = {.envs = envs, .env_id = ""};
+    struct hd_env_spec spec;
+    ck_assert_int_eq(hd_env_find("cartpole", &f.env, message), 0);
+    ck_assert_int_eq(f.env->create(&settings, &spec, &f.group, message), 0);
+    return f;
+}
+
+static void reset(struct fixture *f, int64_t env, uint64_t seed)
+{
+    char message[HD_ENV_MESSAGE];
+    ck_assert_int_eq(f->env->reset(f->group, env, seed, f->obs[env], message), 0);
+}
+
+static void step(struct fixture *f, const int32_t *action)
+{
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
+    ck_assert_int_eq(f->env->step(f->group, action, &outcome, message), 0);
+}
+
+static void drop(struct fixture *f)
+{
+    f->env->destroy(f->group);
+}
+
+/* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
+static double fill(uint64_t k, uint64_t j)
+{
+    uint64_t z = (k << 32) + j + 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (double)(z >> 40) / 16777216.0;
+}
+
+static int32_t choose(const struct cartpole_trace *trace, const double state[4], int t)
+{
+    switch (trace->policy) {
+    case BALANCE:
+        return state[2] + state[3] > 0;
+    case RANDOM:
+        return (int32_t)floor(2 * fill(trace->seed, (uint64_t)t));
+    default:
+        return 0;
+    }
+}
+
+/* Numpy's generator: first words of PCG64(SeedSequence(0)) give this random() in every numpy. */
+START_TEST(test_pcg64)
+{
+    struct hd_pcg64 rng = hd_pcg64_make(0);
+    ck_assert_double_eq(hd_pcg64_uniform(&rng, 0, 1), 0.6369616873214543);
+    ck_assert_double_eq(hd_pcg64_uniform(&rng, 0, 1), 0.2697867137638703);
+    rng = hd_pcg64_make(42);
+    ck_assert_double_eq(hd_pcg64_uniform(&rng, 0, 1), 0.7739560485559633);
+    struct hd_pcg64 low = hd_pcg64_make(1), high = hd_pcg64_make(1 | (uint64_t)1 << 32);
+    ck_assert_uint_ne(hd_pcg64_next(&low), hd_pcg64_next(&high));
+}
+END_TEST
+
+START_TEST(test_start_states)
+{
+    static const float expected[5][4] = {
+        {0.0136961687f, -0.0230213286f, -0.0459026476f, -0.0483472364f},
+        {0.00118216247f, 0.0450463696f, -0.0355840387f, 0.0448649447f},
+        {-0.0238387866f, -0.0201508857f, 0.0314225741f, -0.0408084058f},
+        {-0.0414350833f, -0.0263189493f, 0.0301274465f, 0.00821620361f},
+        {0.0443056106f, 0.00113275528f, 0.0476243706f, -0.0419163976f},
+    };
+    struct fixture f = make(1);
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        reset(&f, 0, seed);
+        for (int i = 0; i < 4; i++)
+            ck_assert_float_eq(f.obs[0][i], expected[seed][i]);
+    }
+    drop(&f);
+}
+END_TEST
+
+START_TEST(test_traces)
+{
+    const struct cartpole_trace *trace = &cartpole_traces[_i];
+    struct fixture f = make(1);
+    reset(&f, 0, trace->seed);
+    const struct cartpole_row *row = trace->rows;
+    double state[4];
+    hd_cartpole_state(f.group, 0, state);
+    ck_assert_mem_eq(state, row->state, sizeof state);
+    row++;
+    for (int t = 0; t < trace->steps; t++) {
+        int32_t action = choose(trace, state, t);
+        step(&f, &action);
+        hd_cartpole_state(f.group, 0, state);
+        ck_assert_float_eq(f.reward[0], 1);
+        if (row->step == t + 1) {
+            ck_assert_int_eq(action, row->action);
+            ck_assert_mem_eq(state, row->state, sizeof state);
+            ck_assert_int_eq(f.done[0], row->done);
+            ck_assert_int_eq(f.truncated[0], row->truncated);
+            for (int i = 0; i < 4; i++)
+                ck_assert_float_eq(f.obs[0][i], (float)row->state[i]);
+            row++;
+        }
+        ck_assert(f.done[0] == (t + 1 == trace->steps));
+    }
+    ck_assert_int_eq(row - trace->rows, trace->n_rows);
+    drop(&f);
+}
+END_TEST
+
+/* Each env of a group plays as it would alone, and a saved state goes on equally in another group
+ * and at another place. */
+START_TEST(test_group)
+{
+    struct fixture f = make(ENVS), other = make(ENVS), alone[ENVS];
+    char message[HD_ENV_MESSAGE], state[64];
+    ck_assert_int_eq(f.env->state_bytes(f.group), 40);
+    for (int i = 0; i < ENVS; i++) {
+        alone[i] = make(1);
+        reset(&f, i, (uint64_t)i);
+        reset(&alone[i], 0, (uint64_t)i);
+        ck_assert_mem_eq(f.obs[i], alone[i].obs[0], sizeof f.obs[0]);
+    }
+    for (int t = 0; t < 9; t++) {
+        int32_t action[ENVS] = {t % 2, t % 3 == 0, 1}, moved[ENVS] = {1, 0, action[1]};
+        if (t == 5) {
+            ck_assert_int_eq(f.env->save(f.group, 1, state, message), 0);
+            ck_assert_int_eq(f.env->load(other.group, 2, state, message), 0);
+        }
+        step(&f, action);
+        for (int i = 0; i < ENVS; i++) {
+            step(&alone[i], &action[i]);
+            ck_assert_mem_eq(f.obs[i], alone[i].obs[0], sizeof f.obs[0]);
+        }
+        if (t >= 5) {
+            step(&other, moved);
+            ck_assert_mem_eq(f.obs[1], other.obs[2], sizeof f.obs[1]);
+        }
+    }
+    for (int i = 0; i < ENVS; i++)
+        drop(&alone[i]);
+    drop(&other);
+    drop(&f);
+}
+END_TEST
+
+/* The number of steps is part of the state: the time limit falls in the same step. */
+START_TEST(test_saved_time_limit)
+{
+    struct fixture f = make(1), other = make(1);
+    char message[HD_ENV_MESSAGE], state[64];
+    reset(&f, 0, 0);
+    for (int t = 0; t < HD_CARTPOLE_MAX_STEPS; t++) {
+        struct fixture *playing = t < 150 ? &f : &other;
+        if (t == 150) {
+            f.env->save(f.group, 0, state, message);
+            ck_assert_int_eq(other.env->load(other.group, 0, state, message), 0);
+        }
+        int32_t action = playing->obs[0][2] + playing->obs[0][3] > 0;
+        if (t == 150)
+            action = f.obs[0][2] + f.obs[0][3] > 0;
+        step(playing, &action);
+        ck_assert(playing->done[0] == (t + 1 == HD_CARTPOLE_MAX_STEPS));
+    }
+    ck_assert(other.truncated[0]);
+    memset(state, 0xFF, sizeof state);
+    ck_assert_int_eq(f.env->load(f.group, 0, state, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "-1 steps"));
+    drop(&other);
+    drop(&f);
+}
+END_TEST
+
+/* The final observation stays until the caller resets, which also restarts the time limit. */
+START_TEST(test_reset_is_explicit)
+{
+    struct fixture f = make(1);
+    for (int episode = 0; episode < 2; episode++) {
+        reset(&f, 0, 0);
+        int length = 0;
+        do {
+            step(&f, &(int32_t){0});
+            length++;
+        } while (!f.done[0]);
+        ck_assert_int_eq(length, 11);
+        ck_assert(!f.truncated[0]);
+        ck_assert_float_eq_tol(f.obs[0][2], 0.259626396f, 1e-8f);
+    }
+    drop(&f);
+}
+END_TEST
+
+START_TEST(test_settings)
+{
+    const struct hd_env *env = &hd_env_cartpole;
+    char message[HD_ENV_MESSAGE];
+    struct hd_env_spec spec;
+    void *group;
+    struct hd_env_settings settings = {.envs = 1, .env_id = ""};
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), 0);
+    ck_assert_int_eq(spec.element, HD_ENV_F32);
+    ck_assert_int_eq(spec.dims, 1);
+    ck_assert_int_eq(spec.shape[0], 4);
+    ck_assert_int_eq(spec.actions, 2);
+    ck_assert_int_eq(hd_env_frame_bytes(&spec), 16);
+    env->destroy(group);
+    settings.env_id = "CartPole-v1";
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "'CartPole-v1'"));
+    settings = (struct hd_env_settings){
+        .envs = 1, .env_id = "", .options = &(struct hd_env_option){"length", "1"}, .n_options = 1};
+    ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);
+    ck_assert_ptr_nonnull(strstr(message, "'length'"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cartpole");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, test_pcg64);
+    tcase_add_test(tests, test_start_states);
+    tcase_add_loop_test(tests, test_traces, 0,
+                        (int)(sizeof cartpole_traces / sizeof cartpole_traces[0]));
+    tcase_add_test(tests, test_group);
+    tcase_add_test(tests, test_reset_is_explicit);
+    tcase_add_test(tests, test_saved_time_limit);
+    tcase_add_test(tests, test_settings);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

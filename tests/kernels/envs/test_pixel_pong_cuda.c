@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step under a
+ * plain caller, and collect by collect under a collector written apart. */
+#include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "kernels/envs/seed.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/device.h"
+
+#include <string.h>
+
+enum { FRAME = HD_PIXEL_PONG_FRAME, MOST_ENVS = 5, MOST_STATE = 256, NOOP = 0, UP = 2, DOWN = 3 };
+
+static const struct hd_env *const env = &hd_env_pixel_pong;
+
+/* The CPU's envs, and what they show. */
+struct fixture {
+    void *group;
+    int64_t envs;
+    uint8_t obs[MOST_ENVS][FRAME];
+    float reward[MOST_ENVS];
+    bool done[MOST_ENVS], truncated[MOST_ENVS];
+};
+
+static void make(struct fixture *f, int64_t envs, const char *background)
+{
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_option option = {"background", background};
+    const struct hd_env_settings settings = {
+        .envs = envs, .env_id = "", .options = &option, .n_options = 1};
+    struct hd_env_spec spec;
+    f->envs = envs;
+    ck_assert_int_eq(env->create(&settings, &spec, &f->group, message), 0);
+}
+
+/* A group as a GPU has it starts as the CPU's does, and has its states. */
+START_TEST(test_group)
+{
+    struct fixture f;
+    char message[HD_ENV_MESSAGE], state[MOST_STATE];
+    make(&f, 3, "-1");
+    const int64_t one = env->state_bytes(f.group);
+    ck_assert_int_le(one, MOST_STATE);
+    char *group = test_alloc(hd_pixel_pong_cuda_bytes(3), 1);
+    memset(group, 0xFF, (size_t)hd_pixel_pong_cuda_bytes(3));
+    hd_pixel_pong_cuda_init(group, 3, -1);
+    for (int64_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(env->save(f.group, i, state, message), 0);
+        ck_assert_mem_eq(hd_pixel_pong_cuda_state(group, i), state, (size_t)one);
+    }
+    const char *last = hd_pixel_pong_cuda_state(group, 2);
+    ck_assert_int_eq(last + one - group, hd_pixel_pong_cuda_bytes(3));
+    env->destroy(f.group);
+}
+END_TEST
+
+START_TEST(test_seed)
+{
+    for (int64_t i = 0; i < 100; i++) {
+        const int64_t episode = i % 2 ? i : i << 33 | 5;
+        const struct hd_rng rng =
+            hd_rng_make((uint64_t)i, hd_hash_text("env reset"), 3, 7 * i, episode >> 32);
+        ck_assert_uint_eq(hd_envs_seed((uint64_t)i, 3, 7 * i, episode),
+                          hd_rng_u64(&rng, (uint32_t)episode));
+    }
+}
+END_TEST
+
+/* -- A collector's envs on the host ---------------------------------------------------------------
+ * What they do is tested with the verb collect_on_gpu. */
+
+enum { HERE = 2, MOST = 3, ROOM = 2 + 2 * MOST };
+
+struct here {
+    uint64_t seed[HERE];
+    int64_t episode[HERE], length[HERE], all_shown[HERE], shown[HERE], age[HERE];
+    double sum[HERE], ended_return[HERE][MOST];
+    uint8_t obs[HERE][2][FRAME], frames[HERE][ROOM][FRAME];
+    int32_t action[HERE][MOST], frame[HERE][MOST], frame_age[HERE][MOST];
+    float reward[HERE][MOST], done[HERE][MOST];
+    bool truncated[HERE][MOST];
+    int64_t ended_steps[HERE][MOST];
+};
+
+/* Once a collect is through, its further steps change nothing. */
+START_TEST(test_through)
+{
+    struct here *h = test_alloc(1, sizeof *h), *before = test_alloc(1, sizeof *h);
+    bool through = false;
+    const struct hd_pixel_pong_envs envs = {
+        .envs = HERE,
+        .stack = 2,
+        .group = test_alloc(hd_pixel_pong_cuda_bytes(HERE), 1),
+        .episode_seed = h->seed,
+        .episode = h->episode,
+        .episode_return = h->sum,
+        .episode_steps = h->length,
+        .shown = h->all_shown,
+        .obs = h->obs[0][0],
+    };
+    const struct hd_pixel_pong_steps steps = {
+        .steps = MOST,
+        .frames = ROOM,
+        .through = &through,
+        .shown = h->shown,
+        .age = h->age,
+        .frame_data = h->frames[0][0],
+        .action = h->action[0],
+        .frame = h->frame[0],
+        .frame_age = h->frame_age[0],
+        .reward = h->reward[0],
+        .done = h->done[0],
+        .truncated = h->truncated[0],
+        .ended_return = h->ended_return[0],
+        .ended_steps = h->ended_steps[0],
+    };
+    hd_pixel_pong_cuda_init(envs.group, HERE, -1);
+    hd_pixel_pong_begin(&envs, &steps);
+    for (int64_t t = 0; t < MOST; t++) {
+        through = t == 1;
+        memcpy(before, h, sizeof *h);
+        hd_pixel_pong_play(&envs, &steps, t);
+        ck_assert((memcmp(before, h, sizeof *h) == 0) == through);
+    }
+    ck_assert_int_eq(h->all_shown[0], 3);
+}
+END_TEST
+
+#if HD_CUDA
+
+static void reset(struct fixture *f, int64_t i, uint64_t seed)
+{
+    char message[HD_ENV_MESSAGE];
+    ck_assert_int_eq(env->reset(f->group, i, seed, f->obs[i], message), 0);
+}
+
+static void step(struct fixture *f, const int32_t *action)
+{
+    char message[HD_ENV_MESSAGE];
+    const struct hd_env_outcome outcome = {f->obs, f->reward, f->done, f->truncated};
+    ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
+}
+
+/* Players of all kinds: one follows the ball, one does so most of the time, others play at random.
+ */
+static int32_t choose(const struct fixture *f, int64_t i, int64_t t)
+{
+    const struct hd_pong_scene *now = &hd_pixel_pong_scenes(f->group, i)[1];
+    const int below = now->ball_y + HD_PONG_BALL / 2 - (now->paddle[1] + HD_PONG_PADDLE_HEIGHT / 2);
+    const struct hd_rng rng = hd_rng_make(1, 2, 3, i, 5);
+    if (i % 3 == 0 || (i % 3 == 1 && t % 37 < 9))
+        return (int32_t)hd_rng_below(&rng, (uint32_t)t, HD_PIXEL_PONG_ACTIONS);
+    return below < -4 ? UP : below > 4 ? DOWN : NOOP;
+}
+
+static void check_same(const void *device, const void *expected, int64_t bytes, const char *what,
+                       int64_t t)
+{
+    char *found = hd_alloc(bytes, 1);
+    device_get(found, device, bytes);
+    ck_assert_msg(memcmp(found, expected, (size_t)bytes) == 0, "%s differ at %lld", what,
+                  (long long)t);
+    hd_free(found);
+}
+
+static void *make_group(const struct fixture *f, int background)
+{
+    const int64_t bytes = hd_pixel_pong_cuda_bytes(f->envs);
+    char *group = test_alloc(bytes, 1);
+    hd_pixel_pong_cuda_init(group, f->envs, background);
+    return device_make(group, bytes);
+}
+
+static void check_states(const struct fixture *f, void *group)
+{
+    char message[HD_ENV_MESSAGE], state[MOST_STATE];
+    for (int64_t i = 0; i < f->envs; i++) {
+        ck_assert_int_eq(env->save(f->group, i, state, message), 0);
+        check_same(hd_pixel_pong_cuda_state(group, i), state, env->state_bytes(f->group), "states",
+                   i);
+    }
+}
+
+/* -- Step by step --------------------------------------------------------------------------------
+ */
+
+struct mirror {
+    void *group;
+    int32_t *action;
+    uint64_t *seed;
+    bool *chosen;
+    struct hd_env_outcome outcome;
+};
+
+/* Arrays that the host writes are shared. */
+static struct mirror mirror_of(const struct fixture *f, int background)
+{
+    const int64_t n = f->envs;
+    return (struct mirror){
+        .group = make_group(f, background),
+        .action = device_shared(n * (int64_t)sizeof(int32_t)),
+        .seed = device_shared(n * (int64_t)sizeof(uint64_t)),
+        .chosen = device_shared(n),
+        .outcome = {.obs = device_make(NULL, n * FRAME),
+                    .reward = device_make(NULL, n * (int64_t)sizeof(float)),
+                    .done = device_make(NULL, n),
+                    .truncated = device_make(NULL, n)},
+    };
+}
+
+static void check_outcome(const struct fixture *f, const struct mirror *m, int64_t t)
+{
+    check_same(m->outcome.obs, f->obs, f->envs * FRAME, "frames", t);
+    check_same(m->outcome.reward, f->reward, f->envs * (int64_t)sizeof(float), "rewards", t);
+    check_same(m->outcome.done, f->done, f->envs, "dones", t);
+    check_same(m->outcome.truncated, f->truncated, f->envs, "truncations", t);
+}
+
+/* Resets the envs that are done, or all. */
+static void reset_both(struct fixture *f, struct mirror *m, bool all, uint64_t seed)
+{
+    for (int64_t i = 0; i < f->envs; i++) {
+        m->chosen[i] = all || f->done[i];
+        m->seed[i] = seed * (uint64_t)(i + 1);
+        if (m->chosen[i])
+            reset(f, i, m->seed[i]);
+    }
+    ck_assert_int_eq(hd_pixel_pong_reset_cuda(m->group, f->envs, all ? NULL : m->chosen, m->seed,
+                                              m->outcome.obs, device_stream()),
+                     HD_OK);
+    check_same(m->outcome.obs, f->obs, f->envs * FRAME, "first frames", (int64_t)seed);
+}
+
+static void step_both(struct fixture *f, struct mirror *m, int64_t t)
+{
+    for (int64_t i = 0; i < f->envs; i++)
+        m->action[i] = choose(f, i, t);
+    step(f, m->action);
+    ck_assert_int_eq(
+        hd_pixel_pong_step_cuda(m->group, f->envs, m->action, &m->outcome, device_stream()), HD_OK);
+    check_outcome(f, m, t);
+}
+
+static const char *const backgrounds[] = {"-1", "87"};
+
+START_TEST(test_steps_cuda)
+{
+    static struct fixture f;
+    make(&f, MOST_ENVS, backgrounds[_i]);
+    struct mirror m = mirror_of(&f, atoi(backgrounds[_i]));
+    int ends = 0;
+    reset_both(&f, &m, true, 77);
+    for (int64_t t = 0; t < 2000; t++) {
+        step_both(&f, &m, t);
+        bool any = false;
+        for (int64_t i = 0; i < f.envs; i++) {
+            any |= f.done[i];
+            ends += f.done[i];
+        }
+        if (any)
+            reset_both(&f, &m, false, (uint64_t)t << 30);
+    }
+    ck_assert_int_ge(ends, 6);
+    check_states(&f, m.group);
+    env->destroy(f.group);
+}
+END_TEST
+
+/* A saved game goes on equally on the other side; a game that is too long is cut off. */
+START_TEST(test_states_cuda)
+{
+    static struct fixture f;
+    char message[HD_ENV_MESSAGE];
+    const int64_t screens = HD_PIXEL_PONG_MAX_SCREENS - 6;
+    make(&f, 3, "-1");
+    struct mirror m = mirror_of(&f, -1);
+    const int64_t bytes = hd_pixel_pong_cuda_bytes(3);
+    char *group = test_alloc(bytes, 1);
+    hd_pixel_pong_cuda_init(group, 3, -1);
+    for (int64_t i = 0; i < 3; i++)
+        reset(&f, i, (uint64_t)i);
+    for (int64_t t = 0; t < 200; t++)
+        step(&f, (const int32_t[]){choose(&f, 0, t), choose(&f, 1, t), choose(&f, 2, t)});
+    for (int64_t i = 0; i < 3; i++) {
+        char *state = hd_pixel_pong_cuda_state(group, i);
+        ck_assert_int_eq(env->save(f.group, i, state, message), 0);
+        if (i == 1)
+            memcpy(state + 8, &screens, sizeof screens);
+        ck_assert_int_eq(env->load(f.group, i, state, message), 0);
+    }
+    m.group = device_make(group, bytes);
+    step_both(&f, &m, 1);
+    ck_assert(!f.done[1]);
+    step_both(&f, &m, 2);
+    ck_assert(f.done[1] && f.truncated[1] && !f.done[0] && !f.done[2]);
+    check_states(&f, m.group);
+    env->destroy(f.group);
+}
+END_TEST
+
+/* -- Collect by collect --------------------------------------------------------------------------
+ */
+
+enum { ENVS = 4, STEPS = 60, STACK = 4, MOST_FRAMES = STACK + 2 * STEPS };
+enum { SEED = 11, SHARD = 3, FIRST = 8 };
+
+/* A collector's memory and what a collect leaves, as hd_pixel_pong_envs and _steps have them. */
+struct collector {
+    int64_t frames;
+    uint64_t episode_seed[ENVS];
+    int64_t episode[ENVS], episode_steps[ENVS], all_shown[ENVS], shown[ENVS], age[ENVS];
+    double episode_return[ENVS];
+    uint8_t obs[ENVS][STACK][FRAME];
+    int32_t action[ENVS][STEPS], frame[ENVS][STEPS], frame_age[ENVS][STEPS];
+    float reward[ENVS][STEPS], done[ENVS][STEPS];
+    bool truncated[ENVS][STEPS];
+    double ended_return[ENVS][STEPS];
+    int64_t ended_steps[ENVS][STEPS];
+    uint8_t kept[ENVS * MOST_FRAMES][FRAME];
+};
+
+static void keep(struct collector *c, int64_t i, const uint8_t *frame)
+{
+    memcpy(c->kept[i * c->frames + c->shown[i]++ % c->frames], frame, FRAME);
+}
+
+static void start(struct collector *c, struct fixture *f, int64_t i)
+{
+    c->episode_seed[i] = hd_envs_seed(SEED, SHARD, FIRST + i, c->episode[i]);
+    c->episode_return[i] = 0;
+    c->episode_steps[i] = 0;
+    c->all_shown[i]++;
+    reset(f, i, c->episode_seed[i]);
+    for (int k = 0; k < STACK; k++)
+        memcpy(c->obs[i][k], f->obs[i], FRAME);
+}
+
+static void begin(struct collector *c, struct fixture *f)
+{
+    for (int64_t i = 0; i < ENVS; i++) {
+        if (c->all_shown[i] == 0)
+            start(c, f, i);
+        c->shown[i] = 0;
+        for (int k = 0; k < STACK; k++)
+            keep(c, i, c->obs[i][k]);
+        c->age[i] = STACK - 1;
+    }
+}
+
+static void observe(struct collector *c, struct fixture *f, int64_t i, int64_t t)
+{
+    memmove(c->obs[i][0], c->obs[i][1], (STACK - 1) * FRAME);
+    memcpy(c->obs[i][STACK - 1], f->obs[i], FRAME);
+    keep(c, i, f->obs[i]);
+    c->all_shown[i]++;
+    c->age[i] = c->age[i] < STACK - 1 ? c->age[i] + 1 : STACK - 1;
+    c->episode_return[i] += (double)f->reward[i];
+    c->episode_steps[i]++;
+    c->reward[i][t] = f->reward[i];
+    c->done[i][t] = f->done[i] ? 1.0f : 0.0f;
+    c->truncated[i][t] = f->truncated[i];
+    c->ended_return[i][t] = 0;
+    c->ended_steps[i][t] = 0;
+}
+
+static void play(struct collector *c, struct fixture *f, int64_t t, int64_t clock)
+{
+    int32_t action[ENVS];
+    for (int64_t i = 0; i < ENVS; i++) {
+        action[i] = c->action[i][t] = choose(f, i, clock);
+        c->frame[i][t] = (int32_t)(c->shown[i] - 1);
+        c->frame_age[i][t] = (int32_t)c->age[i];
+    }
+    step(f, action);
+    for (int64_t i = 0; i < ENVS; i++) {
+        observe(c, f, i, t);
+        if (!f->done[i])
+            continue;
+        c->ended_return[i][t] = c->episode_return[i];
+        c->ended_steps[i][t] = c->episode_steps[i];
+        c->episode[i]++;
+        start(c, f, i);
+        keep(c, i, c->obs[i][0]);
+        c->age[i] = 0;
+    }
+}
+
+static void *zeros(int64_t bytes)
+{
+    return device_make(test_alloc(bytes, 1), bytes);
+}
+
+static struct hd_pixel_pong_envs device_envs(const struct fixture *f)
+{
+    return (struct hd_pixel_pong_envs){
+        .envs = ENVS,
+        .stack = STACK,
+        .seed = SEED,
+        .shard = SHARD,
+        .first = FIRST,
+        .group = make_group(f, -1),
+        .episode_seed = zeros(ENVS * (int64_t)sizeof(uint64_t)),
+        .episode = zeros(ENVS * (int64_t)sizeof(int64_t)),
+        .episode_return = zeros(ENVS * (int64_t)sizeof(double)),
+        .episode_steps = zeros(ENVS * (int64_t)sizeof(int64_t)),
+        .shown = zeros(ENVS * (int64_t)sizeof(int64_t)),
+        .obs = device_make(NULL, ENVS * STACK * FRAME),
+    };
+}
+
+static struct hd_pixel_pong_steps device_steps(int64_t frames, const int32_t *action)
+{
+    const int64_t records = ENVS * STEPS;
+    return (struct hd_pixel_pong_steps){
+        .steps = STEPS,
+        .frames = frames,
+        .shown = device_make(NULL, ENVS * (int64_t)sizeof(int64_t)),
+        .age = device_make(NULL, ENVS * (int64_t)sizeof(int64_t)),
+        .frame_data = device_make(NULL, ENVS * frames * FRAME),
+        .action = action,
+        .frame = device_make(NULL, records * (int64_t)sizeof(int32_t)),
+        .frame_age = device_make(NULL, records * (int64_t)sizeof(int32_t)),
+        .reward = device_make(NULL, records * (int64_t)sizeof(float)),
+        .done = device_make(NULL, records * (int64_t)sizeof(float)),
+        .truncated = device_make(NULL, records),
+        .ended_return = device_make(NULL, records * (int64_t)sizeof(double)),
+        .ended_steps = device_make(NULL, records * (int64_t)sizeof(int64_t)),
+    };
+}
+
+static void check_collect(const struct collector *c, const struct hd_pixel_pong_envs *envs,
+                          const struct hd_pixel_pong_steps *steps, int64_t t)
+{
+    check_same(envs->episode_seed, c->episode_seed, sizeof c->episode_seed, "seeds", t);
+    check_same(envs->episode, c->episode, sizeof c->episode, "episodes", t);
+    check_same(envs->episode_return, c->episode_return, sizeof c->episode_return, "returns", t);
+    check_same(envs->episode_steps, c->episode_steps, sizeof c->episode_steps, "lengths", t);
+    check_same(envs->shown, c->all_shown, sizeof c->all_shown, "frames of all time", t);
+    check_same(envs->obs, c->obs, sizeof c->obs, "observations", t);
+    check_same(steps->shown, c->shown, sizeof c->shown, "counts of frames", t);
+    check_same(steps->age, c->age, sizeof c->age, "ages", t);
+    check_same(steps->frame_data, c->kept, ENVS * c->frames * FRAME, "frames", t);
+    check_same(steps->frame, c->frame, sizeof c->frame, "numbers of frames", t);
+    check_same(steps->frame_age, c->frame_age, sizeof c->frame_age, "ages of frames", t);
+    check_same(steps->reward, c->reward, sizeof c->reward, "rewards", t);
+    check_same(steps->done, c->done, sizeof c->done, "dones", t);
+    check_same(steps->truncated, c->truncated, sizeof c->truncated, "truncations", t);
+    check_same(steps->ended_return, c->ended_return, sizeof c->ended_return, "ended returns", t);
+    check_same(steps->ended_steps, c->ended_steps, sizeof c->ended_steps, "ended lengths", t);
+}
+
+/* Room for all frames of a collect, or just for the last observation's. */
+static const int64_t rooms[] = {MOST_FRAMES, STACK};
+
+START_TEST(test_collects_cuda)
+{
+    static struct fixture f;
+    static struct collector c;
+    make(&f, ENVS, "-1");
+    c.frames = rooms[_i];
+    memset(c.kept, 0xFF, sizeof c.kept);
+    int32_t *action = device_shared(sizeof c.action);
+    const struct hd_pixel_pong_envs envs = device_envs(&f);
+    const struct hd_pixel_pong_steps steps = device_steps(c.frames, action);
+    for (int64_t n = 0; n < 30; n++) {
+        begin(&c, &f);
+        for (int64_t t = 0; t < STEPS; t++)
+            play(&c, &f, t, n * STEPS + t);
+        memcpy(action, c.action, sizeof c.action);
+        ck_assert_int_eq(hd_pixel_pong_begin_cuda(&envs, &steps, device_stream()), HD_OK);
+        for (int64_t t = 0; t < STEPS; t++)
+            ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, t, device_stream()), HD_OK);
+        check_collect(&c, &envs, &steps, n);
+    }
+    ck_assert_int_ge(c.episode[0] + c.episode[1] + c.episode[3], 4);
+    check_states(&f, envs.group);
+    env->destroy(f.group);
+}
+END_TEST
+
+/* Once a collect is through, its further steps change nothing. */
+START_TEST(test_through_cuda)
+{
+    static struct fixture f;
+    static struct collector c;
+    make(&f, ENVS, "-1");
+    c.frames = MOST_FRAMES;
+    memset(&c.action, 0xFF, sizeof c - offsetof(struct collector, action));
+    int32_t *action = device_shared(sizeof c.action);
+    bool *through = device_shared(1);
+    const struct hd_pixel_pong_envs envs = device_envs(&f);
+    struct hd_pixel_pong_steps steps = device_steps(c.frames, action);
+    steps.through = through;
+    begin(&c, &f);
+    play(&c, &f, 0, 0);
+    memcpy(action, c.action, sizeof c.action);
+    ck_assert_int_eq(hd_pixel_pong_begin_cuda(&envs, &steps, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, 0, device_stream()), HD_OK);
+    check_collect(&c, &envs, &steps, 0);
+    *through = true;
+    for (int64_t t = 1; t < 4; t++)
+        ck_assert_int_eq(hd_pixel_pong_play_cuda(&envs, &steps, t, device_stream()), HD_OK);
+    check_collect(&c, &envs, &steps, 1);
+    env->destroy(f.group);
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+    TCase *cpu = tcase_create("cpu"), *cuda = NULL;
+    tcase_add_test(cpu, test_group);
+    tcase_add_test(cpu, test_seed);
+    tcase_add_test(cpu, test_through);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_set_timeout(cuda, 120);
+    tcase_add_loop_test(cuda, test_steps_cuda, 0, 2);
+    tcase_add_test(cuda, test_states_cuda);
+    tcase_add_loop_test(cuda, test_collects_cuda, 0, 2);
+    tcase_add_test(cuda, test_through_cuda);
+#endif
+    return run_cuda_suite("pixel_pong_cuda", cpu, cuda);
+}

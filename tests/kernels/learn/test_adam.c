@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adam: numbers of spec 9.4, a naive version in double, bits independent of how a range is cut. */
+#include "kernels/learn/adam.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "tests/kernels/common/device.h"
+
+#include <string.h>
+
+START_TEST(two_steps_are_the_spec_s)
+{
+    /* The first gradient after clipping its norm to 0.5, as the spec gives it. */
+    static const float first[] = {.11538453f, -.15384604f, .46153814f}, second[] = {.1f, .1f, -.1f};
+    static const double after1[] = {.99900001, -1.999, 2.9990001};
+    static const double after2[] = {.99800628, -1.9988439, 2.998503};
+    struct hd_adam adam = hd_adam_default(1e-3);
+    float p[] = {1, -2, 3}, m[3] = {0}, v[3] = {0};
+    hd_adam_step(&adam, 1, 3, first, 1, 1, m, v, p);
+    for (int i = 0; i < 3; i++)
+        CHECK_CLOSE(p[i], after1[i], 1.0, 2e-7, "after one step");
+    hd_adam_step(&adam, 2, 3, second, 1, 1, m, v, p);
+    for (int i = 0; i < 3; i++)
+        CHECK_CLOSE(p[i], after2[i], 1.0, 3e-7, "after two steps");
+}
+END_TEST
+
+enum { N = 1003, STEPS = 20 };
+
+static void gradient(int t, float *g)
+{
+    struct hd_rng rng = hd_rng_make(3, (uint64_t)t, 0, 0, 0);
+    for (int i = 0; i < N; i++)
+        g[i] = (float)(hd_rng_uniform(&rng, (uint32_t)i) - 0.5) * (float)(i % 7);
+}
+
+struct naive {
+    double m[N], v[N], p[N];
+};
+
+/* Parameters after step t are the naive version's, which is taken through it as well. */
+static void check_step(struct naive *naive, int t, const float *g, const float *p)
+{
+    for (int i = 0; i < N; i++) {
+        naive->m[i] = 0.9 * naive->m[i] + 0.1 * g[i];
+        naive->v[i] = 0.999 * naive->v[i] + 0.001 * (double)g[i] * g[i];
+        double mean = naive->m[i] / (1 - pow(0.9, t));
+        double square = naive->v[i] / (1 - pow(0.999, t));
+        naive->p[i] -= 1e-2 * mean / (sqrt(square) + 1e-8);
+        CHECK_CLOSE(p[i], naive->p[i], 1e-2 * t, 1e-5, "parameter");
+    }
+}
+
+START_TEST(many_steps_are_those_of_a_naive_version)
+{
+    struct hd_adam adam = hd_adam_default(1e-2);
+    static float p[N], m[N], v[N], g[N];
+    static struct naive naive;
+    for (int t = 1; t <= STEPS; t++) {
+        gradient(t, g);
+        hd_adam_step(&adam, t, N, g, 1, 1, m, v, p);
+        check_step(&naive, t, g, p);
+    }
+}
+END_TEST
+
+START_TEST(cutting_a_range_changes_no_bit)
+{
+    static const int cuts[] = {1, 15, 16, 17, 64, 500, 1002};
+    struct hd_adam adam = hd_adam_default(1e-2);
+    static float p[N], m[N], v[N], g[N], cp[N], cm[N], cv[N];
+    for (int k = 0; k < (int)(sizeof cuts / sizeof *cuts); k++) {
+        memset(p, 0, sizeof p), memset(m, 0, sizeof m), memset(v, 0, sizeof v);
+        memset(cp, 0, sizeof cp), memset(cm, 0, sizeof cm), memset(cv, 0, sizeof cv);
+        for (int t = 1; t <= 3; t++) {
+            int c = cuts[k];
+            gradient(t, g);
+            hd_adam_step(&adam, t, N, g, 1, 1, m, v, p);
+            hd_adam_step(&adam, t, c, g, 1, 1, cm, cv, cp);
+            hd_adam_step(&adam, t, N - c, g + c, 1, 1, cm + c, cv + c, cp + c);
+        }
+        ck_assert(memcmp(p, cp, sizeof p) == 0 && memcmp(m, cm, sizeof m) == 0 &&
+                  memcmp(v, cv, sizeof v) == 0);
+    }
+}
+END_TEST
+
+/* The formula as it stands, every division a division. */
+static void plain_step(double rate, int t, float count, const float *g, float *m, float *v,
+                       float *p)
+{
+    const float step = (float)(rate / (1 - pow(0.9, t))), root = (float)sqrt(1 - pow(0.999, t));
+    for (int i = 0; i < N; i++) {
+        volatile float grad = g[i] / count, part = 0.9f * m[i], square;
+        m[i] = part + (float)(1 - 0.9) * grad;
+        part = 0.999f * v[i];
+        square = (float)(1 - 0.999) * grad;
+        square = square * grad;
+        v[i] = part + square;
+        square = sqrtf(v[i]);
+        square = square / root;
+        square = m[i] / (square + 1e-8f);
+        square = step * square;
+        p[i] -= square;
+    }
+}
+
+START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
+{
+    static const float counts[] = {1, 2, 32, 96, 3, 1000};
+    struct hd_adam adam = hd_adam_default(1e-2);
+    static float p[N], m[N], v[N], g[N], pp[N], pm[N], pv[N];
+    for (int k = 0; k < (int)(sizeof counts / sizeof *counts); k++) {
+        memset(p, 0, sizeof p), memset(m, 0, sizeof m), memset(v, 0, sizeof v);
+        memset(pp, 0, sizeof p), memset(pm, 0, sizeof m), memset(pv, 0, sizeof v);
+        for (int t = 1; t <= 600; t++) {
+            gradient(t, g);
+            for (int i = 0; i < N; i++)
+                g[i] *= ldexpf(1, i % 40 - 30); /* from ordinary down to squares that vanish */
+            hd_adam_step(&adam, t, N, g, counts[k], 1, m, v, p);
+            plain_step(1e-2, t, counts[k], g, pm, pv, pp);
+        }
+        ck_assert(memcmp(p, pp, sizeof p) == 0 && memcmp(m, pm, sizeof m) == 0 &&
+                  memcmp(v, pv, sizeof v) == 0);
+    }
+}
+END_TEST
+
+#if HD_CUDA
+
+/* An optimizer of the device's. */
+struct device_adam {
+    int64_t *updates;
+    float *room, *m, *v, *p;
+};
+
+static struct device_adam make_device_adam(int64_t updates)
+{
+    float *zeros = test_alloc(N, sizeof *zeros);
+    memset(zeros, 0, N * sizeof *zeros);
+    return (struct device_adam){
+        device_make(&updates, sizeof updates), device_make(NULL, HD_ADAM_ROOM * sizeof(float)),
+        device_make(zeros, N * sizeof *zeros), device_make(zeros, N * sizeof *zeros),
+        device_make(zeros, N * sizeof *zeros)};
+}
+
+/* Elements [lo, hi) of its next step, or of the last one once more. */
+static void device_step(const struct device_adam *d, const struct hd_leaves *grad, float scale,
+                        int64_t lo, int64_t hi, bool again)
+{
+    struct hd_adam adam = hd_adam_default(1e-2);
+    ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, scale, again ? NULL : d->updates,
+                                       d->room, d->m, d->v, d->p, device_stream()),
+                     HD_OK);
+}
+
+static void check_updates(const struct device_adam *d, int64_t wanted)
+{
+    int64_t updates;
+    device_get(&updates, d->updates, sizeof updates);
+    ck_assert_int_eq(updates, wanted);
+}
+
+START_TEST(cuda_steps_are_those_of_a_naive_version)
+{
+    const struct device_adam d = make_device_adam(0);
+    static float p[N], g[N];
+    static struct naive naive;
+    for (int t = 1; t <= STEPS; t++) {
+        gradient(t, g);
+        const struct hd_leaves grad = {device_make(g, sizeof g), NULL, 1, N};
+        device_step(&d, &grad, 1, 0, N, false);
+        device_get(p, d.p, sizeof p);
+        check_step(&naive, t, g, p);
+    }
+    check_updates(&d, STEPS);
+}
+END_TEST
+
+enum { MOST = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
+
+/* Leaves of step t with samples at their ends; their sum and their samples. */
+static float fill_leaves(int t, int leaves, float *floats, float *sum)
+{
+    const float *all = floats, *counts = floats + N;
+    float count;
+    for (int l = 0; l < leaves; l++) {
+        gradient(t * MOST + l, floats + l * STRIDE);
+        for (int i = 0; i < N; i++) /* from ordinary down to squares that vanish */
+            floats[l * STRIDE + i] *= ldexpf(1, i % 40 - 30);
+        floats[l * STRIDE + N] = (float)((l + t) % 3);
+    }
+    hd_tree_add(1, &all, leaves, STRIDE, 0, N, sum);
+    hd_tree_add(1, &counts, leaves, STRIDE, 0, 1, &count);
+    return count > 0 ? count : 1;
+}
+
+/* Moments to the bit. Parameters to the bit as well if the device's pow rounds as this machine's
+ * does; where it does not, a step's scalars may be off by a float's last bit. */
+static void check_state(const struct device_adam *d, const float *m, const float *v, const float *p,
+                        int updates)
+{
+    static float found[N];
+    device_get(found, d->m, sizeof found);
+    ck_assert(memcmp(found, m, sizeof found) == 0);
+    device_get(found, d->v, sizeof found);
+    ck_assert(memcmp(found, v, sizeof found) == 0);
+    device_get(found, d->p, sizeof found);
+    for (int i = 0; i < N; i++)
+        CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
+}
+
+/* One leaf and more, cut anywhere, scaled, after steps that this one does not know of. */
+START_TEST(cuda_steps_are_the_cpu_s)
+{
+    static const int leaves[] = {1, 2, 5, 8, MOST}, cuts[] = {0, 1, 512, 1001, N};
+    static float p[N], m[N], v[N], sum[N];
+    const struct device_adam d = make_device_adam(BEFORE);
+    const struct hd_adam adam = hd_adam_default(1e-2);
+    float *floats = device_shared(LONG * MOST * STRIDE * sizeof *floats);
+    for (int t = 0; t < LONG; t++, floats += MOST * STRIDE) {
+        const int cut = cuts[t % 5];
+        const struct hd_leaves grad = {floats, floats + N, leaves[_i], STRIDE};
+        const float count = fill_leaves(t, leaves[_i], floats, sum), scale = t % 2 ? .37f : 1;
+        hd_adam_step(&adam, BEFORE + t + 1, N, sum, count, scale, m, v, p);
+        device_step(&d, &grad, scale, 0, cut, false);
+        device_step(&d, &grad, scale, cut, N, true);
+    }
+    check_state(&d, m, v, p, LONG);
+    check_updates(&d, BEFORE + LONG);
+}
+END_TEST
+
+static TCase *cuda_case(void)
+{
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, cuda_steps_are_those_of_a_naive_version);
+    tcase_add_loop_test(tests, cuda_steps_are_the_cpu_s, 0, 5);
+    return tests;
+}
+#endif
+
+int main(void)
+{
+    TCase *tests = tcase_create("adam"), *cuda = NULL;
+    tcase_add_test(tests, two_steps_are_the_spec_s);
+    tcase_add_test(tests, many_steps_are_those_of_a_naive_version);
+    tcase_add_test(tests, cutting_a_range_changes_no_bit);
+    tcase_add_test(tests, a_step_by_a_sum_is_the_formula_to_the_bit);
+#if HD_CUDA
+    cuda = cuda_case();
+#endif
+    return run_cuda_suite("adam", tests, cuda);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Squares of gradients: a naive sum; on a GPU, the same bits. */
+#include "kernels/learn/grad_norm.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tree.h"
+#include "tests/kernels/common/device.h"
+
+#include <string.h>
+
+START_TEST(squares_of_all_elements)
+{
+    enum { N = 67 };
+    struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
+    float x[N + 1];
+    double expected = 0;
+    for (int i = 0; i <= N; i++)
+        x[i] = (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
+    for (int n = 0; n <= N; n++) {
+        ck_assert_double_eq_tol(hd_squares(x, n), expected, 1e-14);
+        expected += (double)x[n] * x[n];
+    }
+    x[N / 2] = 1e30f;
+    ck_assert_double_eq_tol(hd_squares(x, N) / 1e60, 1, 1e-6);
+}
+END_TEST
+
+#if HD_CUDA
+
+/* The sum of blocks [first, first + n), as verb grad_norm adds them. */
+static double fold(const double *blocks, int64_t first, int64_t n)
+{
+    if (n == 1)
+        return blocks[first];
+    return fold(blocks, first, n / 2) + fold(blocks, first + n / 2, n - n / 2);
+}
+
+enum { MOST = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
+
+/* Parts of whole blocks, each with samples of its own: [0, 2 blocks) and the rest. */
+enum { CUT = 2 * HD_BLOCK, COUNTS = LONGEST + 1 };
+
+static void fill_leaves(float *leaves, int n)
+{
+    const struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
+    for (uint32_t i = 0; i < (uint32_t)n * STRIDE; i++)
+        leaves[i] = (float)hd_rng_uniform(&rng, i) - .5f;
+    for (int l = 0; l < n; l++) {
+        leaves[l * STRIDE + COUNTS] = (float)(l + 3);
+        leaves[l * STRIDE + COUNTS + 1] = 0;
+    }
+}
+
+/* hd_squares of the blocks of elements [lo, hi) of the mean. */
+static void wanted_blocks(const float *leaves, int n, int part, int64_t lo, int64_t hi,
+                          double *blocks)
+{
+    float sum[HD_BLOCK], count;
+    const float *counts = leaves + COUNTS;
+    hd_tree_add(1, &counts, n, STRIDE, part, part + 1, &count);
+    for (int64_t at = lo; at < hi; at += HD_BLOCK) {
+        const int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
+        hd_tree_add(1, &leaves, n, STRIDE, at, end, sum);
+        for (int64_t i = 0; i < end - at && count > 0; i++)
+            sum[i] /= count;
+        blocks[at / HD_BLOCK] = hd_squares(sum, end - at);
+    }
+}
+
+/* Leaves that begin at a multiple of 16 bytes, where STRIDE allows it, and one float further. */
+START_TEST(cuda_squares_are_the_cpu_s)
+{
+    static const int leaves[] = {1, 2, 5, MOST};
+    static const int64_t sizes[] = {LONGEST, CUT + 1, CUT + 4 * HD_BLOCK};
+    const int n = leaves[_i / 3];
+    const int64_t size = sizes[_i % 3], blocks = (size + HD_BLOCK - 1) / HD_BLOCK;
+    float *here = (float *)test_alloc(n * STRIDE + 1, sizeof *here) + 1;
+    here[-1] = NAN;
+    fill_leaves(here, n);
+    double wanted[16], found[16], *sum = device_shared(sizeof *sum);
+    wanted_blocks(here, n, 0, 0, CUT, wanted);
+    wanted_blocks(here, n, 1, CUT, size, wanted);
+    for (int off = 0; off < 2; off++) {
+        float *there = device_make(here - off, (n * STRIDE + off) * sizeof *here);
+        double *squares = device_make(NULL, sizeof found);
+        struct hd_leaves grad = {there + off, there + off + COUNTS, n, STRIDE};
+        ck_assert_int_eq(hd_squares_cuda(&grad, 0, CUT, squares, device_stream()), HD_OK);
+        grad.counts++;
+        ck_assert_int_eq(hd_squares_cuda(&grad, CUT, size, squares, device_stream()), HD_OK);
+        ck_assert_int_eq(hd_squares_sum_cuda(squares, blocks, sum, device_stream()), HD_OK);
+        device_get(found, squares, sizeof found);
+        ck_assert(memcmp(found, wanted, (size_t)blocks * sizeof *found) == 0);
+        const double is = fold(wanted, 0, blocks);
+        ck_assert(memcmp(sum, &is, sizeof is) == 0);
+    }
+}
+END_TEST
+
+/* The tree over any number of blocks, fewer and more than a block of threads. */
+START_TEST(cuda_trees_of_blocks)
+{
+    static const int sizes[] = {1, 2, 3, 5, 8, 13, 255, 256, 257, 511, 700, 1025, 5003};
+    static double blocks[5003];
+    double *sum = device_shared(sizeof *sum);
+    const struct hd_rng rng = hd_rng_make(1, 7, 8, 9, 10);
+    for (int i = 0; i < 5003; i++)
+        blocks[i] = hd_rng_uniform(&rng, (uint32_t)i);
+    const double *there = device_make(blocks, sizeof blocks);
+    for (int k = 0; k < 13; k++) {
+        const double is = fold(blocks, 0, sizes[k]);
+        double found;
+        ck_assert_int_eq(hd_squares_sum_cuda(there, sizes[k], sum, device_stream()), HD_OK);
+        device_get(&found, there, sizeof found);
+        ck_assert(memcmp(sum, &is, sizeof is) == 0);
+    }
+}
+END_TEST
+
+static TCase *cuda_case(void)
+{
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, cuda_squares_are_the_cpu_s, 0, 12);
+    tcase_add_test(tests, cuda_trees_of_blocks);
+    return tests;
+}
+#endif
+
+int main(void)
+{
+    TCase *tests = tcase_create("grad_norm"), *cuda = NULL;
+    tcase_add_test(tests, squares_of_all_elements);
+#if HD_CUDA
+    cuda = cuda_case();
+#endif
+    return run_cuda_suite("grad_norm", tests, cuda);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes of a net on a GPU, between arrays of the host. */
+#ifndef HD_TESTS_KERNELS_NET_DEVICE_NET_H
+#define HD_TESTS_KERNELS_NET_DEVICE_NET_H
+
+#include "kernels/net/net.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/device.h"
+
+#if HD_CUDA
+
+/* How far off results of a precision may be. f32: as the CPU's. bf16: the naive net rounds where a
+ * GPU does, so that what is left are numbers between two of bf16's that go the other way, 2^-8 of
+ * some. tf32: factors are rounded to 11 bits, how is the GPU's affair; each product is off by up to
+ * 2^-10, and in small nets with few rows the gradient of one unit near zero that lets pass what the
+ * naive one does not is a tenth of all. */
+static const struct {
+    double q, grad;
+} device_off_by[] = {[HD_F32] = {3e-6, 2e-5}, [HD_BF16] = {1e-3, 1e-2}, [HD_TF32] = {3e-3, 0.15}};
+
+/* In what is written of residuals: "gradient of encoder.act…, bf16". */
+static inline const char *in_precision(const char *what, const char *name,
+                                       enum hd_precision precision)
+{
+    static char text[96];
+    static const char *const names[] = {[HD_F32] = "f32", [HD_BF16] = "bf16", [HD_TF32] = "tf32"};
+    snprintf(text, sizeof text, "%s%s, %s", what, name, names[precision]);
+    return text;
+}
+
+/* Memory for forward passes of up to `rows` rows in all and backward ones of up to `back`. */
+struct device_pass {
+    const struct hd_net *net;
+    int64_t rows, back;
+    void *params, *obs, *work, *scratch;
+    float *q, *dq, *grad, *scale, *shift;
+};
+
+static inline void device_put(void *to, const void *from, int64_t bytes)
+{
+    DEVICE_TRY(cudaStreamSynchronize(device_stream()));
+    DEVICE_TRY(cudaMemcpy(to, from, (size_t)bytes, cudaMemcpyHostToDevice));
+}
+
+static inline struct device_pass device_pass(const struct hd_net *net, int64_t rows, int64_t back)
+{
+    struct device_pass p = {.net = net, .rows = rows, .back = back};
+    const int64_t outputs = hd_net_outputs(net) * 4, obs = hd_net_obs(net) * 4;
+    ck_assert_int_eq(hd_net_prepare_cuda(net, rows, back), HD_OK);
+    p.params = device_make(NULL, hd_net_device_bytes(net));
+    p.obs = device_make(NULL, rows * hd_net_obs_bytes(net));
+    p.work = device_make(NULL, hd_net_forward_cuda_bytes(net, rows));
+    p.scratch = device_make(NULL, hd_net_backward_cuda_bytes(net, back));
+    p.q = device_make(NULL, rows * outputs);
+    p.dq = device_make(NULL, back * outputs);
+    p.grad = device_make(NULL, hd_net_elements(net) * 4);
+    p.scale = device_make(NULL, obs);
+    p.shift = device_make(NULL, obs);
+    return p;
+}
+
+static inline void device_params(const struct device_pass *p, const float *params)
+{
+    const int64_t n = hd_net_elements(p->net);
+    device_put(p->params, params, n * 4);
+    ck_assert_int_eq(hd_net_refresh_cuda(p->net, p->params, 0, n, device_stream()), HD_OK);
+}
+
+/* q[rows][outputs] of obs; of obs and next_obs, if there are any: the first half of the rows, and
+ * the second. */
+static inline void device_forward(const struct device_pass *p, const struct hd_obs_norm *norm,
+                                  const void *obs, const void *next_obs, int64_t rows, float *q)
+{
+    const int64_t n = next_obs ? rows / 2 : rows, bytes = n * hd_net_obs_bytes(p->net);
+    void *next = device_make(next_obs, next_obs ? bytes : 0);
+    struct hd_obs_norm on_device = {.scale = p->scale, .shift = p->shift};
+    device_put(p->obs, obs, bytes);
+    if (norm) {
+        device_put(p->scale, norm->scale, hd_net_obs(p->net) * 4);
+        device_put(p->shift, norm->shift, hd_net_obs(p->net) * 4);
+        on_device.limit = norm->limit;
+    }
+    norm = norm ? &on_device : NULL;
+    ck_assert_int_eq(next_obs ? hd_net_forward_pair_cuda(p->net, p->params, norm, p->obs, next, n,
+                                                         p->work, p->q, device_stream())
+                              : hd_net_forward_cuda(p->net, p->params, norm, p->obs, rows, p->work,
+                                                    p->q, device_stream()),
+                     HD_OK);
+    device_get(q, p->q, rows * hd_net_outputs(p->net) * 4);
+}
+
+/* After a forward pass of `rows` rows: grad[elements] from dq of the first `batch` of them. */
+static inline void device_backward(const struct device_pass *p, int64_t batch, int64_t rows,
+                                   const float *dq, float *grad)
+{
+    device_put(p->dq, dq, batch * hd_net_outputs(p->net) * 4);
+    ck_assert_int_eq(hd_net_backward_cuda(p->net, p->params, batch, rows, p->work, p->dq,
+                                          p->scratch, 0, hd_net_stages(p->net), p->grad,
+                                          device_stream()),
+                     HD_OK);
+    device_get(grad, p->grad, hd_net_elements(p->net) * 4);
+}
+
+/* What no tensor has is zero, bit by bit. */
+static inline void check_padding(const struct hd_net *net, const float *grad)
+{
+    const int64_t n = hd_net_elements(net);
+    float *other = hd_alloc(n, sizeof *other);
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        float *plain = hd_alloc(hd_net_tensor(net, t)->count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(net, grad, t, plain), HD_OK);
+        ck_assert_int_eq(hd_net_import(net, plain, t, other), HD_OK);
+        hd_free(plain);
+    }
+    ck_assert_mem_eq(grad, other, (size_t)n * sizeof *other);
+    hd_free(other);
+}
+
+#endif
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nets of an actor and its critic: DI-engine's names and golden numbers (CFG-B, CFG-D), gradients
+ * and normalised observations against a naive net in double. */
+#include "tests/golden/ppo_cartpole.h"
+#include "tests/golden/ppo_pong.h"
+#include "tests/kernels/common/bf16_here.h"
+#include "tests/kernels/common/device.h"
+#include "tests/kernels/common/guarded.h"
+#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/kernels/net/naive_net.h"
+
+#include <string.h>
+
+static const int64_t cartpole_shape[] = {4}, pong_shape[] = {4, 84, 84};
+static const int64_t hidden[] = {64, 64, 128};
+
+static struct hd_net *make_net_for(int dims, const int64_t *shape, bool u8, const int64_t *widths,
+                                   int64_t n_hidden, int64_t actions, enum hd_precision precision,
+                                   enum hd_precision on_gpu)
+{
+    const struct hd_net_fields fields = {.obs_dims = dims,
+                                         .obs_shape = shape,
+                                         .obs_u8 = u8,
+                                         .actions = actions,
+                                         .hidden = widths,
+                                         .n_hidden = n_hidden,
+                                         .heads = HD_HEADS_ACTOR_CRITIC,
+                                         .precision = precision,
+                                         .on_gpu = on_gpu};
+    struct hd_net *net;
+    ck_assert_int_eq(hd_net_create(&fields, &net), HD_OK);
+    return net;
+}
+
+static struct hd_net *make_net(int dims, const int64_t *shape, const int64_t *widths,
+                               int64_t n_hidden, int64_t actions, enum hd_precision precision)
+{
+    return make_net_for(dims, shape, dims == 3, widths, n_hidden, actions, precision, HD_F32);
+}
+
+static struct hd_net *cartpole_net(void)
+{
+    return make_net(1, cartpole_shape, hidden, 3, 2, HD_F32);
+}
+
+static struct hd_net *pong_net(enum hd_precision precision)
+{
+    return make_net(3, pong_shape, hidden, 3, 6, precision);
+}
+
+/* -- DI-engine's numbers --------------------------------------------------------------------------
+ */
+
+static void check_names(struct hd_net *net, const struct golden_ppo *golden, int64_t elements)
+{
+    int64_t offset = 0;
+    ck_assert_int_eq(hd_net_tensors(net), golden->tensors);
+    for (int t = 0; t < golden->tensors; t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        ck_assert_str_eq(tensor->name, golden->params_after[t].name);
+        ck_assert_int_eq(tensor->offset, offset);
+        offset += tensor->count;
+    }
+    ck_assert_int_eq(offset, elements);
+    ck_assert_int_eq(hd_net_heads(net), HD_HEADS_ACTOR_CRITIC);
+    ck_assert_int_eq(hd_net_actions(net), golden->actions);
+    ck_assert_int_eq(hd_net_outputs(net), golden->actions + 1);
+    hd_net_destroy(net);
+}
+
+START_TEST(names_and_shapes_are_di_engine_s)
+{
+    check_names(cartpole_net(), &golden_ppo_cartpole, 46211);
+    check_names(pong_net(HD_F32), &golden_ppo_pong, 992775);
+}
+END_TEST
+
+typedef void forward_fn(const struct hd_net *net, const float *params, const void *obs,
+                        int64_t rows, float *q);
+
+static void forward_here(const struct hd_net *net, const float *params, const void *obs,
+                         int64_t rows, float *q)
+{
+    char *work = guarded(hd_net_forward_bytes(net, rows));
+    hd_net_forward(net, params, NULL, obs, rows, work, q);
+    check_guard(work, hd_net_forward_bytes(net, rows));
+}
+
+/* Observations 0 … batch of spec 9.1, and their outputs. */
+static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance,
+                         forward_fn *forward)
+{
+    const int64_t rows = golden->batch + 1, obs = hd_net_obs(net), outputs = golden->actions + 1;
+    float *params = guarded(hd_net_params_bytes(net)), *q = guarded(rows * outputs * 4);
+    char *memory = guarded(rows * hd_net_obs_bytes(net));
+    fill_params(net, 0, params);
+    for (int64_t b = 0; b < rows; b++)
+        for (int64_t i = 0; i < obs; i++) {
+            double u = fill(1000 + (uint64_t)b, (uint64_t)i);
+            if (hd_net_obs_u8(net))
+                ((uint8_t *)memory)[b * obs + i] = (uint8_t)(256 * u);
+            else
+                ((float *)memory)[b * obs + i] = (float)(2 * u - 1);
+        }
+    forward(net, params, memory, rows, q);
+    for (int64_t b = 0; b < rows; b++) {
+        double value = b < golden->batch ? golden->value_before[b] : golden->value_next;
+        CHECK_CLOSE(q[b * outputs + golden->actions], value, 1.0, tolerance, "value");
+        for (int64_t i = 0; i < golden->actions && b < golden->batch; i++)
+            CHECK_CLOSE(q[b * outputs + i], golden->logit_before[b * golden->actions + i], 1.0,
+                        tolerance, "logit");
+    }
+    check_guard(params, hd_net_params_bytes(net));
+    check_guard(q, rows * outputs * 4);
+    hd_net_destroy(net);
+}
+
+START_TEST(values_and_logits_are_di_engine_s)
+{
+    /* Outputs are some hundredths to tenths; single precision sums up to 6,272 terms. */
+    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_here);
+    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_here);
+    /* bf16 has 8 bits: each product of a chain of five layers is off by up to 2^-8. */
+    if (bf16_here())
+        check_golden(pong_net(HD_BF16), &golden_ppo_pong, 1e-3, forward_here);
+}
+END_TEST
+
+/* -- Against a naive net --------------------------------------------------------------------------
+ */
+
+static const struct {
+    int dims;
+    int64_t shape[3], widths[4], n_hidden, actions;
+} odd[] = {
+    {1, {3}, {5, 7, 3}, 3, 2},
+    {1, {17}, {33}, 1, 1},
+    {1, {6}, {40, 20}, 2, 18},
+    {3, {3, 36, 44}, {5, 7, 6}, 3, 3},       /* no size is a multiple of 16 */
+    {3, {2, 37, 38}, {6, 3, 5, 41}, 4, 4},   /* does not fold */
+    {3, {4, 52, 44}, {16, 32, 32, 64}, 4, 6} /* whole blocks all the way */
+};
+enum { N_ODD = sizeof odd / sizeof *odd, ROWS = 5 };
+
+/* A training pass over random rows and next rows, normalised at random. */
+struct pass {
+    struct hd_net *net;
+    int64_t obs, outputs;
+    float *floats; /* [2 ROWS][obs] the observations as numbers */
+    void *memory;  /* and as the net takes them */
+    float *scale, *shift, *params, *q, *dq, *grad;
+    void *work, *scratch;
+    struct hd_obs_norm norm;
+};
+
+static struct pass make_pass(struct hd_net *net)
+{
+    struct pass p = {.net = net, .obs = hd_net_obs(net), .outputs = hd_net_outputs(net)};
+    struct hd_rng rng = hd_rng_make(31, (uint64_t)p.obs, 0, 0, 0);
+    p.floats = test_alloc(2 * ROWS * p.obs, 4);
+    p.memory = guarded(2 * ROWS * hd_net_obs_bytes(net));
+    p.scale = test_alloc(p.obs, 4);
+    p.shift = test_alloc(p.obs, 4);
+    p.params = guarded(hd_net_params_bytes(net));
+    p.q = guarded(2 * ROWS * p.outputs * 4);
+    p.dq = test_alloc(ROWS * p.outputs, 4);
+    p.grad = guarded(hd_net_elements(net) * 4);
+    p.work = guarded(hd_net_forward_bytes(net, 2 * ROWS));
+    p.scratch = guarded(hd_net_backward_bytes(net, ROWS));
+    p.norm = (struct hd_obs_norm){.scale = p.scale, .shift = p.shift, .limit = 1.5f};
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    const float range = hd_net_obs_u8(net) ? 255 : 4;
+    for (int64_t i = 0; i < 2 * ROWS * p.obs; i++) {
+        p.floats[i] = range * (float)fill(40, (uint64_t)i);
+        if (hd_net_obs_u8(net))
+            p.floats[i] = ((uint8_t *)p.memory)[i] = (uint8_t)p.floats[i];
+        else
+            ((float *)p.memory)[i] = p.floats[i];
+    }
+    for (int64_t j = 0; j < p.obs; j++) { /* some are cut off on either side */
+        p.scale[j] = (float)(4 * fill(41, (uint64_t)j)) / range;
+        p.shift[j] = (float)(2 * fill(42, (uint64_t)j) - 3);
+    }
+    for (int64_t i = 0; i < ROWS * p.outputs; i++)
+        p.dq[i] = (float)(fill(43, (uint64_t)i) - 0.5);
+    return p;
+}
+
+static double normal(const struct pass *p, int64_t row, int64_t j)
+{
+    double y = (double)p->floats[row * p->obs + j] * p->scale[j] + p->shift[j];
+    return fmin(fmax(y, -p->norm.limit), p->norm.limit);
+}
+
+static void check_guards(const struct pass *p)
+{
+    check_guard(p->memory, 2 * ROWS * hd_net_obs_bytes(p->net));
+    check_guard(p->params, hd_net_params_bytes(p->net));
+    check_guard(p->q, 2 * ROWS * p->outputs * 4);
+    check_guard(p->grad, hd_net_elements(p->net) * 4);
+    check_guard(p->work, hd_net_forward_bytes(p->net, 2 * ROWS));
+    check_guard(p->scratch, hd_net_backward_bytes(p->net, ROWS));
+}
+
+/* p's outputs and gradients, of net odd[i]; `rounded`: the naive net rounds as a GPU does. */
+static void check_against_naive(const struct pass *p, int i, bool rounded, double may_q,
+                                double may_grad)
+{
+    struct naive_net naive;
+    naive_create(&naive, p->net, odd[i].dims == 3 ? odd[i].shape : NULL, odd[i].widths,
+                 odd[i].n_hidden, HD_HEADS_ACTOR_CRITIC, p->params);
+    if (rounded)
+        naive_round(&naive);
+    double *q = test_alloc(2 * ROWS * p->outputs, sizeof *q);
+    float *none = test_alloc(p->outputs, sizeof *none);
+    for (int64_t r = 0; r < 2 * ROWS; r++) {
+        for (int64_t j = 0; j < p->obs; j++)
+            naive.input[j] = normal(p, r, j);
+        naive_pass(&naive, r < ROWS ? p->dq + r * p->outputs : none, q + r * p->outputs);
+    }
+    double off = distance(p->q, q, 2 * ROWS * p->outputs);
+    ck_assert_msg(off <= may_q, "net %d: outputs off by %.1e", i, off);
+    for (int t = 0; t < hd_net_tensors(p->net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(p->net, t);
+        float *plain = test_alloc(tensor->count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(p->net, p->grad, t, plain), HD_OK);
+        off = distance(plain, naive.grad[t], tensor->count);
+        ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
+    }
+    naive_destroy(&naive);
+}
+
+START_TEST(passes_are_those_of_a_naive_net)
+{
+    const int i = _i % N_ODD;
+    const enum hd_precision precision = _i < N_ODD ? HD_F32 : HD_BF16;
+    if (precision == HD_BF16 && odd[i].dims == 1)
+        return; /* dense nets compute in f32 */
+    struct pass p = make_pass(make_net(odd[i].dims, odd[i].shape, odd[i].widths, odd[i].n_hidden,
+                                       odd[i].actions, precision));
+    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, p.q);
+    for (int stage = 0; stage < hd_net_stages(p.net); stage++)
+        hd_net_backward(p.net, p.params, ROWS, 2 * ROWS, p.work, p.dq, p.scratch, stage, p.grad);
+    check_guards(&p);
+
+    const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
+    /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
+     */
+    const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
+    check_against_naive(&p, i, false, may_q, may_grad);
+    hd_net_destroy(p.net);
+}
+END_TEST
+
+/* Floats of the same numbers enter a net as bytes do, one pass or two. */
+START_TEST(normalised_floats_are_normalised_bytes)
+{
+    const int i = 3 + _i % (N_ODD - 3);
+    struct pass p = make_pass(make_net(3, odd[i].shape, odd[i].widths, odd[i].n_hidden,
+                                       odd[i].actions, _i < N_ODD - 3 ? HD_F32 : HD_BF16));
+    const size_t bytes = (size_t)(2 * ROWS * p.outputs) * 4;
+    float *q = test_alloc(2 * ROWS * p.outputs, 4);
+    hd_net_forward(p.net, p.params, &p.norm, p.memory, 2 * ROWS, p.work, p.q);
+    hd_net_forward_floats(p.net, p.params, &p.norm, p.floats, 2 * ROWS, p.work, q);
+    ck_assert_mem_eq(q, p.q, bytes);
+    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, q);
+    ck_assert_mem_eq(q, p.q, bytes);
+    hd_net_destroy(p.net);
+}
+END_TEST
+
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+
+static void forward_there(const struct hd_net *net, const float *params, const void *obs,
+                          int64_t rows, float *q)
+{
+    const struct device_pass device = device_pass(net, rows, 1);
+    device_params(&device, params);
+    device_forward(&device, NULL, obs, NULL, rows, q);
+}
+
+START_TEST(values_and_logits_on_a_gpu_are_di_engine_s)
+{
+    check_golden(cartpole_net(), &golden_ppo_cartpole, 1e-7, forward_there);
+    check_golden(pong_net(HD_F32), &golden_ppo_pong, 3e-7, forward_there);
+    check_golden(make_net_for(3, pong_shape, true, hidden, 3, 6, HD_F32, HD_BF16), &golden_ppo_pong,
+                 1e-3, forward_there);
+}
+END_TEST
+
+/* Normalised rows and next rows of dense nets and of convolutional ones, these of bytes or, every
+ * other one, of floats. */
+START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
+{
+    const int i = _i % N_ODD;
+    const enum hd_precision on_gpu = (enum hd_precision)(_i / N_ODD);
+    struct pass p =
+        make_pass(make_net_for(odd[i].dims, odd[i].shape, odd[i].dims == 3 && i % 2 == 0,
+                               odd[i].widths, odd[i].n_hidden, odd[i].actions, HD_F32, on_gpu));
+    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    const struct device_pass device = device_pass(p.net, 2 * ROWS, ROWS);
+    device_params(&device, p.params);
+    device_forward(&device, &p.norm, p.memory, next, 2 * ROWS, p.q);
+    device_backward(&device, ROWS, 2 * ROWS, p.dq, p.grad);
+    check_padding(p.net, p.grad);
+    check_against_naive(&p, i, on_gpu == HD_BF16, device_off_by[on_gpu].q,
+                        device_off_by[on_gpu].grad);
+    hd_net_destroy(p.net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    enum { PRECISIONS = 3 };
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 100);
+    tcase_add_test(tests, values_and_logits_on_a_gpu_are_di_engine_s);
+    tcase_add_loop_test(tests, passes_on_a_gpu_are_those_of_a_naive_net, 0, PRECISIONS * N_ODD);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
+int main(void)
+{
+    TCase *tests = tcase_create("actor_critic");
+    const int precisions = bf16_here() ? 2 : 1;
+    tcase_set_timeout(tests, 100);
+    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
+    tcase_add_test(tests, values_and_logits_are_di_engine_s);
+    tcase_add_loop_test(tests, passes_are_those_of_a_naive_net, 0, precisions * N_ODD);
+    tcase_add_loop_test(tests, normalised_floats_are_normalised_bytes, 0, precisions * (N_ODD - 3));
+    return run_cuda_suite("actor_critic", tests, cuda_tests());
+}

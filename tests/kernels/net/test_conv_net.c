@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutional nets: DI-engine's golden numbers for three whole updates of CFG-A, a naive net in
+ * double on odd sizes, and what the flat array, its images and the stages of backward promise. */
+#include "kernels/learn/adam.h"
+#include "kernels/learn/dqn_loss.h"
+#include "runtime/base/hash.h"
+#include "tests/golden/dqn_pong.h"
+#include "tests/kernels/common/bf16_here.h"
+#include "tests/kernels/common/device.h"
+#include "tests/kernels/net/conv_nets.h"
+#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/kernels/net/naive_net.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static void forward(const struct pass *p)
+{
+    hd_net_forward_pair(p->net, p->params, NULL, p->obs,
+                        p->obs + p->rows * hd_net_obs_bytes(p->net), p->rows, p->work, p->q);
+}
+
+static void backward(const struct pass *p)
+{
+    for (int stage = 0; stage < hd_net_stages(p->net); stage++)
+        hd_net_backward(p->net, p->params, p->rows, 2 * p->rows, p->work, p->dq, p->scratch, stage,
+                        p->grad);
+}
+
+/* -- Golden updates ------------------------------------------------------------------------------
+ */
+
+/* How far results may be off, relative to what they are compared with. Single precision: the order
+ * of 25,088-term sums; Adam divides gradients by their own size, so that the smallest ones, whose
+ * rounding is as large as they are, move parameters by whole steps of 1e-4. bf16 has 8 bits: each
+ * product of a chain of five layers is off by up to 2^-8. */
+struct tolerance {
+    double q, loss, grad, params, q_after;
+};
+static const struct tolerance tolerances[] = {
+    [HD_F32] = {2e-6, 2e-5, 5e-5, 2e-5, 1e-4}, [HD_BF16] = {4e-3, 2e-2, 3e-2, 2e-3, 5e-2}};
+
+struct update {
+    struct pass p;
+    void *target, *target_work;
+    float target_q[GOLDEN_BATCH * GOLDEN_ACTIONS], td2[GOLDEN_BATCH];
+    float *m, *v, *plain;
+    struct tolerance tolerance;
+    const struct passes *passes;
+    void *device; /* the passes' own */
+};
+
+/* Who computes: the net's passes between arrays of the host. */
+struct passes {
+    void (*of_target)(struct update *u, const void *params, const uint8_t *obs, void *work);
+    void (*forward)(struct update *u);
+    void (*backward)(struct update *u);
+};
+
+static void target_here(struct update *u, const void *params, const uint8_t *obs, void *work)
+{
+    hd_net_forward(u->p.net, params, NULL, obs, GOLDEN_BATCH, work, u->target_q);
+}
+
+static void forward_here(struct update *u)
+{
+    forward(&u->p);
+}
+
+static void backward_here(struct update *u)
+{
+    backward(&u->p);
+}
+
+static const struct passes here = {target_here, forward_here, backward_here};
+
+static struct update make_update(const struct hd_net *net, enum hd_precision precision)
+{
+    struct update u = {
+        .p = make_pass(net, GOLDEN_BATCH), .tolerance = tolerances[precision], .passes = &here};
+    int64_t n = hd_net_elements(net), bytes = hd_net_obs_bytes(net);
+    u.target = guarded(hd_net_params_bytes(net));
+    u.target_work = guarded(hd_net_forward_bytes(net, GOLDEN_BATCH));
+    u.m = test_alloc(n, 4);
+    u.v = test_alloc(n, 4);
+    u.plain = test_alloc(n, 4);
+    fill_params(net, 0, u.p.params);
+    fill_params(net, 500, u.target);
+    for (int64_t b = 0; b < GOLDEN_BATCH; b++)
+        for (int64_t i = 0; i < bytes; i++) {
+            uint64_t k = 1000 + (uint64_t)b;
+            u.p.obs[b * bytes + i] = (uint8_t)(256 * fill(k, (uint64_t)i));
+            u.p.obs[(GOLDEN_BATCH + b) * bytes + i] = (uint8_t)(256 * fill(k + 10, (uint64_t)i));
+        }
+    return u;
+}
+
+static void check_matrix(const float *found, const double *wanted, double tolerance,
+                         const char *what)
+{
+    for (int i = 0; i < GOLDEN_BATCH * GOLDEN_ACTIONS; i++)
+        CHECK_CLOSE(found[i], wanted[i], 1.0, tolerance, what);
+}
+
+static void check_golden(const struct update *u, const float *flat, int k,
+                         const struct golden_tensor *golden, double tolerance)
+{
+    const struct hd_tensor *tensor = hd_net_tensor(u->p.net, k);
+    ck_assert_int_eq(hd_net_export(u->p.net, flat, k, u->plain), HD_OK);
+    check_tensor(u->plain, tensor->count, 1, golden->l2, golden->sum, golden->first,
+                 golden->n_first, tolerance, tensor->name);
+}
+
+static void run_loss(struct update *u, struct hd_dqn_sums *sums_p)
+{
+    enum { OUTPUTS = GOLDEN_BATCH * GOLDEN_ACTIONS };
+    static const float value_gamma[] = {0.970299f, 0.970299f, 0.99f, 1.0f};
+    static const float done[] = {0, 0, 1, 0};
+    static const int32_t action[] = {0, 1, 2, 3};
+    float reward[3 * GOLDEN_BATCH];
+    for (int j = 0; j < 3; j++)
+        for (int b = 0; b < GOLDEN_BATCH; b++)
+            reward[j * GOLDEN_BATCH + b] = 0.5f * (float)((b + j) % 3) - 0.25f;
+    const struct hd_dqn_loss loss = {.batch = GOLDEN_BATCH,
+                                     .actions = GOLDEN_ACTIONS,
+                                     .nstep = 3,
+                                     .gamma = 0.99f,
+                                     .q = u->p.q,
+                                     .online_next = u->p.q + OUTPUTS,
+                                     .target_next = u->target_q,
+                                     .action = action,
+                                     .reward = reward,
+                                     .ld_reward = GOLDEN_BATCH,
+                                     .done = done,
+                                     .value_gamma = value_gamma};
+    hd_dqn_loss(&loss, u->p.dq, u->td2, sums_p);
+}
+
+static void run_update(struct update *u, int t, const struct golden_step *golden)
+{
+    enum { OUTPUTS = GOLDEN_BATCH * GOLDEN_ACTIONS };
+    const struct tolerance *may = &u->tolerance;
+    const int64_t n = hd_net_elements(u->p.net), bytes = hd_net_obs_bytes(u->p.net);
+    struct hd_dqn_sums sums;
+    u->passes->of_target(u, u->target, u->p.obs + GOLDEN_BATCH * bytes, u->target_work);
+    u->passes->forward(u);
+    run_loss(u, &sums);
+    u->passes->backward(u);
+    /* Later steps start from parameters that are as far off as the tolerance after Adam says. */
+    double q = t == 1 ? may->q : may->q_after;
+    check_matrix(u->p.q, golden->q, q, "q");
+    check_matrix(u->p.q + OUTPUTS, golden->online_next_q, q, "online q of next");
+    check_matrix(u->target_q, golden->target_next_q, may->q, "target q of next");
+    double loss = t == 1 ? may->loss : 50 * may->loss;
+    CHECK_CLOSE(sums.loss / GOLDEN_BATCH, golden->total_loss, golden->total_loss, loss, "loss");
+    CHECK_CLOSE(sums.q / OUTPUTS, golden->q_value, 1.0, q, "q_value");
+    CHECK_CLOSE(sums.target_q / OUTPUTS, golden->target_q_value, 1.0, may->q, "target_q_value");
+    for (int b = 0; b < GOLDEN_BATCH; b++)
+        CHECK_CLOSE(u->td2[b], golden->squared_td[b], golden->squared_td[b], loss, "squared td");
+    double grad = t == 1 ? may->grad : 20 * may->grad;
+    for (int64_t i = 0; i < n; i++)
+        u->p.grad[i] /= GOLDEN_BATCH;
+    for (int k = 0; k < GOLDEN_TENSORS; k++)
+        check_golden(u, u->p.grad, k, &golden->grad[k], grad);
+    struct hd_adam adam = hd_adam_default(1e-4);
+    hd_adam_step(&adam, t, n, u->p.grad, 1, 1, u->m, u->v, u->p.params);
+    hd_net_refresh(u->p.net, u->p.params, 0, n);
+    for (int k = 0; k < GOLDEN_TENSORS; k++)
+        check_golden(u, u->p.params, k, &golden->params_after[k], may->params);
+}
+
+static void run_updates(struct update *u)
+{
+    for (int t = 1; t <= GOLDEN_STEPS; t++)
+        run_update(u, t, &golden_steps[t - 1]);
+    u->passes->of_target(u, u->p.params, u->p.obs, u->target_work);
+    check_matrix(u->target_q, golden_q_after, u->tolerance.q_after, "q after three updates");
+}
+
+START_TEST(three_updates_are_di_engine_s)
+{
+    struct hd_net *net = pong_net((enum hd_precision)_i);
+    struct update u = make_update(net, (enum hd_precision)_i);
+    run_updates(&u);
+    check_guards(&u.p);
+    check_guard(u.target, hd_net_params_bytes(net));
+    check_guard(u.target_work, hd_net_forward_bytes(net, GOLDEN_BATCH));
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(names_and_shapes_are_di_engine_s)
+{
+    static const int64_t counts[] = {
+        128 * 4 * 8 * 8, 128 * 128 * 4 * 4, 512 * 128 * 3 * 3, 512 * 25088,
+        512 * 512,       6 * 512,           512 * 512,         512};
+    struct hd_net *net = pong_net(HD_F32);
+    int64_t offset = 0;
+    ck_assert_int_eq(hd_net_tensors(net), GOLDEN_TENSORS);
+    for (int t = 0; t < GOLDEN_TENSORS; t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        ck_assert_str_eq(tensor->name, golden_names[t]);
+        ck_assert_int_eq(tensor->offset, offset);
+        ck_assert_int_eq(tensor->dims, t % 2 ? 1 : t < 6 ? 4 : 2);
+        if (t % 2 == 0)
+            ck_assert_int_eq(tensor->count, counts[t / 2]);
+        offset += tensor->count;
+    }
+    ck_assert_int_eq(offset, 14259975);
+    /* Gaps between tensors, so that blocks of images never cross them, are all that is added. */
+    ck_assert_int_lt(hd_net_elements(net), offset + 16 * 1024);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* -- Against a naive net in double ----------------------------------------------------------------
+ */
+
+START_TEST(odd_nets_are_naive_nets)
+{
+    const int i = _i % N_ODD;
+    const enum hd_precision precision = _i < N_ODD ? HD_F32 : HD_BF16;
+    enum { ROWS = 3 };
+    struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                  odd[i].heads, precision);
+    struct pass p = make_pass(net, ROWS);
+    struct hd_rng rng = hd_rng_make(1, (uint64_t)i, 0, 0, 0);
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    forward(&p);
+    backward(&p);
+    check_guards(&p);
+    struct naive_net naive;
+    naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].heads, p.params);
+    const int64_t outputs = hd_net_outputs(net);
+    double *q = test_alloc(ROWS * outputs, sizeof *q);
+    for (int64_t r = 0; r < ROWS; r++)
+        naive_row(&naive, p.obs + r * hd_net_obs(net), p.dq + r * outputs, q + r * outputs);
+    const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
+    /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
+     */
+    const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
+    double off = distance(p.q, q, ROWS * outputs);
+    ck_assert_msg(off <= may_q, "net %d: q off by %.1e", i, off);
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        float *plain = test_alloc(tensor->count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(net, p.grad, t, plain), HD_OK);
+        off = distance(plain, naive.grad[t], tensor->count);
+        ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
+    }
+    naive_destroy(&naive);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* -- The flat array -------------------------------------------------------------------------------
+ */
+
+START_TEST(import_and_export_are_inverse_and_images_follow_by_ranges)
+{
+    const int i = _i % N_ODD;
+    struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                  odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
+    const int64_t n = hd_net_elements(net), bytes = hd_net_params_bytes(net);
+    char *a = guarded(bytes), *b = guarded(bytes);
+    fill_params(net, 3, a);
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        int64_t count = hd_net_tensor(net, t)->count;
+        float *plain = test_alloc(count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(net, (float *)a, t, plain), HD_OK);
+        ck_assert(plain[count / 2] == (float)((2 * fill(3 + (uint64_t)t, (uint64_t)count / 2) - 1) /
+                                              sqrt((double)hd_net_tensor(net, t)->fan_in)));
+        ck_assert_int_eq(hd_net_import(net, plain, t, (float *)b), HD_OK);
+    }
+    int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
+    for (int64_t block = blocks - 1; block >= 0; block--) {
+        int64_t end = (block + 1) * HD_BLOCK;
+        hd_net_refresh(net, b, block * HD_BLOCK, end < n ? end : n);
+    }
+    ck_assert(memcmp(a, b, (size_t)bytes) == 0);
+    check_guard(a, bytes);
+    check_guard(b, bytes);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(init_does_not_depend_on_the_layout)
+{
+    struct hd_net *net[2] = {pong_net(HD_F32), pong_net(bf16_here() ? HD_BF16 : HD_F32)};
+    struct hd_rng rng = hd_rng_make(5, 6, 0, 0, 0);
+    for (int k = 0; k < 2; k++) {
+        float *params = guarded(hd_net_params_bytes(net[k]));
+        ck_assert_int_eq(hd_net_init(net[k], &rng, params), HD_OK);
+        for (int t = 0; t < hd_net_tensors(net[k]); t++) {
+            const struct hd_tensor *tensor = hd_net_tensor(net[k], t);
+            float *plain = test_alloc(tensor->count, sizeof *plain);
+            ck_assert_int_eq(hd_net_export(net[k], params, t, plain), HD_OK);
+            double bound = 1 / sqrt((double)tensor->fan_in);
+            for (int64_t j = 0; j < tensor->count; j += 1 + tensor->count / 1000)
+                ck_assert(plain[j] ==
+                          (float)((2 * hd_rng_uniform(&rng, (uint32_t)(tensor->offset + j)) - 1) *
+                                  bound));
+        }
+    }
+    hd_net_destroy(net[0]);
+    hd_net_destroy(net[1]);
+}
+END_TEST
+
+/* -- Stages, threads, batches ---------------------------------------------------------------------
+ */
+
+static struct pass ready_pass(const struct hd_net *net, int64_t rows)
+{
+    struct pass p = make_pass(net, rows);
+    struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    forward(&p);
+    return p;
+}
+
+START_TEST(stages_tile_the_array_and_write_their_range_only)
+{
+    struct hd_net *net = pong_net((enum hd_precision)_i);
+    struct pass p = ready_pass(net, 2);
+    const int64_t n = hd_net_elements(net);
+    int64_t end = 0;
+    float *all = test_alloc(n, sizeof *all);
+    backward(&p);
+    memcpy(all, p.grad, (size_t)n * sizeof *all);
+    ck_assert_int_gt(hd_net_stages(net), 5);
+    for (int stage = 0; stage < hd_net_stages(net); stage++) {
+        int64_t lo, hi;
+        hd_net_stage_range(net, stage, &lo, &hi);
+        ck_assert_int_eq(lo, end);
+        ck_assert_int_gt(hi, lo);
+        memset(p.grad, 0xFF, (size_t)n * sizeof *p.grad);
+        hd_net_backward(net, p.params, 2, 4, p.work, p.dq, p.scratch, stage, p.grad);
+        ck_assert(memcmp(p.grad + lo, all + lo, (size_t)(hi - lo) * sizeof *all) == 0);
+        int64_t written = 0;
+        for (int64_t i = 0; i < n; i++)
+            written += !isnan(p.grad[i]);
+        ck_assert_int_eq(written, hi - lo);
+        end = hi;
+    }
+    ck_assert_int_eq(end, n);
+    check_guards(&p);
+    hd_net_destroy(net);
+}
+END_TEST
+
+static void *run_pass(void *arg)
+{
+    forward(arg);
+    backward(arg);
+    return NULL;
+}
+
+START_TEST(threads_at_once_give_the_same_bits)
+{
+    enum { THREADS = 2 };
+    struct hd_net *net = pong_net((enum hd_precision)_i);
+    struct pass alone = ready_pass(net, 4), p[THREADS];
+    const size_t bytes = (size_t)hd_net_elements(net) * 4;
+    pthread_t thread[THREADS];
+    run_pass(&alone);
+    hd_net_destroy(net);
+    net = pong_net((enum hd_precision)_i); /* nothing is prepared: the threads do it at once */
+    for (int k = 0; k < THREADS; k++) {
+        p[k] = make_pass(net, 4);
+        memcpy(p[k].params, alone.params, (size_t)hd_net_params_bytes(net));
+    }
+    for (int k = 0; k < THREADS; k++)
+        ck_assert_int_eq(pthread_create(&thread[k], NULL, run_pass, &p[k]), 0);
+    for (int k = 0; k < THREADS; k++) {
+        pthread_join(thread[k], NULL);
+        ck_assert(memcmp(p[k].grad, alone.grad, bytes) == 0);
+        ck_assert(memcmp(p[k].q, alone.q, 2 * 4 * 6 * sizeof(float)) == 0);
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(microbatches_add_up_to_the_batch)
+{
+    enum { ROWS = 16, MICRO = 4 };
+    struct hd_net *net = pong_net((enum hd_precision)_i);
+    struct pass whole = ready_pass(net, ROWS), part = make_pass(net, MICRO);
+    const int64_t n = hd_net_elements(net), obs = hd_net_obs_bytes(net);
+    double *sum = test_alloc(n, sizeof *sum), difference = 0, norm = 0;
+    backward(&whole);
+    memcpy(part.params, whole.params, (size_t)hd_net_params_bytes(net));
+    for (int64_t first = 0; first < ROWS; first += MICRO) {
+        memcpy(part.obs, whole.obs + first * obs, (size_t)(MICRO * obs));
+        memcpy(part.obs + MICRO * obs, whole.obs + (ROWS + first) * obs, (size_t)(MICRO * obs));
+        memcpy(part.dq, whole.dq + first * 6, MICRO * 6 * sizeof(float));
+        forward(&part);
+        backward(&part);
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += part.grad[i];
+        for (int64_t i = 0; i < MICRO * 6; i++)
+            CHECK_CLOSE(part.q[i], whole.q[first * 6 + i], 1.0, _i ? 1e-3 : 1e-6, "q");
+    }
+    for (int64_t i = 0; i < n; i++) {
+        difference += (sum[i] - whole.grad[i]) * (sum[i] - whole.grad[i]);
+        norm += sum[i] * sum[i];
+    }
+    ck_assert_double_gt(norm, 0);
+    ck_assert_double_lt(sqrt(difference / norm), _i ? 1e-2 : 1e-5);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(floats_are_bytes_divided_by_255)
+{
+    const int i = _i % N_ODD;
+    struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                  odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
+    struct pass p = ready_pass(net, 128); /* every byte comes up */
+    int64_t n = 256 * hd_net_obs(net), outputs = 256 * hd_net_outputs(net);
+    float *floats = test_alloc(n, sizeof *floats), *q = test_alloc(outputs, sizeof *q);
+    for (int64_t j = 0; j < n; j++)
+        floats[j] = (float)p.obs[j] / 255.0f;
+    hd_net_forward_floats(net, p.params, NULL, floats, 256, p.work, q);
+    ck_assert(memcmp(q, p.q, (size_t)outputs * sizeof *q) == 0);
+    hd_net_destroy(net);
+}
+END_TEST
+
+START_TEST(mistakes_name_their_field)
+{
+    char message[HD_NET_MESSAGE];
+    static const int64_t small[] = {4, 32, 84}, list[] = {8, 8, 8, 8, 8};
+    struct hd_net_fields fields = {
+        .obs_dims = 3, .obs_shape = pong_shape, .actions = 2, .hidden = list, .n_hidden = 5};
+    ck_assert_str_eq(hd_net_mistake(&fields, message), "encoder_hidden_size_list");
+    fields.n_hidden = 3;
+    ck_assert_ptr_null(hd_net_mistake(&fields, message));
+    fields.obs_shape = small;
+    ck_assert_str_eq(hd_net_mistake(&fields, message), "obs_shape");
+    fields.obs_dims = 2;
+    ck_assert_str_eq(hd_net_mistake(&fields, message), "obs_shape");
+    fields.obs_dims = 1;
+    fields.precision = HD_BF16;
+    ck_assert_str_eq(hd_net_mistake(&fields, message), "precision");
+}
+END_TEST
+
+/* -- On a GPU ------------------------------------------------------------------------------------
+ */
+
+#if HD_CUDA
+
+static void target_there(struct update *u, const void *params, const uint8_t *obs, void *work)
+{
+    (void)work;
+    device_params(u->device, params);
+    device_forward(u->device, NULL, obs, NULL, GOLDEN_BATCH, u->target_q);
+}
+
+static void forward_there(struct update *u)
+{
+    const struct pass *p = &u->p;
+    device_params(u->device, p->params);
+    device_forward(u->device, NULL, p->obs, p->obs + p->rows * hd_net_obs_bytes(p->net),
+                   2 * p->rows, p->q);
+}
+
+static void backward_there(struct update *u)
+{
+    device_backward(u->device, u->p.rows, 2 * u->p.rows, u->p.dq, u->p.grad);
+}
+
+/* In the precisions of the CPU; tf32, whose factors have 11 bits, is nearer than bf16. */
+START_TEST(three_updates_are_di_engine_s_on_a_gpu)
+{
+    static const struct passes there = {target_there, forward_there, backward_there};
+    const enum hd_precision on_gpu = (enum hd_precision)_i;
+    struct hd_net *net =
+        make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32, on_gpu);
+    struct update u = make_update(net, on_gpu == HD_F32 ? HD_F32 : HD_BF16);
+    struct device_pass device = device_pass(net, 2 * GOLDEN_BATCH, GOLDEN_BATCH);
+    u.passes = &there;
+    u.device = &device;
+    run_updates(&u);
+    hd_net_destroy(net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    enum { PRECISIONS = 3 };
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 200);
+    tcase_add_loop_test(tests, three_updates_are_di_engine_s_on_a_gpu, 0, PRECISIONS);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
+int main(void)
+{
+    TCase *tests = tcase_create("conv_net");
+    const int precisions = bf16_here() ? 2 : 1;
+    tcase_set_timeout(tests, 100);
+    tcase_add_loop_test(tests, three_updates_are_di_engine_s, 0, precisions);
+    tcase_add_test(tests, names_and_shapes_are_di_engine_s);
+    tcase_add_loop_test(tests, odd_nets_are_naive_nets, 0, precisions * N_ODD);
+    tcase_add_loop_test(tests, import_and_export_are_inverse_and_images_follow_by_ranges, 0,
+                        precisions * N_ODD);
+    tcase_add_test(tests, init_does_not_depend_on_the_layout);
+    tcase_add_loop_test(tests, stages_tile_the_array_and_write_their_range_only, 0, precisions);
+    tcase_add_loop_test(tests, threads_at_once_give_the_same_bits, 0, precisions);
+    tcase_add_loop_test(tests, microbatches_add_up_to_the_batch, 0, precisions);
+    tcase_add_loop_test(tests, floats_are_bytes_divided_by_255, 0, precisions * N_ODD);
+    tcase_add_test(tests, mistakes_name_their_field);
+    return run_cuda_suite("conv_net", tests, cuda_tests());
+}

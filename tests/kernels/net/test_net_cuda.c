@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutional nets on a GPU: against a naive net and the CPU; stages, images and capture. */
+#include "runtime/base/hash.h"
+#include "tests/kernels/common/bf16_here.h"
+#include "tests/kernels/common/device.h"
+#include "tests/kernels/net/conv_nets.h"
+#include "tests/kernels/net/device_net.h"
+#include "tests/kernels/net/naive_net.h"
+
+#include <string.h>
+
+#if HD_CUDA
+
+/* The odd nets again. Their flat array is laid out for either precision of the CPU. */
+START_TEST(odd_nets_are_naive_nets_on_a_gpu)
+{
+    enum { ROWS = 3 };
+    const int i = _i % N_ODD;
+    const enum hd_precision on_gpu = (enum hd_precision)(_i / N_ODD);
+    const enum hd_precision layout = _i % 2 && bf16_here() ? HD_BF16 : HD_F32;
+    struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                      odd[i].heads, layout, on_gpu);
+    struct pass p = make_pass(net, ROWS);
+    struct hd_rng rng = hd_rng_make(1, (uint64_t)i, 0, 0, 0);
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    struct device_pass device = device_pass(net, 2 * ROWS, ROWS);
+    device_params(&device, p.params);
+    device_forward(&device, NULL, p.obs, p.obs + ROWS * hd_net_obs_bytes(net), 2 * ROWS, p.q);
+    device_backward(&device, ROWS, 2 * ROWS, p.dq, p.grad);
+    check_padding(net, p.grad);
+    struct naive_net naive;
+    naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].heads, p.params);
+    if (on_gpu == HD_BF16)
+        naive_round(&naive);
+    const int64_t outputs = hd_net_outputs(net);
+    double *q = test_alloc(2 * ROWS * outputs, sizeof *q);
+    float *none = test_alloc(outputs, sizeof *none);
+    for (int64_t r = 0; r < 2 * ROWS; r++)
+        naive_row(&naive, p.obs + r * hd_net_obs(net), r < ROWS ? p.dq + r * outputs : none,
+                  q + r * outputs);
+    double off = distance(p.q, q, 2 * ROWS * outputs);
+    CHECK_RESIDUAL(off, device_off_by[on_gpu].q, in_precision("q", "", on_gpu));
+    for (int t = 0; t < hd_net_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        float *plain = test_alloc(tensor->count, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(net, p.grad, t, plain), HD_OK);
+        off = distance(plain, naive.grad[t], tensor->count);
+        CHECK_RESIDUAL(off, device_off_by[on_gpu].grad,
+                       in_precision("gradient of ", tensor->name, on_gpu));
+    }
+    naive_destroy(&naive);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* So many rows that columns go by in parts, of two convolutions, and are made again on the way
+ * back; the first rows go back alone. Against the CPU. */
+START_TEST(many_rows_in_parts_are_the_cpu_s)
+{
+    enum { ROWS = 70, BACK = 68 };
+    static const int64_t shape[] = {1, 180, 180}, hidden[] = {64, 8, 8};
+    struct hd_net *net = make_net(shape, hidden, 3, 3, HD_HEADS_Q, HD_F32);
+    const int64_t n = hd_net_elements(net);
+    struct pass p = make_pass(net, ROWS / 2);
+    struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
+    float *q = test_alloc(ROWS * 3, 4), *grad = test_alloc(n, 4);
+    void *scratch = test_alloc(hd_net_backward_bytes(net, BACK), 1);
+    double largest = 0, off = 0;
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    hd_net_forward(net, p.params, NULL, p.obs, ROWS, p.work, p.q);
+    for (int stage = 0; stage < hd_net_stages(net); stage++)
+        hd_net_backward(net, p.params, BACK, ROWS, p.work, p.dq, scratch, stage, p.grad);
+    struct device_pass device = device_pass(net, ROWS, BACK);
+    device_params(&device, p.params);
+    device_forward(&device, NULL, p.obs, NULL, ROWS, q);
+    device_backward(&device, BACK, ROWS, p.dq, grad);
+    for (int64_t i = 0; i < ROWS * 3; i++)
+        CHECK_CLOSE(q[i], p.q[i], 1.0, 2e-6, "q");
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs(p.grad[i]));
+        off = fmax(off, residual(grad[i], p.grad[i], 1));
+    }
+    CHECK_RESIDUAL(off / largest, 2e-5, "gradient");
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* Stages one by one, and in ranges. */
+START_TEST(stages_on_a_gpu_write_their_range_only)
+{
+    enum { ROWS = 2 };
+    struct hd_net *net = make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32,
+                                      (enum hd_precision)_i);
+    const int64_t n = hd_net_elements(net);
+    struct pass p = make_pass(net, ROWS);
+    struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
+    float *part = test_alloc(n, sizeof *part);
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    struct device_pass device = device_pass(net, ROWS, ROWS);
+    device_params(&device, p.params);
+    device_forward(&device, NULL, p.obs, NULL, ROWS, p.q);
+    device_backward(&device, ROWS, ROWS, p.dq, p.grad);
+    for (int stage = 0; stage < hd_net_stages(net);) {
+        const int last = stage + 2 < hd_net_stages(net) ? stage + 2 : stage + 1;
+        int64_t lo, hi, unused;
+        hd_net_stage_range(net, stage, &lo, &unused);
+        hd_net_stage_range(net, last - 1, &unused, &hi);
+        memset(part, 0xFF, (size_t)n * sizeof *part);
+        device_put(device.grad, part, n * 4);
+        ck_assert_int_eq(hd_net_backward_cuda(net, device.params, ROWS, ROWS, device.work,
+                                              device.dq, device.scratch, stage, last, device.grad,
+                                              device_stream()),
+                         HD_OK);
+        device_get(part, device.grad, n * 4);
+        ck_assert(memcmp(part + lo, p.grad + lo, (size_t)(hi - lo) * sizeof *part) == 0);
+        int64_t written = 0;
+        for (int64_t i = 0; i < n; i++)
+            written += !isnan(part[i]);
+        ck_assert_int_eq(written, hi - lo);
+        stage = last;
+    }
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* The image after all ranges, in any order, is that of the whole. */
+START_TEST(images_on_a_gpu_follow_by_ranges)
+{
+    const int i = _i % N_ODD;
+    struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                      odd[i].heads, HD_F32, _i < N_ODD ? HD_F32 : HD_BF16);
+    const int64_t n = hd_net_elements(net), bytes = hd_net_device_bytes(net);
+    float *params = guarded(hd_net_params_bytes(net));
+    char *whole = test_alloc(bytes, 1), *ranges = test_alloc(bytes, 1);
+    fill_params(net, 3, params);
+    struct device_pass device = device_pass(net, 1, 1);
+    device_params(&device, params);
+    device_get(whole, device.params, bytes);
+    memset(ranges, 0xFF, (size_t)bytes);
+    device_put(device.params, ranges, bytes);
+    device_put(device.params, params, n * 4);
+    for (int64_t hi = n; hi > 0; hi -= HD_BLOCK) {
+        const int64_t lo = hi > HD_BLOCK ? hi - HD_BLOCK : 0;
+        ck_assert_int_eq(hd_net_refresh_cuda(net, device.params, lo, hi, device_stream()), HD_OK);
+    }
+    device_get(ranges, device.params, bytes);
+    ck_assert(memcmp(ranges, whole, (size_t)bytes) == 0);
+    hd_net_destroy(net);
+}
+END_TEST
+
+/* A captured pass, played again, computes the same bits. */
+START_TEST(passes_can_be_captured)
+{
+    enum { ROWS = 3 };
+    const int i = 3;
+    struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
+                                      odd[i].heads, HD_F32, (enum hd_precision)_i);
+    const int64_t n = hd_net_elements(net), q_bytes = ROWS * hd_net_outputs(net) * 4;
+    struct pass p = make_pass(net, ROWS);
+    struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
+    float *q = test_alloc(q_bytes, 1), *grad = test_alloc(n, 4);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStream_t stream = device_stream();
+    ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
+    struct device_pass d = device_pass(net, ROWS, ROWS);
+    device_params(&d, p.params);
+    device_forward(&d, NULL, p.obs, NULL, ROWS, p.q);
+    device_backward(&d, ROWS, ROWS, p.dq, p.grad);
+    DEVICE_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    ck_assert_int_eq(hd_net_refresh_cuda(net, d.params, 0, n, stream), HD_OK);
+    ck_assert_int_eq(hd_net_forward_cuda(net, d.params, NULL, d.obs, ROWS, d.work, d.q, stream),
+                     HD_OK);
+    ck_assert_int_eq(hd_net_backward_cuda(net, d.params, ROWS, ROWS, d.work, d.dq, d.scratch, 0,
+                                          hd_net_stages(net), d.grad, stream),
+                     HD_OK);
+    DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
+    DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));
+    DEVICE_TRY(cudaMemset(d.grad, 0xFF, (size_t)n * 4));
+    DEVICE_TRY(cudaMemset(d.q, 0xFF, (size_t)q_bytes));
+    DEVICE_TRY(cudaDeviceSynchronize());
+    DEVICE_TRY(cudaGraphLaunch(exec, stream));
+    device_get(q, d.q, q_bytes);
+    device_get(grad, d.grad, n * 4);
+    ck_assert(memcmp(q, p.q, (size_t)q_bytes) == 0);
+    ck_assert(memcmp(grad, p.grad, (size_t)n * 4) == 0);
+    DEVICE_TRY(cudaGraphExecDestroy(exec));
+    DEVICE_TRY(cudaGraphDestroy(graph));
+    hd_net_destroy(net);
+}
+END_TEST
+
+static TCase *cuda_tests(void)
+{
+    enum { PRECISIONS = 3 };
+    TCase *tests = tcase_create("cuda");
+    tcase_set_timeout(tests, 200);
+    tcase_add_loop_test(tests, odd_nets_are_naive_nets_on_a_gpu, 0, PRECISIONS * N_ODD);
+    tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
+    tcase_add_loop_test(tests, stages_on_a_gpu_write_their_range_only, 0, 2);
+    tcase_add_loop_test(tests, images_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
+    tcase_add_loop_test(tests, passes_can_be_captured, 0, PRECISIONS);
+    return tests;
+}
+
+#else
+
+static TCase *cuda_tests(void)
+{
+    return NULL;
+}
+
+#endif
+
+int main(void)
+{
+    return run_cuda_suite("net_cuda", tcase_create("net_cuda"), cuda_tests());
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames that envs show on the host and a GPU looks at now and then, against lists of whole
+ * observations. */
+#include "kernels/rollout/show.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/device.h"
+
+enum { ENVS = 3, SHOWN = 60, STACK_MOST = 4, GUARD = 64 };
+
+/* Room for all frames, for an observation's alone, or for one more; words of several sizes. */
+static const struct size {
+    int64_t frames, stack, frame_bytes;
+} sizes[] = {{SHOWN + STACK_MOST, 4, 48},
+             {4, 4, 48},
+             {4, 4, 7056},
+             {5, 4, 20},
+             {3, 3, 7},
+             {1, 1, 16},
+             {2, 1, 1}};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static struct hd_show make_show(const struct size *size, void *(*alloc)(int64_t))
+{
+    return (struct hd_show){.envs = ENVS,
+                            .frames = size->frames,
+                            .stack = size->stack,
+                            .frame_bytes = size->frame_bytes,
+                            .host_frames = alloc(ENVS * size->frames * size->frame_bytes + GUARD),
+                            .shown = alloc(ENVS * 8),
+                            .age = alloc(ENVS * 8),
+                            .here = alloc(ENVS * 8)};
+}
+
+/* Some bytes that no other frame has. */
+static void paint(char *frame, int64_t bytes, int env, int number)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        frame[i] = (char)(env * 90 + number + i % 3);
+}
+
+/* The env's observation moves on, or starts with copies of a frame. */
+static void move_on(char *obs, const struct size *size, const char *frame, bool begins)
+{
+    const int64_t one = size->frame_bytes;
+    for (int64_t i = 0; i < size->stack; i++)
+        if (begins || i + 1 == size->stack)
+            memcpy(obs + i * one, frame, (size_t)one);
+        else
+            memmove(obs + i * one, obs + (i + 1) * one, (size_t)one);
+}
+
+/* All envs begin with some observation. */
+static void begin(const struct hd_show *show, const struct size *size, char *wanted)
+{
+    for (int env = 0; env < ENVS; env++) {
+        char *obs = wanted + env * size->stack * size->frame_bytes;
+        for (int i = 0; i < size->stack; i++)
+            paint(obs + i * size->frame_bytes, size->frame_bytes, env, i - 9);
+        hd_show_obs(show, env, obs);
+    }
+}
+
+/* All envs show a frame; each begins an episode now and then. */
+static void show_next(const struct hd_show *show, const struct size *size, int step, char *wanted)
+{
+    const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
+    char *frame = test_alloc(size->frame_bytes, 1);
+    for (int env = 0; env < ENVS; env++) {
+        const bool begins = hd_rng_below(&rng, (uint32_t)(step * ENVS + env), 5) == 0;
+        paint(frame, size->frame_bytes, env, step);
+        memcpy(hd_show_next(show, env, begins), frame, (size_t)size->frame_bytes);
+        move_on(wanted + env * size->stack * size->frame_bytes, size, frame, begins);
+    }
+}
+
+static void *alloc_here(int64_t bytes)
+{
+    return test_alloc(bytes, 1);
+}
+
+START_TEST(frames_of_observations)
+{
+    const struct size *size = &sizes[_i];
+    const struct hd_show show = make_show(size, alloc_here);
+    char *wanted = test_alloc(ENVS * size->stack * size->frame_bytes, 1);
+    begin(&show, size, wanted);
+    for (int step = 0; step < SHOWN; step++) {
+        for (int i = 0; i < ENVS * size->stack; i++) {
+            const int64_t env = i / size->stack, k = i % size->stack;
+            const int64_t at = hd_show_obs_at(&show, env, show.shown[env], show.age[env], k);
+            ck_assert_mem_eq(show.host_frames + at, wanted + i * size->frame_bytes,
+                             (size_t)size->frame_bytes);
+        }
+        show_next(&show, size, step, wanted);
+    }
+}
+END_TEST
+
+#if HD_CUDA
+
+static struct hd_show make_show_on_gpu(const struct size *size)
+{
+    struct hd_show show = make_show(size, device_shared);
+    show.frames_here = device_make(NULL, ENVS * size->frames * size->frame_bytes + GUARD);
+    return show;
+}
+
+/* The GPU's observations are those; nothing else has changed. */
+static void check_obs(const struct hd_show *show, char *there, const char *wanted)
+{
+    const int64_t bytes = ENVS * show->stack * show->frame_bytes;
+    char *found = test_alloc(bytes + GUARD, 1);
+    ck_assert_int_eq(hd_show_cuda(show, there, device_stream()), HD_OK);
+    device_get(found, there, bytes);
+    ck_assert_mem_eq(found, wanted, (size_t)bytes);
+    device_get(found, show->frames_here + ENVS * show->frames * show->frame_bytes, GUARD);
+    for (int i = 0; i < GUARD; i++)
+        ck_assert_int_eq((uint8_t)found[i], 0xFF);
+    for (int env = 0; env < ENVS; env++)
+        ck_assert_int_eq(show->here[env], show->shown[env]);
+}
+
+/* The GPU looks at one step of three. What it knows is taken away from the host: bytes that
+ * travelled twice would be found out. */
+START_TEST(frames_travel_once)
+{
+    const struct size *size = &sizes[_i];
+    const struct hd_show show = make_show_on_gpu(size);
+    const int64_t bytes = ENVS * size->stack * size->frame_bytes;
+    const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
+    char *wanted = test_alloc(bytes, 1), *there = device_make(NULL, bytes + GUARD);
+    begin(&show, size, wanted);
+    for (int step = 0; step < SHOWN; step++) {
+        if (hd_rng_below(&rng, (uint32_t)step, 3) == 0) {
+            check_obs(&show, there, wanted);
+            memset(show.host_frames, 0xEE, (size_t)(ENVS * size->frames * size->frame_bytes));
+        }
+        show_next(&show, size, step, wanted);
+    }
+    check_obs(&show, there, wanted);
+}
+END_TEST
+
+/* Without an observation: all frames that there are, for who learns from them. */
+START_TEST(all_frames_are_fetched)
+{
+    const struct size *size = &sizes[0];
+    const struct hd_show show = make_show_on_gpu(size);
+    const int64_t bytes = ENVS * size->frames * size->frame_bytes;
+    char *found = test_alloc(bytes, 1);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 20; i++)
+            for (int env = 0; env < ENVS; env++)
+                paint(hd_show_next(&show, env, i == 7), size->frame_bytes, env, 20 * round + i);
+        ck_assert_int_eq(hd_show_cuda(&show, NULL, device_stream()), HD_OK);
+        device_get(found, show.frames_here, bytes);
+        for (int env = 0; env < ENVS; env++) {
+            const int64_t first = hd_show_at(&show, env, 0);
+            ck_assert_mem_eq(found + first, show.host_frames + first,
+                             (size_t)(show.shown[env] * size->frame_bytes));
+        }
+    }
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+    TCase *cpu = tcase_create("show"), *cuda = NULL;
+    tcase_add_loop_test(cpu, frames_of_observations, 0, SIZES);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_add_loop_test(cuda, frames_travel_once, 0, SIZES);
+    tcase_add_test(cuda, all_frames_are_fetched);
+#endif
+    return run_cuda_suite("show", cpu, cuda);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Observations and minibatches put together on a GPU from the steps of a collect, against windows
+ * of frames that slide along with envs which play at random. */
+#include "kernels/rollout/gather.h"
+#include "kernels/rollout/steps.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/status.h"
+#include "tests/kernels/common/check_close.h"
+#include "tests/kernels/common/device.h"
+
+#include <string.h>
+
+/* -- Collects ------------------------------------------------------------------------------------
+ */
+
+struct shape {
+    int64_t leaves, envs, samples, steps, stack, frame_bytes, actions;
+};
+
+static const struct shape shapes[] = {{1, 3, 40, 20, 4, 48, 3},   {3, 2, 17, 12, 3, 20, 18},
+                                      {2, 4, 33, 9, 2, 7, 2},     {1, 1, 5, 6, 4, 7056, 6},
+                                      {40, 1, 2, 2, 1, 16, 40},   {2, 5, 100, 40, 1, 4, 1},
+                                      {1, 30, 1500, 70, 2, 16, 2}};
+enum { MOST_LEAVES = 40, SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* A leaf's arrays in the host's memory, and what each step showed. */
+struct leaf {
+    char *memory;
+    char *obs, *next_obs; /* [E][T][stack frames] */
+};
+
+struct collect {
+    struct shape is;
+    struct hd_steps steps; /* on the device */
+    char *memory;          /* all leaves */
+    struct leaf leaf[MOST_LEAVES];
+    struct hd_rng rng;
+    uint32_t draws;
+};
+
+static int64_t draw(struct collect *c, int64_t below)
+{
+    return hd_rng_below(&c->rng, c->draws++, below);
+}
+
+/* Room for an array in a leaf, of which *bytes_p are taken. */
+static int64_t place(int64_t *bytes_p, int64_t bytes, int64_t alignment)
+{
+    const int64_t at = (*bytes_p + alignment - 1) / alignment * alignment;
+    *bytes_p = at + bytes;
+    return at;
+}
+
+static void lay_out(struct collect *c)
+{
+    const struct shape *is = &c->is;
+    const int64_t steps = is->envs * is->steps, obs_bytes = is->stack * is->frame_bytes;
+    int64_t bytes = 0;
+    c->steps.at.row = place(&bytes, is->samples * 4, 4);
+    c->steps.at.end = place(&bytes, is->samples * 4, 4);
+    c->steps.at.frame = place(&bytes, steps * 4, 4);
+    c->steps.at.frame_age = place(&bytes, steps * 4, 4);
+    c->steps.at.action = place(&bytes, steps * 4, 4);
+    c->steps.at.reward = place(&bytes, steps * 4, 4);
+    c->steps.at.done = place(&bytes, steps * 4, 4);
+    c->steps.at.logit = place(&bytes, steps * is->actions * 4, 4);
+    c->steps.at.frames = place(&bytes, is->envs * c->steps.frames * is->frame_bytes, 64);
+    c->steps.leaf_bytes = (bytes + 63) / 64 * 64;
+    c->memory = test_alloc(is->leaves, (size_t)c->steps.leaf_bytes);
+    for (int64_t l = 0; l < is->leaves; l++)
+        c->leaf[l] = (struct leaf){.memory = c->memory + l * c->steps.leaf_bytes,
+                                   .obs = test_alloc(steps, (size_t)obs_bytes),
+                                   .next_obs = test_alloc(steps, (size_t)obs_bytes)};
+}
+
+static float *floats(const struct leaf *leaf, int64_t at)
+{
+    return (float *)(leaf->memory + at);
+}
+
+static int32_t *ints(const struct leaf *leaf, int64_t at)
+{
+    return (int32_t *)(leaf->memory + at);
+}
+
+/* An env at play: the window holds its last frames. */
+struct env {
+    char *frames; /* those it may show in this collect */
+    int64_t shown;
+    char *window;
+    int64_t age; /* of its episode: frames before the last one */
+};
+
+/* Shows a frame; the window moves on, or all of it is the first frame of an episode. */
+static void show(struct collect *c, struct env *env, bool first)
+{
+    const size_t bytes = (size_t)c->is.frame_bytes;
+    char *frame = env->frames + env->shown++ * c->is.frame_bytes;
+    ck_assert_int_le(env->shown, c->steps.frames);
+    for (size_t i = 0; i < bytes; i++)
+        frame[i] = (char)draw(c, 256);
+    for (int64_t k = 0; k < c->is.stack; k++)
+        memmove(env->window + (size_t)k * bytes,
+                first || k == c->is.stack - 1 ? frame : env->window + (size_t)(k + 1) * bytes,
+                bytes);
+    env->age = first ? 0 : env->age + 1;
+}
+
+/* All steps of an env, which is in the midst of an episode at first. */
+static void play(struct collect *c, struct leaf *leaf, int64_t number)
+{
+    const int64_t obs_bytes = c->is.stack * c->is.frame_bytes;
+    struct env env = {.frames = leaf->memory + c->steps.at.frames +
+                                number * c->steps.frames * c->is.frame_bytes,
+                      .window = test_alloc(1, (size_t)obs_bytes)};
+    for (int64_t k = 0; k < c->is.stack; k++)
+        show(c, &env, false);
+    env.age = c->is.stack - 1;
+    for (int64_t t = 0; t < c->is.steps; t++) {
+        const int64_t step = number * c->is.steps + t;
+        ints(leaf, c->steps.at.frame)[step] = (int32_t)(env.shown - 1);
+        ints(leaf, c->steps.at.frame_age)[step] = (int32_t)env.age;
+        ints(leaf, c->steps.at.action)[step] = (int32_t)draw(c, c->is.actions);
+        floats(leaf, c->steps.at.reward)[step] = (float)draw(c, 100);
+        floats(leaf, c->steps.at.done)[step] = draw(c, 4) == 0;
+        for (int64_t i = 0; i < c->is.actions; i++)
+            floats(leaf, c->steps.at.logit)[step * c->is.actions + i] = (float)draw(c, 1000);
+        memcpy(leaf->obs + step * obs_bytes, env.window, (size_t)obs_bytes);
+        show(c, &env, false);
+        memcpy(leaf->next_obs + step * obs_bytes, env.window, (size_t)obs_bytes);
+        if (floats(leaf, c->steps.at.done)[step] != 0)
+            show(c, &env, true);
+    }
+}
+
+static void collect_make(struct collect *c, const struct shape *is, int64_t seed, bool on_device)
+{
+    *c = (struct collect){.is = *is, .rng = hd_rng_make((uint64_t)seed, 1, 0, 0, 0)};
+    c->steps = (struct hd_steps){.leaves = is->leaves,
+                                 .samples = is->samples,
+                                 .steps = is->steps,
+                                 .frames = is->stack + 2 * is->steps,
+                                 .stack = is->stack,
+                                 .frame_bytes = is->frame_bytes,
+                                 .actions = is->actions};
+    lay_out(c);
+    for (int64_t l = 0; l < is->leaves; l++) {
+        struct leaf *leaf = &c->leaf[l];
+        for (int64_t env = 0; env < is->envs; env++)
+            play(c, leaf, env);
+        for (int64_t i = 0; i < is->samples; i++) {
+            ints(leaf, c->steps.at.row)[i] = (int32_t)draw(c, is->envs * is->steps);
+            floats(leaf, c->steps.at.end)[i] = draw(c, 3) == 0;
+        }
+    }
+    const int64_t bytes = is->leaves * c->steps.leaf_bytes;
+    c->steps.data = on_device ? device_make(c->memory, bytes) : c->memory;
+}
+
+static int64_t all_samples(const struct collect *c)
+{
+    return c->is.leaves * c->is.samples;
+}
+
+/* The leaf and the step of a sample. */
+static const struct leaf *leaf_of(const struct collect *c, int64_t sample, int64_t *step_p)
+{
+    const struct leaf *leaf = &c->leaf[sample / c->is.samples];
+    *step_p = ints(leaf, c->steps.at.row)[sample % c->is.samples];
+    return leaf;
+}
+
+static void check_obs(const struct collect *c, int64_t sample, bool after, const char *found)
+{
+    const int64_t bytes = c->is.stack * c->is.frame_bytes;
+    int64_t step;
+    const struct leaf *leaf = leaf_of(c, sample, &step);
+    ck_assert_mem_eq(found, (after ? leaf->next_obs : leaf->obs) + step * bytes, (size_t)bytes);
+}
+
+/* Which frames make an observation, by the functions that kernels call. */
+START_TEST(frames_of_observations)
+{
+    struct collect *c = test_alloc(1, sizeof *c);
+    collect_make(c, &shapes[_i], 30 + _i, false);
+    const int64_t bytes = c->is.frame_bytes;
+    char *obs = test_alloc(c->is.stack, (size_t)bytes);
+    for (int64_t i = 0; i < all_samples(c); i++)
+        for (int ahead = 0; ahead <= 1; ahead++) {
+            for (int64_t k = 0; k < c->is.stack; k++)
+                memcpy(obs + k * bytes, hd_steps_frame(&c->steps, i, ahead, k), (size_t)bytes);
+            check_obs(c, i, ahead == 1, obs);
+        }
+}
+END_TEST
+
+#if HD_CUDA
+/* -- Device memory with a guard behind it --------------------------------------------------------
+ */
+
+enum { GUARD = 64 };
+
+static void *guarded(int64_t bytes)
+{
+    return device_make(NULL, bytes + GUARD);
+}
+
+/* What a device array holds, in the host's memory; the guard must be as it was. */
+static void *fetched(const void *device, int64_t bytes)
+{
+    char *host = test_alloc(1, (size_t)bytes + GUARD);
+    device_get(host, device, bytes + GUARD);
+    for (int i = 0; i < GUARD; i++)
+        ck_assert_int_eq((unsigned char)host[bytes + i], 0xFF);
+    return host;
+}
+
+/* -- Observations --------------------------------------------------------------------------------
+ */
+
+START_TEST(observations_in_a_row_and_apart)
+{
+    struct collect *c = test_alloc(1, sizeof *c);
+    collect_make(c, &shapes[_i], _i, true);
+    const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
+    const int64_t ranges[][3] = {{0, n, n}, {n / 3, 3, 3}, {0, n, (n + 2) / 3}, {n - 1, 1, 1}};
+    for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++) {
+        const int64_t first = ranges[r][0], over = ranges[r][1], rows = ranges[r][2];
+        if (first + over > n)
+            continue;
+        char *obs = guarded(rows * bytes);
+        ck_assert_int_eq(hd_steps_obs_cuda(&c->steps, first, over, rows, obs, device_stream()),
+                         HD_OK);
+        const char *found = fetched(obs, rows * bytes);
+        for (int64_t i = 0; i < rows; i++)
+            check_obs(c, first + i * over / rows, false, found + i * bytes);
+    }
+    ck_assert_int_eq(hd_steps_obs_cuda(&c->steps, 0, 0, 0, NULL, device_stream()), HD_OK);
+}
+END_TEST
+
+/* With more room than is needed, as there always is. */
+START_TEST(observations_after_chunks)
+{
+    struct collect *c = test_alloc(1, sizeof *c);
+    collect_make(c, &shapes[_i], 10 + _i, true);
+    const int64_t n = all_samples(c), room = n + 3, bytes = c->is.stack * c->is.frame_bytes;
+    int32_t *after = guarded(room * 4);
+    char *obs = guarded(room * bytes);
+    ck_assert_int_eq(hd_steps_find_after_cuda(&c->steps, after, room, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_steps_obs_after_cuda(&c->steps, after, room, obs, device_stream()), HD_OK);
+    const int32_t *found = fetched(after, room * 4);
+    const char *found_obs = fetched(obs, room * bytes);
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t step;
+        const struct leaf *leaf = leaf_of(c, i, &step);
+        if (floats(leaf, c->steps.at.end)[i % c->is.samples] == 0 ||
+            floats(leaf, c->steps.at.done)[step] != 0)
+            continue;
+        ck_assert_int_eq(found[count], i);
+        check_obs(c, i, true, found_obs + count++ * bytes);
+    }
+    for (; count < room; count++) {
+        ck_assert_int_eq(found[count], -1);
+        check_obs(c, 0, false, found_obs + count * bytes);
+    }
+}
+END_TEST
+
+/* -- Minibatches ---------------------------------------------------------------------------------
+ */
+
+/* Targets of all samples, numbers that tell them apart. */
+static const float *numbers(struct collect *c, const float **host_p)
+{
+    const int64_t n = all_samples(c);
+    float *host = test_alloc(n, sizeof *host);
+    for (int64_t i = 0; i < n; i++)
+        host[i] = (float)draw(c, 1 << 20);
+    *host_p = host;
+    return device_make(host, n * 4);
+}
+
+static void check_row(const struct collect *c, const float *const expected[3], int64_t sample,
+                      const struct hd_gathered *found, int64_t row)
+{
+    int64_t step;
+    const struct leaf *leaf = leaf_of(c, sample, &step);
+    check_obs(c, sample, false, found->obs + row * c->is.stack * c->is.frame_bytes);
+    ck_assert_int_eq(found->action[row], ints(leaf, c->steps.at.action)[step]);
+    ck_assert_mem_eq(found->logit + row * c->is.actions,
+                     floats(leaf, c->steps.at.logit) + step * c->is.actions,
+                     (size_t)c->is.actions * 4);
+    ck_assert_float_eq(found->advantage[row], expected[0][sample]);
+    ck_assert_float_eq(found->target[row], expected[1][sample]);
+    ck_assert_float_eq(found->value[row], expected[2][sample]);
+}
+
+/* Lists of samples in the host's memory and in the device's; full batches and short ones. */
+START_TEST(rows_of_minibatches)
+{
+    enum { B = 11 };
+    struct collect *c = test_alloc(1, sizeof *c);
+    collect_make(c, &shapes[_i], 20 + _i, true);
+    const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
+    const float *expected[3];
+    struct hd_gather gather = {.from = c->steps, .rows = B};
+    gather.advantage = numbers(c, &expected[0]);
+    gather.target = numbers(c, &expected[1]);
+    gather.value = numbers(c, &expected[2]);
+    for (int64_t used = 1; used <= B; used += 5) {
+        int32_t *sample = device_shared(B * 4);
+        int64_t *count = device_shared(8);
+        const bool told = used > 1, by_value = used == 6;
+        *count = used;
+        for (int64_t i = 0; i < used; i++)
+            sample[i] = (int32_t)draw(c, n);
+        gather.sample = told ? sample : device_make(sample, B * 4);
+        gather.count = used;
+        gather.used = by_value ? NULL : told ? count : device_make(count, 8);
+        struct hd_gathered to = {.used = told ? guarded(8) : NULL,
+                                 .obs = guarded(B * bytes),
+                                 .action = guarded(B * 4),
+                                 .logit = guarded(B * c->is.actions * 4),
+                                 .advantage = guarded(B * 4),
+                                 .target = guarded(B * 4),
+                                 .value = guarded(B * 4)};
+        ck_assert_int_eq(hd_gather_cuda(&gather, &to, device_stream()), HD_OK);
+        const struct hd_gathered found = {.obs = fetched(to.obs, B * bytes),
+                                          .action = fetched(to.action, B * 4),
+                                          .logit = fetched(to.logit, B * c->is.actions * 4),
+                                          .advantage = fetched(to.advantage, B * 4),
+                                          .target = fetched(to.target, B * 4),
+                                          .value = fetched(to.value, B * 4)};
+        for (int64_t row = 0; row < B; row++)
+            check_row(c, expected, sample[row < used ? row : 0], &found, row);
+        if (told)
+            ck_assert_int_eq(*(int64_t *)fetched(to.used, 8), used);
+    }
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+    TCase *cpu = tcase_create("indices"), *cuda = NULL;
+    tcase_add_loop_test(cpu, frames_of_observations, 0, SHAPES);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_add_loop_test(cuda, observations_in_a_row_and_apart, 0, SHAPES);
+    tcase_add_loop_test(cuda, observations_after_chunks, 0, SHAPES);
+    tcase_add_loop_test(cuda, rows_of_minibatches, 0, SHAPES);
+#endif
+    return run_cuda_suite("steps", cpu, cuda);
+}

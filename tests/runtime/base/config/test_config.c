@@ -1,0 +1,794 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Typed configurations: precedence, every kind's checks with exact places, inner sets, effective
+ * dumps that read back, hashes. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/config/config.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <check.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INT_RANGE(low, high) .kind = HD_KEY_INT, .min = (low), .max = (high)
+#define REAL_RANGE(low, high) .kind = HD_KEY_REAL, .min = (low), .max = (high)
+
+static const struct hd_key run_keys[] = {
+    {.path = "exp_name", .kind = HD_KEY_TEXT, .initial = "run", .help = "Name."},
+    {.path = "note", .kind = HD_KEY_TEXT, .initial = "", .help = "Remark."},
+    {.path = "seed", INT_RANGE(-INFINITY, INFINITY), .initial = "0", .help = "Seed."},
+    {.path = "graph", .kind = HD_KEY_TREE, .initial = "graphs/dqn.yaml", .help = "Graph."},
+    {.path = "strategy", .kind = HD_KEY_TREE, .initial = "", .help = "Strategy."},
+    {.path = "world.shards",
+     INT_RANGE(1, 1024),
+     .initial = "auto",
+     .choices = "auto",
+     .help = "Shards."},
+    {.path = "world.order",
+     INT_RANGE(0, INFINITY),
+     .initial = "up",
+     .choices = "up|down",
+     .help = "Order."},
+    {.path = NULL},
+};
+
+static const struct hd_key policy_keys[] = {
+    {.path = "env.type", .kind = HD_KEY_CHOICE, .choices = "cartpole|pong", .help = "Env."},
+    {.path = "env.stop_value", REAL_RANGE(-INFINITY, INFINITY), .initial = "195", .help = "Goal."},
+    {.path = "policy.multi_gpu", .kind = HD_KEY_BOOL, .initial = "true", .help = "Parallel."},
+    {.path = "policy.model.hidden",
+     .kind = HD_KEY_INT_LIST,
+     .min = 1,
+     .max = 4096,
+     .initial = "[128, 64]",
+     .help = "Widths."},
+    {.path = "policy.learn.batch_size",
+     INT_RANGE(1, 1000000),
+     .initial = "64",
+     .scope = "per shard",
+     .help = "Samples."},
+    {.path = "policy.learn.learning_rate", REAL_RANGE(0, 1), .initial = "0.001", .help = "Rate."},
+    {.path = "policy.learn.clip", REAL_RANGE(0, INFINITY), .initial = "1e1", .help = "Clip."},
+    {.path = NULL},
+};
+
+static const struct hd_key *const schema[] = {run_keys, policy_keys};
+
+enum { MAX_SETS = 4 };
+
+static struct hd_diag *diag;
+
+static void setup(void)
+{
+    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
+}
+
+static void teardown(void)
+{
+    hd_diag_destroy(diag);
+}
+
+static int count_sets(const char *const sets[MAX_SETS])
+{
+    int n = 0;
+    while (n < MAX_SETS && sets && sets[n])
+        n++;
+    return n;
+}
+
+static int create(const char *text, const char *const sets[MAX_SETS], struct hd_config **config_p)
+{
+    struct hd_document *document = NULL;
+    if (text)
+        HD_TRY(hd_document_parse("c.yaml", text, (int64_t)strlen(text), diag, &document));
+    int status = hd_config_create(schema, 2, document, sets, count_sets(sets), diag, config_p);
+    if (status != HD_OK)
+        hd_document_destroy(document);
+    return status;
+}
+
+static struct hd_config *good(const char *text, const char *const sets[MAX_SETS])
+{
+    struct hd_config *config = NULL;
+    int status = create(text, sets, &config);
+    ck_assert_msg(status == HD_OK, "%s", hd_diag_line(diag, 0));
+    ck_assert_int_eq(hd_diag_count(diag), 0);
+    return config;
+}
+
+#define SETS(...) ((const char *const[MAX_SETS]){__VA_ARGS__})
+
+/* -- Values ------------------------------------------------------------------------------------ */
+
+START_TEST(test_defaults)
+{
+    int64_t count;
+    struct hd_config *config = good(NULL, SETS("env.type=pong"));
+    ck_assert_str_eq(hd_config_text(config, "exp_name"), "run");
+    ck_assert_str_eq(hd_config_text(config, "note"), "");
+    ck_assert_int_eq(hd_config_int(config, "seed"), 0);
+    ck_assert_str_eq(hd_config_word(config, "world.shards"), "auto");
+    ck_assert_double_eq(hd_config_real(config, "env.stop_value"), 195);
+    ck_assert(hd_config_bool(config, "policy.multi_gpu"));
+    const int64_t *hidden = hd_config_ints(config, "policy.model.hidden", &count);
+    ck_assert_int_eq(count, 2);
+    ck_assert_int_eq(hidden[0], 128);
+    ck_assert_int_eq(hidden[1], 64);
+    ck_assert_ptr_null(hd_config_node(config, "seed"));
+    ck_assert_ptr_null(hd_config_node(config, "strategy"));
+    ck_assert_str_eq(hd_config_node(config, "graph")->text, "graphs/dqn.yaml");
+    hd_config_destroy(config);
+    hd_config_destroy(NULL);
+}
+END_TEST
+
+START_TEST(test_precedence)
+{
+    struct hd_config *config = good(
+        "seed: 1\nexp_name: file\nenv: {type: cartpole}\nworld: {shards: 4}\n"
+        "policy:\n  learn: {batch_size: 32, learning_rate: 0.5}\n",
+        SETS("policy.learn.batch_size=16", "seed=2", "seed=3", "world={shards: auto, order: 7}"));
+    ck_assert_int_eq(hd_config_int(config, "seed"), 3);
+    ck_assert_str_eq(hd_config_text(config, "exp_name"), "file");
+    ck_assert_int_eq(hd_config_int(config, "policy.learn.batch_size"), 16);
+    ck_assert_double_eq(hd_config_real(config, "policy.learn.learning_rate"), 0.5);
+    ck_assert_str_eq(hd_config_word(config, "world.shards"), "auto");
+    ck_assert_ptr_null(hd_config_word(config, "world.order"));
+    ck_assert_int_eq(hd_config_int(config, "world.order"), 7);
+    const struct hd_node *node = hd_config_node(config, "seed");
+    ck_assert_str_eq(node->mark.file, "--set");
+    ck_assert_int_eq(node->mark.line, 3);
+    ck_assert_int_eq(node->mark.column, 6);
+    ck_assert_int_eq(hd_config_node(config, "exp_name")->mark.line, 2);
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_sections_may_be_empty)
+{
+    struct hd_config *config =
+        good("policy:\n  learn:\nstrategy:\nenv: {type: pong}\n", SETS("policy="));
+    ck_assert_int_eq(hd_config_int(config, "policy.learn.batch_size"), 64);
+    ck_assert_ptr_null(hd_config_node(config, "strategy"));
+    hd_config_destroy(config);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    int64_t value;
+} integers[] = {
+    {"7", 7},
+    {"-7", -7},
+    {"+7", 7},
+    {"010", 10},
+    {"1e6", 1000000},
+    {"2.5e1", 25},
+    {"64.0", 64},
+    {"9223372036854775807", INT64_MAX},
+    {"-9223372036854775808", INT64_MIN},
+    {"1e18", 1000000000000000000},
+    {"-0", 0},
+};
+
+START_TEST(test_integers)
+{
+    char set[64];
+    snprintf(set, sizeof set, "seed=%s", integers[_i].text);
+    struct hd_config *config = good("env: {type: pong}", SETS(set));
+    ck_assert_int_eq(hd_config_int(config, "seed"), integers[_i].value);
+    hd_config_destroy(config);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    double value;
+} reals[] = {{"1", 1},       {"-1.5", -1.5},  {".5", 0.5},         {"5.", 5},
+             {"1e-3", 1e-3}, {"1E+2", 100},   {"0.1", 0.1},        {"-0.0", 0},
+             {"1e-999", 0},  {"+3.25", 3.25}, {"179e306", 179e306}};
+
+START_TEST(test_reals)
+{
+    char set[64];
+    snprintf(set, sizeof set, "env.stop_value=%s", reals[_i].text);
+    struct hd_config *config = good("env: {type: pong}", SETS(set));
+    ck_assert_double_eq(hd_config_real(config, "env.stop_value"), reals[_i].value);
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_other_values)
+{
+    int64_t count;
+    struct hd_config *config =
+        good("env: {type: 'pong'}\npolicy: {multi_gpu: False, model: {hidden: 1e2}}\n"
+             "exp_name: 5\nnote: a=b\n",
+             SETS("note=a=b"));
+    ck_assert(!hd_config_bool(config, "policy.multi_gpu"));
+    ck_assert_str_eq(hd_config_text(config, "env.type"), "pong");
+    ck_assert_str_eq(hd_config_text(config, "exp_name"), "5");
+    ck_assert_str_eq(hd_config_text(config, "note"), "a=b");
+    ck_assert_int_eq(hd_config_ints(config, "policy.model.hidden", &count)[0], 100);
+    ck_assert_int_eq(count, 1);
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_numbers_for_expressions)
+{
+    struct hd_config *config = good("env: {type: pong}", SETS("seed=5", "world.order=3"));
+    double value = -1;
+    const char *nearest = "untouched";
+    ck_assert(hd_config_number(config, "seed", &value, &nearest));
+    ck_assert_double_eq(value, 5);
+    ck_assert(hd_config_number(config, "env.stop_value", &value, &nearest));
+    ck_assert_double_eq(value, 195);
+    ck_assert(hd_config_number(config, "policy.multi_gpu", &value, &nearest));
+    ck_assert_double_eq(value, 1);
+    ck_assert(hd_config_number(config, "world.order", &value, &nearest));
+    ck_assert_double_eq(value, 3);
+    ck_assert_str_eq(nearest, "untouched");
+    value = 42;
+    ck_assert(!hd_config_number(config, "world.shards", &value, &nearest)); /* auto */
+    ck_assert_ptr_null(nearest);
+    ck_assert(!hd_config_number(config, "exp_name", &value, &nearest));
+    ck_assert_ptr_null(nearest);
+    ck_assert(!hd_config_number(config, "env.stopvalue", &value, &nearest));
+    ck_assert_str_eq(nearest, "env.stop_value");
+    ck_assert(!hd_config_number(config, "qqqqqqqqqqqqqqq", &value, &nearest));
+    ck_assert_ptr_null(nearest);
+    ck_assert_double_eq(value, 42);
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_unknown_path_aborts)
+{
+    hd_config_int(good("env: {type: pong}", NULL), "sed");
+}
+END_TEST
+
+START_TEST(test_wrong_kind_aborts)
+{
+    hd_config_real(good("env: {type: pong}", NULL), "seed");
+}
+END_TEST
+
+/* -- Mistakes ---------------------------------------------------------------------------------- */
+
+static const char batch[] = "policy.learn.batch_size: expected an integer in [1, 1000000]";
+
+static const struct {
+    const char *text; /* "env: {type: pong}" is put before it */
+    const char *sets[MAX_SETS];
+    const char *place, *message;
+} bad[] = {
+    {"polcy: 1", {0}, "c.yaml:2:1", "unknown key 'polcy' (did you mean 'policy'?)"},
+    {"policy: {learn: {batchsize: 1}}",
+     {0},
+     "c.yaml:2:18",
+     "unknown key 'batchsize' (did you mean 'batch_size'?)"},
+    {"batch_size: 1",
+     {0},
+     "c.yaml:2:1",
+     "unknown key 'batch_size' (did you mean 'policy.learn.batch_size'?)"},
+    {"policy: {xyzzy: 1}",
+     {0},
+     "c.yaml:2:10",
+     "unknown key 'xyzzy' (the keys here are: multi_gpu, model, learn)"},
+    {"policy.multi_gpu: true", {0}, "c.yaml:2:1", "unknown key 'policy.multi_gpu'"},
+    {"policy: 5", {0}, "c.yaml:2:9", "policy: expected a map of keys, found '5'"},
+    {"policy: [a]", {0}, "c.yaml:2:9", "policy: expected a map of keys, found a list"},
+    {"policy:\n  learn:\n    batch_size: abc", {0}, "c.yaml:4:17", batch},
+    {"policy: {learn: {batch_size: abc}}", {0}, "c.yaml:2:30", "found 'abc'"},
+    {"policy: {learn: {batch_size: 0}}", {0}, "c.yaml:2:30", "found '0'"},
+    {"policy: {learn: {batch_size: 1000001}}", {0}, "c.yaml:2:30", "found '1000001'"},
+    {"policy: {learn: {batch_size: 1.5}}", {0}, "c.yaml:2:30", "found '1.5'"},
+    {"policy: {learn: {batch_size: 1_000}}", {0}, "c.yaml:2:30", "found '1_000'"},
+    {"policy: {learn: {batch_size: 0x10}}", {0}, "c.yaml:2:30", "found '0x10'"},
+    {"policy: {learn: {batch_size: '64'}}", {0}, "c.yaml:2:30", "found the quoted text '64'"},
+    {"policy: {learn: {batch_size: ~}}", {0}, "c.yaml:2:30", "found '~'"},
+    {"policy: {learn: {batch_size: }}", {0}, "c.yaml:2:30", "found nothing"},
+    {"policy: {learn: {batch_size: [64]}}", {0}, "c.yaml:2:30", "found a list"},
+    {"policy: {learn: {batch_size: {a: 1}}}", {0}, "c.yaml:2:30", "found a map"},
+    {"policy: {learn: {batch_size: 1e99}}", {0}, "c.yaml:2:30", "found '1e99'"},
+    {"policy: {learn: {batch_size: 1e}}", {0}, "c.yaml:2:30", "found '1e'"},
+    {"seed: 9223372036854775808",
+     {0},
+     "c.yaml:2:7",
+     "seed: expected an integer, found '9223372036854775808'"},
+    {"seed: 1e19", {0}, "c.yaml:2:7", "seed: expected an integer, found '1e19'"},
+    {"seed: .inf", {0}, "c.yaml:2:7", "seed: expected an integer, found '.inf'"},
+    {"env: {stop_value: 1}", {0}, "c.yaml:2:1", "the key 'env' stands twice"},
+    {"policy: {learn: {learning_rate: 1.01}}",
+     {0},
+     "c.yaml:2:33",
+     "expected a finite number in [0, 1], found '1.01'"},
+    {"policy: {learn: {clip: .nan}}",
+     {0},
+     "c.yaml:2:24",
+     "expected a finite number >= 0, found '.nan'"},
+    {"policy: {learn: {clip: inf}}", {0}, "c.yaml:2:24", "found 'inf'"},
+    {"policy: {learn: {clip: 1e999}}", {0}, "c.yaml:2:24", "found '1e999'"},
+    {"policy: {learn: {clip: -1e999}}", {0}, "c.yaml:2:24", "found '-1e999'"},
+    {"policy: {learn: {clip: 1 2}}", {0}, "c.yaml:2:24", "found '1 2'"},
+    {"policy: {multi_gpu: yes}", {0}, "c.yaml:2:21", "expected true or false, found 'yes'"},
+    {"policy: {multi_gpu: 1}", {0}, "c.yaml:2:21", "expected true or false, found '1'"},
+    {"policy: {model: {hidden: []}}", {0}, "c.yaml:2:26", "found a list"},
+    {"policy: {model: {hidden: [64, x]}}",
+     {0},
+     "c.yaml:2:31",
+     "expected an integer or a list of integers in [1, 4096], found 'x'"},
+    {"policy: {model: {hidden: [64, 0]}}", {0}, "c.yaml:2:31", "found '0'"},
+    {"policy: {model: {hidden: [[64]]}}", {0}, "c.yaml:2:27", "found a list"},
+    {"policy: {model: {hidden: {a: 1}}}", {0}, "c.yaml:2:26", "found a map"},
+    {"exp_name:", {0}, "c.yaml:2:10", "exp_name: expected a text, found nothing"},
+    {"exp_name: [a]", {0}, "c.yaml:2:11", "exp_name: expected a text, found a list"},
+    {"world: {shards: aut}", {0}, "c.yaml:2:17", "expected an integer in [1, 1024] or auto"},
+    {"world: {order: aside}",
+     {0},
+     "c.yaml:2:16",
+     "expected an integer >= 0, or one of up, down, found 'aside'"},
+    {"",
+     {"env.type=pongg"},
+     "--set:1:10",
+     "env.type: expected one of cartpole, pong, found 'pongg' (did you mean 'pong'?)"},
+    {"",
+     {"env.type=breakout"},
+     "--set:1:10",
+     "env.type: expected one of cartpole, pong, found 'breakout'"},
+    {"", {"seed"}, "--set:1:1", "expected key=value, found 'seed'"},
+    {"", {"seed=1", "polcy.learn=1"}, "--set:2:1", "did you mean 'policy'?"},
+    {"", {"policy.lern.clip=1"}, "--set:1:8", "unknown key 'lern' (did you mean 'learn'?)"},
+    {"", {"policy.learn.clp=1"}, "--set:1:14", "unknown key 'clp' (did you mean 'clip'?)"},
+    {"", {"policy.learn.clip.x=1"}, "--set:1:19", "'policy.learn.clip' has no keys inside"},
+    {"", {"policy..clip=1"}, "--set:1:8", "expected the name of a key"},
+    {"", {"policy.=1"}, "--set:1:8", "expected the name of a key"},
+    {"", {"=1"}, "--set:1:1", "expected the name of a key"},
+    {"", {""}, "--set:1:1", "expected key=value, found ''"},
+    {"", {"policy.learn=5"}, "--set:1:14", "learn: expected a map of keys, found '5'"},
+    {"", {"policy.learn={clip: 1, clpi: 2}"}, "--set:1:24", "did you mean 'clip'?"},
+    {"", {"seed=[1"}, "--set:1:8", "expected ',' or ']'"},
+    {"", {"seed=1\n---\n2"}, "--set:1:8", "a second document"},
+    {"", {"seed=*x"}, "--set:1:6", "no anchor '&x'"},
+    {"", {"policy.model.hidden=[1, two]"}, "--set:1:25", "found 'two'"},
+};
+
+START_TEST(test_bad)
+{
+    char text[256];
+    struct hd_config *config = NULL;
+    snprintf(text, sizeof text, "env: {type: pong}\n%s\n", bad[_i].text);
+    ck_assert_int_eq(create(text, bad[_i].sets, &config), HD_ERR_INPUT);
+    ck_assert_ptr_null(config);
+    ck_assert_int_eq(hd_diag_count(diag), 1);
+    const char *line = hd_diag_line(diag, 0);
+    size_t length = strlen(bad[_i].place);
+    ck_assert_msg(!strncmp(line, bad[_i].place, length) && line[length] == ':',
+                  "expected %s, got %s", bad[_i].place, line);
+    ck_assert_msg(strstr(line, bad[_i].message), "expected %s, got %s", bad[_i].message, line);
+}
+END_TEST
+
+START_TEST(test_root_is_no_map)
+{
+    struct hd_config *config;
+    ck_assert_int_eq(create("- a", SETS("env.type=pong"), &config), HD_ERR_INPUT);
+    ck_assert_str_eq(hd_diag_line(diag, 0), "c.yaml:1:1: expected a map of keys, found a list");
+}
+END_TEST
+
+START_TEST(test_required)
+{
+    static const char message[] = "the key 'env.type' must be given: one of cartpole, pong";
+    struct hd_config *config;
+    ck_assert_int_eq(create("seed: 1", NULL, &config), HD_ERR_INPUT);
+    ck_assert_int_eq(create(NULL, NULL, &config), HD_ERR_INPUT);
+    ck_assert_int_eq(create("env: {type: }", NULL, &config), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(diag), 3);
+    ck_assert(!strncmp(hd_diag_line(diag, 0), "--set: ", 7));
+    ck_assert_str_eq(hd_diag_line(diag, 0) + 7, message);
+    ck_assert(!strncmp(hd_diag_line(diag, 1), "c.yaml: ", 8));
+    ck_assert_str_eq(hd_diag_line(diag, 1) + 8, message);
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 2), "c.yaml:1:13: env.type: expected one of"));
+}
+END_TEST
+
+START_TEST(test_several_at_once)
+{
+    static const char *const expected[] = {
+        "--set:1:7: unknown key 'sharts' (did you mean 'shards'?)",
+        "--set:3:6: seed: expected an integer, found 'x'",
+        "c.yaml: the key 'env.type' must be given: one of cartpole, pong",
+        "c.yaml:1:1: unknown key 'polcy' (did you mean 'policy'?)",
+        "c.yaml:3:15: policy.multi_gpu: expected true or false, found 'maybe'",
+        "c.yaml:3:22: unknown key 'modle' (did you mean 'model'?)",
+    };
+    struct hd_config *config;
+    ck_assert_int_eq(create("polcy: 1\npolicy:\n"
+                            "  {multi_gpu: maybe, modle: 3}\n",
+                            SETS("world.sharts=1", "seed=1", "seed=x"), &config),
+                     HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(diag), 6);
+    for (int i = 0; i < 6; i++)
+        ck_assert_str_eq(hd_diag_line(diag, i), expected[i]);
+}
+END_TEST
+
+static void check_schema_rejected(const struct hd_key *keys, const char *line)
+{
+    struct hd_config *config = NULL;
+    ck_assert_int_eq(hd_config_create(&keys, 1, NULL, NULL, 0, diag, &config), HD_ERR_INPUT);
+    ck_assert_ptr_null(config);
+    ck_assert_str_eq(hd_diag_line(diag, 0), line);
+}
+
+START_TEST(test_schema_twice)
+{
+    static const struct hd_key keys[] = {{.path = "a.b", .kind = HD_KEY_TEXT, .initial = "x"},
+                                         {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
+                                         {.path = NULL}};
+    check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
+}
+END_TEST
+
+START_TEST(test_schema_key_in_key)
+{
+    static const struct hd_key keys[] = {{.path = "a", .kind = HD_KEY_TEXT, .initial = "x"},
+                                         {.path = "a.b", .kind = HD_KEY_TEXT, .initial = "y"},
+                                         {.path = NULL}};
+    check_schema_rejected(keys, "schema: 'a.b' and another key exclude each other");
+}
+END_TEST
+
+START_TEST(test_schema_default_out_of_range)
+{
+    static const struct hd_key keys[] = {{.path = "a", INT_RANGE(1, 2), .initial = "3"},
+                                         {.path = NULL}};
+    check_schema_rejected(keys, "schema: a: expected an integer in [1, 2], found '3'");
+}
+END_TEST
+
+/* -- Trees and changes at start ---------------------------------------------------------------- */
+
+START_TEST(test_inner_sets)
+{
+    struct hd_config *config =
+        good("env: {type: pong}\nstrategy: {collect_lag: 0}\n",
+             SETS("strategy.collect_lag=1", "seed=1", "strategy.a.b=[1, 2]", "graph.x=y"));
+    const struct hd_node *value = NULL, *name = hd_config_inner_set(config, "strategy", 0, &value);
+    ck_assert_str_eq(name->text, "collect_lag");
+    ck_assert_int_eq(name->mark.line, 1);
+    ck_assert_int_eq(name->mark.column, 10);
+    ck_assert_str_eq(value->text, "1");
+    ck_assert_int_eq(value->mark.column, 22);
+    name = hd_config_inner_set(config, "strategy", 1, &value);
+    ck_assert_str_eq(name->text, "a.b");
+    ck_assert_int_eq(name->mark.line, 3);
+    ck_assert_int_eq(value->count, 2);
+    ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 2, &value));
+    ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
+    ck_assert_ptr_null(hd_config_inner_set(config, "graph", 1, &value));
+    ck_assert_ptr_nonnull(hd_node_get(hd_config_node(config, "strategy"), "collect_lag"));
+
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_parse("s.yaml", "{lag: 2}", 8, diag, &document), HD_OK);
+    ck_assert_int_eq(hd_config_override_tree(config, "strategy", hd_document_root(document)),
+                     HD_OK);
+    hd_document_destroy(document);
+    ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 0, &value));
+    ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
+    const struct hd_node *tree = hd_config_node(config, "strategy");
+    ck_assert_str_eq(hd_node_get(tree, "lag")->text, "2");
+    ck_assert_str_eq(hd_node_get(tree, "lag")->mark.file, "s.yaml");
+    hd_config_destroy(config);
+}
+END_TEST
+
+static char last_log[512];
+
+static void keep_line(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    snprintf(last_log, sizeof last_log, "%s", line);
+}
+
+START_TEST(test_override)
+{
+    struct hd_config *config = good("env: {type: pong}", NULL);
+    ck_assert_int_eq(hd_config_override(config, "world.shards", "4"), HD_OK);
+    ck_assert_int_eq(hd_config_int(config, "world.shards"), 4);
+    ck_assert_ptr_null(hd_config_word(config, "world.shards"));
+    hd_log_set_sink(keep_line, NULL);
+    ck_assert_int_eq(hd_config_override(config, "world.shards", "0"), HD_ERR_INPUT);
+    ck_assert_str_eq(last_log, "error: derived value: world.shards: expected an integer in [1, "
+                               "1024] or auto, found '0'");
+    ck_assert_int_eq(hd_config_int(config, "world.shards"), 4);
+    hd_config_destroy(config);
+}
+END_TEST
+
+/* -- The effective configuration --------------------------------------------------------------- */
+
+static char *dumped(const struct hd_config *config)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
+    fclose(file);
+    return text;
+}
+
+START_TEST(test_dump_text)
+{
+    static const char expected[] = "exp_name: x\n"
+                                   "note: \"\"\n"
+                                   "seed: 1e3\n"
+                                   "graph:\n"
+                                   "  values:\n"
+                                   "    a: {type: params}\n"
+                                   "  iteration:\n"
+                                   "    - mean:\n"
+                                   "        reads: [a]\n"
+                                   "strategy:\n"
+                                   "world: {shards: auto, order: up}\n"
+                                   "env: {type: pong, stop_value: 195}\n"
+                                   "policy:\n"
+                                   "  multi_gpu: true\n"
+                                   "  model:\n"
+                                   "    hidden: [3]\n"
+                                   "  learn:\n"
+                                   "    batch_size: 32  # per shard\n"
+                                   "    learning_rate: 1.0e-03\n"
+                                   "    clip: 1e1\n";
+    struct hd_config *config =
+        good("policy: {learn: {learning_rate: 1.0e-03, batch_size: 32}, model: {hidden: [3]}}\n"
+             "seed: 1e3\nexp_name: x\nenv: {type: pong}\n"
+             "graph: {values: {a: {type: params}}, iteration: [{mean: {reads: [a]}}]}\n",
+             NULL);
+    char *text = dumped(config);
+    ck_assert_str_eq(text, expected);
+    free(text);
+    hd_config_destroy(config);
+}
+END_TEST
+
+static const struct {
+    const char *sets[MAX_SETS];
+} round_trips[] = {
+    {{0}},
+    {{"seed=-9223372036854775808", "env.stop_value=0.1000000000000000055"}},
+    {{"note='it''s: #1 \"x\"'", "exp_name=\"tab\\t\\u00e4\\n\\\\\""}},
+    {{"note='  '", "exp_name='5'", "graph=\"5\""}},
+    {{"strategy={a: {b: [1, {c: 'd'}], e: }, f: [[], {}]}", "graph=[x, [y, z], ~]"}},
+    {{"world.shards=1e1", "world.order=down", "policy.model.hidden=[1, 2.0, 3e0]"}},
+    {{"policy.learn={clip: 3.14159265358979, batch_size: 5}", "policy.multi_gpu=FALSE"}},
+    {{"policy.model.hidden=7", "exp_name='- b'"}},
+};
+
+START_TEST(test_dump_reads_back)
+{
+    struct hd_config *first = good("env: {type: pong}", round_trips[_i].sets);
+    char *text = dumped(first);
+    struct hd_config *second = good(text, NULL);
+    ck_assert_uint_eq(hd_config_hash(first, NULL, 0), hd_config_hash(second, NULL, 0));
+    ck_assert_str_eq(hd_config_text(first, "note"), hd_config_text(second, "note"));
+    ck_assert_str_eq(hd_config_text(first, "exp_name"), hd_config_text(second, "exp_name"));
+    char *again = dumped(second);
+    ck_assert_str_eq(text, again);
+    free(again);
+    free(text);
+    hd_config_destroy(second);
+    hd_config_destroy(first);
+}
+END_TEST
+
+static uint64_t hash_of(const char *text, const char *const *without, int n)
+{
+    struct hd_config *config = good(text, NULL);
+    uint64_t hash = hd_config_hash(config, without, n);
+    hd_config_destroy(config);
+    return hash;
+}
+
+START_TEST(test_hash_ignores_order_and_spelling)
+{
+    uint64_t hash = hash_of("env: {type: pong, stop_value: 10}\nseed: 1000\nexp_name: a\n"
+                            "policy: {learn: {clip: 0}, model: {hidden: [8]}}\n"
+                            "strategy: {x: 1, y: [2, 3]}\n",
+                            NULL, 0);
+    ck_assert_uint_eq(hash, hash_of("exp_name: 'a'\nseed: 1e3\n"
+                                    "strategy: {y: [2.0, 3], x: 1}\n"
+                                    "policy: {model: {hidden: 8.0}, learn: {clip: -0.0}}\n"
+                                    "env: {stop_value: 1.0e1, type: \"pong\"}\n"
+                                    "note: ''\n",
+                                    NULL, 0));
+}
+END_TEST
+
+/* Any key that differs shows, except those left out. */
+START_TEST(test_hash_tells_values_apart)
+{
+    static const char *const texts[] = {
+        "seed: 0",
+        "seed: 1",
+        "exp_name: x",
+        "note: run",
+        "graph: x",
+        "strategy: {x: [1, 2]}",
+        "strategy: {x: [2, 1]}",
+        "strategy: {x: 1, y: 2}",
+        "strategy: {x: 2, y: 1}",
+        "strategy: []",
+        "strategy: {}",
+        "strategy: [[]]",
+        "world: {shards: 1}",
+        "world: {order: 0}",
+        "policy: {multi_gpu: false}",
+        "policy: {model: {hidden: [64, 128]}}",
+        "policy: {model: {hidden: [128, 64, 64]}}",
+        "policy: {learn: {clip: 0.1}}",
+        "policy: {learn: {learning_rate: 0.1}}",
+    };
+    enum { N = sizeof texts / sizeof *texts };
+    uint64_t hashes[N];
+    for (int i = 0; i < N; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "env: {type: pong}\n%s\n", texts[i]);
+        hashes[i] = hash_of(text, NULL, 0);
+        for (int k = 0; k < i; k++)
+            ck_assert_msg(hashes[k] != hashes[i], "%s equals %s", texts[k], texts[i]);
+    }
+    static const char *const without[] = {"exp_name", "seed"};
+    ck_assert_uint_eq(hash_of("env: {type: pong}\nseed: 7\nexp_name: y", without, 2),
+                      hash_of("env: {type: pong}", without, 2));
+    ck_assert_uint_ne(hash_of("env: {type: pong}\nnote: 7\nexp_name: y", without, 2),
+                      hash_of("env: {type: pong}", without, 2));
+}
+END_TEST
+
+START_TEST(test_schema_print)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    hd_schema_print(schema, 2, file);
+    fclose(file);
+    /* Two lines a key: its default, then meaning, kind and scope. */
+    ck_assert(strstr(text, "batch_size: "));
+    ck_assert(strstr(text, "\n    Samples.; an integer in ["));
+    ck_assert(strstr(text, "; per shard\n"));
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++)
+        ck_assert((strncmp(line, "    ", 4) == 0) == (lines % 2 == 1));
+    ck_assert_int_eq(lines, 2 * (7 + 7));
+    free(text);
+}
+END_TEST
+
+/* -- Memory ------------------------------------------------------------------------------------ */
+
+static void drop_line(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    (void)line;
+    (void)arg;
+}
+
+/* Fails the n-th allocation for n = 1, 2, … until none is left to fail; returns that n. A mistake
+ * that could not be kept for want of memory is a mistake all the same. */
+static int64_t fail_each(const char *text, const char *const sets[MAX_SETS], int final_status)
+{
+    for (int64_t n = 1; n < 10000; n++) {
+        struct hd_config *config = NULL;
+        teardown();
+        setup();
+        hd_alloc_fail_nth(n);
+        int status = create(text, sets, &config);
+        char *probe = hd_strdup("x");
+        bool failed = probe != NULL; /* else the n-th allocation is still to come */
+        hd_free(probe);
+        hd_alloc_fail_nth(0);
+        hd_config_destroy(config);
+        if (!failed) {
+            ck_assert_int_eq(status, final_status);
+            return n;
+        }
+        ck_assert(status == HD_ERR_NOMEM || (status == HD_ERR_INPUT && final_status != HD_OK));
+    }
+    return -1;
+}
+
+START_TEST(test_every_allocation_may_fail)
+{
+    hd_log_set_sink(drop_line, NULL);
+    int64_t n =
+        fail_each("env: {type: pong}\npolicy: {model: {hidden: [1, 2]}, learn: {clip: 3}}\n",
+                  SETS("strategy.x=1", "policy.learn.batch_size=5", "graph={a: [b]}"), HD_OK);
+    ck_assert_int_ge(n, 20);
+}
+END_TEST
+
+START_TEST(test_every_allocation_may_fail_amid_mistakes)
+{
+    hd_log_set_sink(drop_line, NULL);
+    int64_t n =
+        fail_each("env: {type: pog}\npolcy: 1\n", SETS("seed=x", "polic.x=1"), HD_ERR_INPUT);
+    ck_assert_int_ge(n, 20);
+}
+END_TEST
+
+START_TEST(test_dump_without_memory)
+{
+    hd_log_set_sink(drop_line, NULL);
+    struct hd_config *config = good("env: {type: pong}", NULL);
+    FILE *file = fopen("/dev/null", "w");
+    int status = HD_ERR_NOMEM;
+    for (int64_t n = 1; status != HD_OK; n++) {
+        hd_alloc_fail_nth(n);
+        status = hd_config_dump(config, file);
+        hd_alloc_fail_nth(0);
+        ck_assert(status == HD_OK || status == HD_ERR_NOMEM);
+        ck_assert_int_lt(n, 100);
+    }
+    fclose(file);
+    hd_config_destroy(config);
+}
+END_TEST
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tc = tcase_create(name);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 30);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("config");
+    TCase *tc = add_case(suite, "values");
+    tcase_add_test(tc, test_defaults);
+    tcase_add_test(tc, test_precedence);
+    tcase_add_test(tc, test_sections_may_be_empty);
+    tcase_add_loop_test(tc, test_integers, 0, COUNT(integers));
+    tcase_add_loop_test(tc, test_reals, 0, COUNT(reals));
+    tcase_add_test(tc, test_other_values);
+    tcase_add_test(tc, test_numbers_for_expressions);
+    tcase_add_test_raise_signal(tc, test_unknown_path_aborts, SIGABRT);
+    tcase_add_test_raise_signal(tc, test_wrong_kind_aborts, SIGABRT);
+    tc = add_case(suite, "mistakes");
+    tcase_add_loop_test(tc, test_bad, 0, COUNT(bad));
+    tcase_add_test(tc, test_root_is_no_map);
+    tcase_add_test(tc, test_required);
+    tcase_add_test(tc, test_several_at_once);
+    tcase_add_test(tc, test_schema_twice);
+    tcase_add_test(tc, test_schema_key_in_key);
+    tcase_add_test(tc, test_schema_default_out_of_range);
+    tc = add_case(suite, "changes");
+    tcase_add_test(tc, test_inner_sets);
+    tcase_add_test(tc, test_override);
+    tc = add_case(suite, "effective");
+    tcase_add_test(tc, test_dump_text);
+    tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(round_trips));
+    tcase_add_test(tc, test_hash_ignores_order_and_spelling);
+    tcase_add_test(tc, test_hash_tells_values_apart);
+    tcase_add_test(tc, test_schema_print);
+    tc = add_case(suite, "memory");
+    tcase_add_test(tc, test_every_allocation_may_fail);
+    tcase_add_test(tc, test_every_allocation_may_fail_amid_mistakes);
+    tcase_add_test(tc, test_dump_without_memory);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

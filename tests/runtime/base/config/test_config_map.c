@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Configuration keys that are maps of scalars of any name. */
+#include "runtime/base/config/config.h"
+#include "runtime/base/status.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct hd_key keys[] = {
+    {.path = "env.type", .kind = HD_KEY_TEXT, .initial = "pong", .help = "Env."},
+    {.path = "env.options", .kind = HD_KEY_MAP, .initial = "{}", .help = "Options."},
+    {.path = "env.colours", .kind = HD_KEY_MAP, .help = "Must be given."},
+    {.path = NULL},
+};
+static const struct hd_key *const schema[] = {keys};
+
+static struct hd_diag *diag;
+
+static void setup(void)
+{
+    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
+}
+
+static void teardown(void)
+{
+    hd_diag_destroy(diag);
+}
+
+static int create(const char *text, const char *const *sets, int n, struct hd_config **config_p)
+{
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_parse("c.yaml", text, (int64_t)strlen(text), diag, &document),
+                     HD_OK);
+    int status = hd_config_create(schema, 1, document, sets, n, diag, config_p);
+    if (status != HD_OK)
+        hd_document_destroy(document);
+    return status;
+}
+
+static struct hd_config *good(const char *text, const char *const *sets, int n)
+{
+    struct hd_config *config = NULL;
+    ck_assert_msg(create(text, sets, n, &config) == HD_OK, "%s", hd_diag_line(diag, 0));
+    return config;
+}
+
+/* The text of options.<name>, "" when there is none. */
+static const char *option(const struct hd_config *config, const char *name)
+{
+    const struct hd_node *node = hd_node_get(hd_config_node(config, "env.options"), name);
+    return node ? node->text : "";
+}
+
+START_TEST(test_sets_add)
+{
+    static const char *const sets[] = {"env.options.lives=5", "env.options.sound=false",
+                                       "env.colours.ball=white"};
+    struct hd_config *config = good("env: {options: {mode: fast, lives: 3}}", sets, 3);
+    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 3);
+    ck_assert_str_eq(option(config, "mode"), "fast");
+    ck_assert_str_eq(option(config, "lives"), "5");
+    ck_assert_str_eq(option(config, "sound"), "false");
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_sets_replace)
+{
+    static const char *const sets[] = {"env.options={a: 1}", "env.options.b=2"};
+    struct hd_config *config = good("env: {colours: {}, options: {mode: fast}}", sets, 2);
+    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 2);
+    ck_assert_str_eq(option(config, "mode"), "");
+    ck_assert_str_eq(option(config, "a"), "1");
+    hd_config_destroy(config);
+}
+END_TEST
+
+START_TEST(test_default)
+{
+    struct hd_config *config = good("env: {colours: {}}", NULL, 0);
+    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 0);
+    hd_config_destroy(config);
+    config = good("env: {colours: {}, options: }", NULL, 0);
+    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 0);
+    hd_config_destroy(config);
+}
+END_TEST
+
+/* The dump reads back; the hash is of the content, whatever its order. */
+START_TEST(test_dump_and_hash)
+{
+    static const char *const sets[] = {"env.options.lives=5"};
+    struct hd_config *config = good("env: {colours: {}, options: {mode: fast}}", sets, 1);
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    ck_assert_int_eq(hd_config_dump(config, file), HD_OK);
+    fclose(file);
+    struct hd_config *again = good(text, NULL, 0);
+    struct hd_config *turned = good("env: {colours: {}, options: {lives: 5, mode: fast}}", NULL, 0);
+    struct hd_config *other = good("env: {colours: {}, options: {lives: 4, mode: fast}}", NULL, 0);
+    const uint64_t hash = hd_config_hash(config, NULL, 0);
+    ck_assert_uint_eq(hd_config_hash(again, NULL, 0), hash);
+    ck_assert_uint_eq(hd_config_hash(turned, NULL, 0), hash);
+    ck_assert_uint_ne(hd_config_hash(other, NULL, 0), hash);
+    free(text);
+    hd_config_destroy(again);
+    hd_config_destroy(turned);
+    hd_config_destroy(other);
+    hd_config_destroy(config);
+}
+END_TEST
+
+static const struct {
+    const char *text, *set, *line;
+} bad[] = {
+    {"env: {colours: 5}", NULL, "c.yaml:1:16: env.colours: expected a map of scalars, found '5'"},
+    {"env: {type: a}", NULL, "c.yaml: the key 'env.colours' must be given: a map of scalars"},
+    {"env: {colours: {a: [1]}}", NULL,
+     "c.yaml:1:20: env.colours.a: expected a scalar, found a list"},
+    {"env: {colours: {a: }}", NULL, "c.yaml:1:20: env.colours.a: expected a scalar, found nothing"},
+    {"env: {colours: {}}", "env.options=5",
+     "--set:1:13: env.options: expected a map of scalars, found '5'"},
+    {"env: {colours: {}}", "env.options.a={b: 1}",
+     "--set:1:15: env.options.a: expected a scalar, found a map"},
+    {"env: {colours: {}}", "env.options.=1", "--set:1:13: expected the name of a key"},
+};
+
+START_TEST(test_bad)
+{
+    struct hd_config *config = NULL;
+    ck_assert_int_eq(create(bad[_i].text, &bad[_i].set, bad[_i].set != NULL, &config),
+                     HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(diag), 1);
+    ck_assert_str_eq(hd_diag_line(diag, 0), bad[_i].line);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config_map");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, test_sets_add);
+    tcase_add_test(tests, test_sets_replace);
+    tcase_add_test(tests, test_default);
+    tcase_add_test(tests, test_dump_and_hash);
+    tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof bad / sizeof bad[0]));
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

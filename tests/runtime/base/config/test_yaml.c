@@ -1,0 +1,718 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* YAML trees: what is read, where every node and mistake stands, bounds, and dumps that read back.
+ */
+#include "runtime/base/alloc.h"
+#include "runtime/base/config/yaml.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct hd_diag *diag;
+
+static void setup(void)
+{
+    ck_assert_int_eq(hd_diag_create(&diag), HD_OK);
+}
+
+static void teardown(void)
+{
+    hd_diag_destroy(diag);
+}
+
+static struct hd_document *parse_bytes(const char *text, size_t bytes)
+{
+    struct hd_document *document = NULL;
+    int status = hd_document_parse("t.yaml", text, (int64_t)bytes, diag, &document);
+    ck_assert_msg(status == HD_OK, "%s", hd_diag_line(diag, 0));
+    ck_assert_int_eq(hd_diag_count(diag), 0);
+    return document;
+}
+
+static struct hd_document *parse(const char *text)
+{
+    return parse_bytes(text, strlen(text));
+}
+
+/* A tree as compact text; quoted scalars in "". */
+static void show(const struct hd_node *node, FILE *file)
+{
+    if (node->kind == HD_NODE_SCALAR) {
+        fprintf(file, node->quoted ? "\"%s\"" : "%s", node->text);
+        return;
+    }
+    fputc(node->kind == HD_NODE_MAP ? '{' : '[', file);
+    for (int64_t i = 0; i < node->count; i++) {
+        fputs(i ? "," : "", file);
+        if (node->kind == HD_NODE_MAP) {
+            show(node->keys[i], file);
+            fputc(':', file);
+        }
+        show(node->items[i], file);
+    }
+    fputc(node->kind == HD_NODE_MAP ? '}' : ']', file);
+}
+
+static char *shown(const struct hd_node *node)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    show(node, file);
+    fclose(file);
+    return text;
+}
+
+static char *dumped(const struct hd_node *node)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    ck_assert_int_eq(hd_node_dump(node, file), HD_OK);
+    fclose(file);
+    return text;
+}
+
+/* -- Good input -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *tree;
+} good[] = {
+    {"a", "a"},
+    {"--- a\n...\n", "a"},
+    {"a: 1\nb: two\n", "{a:1,b:two}"},
+    {"{a: 1, b: [x, y]}", "{a:1,b:[x,y]}"},
+    {"a:\n- 1\n- - 2\n  - 3\n- b: 4\n  c: 5\n", "{a:[1,[2,3],{b:4,c:5}]}"},
+    {"a: 'it''s'\nb: \"tab\\tend\"\nc: \"\\u00e4\"\n",
+     "{a:\"it's\",b:\"tab\tend\",c:\"\xC3\xA4\"}"},
+    {"a: |\n  one\n  two\nb: >\n  one\n  two\n", "{a:\"one\ntwo\n\",b:\"one two\n\"}"},
+    {"a: one\n  two\n", "{a:one two}"},
+    {"a: &x {k: 1}\nb: *x\nc: [*x, *x]\n", "{a:{k:1},b:{k:1},c:[{k:1},{k:1}]}"},
+    {"a: &x 7\n*x : 8\n", "{a:7,7:8}"},
+    {"a: &x 1\nb: &x 2\nc: *x\n", "{a:1,b:2,c:2}"},
+    {"a: !!str 5\nb: !!int 5\nc: !!map {}\nd: !!seq []\ne: ! x\n", "{a:\"5\",b:5,c:{},d:[],e:x}"},
+    {"a:\nb: ~\nc: ''\n", "{a:,b:~,c:\"\"}"},
+    {"# comment\n\na: 1 # tail\n", "{a:1}"},
+    {"? a\n: 1\n", "{a:1}"},
+    {"- mean: {every: 100 update, reads: [stats]}\n", "[{mean:{every:100 update,reads:[stats]}}]"},
+    {"if: verdict.mean >= $env.stop_value and update > 0\n",
+     "{if:verdict.mean >= $env.stop_value and update > 0}"},
+    {"a: policy@-$strategy.collect_lag\n", "{a:policy@-$strategy.collect_lag}"},
+    {"a: http://x.org/y\nb: 12:30\n", "{a:http://x.org/y,b:12:30}"},
+    {"'quoted key': 1\n\"\": 2\n", "{\"quoted key\":1,\"\":2}"},
+    {"{}", "{}"},
+    {"[]", "[]"},
+    {"a: \"\\U0001F600 \\L \\N \\x07 \\\\ \\\" \\n\"",
+     "{a:\"\xF0\x9F\x98\x80 \xE2\x80\xA8 \xC2\x85 \a \\ \" \n\"}"},
+};
+
+START_TEST(test_good)
+{
+    struct hd_document *document = parse(good[_i].text);
+    char *tree = shown(hd_document_root(document));
+    ck_assert_str_eq(tree, good[_i].tree);
+    free(tree);
+    hd_document_destroy(document);
+}
+END_TEST
+
+START_TEST(test_dump_reads_back)
+{
+    struct hd_document *first = parse(good[_i].text);
+    char *text = dumped(hd_document_root(first));
+    struct hd_document *second = parse(text);
+    char *tree = shown(hd_document_root(second));
+    ck_assert_msg(!strcmp(tree, good[_i].tree), "%s\n%s", text, tree);
+    char *again = dumped(hd_document_root(second));
+    ck_assert_str_eq(again, text);
+    free(again);
+    free(tree);
+    free(text);
+    hd_document_destroy(second);
+    hd_document_destroy(first);
+}
+END_TEST
+
+START_TEST(test_dump_style)
+{
+    static const char text[] = "a: {b: [1, 2], c: \"3\"}\n"
+                               "d:\n"
+                               "  e:\n"
+                               "  f: {}\n"
+                               "g:\n"
+                               "  - h: 1\n"
+                               "    i: {j: k}\n"
+                               "  - - 1\n"
+                               "    - []\n"
+                               "  -\n"
+                               "  - {x: 1}\n";
+    static const char expected[] = "a:\n"
+                                   "  b: [1, 2]\n"
+                                   "  c: \"3\"\n"
+                                   "d:\n"
+                                   "  e:\n"
+                                   "  f: {}\n"
+                                   "g:\n"
+                                   "  - h: 1\n"
+                                   "    i: {j: k}\n"
+                                   "  - - 1\n"
+                                   "    - []\n"
+                                   "  -\n"
+                                   "  - {x: 1}\n";
+    struct hd_document *document = parse(text);
+    char *got = dumped(hd_document_root(document));
+    ck_assert_str_eq(got, expected);
+    free(got);
+    hd_document_destroy(document);
+}
+END_TEST
+
+START_TEST(test_dump_fails_on_a_full_disk)
+{
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        return;
+    setvbuf(full, NULL, _IONBF, 0);
+    struct hd_document *document = parse("a: 1");
+    ck_assert_int_eq(hd_node_dump(hd_document_root(document), full), HD_ERR_SYSTEM);
+    hd_document_destroy(document);
+    fclose(full);
+}
+END_TEST
+
+static void check_mark(const struct hd_node *node, int line, int column)
+{
+    ck_assert_str_eq(node->mark.file, "t.yaml");
+    ck_assert_int_eq(node->mark.line, line);
+    ck_assert_int_eq(node->mark.column, column);
+}
+
+START_TEST(test_marks)
+{
+    struct hd_document *document = parse("\xEF\xBB\xBF"
+                                         "a: \xC3\xA4 b\n"
+                                         "\xC3\xA4: [\xC3\xA4, &x 2,\n"
+                                         "  '3']\r\n"
+                                         "c: *x\n");
+    const struct hd_node *root = hd_document_root(document);
+    check_mark(root, 1, 1);
+    check_mark(root->keys[0], 1, 1);
+    check_mark(root->items[0], 1, 4);
+    check_mark(root->items[1], 2, 4);
+    check_mark(root->items[1]->items[1], 2, 8);
+    check_mark(root->items[1]->items[2], 3, 3);
+    check_mark(root->keys[2], 4, 1);
+    check_mark(root->items[2], 4, 4);
+    hd_document_destroy(document);
+}
+END_TEST
+
+START_TEST(test_aliases_share)
+{
+    struct hd_document *document = parse("a: &x [1]\nb: *x\nc: &y 1\nd: *y\n");
+    const struct hd_node *root = hd_document_root(document);
+    ck_assert_ptr_eq(hd_node_get(root, "a"), hd_node_get(root, "b"));
+    ck_assert_ptr_ne(hd_node_get(root, "c"), hd_node_get(root, "d"));
+    ck_assert_ptr_null(hd_node_get(root, "e"));
+    ck_assert_ptr_null(hd_node_get(NULL, "e"));
+    ck_assert_ptr_null(hd_node_get(hd_node_get(root, "a"), "1"));
+    hd_document_destroy(document);
+}
+END_TEST
+
+START_TEST(test_inside_a_line)
+{
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_create(&document), HD_OK);
+    ck_assert_ptr_null(hd_document_root(document));
+    const struct hd_mark origin = {"--set", 3, 10};
+    struct hd_node *node;
+    ck_assert_int_eq(hd_node_parse(document, origin, "[1, \xC3\xA4,\n  x]", diag, &node), HD_OK);
+    ck_assert_int_eq(node->mark.line, 3);
+    ck_assert_int_eq(node->mark.column, 10);
+    ck_assert_int_eq(node->items[1]->mark.column, 14);
+    ck_assert_int_eq(node->items[2]->mark.line, 3);
+    ck_assert_int_eq(node->items[2]->mark.column, 19);
+    ck_assert_int_eq(hd_node_parse(document, origin, "", diag, &node), HD_OK);
+    ck_assert_str_eq(node->text, "");
+    ck_assert(!node->quoted);
+    ck_assert_int_eq(hd_node_parse(document, origin, "[1, ", diag, &node), HD_ERR_INPUT);
+    ck_assert_str_eq(hd_diag_line(diag, 0), "--set:3:14: expected a value");
+    hd_document_destroy(document);
+}
+END_TEST
+
+START_TEST(test_building)
+{
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_create(&document), HD_OK);
+    const struct hd_mark mark = {"built", 1, 1};
+    struct hd_node *map = hd_node_map(document, mark);
+    char key[] = "k0", value[] = "v";
+    for (int i = 0; i < 10; i++) {
+        key[1] = (char)('0' + i);
+        struct hd_node *scalar = hd_node_scalar(document, mark, value);
+        ck_assert_int_eq(hd_node_put(document, map, key, scalar), HD_OK);
+    }
+    value[0] = 'x'; /* texts are copies */
+    ck_assert_int_eq(hd_node_put(document, map, "k3", hd_node_map(document, mark)), HD_OK);
+    map->items[4]->comment = "why";
+    ck_assert_int_eq(map->count, 10);
+    char *text = dumped(map);
+    ck_assert_str_eq(text, "k0: v\nk1: v\nk2: v\nk3: {}\nk4: v  # why\nk5: v\nk6: v\nk7: v\n"
+                           "k8: v\nk9: v\n");
+    free(text);
+    hd_document_destroy(document);
+    hd_document_destroy(NULL);
+}
+END_TEST
+
+START_TEST(test_copies_outlive)
+{
+    struct hd_document *first = parse("a: &x {k: '1'}\nb: [*x, 2]\n"), *second;
+    ck_assert_int_eq(hd_document_create(&second), HD_OK);
+    struct hd_node *copy = hd_node_copy(second, hd_document_root(first));
+    hd_document_destroy(first);
+    char *tree = shown(copy);
+    ck_assert_str_eq(tree, "{a:{k:\"1\"},b:[{k:\"1\"},2]}");
+    check_mark(copy->items[1], 2, 4);
+    free(tree);
+    hd_document_destroy(second);
+}
+END_TEST
+
+/* -- Bad input --------------------------------------------------------------------------------- */
+
+#define TEXT(text) text, sizeof(text) - 1
+
+static const struct {
+    const char *text;
+    size_t bytes;
+    int line, column; /* line 0: the file as a whole */
+    const char *message;
+} bad[] = {
+    {TEXT(""), 0, 0, "holds no value"},
+    {TEXT("# nothing but a comment\n"), 0, 0, "holds no value"},
+    {TEXT("\xEF\xBB\xBF"), 0, 0, "holds no value"},
+    {TEXT("\xFF\xFE"
+          "a\0"),
+     0, 0, "UTF-16"},
+    {TEXT("\xFE\xFF\0a"), 0, 0, "UTF-16"},
+    {TEXT("a: 1\nb: 2\na: 3\n"), 3, 1, "the key 'a' stands twice, first at 1:1"},
+    {TEXT("{b: {a: 1, 'a': 2}}"), 1, 12, "the key 'a' stands twice, first at 1:6"},
+    {TEXT("[a, b]: 1\n"), 1, 1, "a key that is a list or a map"},
+    {TEXT("{{a: 1}: 2}"), 1, 2, "a key that is a list or a map"},
+    {TEXT("a: &x [1]\n*x : 2\n"), 1, 4, "a key that is a list or a map"},
+    {TEXT("{: 1}\n"), 1, 2, "expected a value"},
+    {TEXT("? \n: 1\n"), 1, 2, "an empty key"},
+    {TEXT("<<: {a: 1}\n"), 1, 1, "merge keys ('<<') are not supported"},
+    {TEXT("a: 1\n---\nb: 2\n"), 2, 1, "a second document"},
+    {TEXT("a: *b\n"), 1, 4, "no anchor '&b' stands before this alias"},
+    {TEXT("a: &x [1, *x]\n"), 1, 11, "the alias '*x' stands inside its own anchor"},
+    {TEXT("&x a: {b: 1, c: *y}\n"), 1, 17, "no anchor '&y'"},
+    {TEXT("a: !thing 1\n"), 1, 4, "the tag '!thing' is not supported"},
+    {TEXT("a: !!binary aGk=\n"), 1, 4, "binary' is not supported"},
+    {TEXT("a: !!map 1\n"), 1, 4, "map' is not supported"},
+    {TEXT("a: !!str [1]\n"), 1, 4, "str' is not supported"},
+    {TEXT("a: !x!y 1\n"), 1, 4, "undefined tag handle"},
+    {TEXT("a: 1\n\tb: 2\n"), 2, 1, "a tab; indent with spaces"},
+    {TEXT("a:\n\t- 1\n"), 2, 1, "a tab; indent with spaces"},
+    {TEXT("a: @x\n"), 1, 4, "nothing can start with '@'; put the text in quotes"},
+    {TEXT("a: `x`\n"), 1, 4, "nothing can start with '`'"},
+    {TEXT("a: b: c\n"), 1, 5, "a ':' that starts a map where none can stand"},
+    {TEXT("a: [1, 2\nb: 3\n"), 2, 2, "expected ',' or ']' (while parsing a flow sequence"},
+    {TEXT("a: {b: 1\n"), 2, 1, "expected ',' or '}' (while parsing a flow mapping"},
+    {TEXT("a: 'b\n"), 2, 1, "the text ends inside quotes"},
+    {TEXT("a: \"\\q\"\n"), 1, 5, "an unknown escape"},
+    {TEXT("a: 1\n b: 2\n"), 2, 3, "a ':' that starts a map where none can stand"},
+    {TEXT("a:\n  b: 1\n c: 2\n"), 3, 2, "expected a key at the indentation of its siblings"},
+    {TEXT("- a\nb: 1\n"), 2, 1, "expected '- ' at the indentation of its siblings"},
+    {TEXT("a: 1\nbc\nd: 2\n"), 3, 1, "expected ':' after this key"},
+    {TEXT("a: ]\n"), 1, 4, "expected a value"},
+    {TEXT("a: - b\n"), 1, 4, "a '- ' where no list can start"},
+    {TEXT("a: 1\n...\nb\n"), 3, 1, "expected the end of the file"},
+    {TEXT("%FOO\n"), 1, 5, "found unknown directive name"},
+    {TEXT("a: \0b\n"), 1, 4, "the control character 0x00"},
+    {TEXT("a: 1\n\xC3\xA4\x01\n"), 2, 2, "the control character 0x01"},
+    {TEXT("\xEF\xBB\xBF"
+          "ab\x7F"),
+     1, 3, "the control character 0x7f"},
+    {TEXT("a: \"\\0\"\n"), 1, 4, "the text holds a NUL character"},
+    {TEXT("a: \xFF\n"), 1, 4, "not UTF-8"},
+    {TEXT("a: \xC3"), 1, 4, "not UTF-8"},
+    {TEXT("a: \xC0\x80\n"), 1, 4, "not UTF-8"},
+    {TEXT("\x7F"
+          "ELF\x02\x01\x01\0\0\0"),
+     1, 1, "the control character 0x7f"},
+    {TEXT("\x89PNG\r\n\x1A\n"), 1, 1, "not UTF-8"},
+};
+
+static void check_rejected(const char *text, size_t bytes, int line, int column,
+                           const char *message)
+{
+    struct hd_document *document = NULL;
+    char place[64];
+    /* An exact copy on the heap, so that the sanitizer sees reads past its end. */
+    char *copy = malloc(bytes ? bytes : 1);
+    memcpy(copy, text, bytes);
+    ck_assert_int_eq(hd_document_parse("t.yaml", copy, (int64_t)bytes, diag, &document),
+                     HD_ERR_INPUT);
+    free(copy);
+    ck_assert_ptr_null(document);
+    ck_assert_int_eq(hd_diag_count(diag), 1);
+    snprintf(place, sizeof place, line ? "t.yaml:%d:%d: " : "t.yaml: ", line, column);
+    const char *got = hd_diag_line(diag, 0);
+    ck_assert_msg(!strncmp(got, place, strlen(place)), "expected %s, got %s", place, got);
+    ck_assert_msg(strstr(got, message), "expected '%s', got %s", message, got);
+}
+
+START_TEST(test_bad)
+{
+    check_rejected(bad[_i].text, bad[_i].bytes, bad[_i].line, bad[_i].column, bad[_i].message);
+}
+END_TEST
+
+START_TEST(test_several_mistakes)
+{
+    static const char text[] = "a: 1\na: 2\nb: !x 3\n[c]: 4\nd: {e: 1, e: 2}\n";
+    static const int lines[] = {2, 3, 4, 5};
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_parse("t", TEXT(text), diag, &document), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(diag), 4);
+    for (int i = 0; i < 4; i++) {
+        char place[16];
+        snprintf(place, sizeof place, "t:%d:", lines[i]);
+        ck_assert_msg(strstr(hd_diag_line(diag, i), place), "%s", hd_diag_line(diag, i));
+    }
+    /* The same mistakes again add no lines, yet the text must not pass. */
+    ck_assert_int_eq(hd_document_parse("t", TEXT(text), diag, &document), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(diag), 4);
+}
+END_TEST
+
+static void fill(char *text, const char *piece, int n)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(text + (size_t)i * strlen(piece), piece, strlen(piece));
+    text[(size_t)n * strlen(piece)] = '\0';
+}
+
+START_TEST(test_depth)
+{
+    static char text[4000];
+    fill(text, "[", 64);
+    fill(text + 64, "]", 64);
+    hd_document_destroy(parse(text));
+    fill(text, "[", 65);
+    fill(text + 65, "]", 65);
+    check_rejected(text, 130, 1, 65, "nested deeper than 64 levels");
+}
+END_TEST
+
+START_TEST(test_endless_depth)
+{
+    size_t bytes = 4 << 20;
+    char *text = malloc(bytes + 1);
+    fill(text, _i == 0 ? "[" : _i == 1 ? "{" : "- ", (int)(bytes / (_i < 2 ? 1 : 2)));
+    check_rejected(text, bytes, 1, _i < 2 ? 65 : 129, "nested deeper than 64 levels");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_depth_by_aliases)
+{
+    static char text[4000];
+    char *end = text + sprintf(text, "a: &x ");
+    fill(end, "[", 40);
+    fill(end + 40, "]", 40);
+    end += 80;
+    end += sprintf(end, "\nb: ");
+    fill(end, "[", 23);
+    sprintf(end + 23, "*x");
+    fill(end + 25, "]", 23);
+    hd_document_destroy(parse(text)); /* 1 + 23 + 40 */
+    fill(end, "[", 24);
+    sprintf(end + 24, "*x");
+    fill(end + 26, "]", 24);
+    check_rejected(text, strlen(text), 2, 28, "nested deeper than 64 levels");
+}
+END_TEST
+
+START_TEST(test_alias_bomb)
+{
+    static char text[4000] = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+    char *end = text + strlen(text);
+    for (int i = 1; i < 10; i++) {
+        end += sprintf(end, "a%d: &a%d [", i, i);
+        for (int k = 0; k < 10; k++)
+            end += sprintf(end, "%s*a%d", k ? ", " : "", i - 1);
+        end += sprintf(end, "]\n");
+    }
+    /* Keys count too: up to a3 there are 12,349 nodes, and a4's aliases have 11,111 each, so that
+     * the eighth passes the limit. */
+    check_rejected(text, strlen(text), 5, 45, "more than 100000 keys and values");
+}
+END_TEST
+
+START_TEST(test_number_of_nodes)
+{
+    char *text = malloc(400000);
+    text[0] = '[';
+    fill(text + 1, "1,", 99999);
+    strcat(text + 199990, "]");
+    hd_document_destroy(parse(text));
+    fill(text + 1, "1,", 100000);
+    strcat(text + 199990, "]");
+    check_rejected(text, strlen(text), 1, 200000, "more than 100000 keys and values");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_number_of_anchors)
+{
+    char *text = malloc(100000), *end = text;
+    for (int i = 0; i < 1001; i++)
+        end += sprintf(end, "- &a%d %d\n", i, i);
+    check_rejected(text, strlen(text), 1001, 3, "more than 1000 anchors");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_long_keys)
+{
+    char text[400];
+    fill(text, "k", 200);
+    strcat(text, ": 1");
+    hd_document_destroy(parse(text));
+    fill(text, "k", 201);
+    strcat(text, ": 1");
+    check_rejected(text, strlen(text), 1, 1, "a key longer than 200 bytes");
+}
+END_TEST
+
+START_TEST(test_many_keys_are_checked_fast)
+{
+    char *text = malloc(1 << 20), *end = text;
+    for (int i = 0; i < 40000; i++)
+        end += sprintf(end, "key%d: 1\n", i);
+    sprintf(end, "key0: 1\n");
+    check_rejected(text, strlen(text), 40001, 1, "the key 'key0' stands twice, first at 1:1");
+    free(text);
+}
+END_TEST
+
+START_TEST(test_size_of_text)
+{
+    size_t limit = 16 << 20;
+    char *text = malloc(limit + 2);
+    memset(text, '#', limit + 2);
+    memcpy(text, "a\n", 2);
+    hd_document_destroy(parse_bytes(text, limit));
+    check_rejected(text, limit + 1, 0, 0, "larger than 16 MiB");
+    free(text);
+}
+END_TEST
+
+/* -- Files ------------------------------------------------------------------------------------- */
+
+static void check_unreadable(const char *path, const char *line)
+{
+    struct hd_document *document = NULL;
+    ck_assert_int_eq(hd_document_read(path, diag, &document), HD_ERR_INPUT);
+    ck_assert_ptr_null(document);
+    ck_assert_int_eq(hd_diag_count(diag), 1);
+    ck_assert_str_eq(hd_diag_line(diag, 0), line);
+}
+
+START_TEST(test_file_missing)
+{
+    check_unreadable("/nonexistent/x.yaml",
+                     "/nonexistent/x.yaml: cannot open: No such file or directory");
+}
+END_TEST
+
+START_TEST(test_file_is_a_directory)
+{
+    check_unreadable("/", "/: is a directory; expected a YAML file");
+}
+END_TEST
+
+START_TEST(test_file_without_end)
+{
+    check_unreadable("/dev/zero", "/dev/zero: larger than 16 MiB");
+}
+END_TEST
+
+START_TEST(test_file_is_empty)
+{
+    check_unreadable("/dev/null", "/dev/null: the file holds no value");
+}
+END_TEST
+
+START_TEST(test_file_not_permitted)
+{
+    char path[] = "/tmp/hd_yaml_XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    fchmod(fd, 0);
+    close(fd);
+    struct hd_document *document = NULL;
+    int status = hd_document_read(path, diag, &document);
+    unlink(path);
+    ck_assert_int_eq(status, HD_ERR_INPUT);
+    /* root may read it all the same, and then finds it empty */
+    const char *expected = geteuid() == 0 ? "holds no value" : "cannot open: Permission denied";
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 0), expected));
+}
+END_TEST
+
+START_TEST(test_file_good)
+{
+    char path[] = "/tmp/hd_yaml_XXXXXX";
+    FILE *file = fdopen(mkstemp(path), "w");
+    for (int i = 0; i < 20000; i++)
+        fprintf(file, "key%d: %d\n", i, i);
+    fclose(file);
+    struct hd_document *document;
+    ck_assert_int_eq(hd_document_read(path, diag, &document), HD_OK);
+    unlink(path);
+    const struct hd_node *node = hd_node_get(hd_document_root(document), "key19999");
+    ck_assert_str_eq(node->text, "19999");
+    ck_assert_str_eq(node->mark.file, path);
+    ck_assert_int_eq(node->mark.line, 20000);
+    hd_document_destroy(document);
+}
+END_TEST
+
+/* -- Properties -------------------------------------------------------------------------------- */
+
+static void drop_line(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    (void)line;
+    (void)arg;
+}
+
+START_TEST(test_every_allocation_may_fail)
+{
+    static const char text[] = "a: &x {k: [1, 2, 3], l: m}\nb: *x\nc: !y 1\nd: &z 3\ne: *z\n";
+    hd_log_set_sink(drop_line, NULL);
+    int64_t failures = 0;
+    for (int64_t n = 1;; n++) {
+        struct hd_diag *mistakes;
+        struct hd_document *document = NULL;
+        ck_assert_int_eq(hd_diag_create(&mistakes), HD_OK);
+        hd_alloc_fail_nth(n);
+        int status = hd_document_parse("t", TEXT(text), mistakes, &document);
+        hd_alloc_fail_nth(0);
+        bool without_tag_line = !hd_diag_line(mistakes, 0);
+        hd_diag_destroy(mistakes);
+        ck_assert_ptr_null(document);
+        ck_assert(status == HD_ERR_NOMEM || status == HD_ERR_INPUT);
+        failures += status == HD_ERR_NOMEM;
+        if (status == HD_ERR_INPUT && !without_tag_line)
+            break;
+    }
+    ck_assert_int_ge(failures, 5);
+}
+END_TEST
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Random texts from pieces of YAML either give mistakes, or trees whose dumps read back. */
+START_TEST(test_random_texts)
+{
+    static const char *const pieces[] = {"a",     "b: ",  "- ",   "\n",       "\n  ",   "[",  "]",
+                                         "{",     "}",    ", ",   "'",        "\"",     "\\", "&x ",
+                                         "*x",    "#",    "|\n ", ">\n ",     "!!str ", "? ", ": ",
+                                         "---\n", "1",    "\t",   "\xC3\xA4", "~",      "<<", "%",
+                                         "x y",   "\x01", "''",   "-1.5e3",   "c: ",    "d: "};
+    uint32_t state = (uint32_t)_i + 1;
+    int accepted = 0;
+    for (int round = 0; round < 3000; round++) {
+        char text[512] = "";
+        for (uint32_t k = next_random(&state) % 12 + 1; k > 0; k--)
+            strcat(text, pieces[next_random(&state) % (sizeof pieces / sizeof *pieces)]);
+        struct hd_diag *mistakes;
+        struct hd_document *document;
+        ck_assert_int_eq(hd_diag_create(&mistakes), HD_OK);
+        int status = hd_document_parse("t.yaml", text, (int64_t)strlen(text), mistakes, &document);
+        ck_assert(status == HD_OK || status == HD_ERR_INPUT);
+        ck_assert_int_eq(status == HD_OK, hd_diag_count(mistakes) == 0);
+        hd_diag_destroy(mistakes);
+        if (status != HD_OK)
+            continue;
+        accepted++;
+        char *dump = dumped(hd_document_root(document));
+        struct hd_document *again = parse(dump);
+        char *first = dump, *second = dumped(hd_document_root(again));
+        ck_assert_msg(!strcmp(first, second), "%s\n--\n%s\n--\n%s", text, first, second);
+        free(second);
+        free(dump);
+        hd_document_destroy(again);
+        hd_document_destroy(document);
+    }
+    ck_assert_int_ge(accepted, 100);
+}
+END_TEST
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tc = tcase_create(name);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 30);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("yaml");
+    TCase *tc = add_case(suite, "good");
+    tcase_add_loop_test(tc, test_good, 0, COUNT(good));
+    tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(good));
+    tcase_add_test(tc, test_dump_style);
+    tcase_add_test(tc, test_dump_fails_on_a_full_disk);
+    tcase_add_test(tc, test_marks);
+    tcase_add_test(tc, test_aliases_share);
+    tcase_add_test(tc, test_inside_a_line);
+    tcase_add_test(tc, test_building);
+    tcase_add_test(tc, test_copies_outlive);
+    tc = add_case(suite, "bad");
+    tcase_add_loop_test(tc, test_bad, 0, COUNT(bad));
+    tcase_add_test(tc, test_several_mistakes);
+    tcase_add_test(tc, test_depth);
+    tcase_add_loop_test(tc, test_endless_depth, 0, 3);
+    tcase_add_test(tc, test_depth_by_aliases);
+    tcase_add_test(tc, test_alias_bomb);
+    tcase_add_test(tc, test_number_of_nodes);
+    tcase_add_test(tc, test_number_of_anchors);
+    tcase_add_test(tc, test_long_keys);
+    tcase_add_test(tc, test_many_keys_are_checked_fast);
+    tcase_add_test(tc, test_size_of_text);
+    tc = add_case(suite, "files");
+    tcase_add_test(tc, test_file_missing);
+    tcase_add_test(tc, test_file_is_a_directory);
+    tcase_add_test(tc, test_file_without_end);
+    tcase_add_test(tc, test_file_is_empty);
+    tcase_add_test(tc, test_file_not_permitted);
+    tcase_add_test(tc, test_file_good);
+    tc = add_case(suite, "properties");
+    tcase_add_test(tc, test_every_allocation_may_fail);
+    tcase_add_loop_test(tc, test_random_texts, 0, 4);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests of collectives on GPUs: forked ranks with a GPU each, on the emulation with four. The
+ * test itself touches no GPU, or its children could not. */
+#ifndef HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
+#define HD_TESTS_RUNTIME_COMM_NCCL_RANKS_H
+
+#if HD_CUDA
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_nccl.h"
+#include "tests/emulation/emulation.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <check.h>
+#include <cuda_runtime_api.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+enum { MAX_RANKS = 4, SECOND_NS = 1000000000 };
+
+#pragma weak hd_emulated_launches
+#pragma weak hd_emulated_synchronous_calls
+
+static inline bool emulated(void)
+{
+    return hd_emulated_launches != NULL;
+}
+
+/* In a rank: a condition that does not hold ends it. */
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static struct shared {
+    char log[MAX_RANKS][1024], text[MAX_RANKS][1024];
+    atomic_int flag;
+} * shared;
+
+static inline void make_shared(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+/* -- Ranks --------------------------------------------------------------------------------------
+ */
+
+struct rank {
+    const struct hd_world *world;
+    struct hd_store *store;
+    struct hd_comm *comm;
+    struct hd_nccl *nccl;
+    int device;
+    float *staging; /* pinned, of the adds */
+};
+
+static int rank_number;
+
+static inline void keep_log(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    snprintf(shared->log[rank_number], sizeof shared->log[0], "%s", line);
+}
+
+static inline void meet(struct rank *rank, const struct hd_world *world)
+{
+    rank->world = world;
+    rank->device = world->rank;
+    rank_number = world->rank;
+    hd_log_set_sink(keep_log, NULL);
+    struct hd_store_options options = {.world = world,
+                                       .fingerprint = "f",
+                                       .one_host = true,
+                                       .timeout_ns = 20 * (int64_t)SECOND_NS};
+    REQUIRE(hd_store_create(&options, &rank->store) == HD_OK);
+    REQUIRE(hd_comm_create(world, rank->store, 64, 0, &rank->comm) == HD_OK);
+}
+
+static inline int join(struct rank *rank, int64_t timeout_ns)
+{
+    const struct hd_nccl_options options = {.rank = rank->world->rank,
+                                            .ranks = rank->world->world,
+                                            .devices = &rank->device,
+                                            .n_devices = 1,
+                                            .timeout_ns = timeout_ns,
+                                            .comm = rank->comm};
+    return hd_nccl_join(&options, rank->store, &rank->nccl);
+}
+
+static inline struct rank start(const struct hd_world *world)
+{
+    struct rank rank = {0};
+    meet(&rank, world);
+    if (join(&rank, 0) != HD_OK) {
+        fprintf(stderr, "%s\n", shared->log[world->rank]);
+        _exit(90);
+    }
+    return rank;
+}
+
+static inline void stop(struct rank *rank)
+{
+    hd_nccl_destroy(rank->nccl);
+    hd_comm_destroy(rank->comm);
+    hd_store_destroy(rank->store);
+    if (rank->staging)
+        cudaFreeHost(rank->staging);
+}
+
+static inline int count_gpus(void)
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    int n = 0;
+    if (child == 0)
+        _exit(cudaGetDeviceCount(&n) == cudaSuccess ? n : 0);
+    return ranks_wait(child);
+}
+
+/* Whether there are GPUs for so many ranks; says so otherwise. */
+static inline bool enough(int ranks)
+{
+    const int gpus = count_gpus();
+    if (gpus < ranks)
+        printf("left out: %d ranks on %d GPUs\n", ranks, gpus);
+    return gpus >= ranks;
+}
+
+static inline void run_anyway(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
+{
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[MAX_RANKS];
+    ranks_start(&world, pids, body, arg);
+    for (int r = 0; r < ranks; r++)
+        ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d of %d", r, ranks);
+}
+
+static inline void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
+{
+    if (enough(ranks))
+        run_anyway(ranks, body, arg);
+}
+
+static inline bool wait_for(struct rank *rank, int64_t sequence)
+{
+    return hd_nccl_wait(rank->nccl, sequence, 20 * (int64_t)SECOND_NS, NULL, NULL) == HD_OK;
+}
+
+static inline void *device_copy_of(const void *content, int64_t bytes)
+{
+    void *memory;
+    REQUIRE(cudaMalloc(&memory, (size_t)bytes + 64) == cudaSuccess);
+    REQUIRE(cudaMemset(memory, 0xFF, (size_t)bytes + 64) == cudaSuccess);
+    if (content)
+        REQUIRE(cudaMemcpy(memory, content, (size_t)bytes, cudaMemcpyHostToDevice) == cudaSuccess);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    return memory;
+}
+
+#endif
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests of several ranks: forked processes that meet at a free port of this host. */
+#ifndef HD_TESTS_RUNTIME_COMM_RANKS_H
+#define HD_TESTS_RUNTIME_COMM_RANKS_H
+
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_tcp.h"
+#include "runtime/ranks/rendezvous.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A world of `world` ranks at a port that is already listening. */
+static inline struct hd_world ranks_world(int world)
+{
+    struct hd_world made = {.world = world, .local_world = world, .store_fd = -1};
+    strcpy(made.master_addr, "127.0.0.1");
+    if (world > 1 && hd_store_listen("127.0.0.1", 0, true, &made.store_fd, &made.master_port) != 0)
+        _exit(99);
+    return made;
+}
+
+/* Forks one process per rank that runs body(world, arg) and exits with what it returns; stores the
+ * process ids in pids[world]. Closes the listening socket here. */
+static inline void ranks_start(const struct hd_world *world, pid_t *pids,
+                               int (*body)(const struct hd_world *world, void *arg), void *arg)
+{
+    fflush(NULL);
+    for (int r = 0; r < world->world; r++) {
+        pids[r] = fork();
+        if (pids[r] != 0)
+            continue;
+        struct hd_world own = *world;
+        own.rank = own.local_rank = r;
+        if (r != 0 && own.store_fd >= 0) {
+            close(own.store_fd);
+            own.store_fd = -1;
+        }
+        int code = body(&own, arg);
+        fflush(NULL);
+        _exit(code);
+    }
+    if (world->store_fd >= 0)
+        close(world->store_fd);
+}
+
+/* Waits for a process; its exit code, or 256 + signal. */
+static inline int ranks_wait(pid_t pid)
+{
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+/* Meets the other ranks and makes a communicator; apart: over TCP, as between hosts. */
+static inline int ranks_meet(const struct hd_world *world, bool apart, int64_t max_bytes,
+                             int64_t area_bytes, struct hd_store **store_p, struct hd_comm **comm_p)
+{
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
+    struct hd_links *links;
+    int fd = -1;
+    if (apart)
+        HD_TRY(hd_store_listen("127.0.0.1", 0, true, &fd, &options.links_port));
+    HD_TRY(hd_store_create(&options, store_p));
+    if (!apart)
+        return hd_comm_create(world, *store_p, max_bytes, area_bytes, comm_p);
+    HD_TRY(hd_tcp_links(world, *store_p, fd, &links));
+    return hd_comm_create_apart(world, links, max_bytes, area_bytes, comm_p);
+}
+
+#endif

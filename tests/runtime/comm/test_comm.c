@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sync points over shared buffers: every payload arrives whole, in its number, with any number of
+ * ranks a core; waiting ends by abort, cancel, time-out; reports name the late rank. */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { WORDS = 100, EXCHANGES = 10000, MAX_RANKS = 4 };
+
+static struct shared {
+    atomic_int up, go;
+    int64_t ns[MAX_RANKS];
+    char text[MAX_RANKS][512];
+} * shared;
+
+static void setup(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+struct rank {
+    struct hd_store *store;
+    struct hd_comm *comm;
+};
+
+static struct rank start(const struct hd_world *world, int64_t max_bytes)
+{
+    struct rank rank = {0};
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
+    if (hd_store_create(&options, &rank.store) != HD_OK ||
+        hd_comm_create(world, rank.store, max_bytes, 0, &rank.comm) != HD_OK)
+        _exit(90);
+    return rank;
+}
+
+static void stop(struct rank *rank)
+{
+    hd_comm_destroy(rank->comm);
+    hd_store_destroy(rank->store);
+}
+
+static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
+{
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[MAX_RANKS];
+    ranks_start(&world, pids, body, arg);
+    for (int r = 0; r < ranks; r++)
+        ck_assert_msg(ranks_wait(pids[r]) == 0, "rank %d of %d", r, ranks);
+}
+
+static int64_t word(int rank, int64_t seq, int i)
+{
+    return (rank * 1000003 + seq) * 131 + i;
+}
+
+static int body_exchange(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world, WORDS * sizeof(int64_t));
+    int64_t start_ns = hd_clock_ns();
+    for (int64_t seq = 1; seq <= EXCHANGES; seq++) {
+        int64_t *own = hd_comm_buffer(rank.comm, world->rank, seq);
+        for (int i = 0; i < WORDS; i++)
+            own[i] = word(world->rank, seq, i);
+        hd_comm_arrive(rank.comm, seq, "mean(grad)");
+        if (hd_comm_wait(rank.comm, seq, 10000000000, NULL, NULL) != HD_OK)
+            return 1;
+        for (int r = 0; r < world->world; r++) {
+            const int64_t *theirs = hd_comm_buffer(rank.comm, r, seq);
+            for (int i = 0; i < WORDS; i++)
+                if (theirs[i] != word(r, seq, i))
+                    return 2;
+        }
+    }
+    shared->ns[world->rank] = (hd_clock_ns() - start_ns) / EXCHANGES;
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(every_payload_arrives)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
+        run(ranks, body_exchange, NULL);
+        printf("%d ranks: %.2f us per exchange of %zu bytes\n", ranks, (double)shared->ns[0] / 1e3,
+               WORDS * sizeof(int64_t));
+    }
+}
+END_TEST
+
+static int body_layout(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world, 100);
+    for (int r = 0; r < world->world; r++)
+        for (int64_t seq = 1; seq < 5; seq++) {
+            char *one = hd_comm_buffer(rank.comm, r, seq);
+            if ((uintptr_t)one % 64 != 0 || one != hd_comm_buffer(rank.comm, r, seq + 2))
+                return 1;
+            for (int q = 0; q < world->world; q++)
+                for (int64_t other = seq; other < seq + 2; other++) {
+                    char *two = hd_comm_buffer(rank.comm, q, other);
+                    if ((q != r || other != seq) && llabs(one - two) < 128)
+                        return 2;
+                }
+        }
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(buffers_are_apart)
+{
+    for (int ranks = 1; ranks <= 3; ranks++)
+        run(ranks, body_layout, NULL);
+}
+END_TEST
+
+/* Every rank sees every area: zeroed at first, as large as asked for, aligned to huge pages. */
+static int body_areas(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    enum { BYTES = 3000000 };
+    struct rank rank = {0};
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
+    if (hd_store_create(&options, &rank.store) != HD_OK ||
+        hd_comm_create(world, rank.store, 100, BYTES, &rank.comm) != HD_OK)
+        return 90;
+    char *own = hd_comm_area(rank.comm, world->rank);
+    int code = (uintptr_t)own % (1 << 21) == 0 ? 0 : 1;
+    for (int i = 0; i < BYTES; i++)
+        if (own[i] != 0)
+            code = 2;
+    memset(own, 10 + world->rank, BYTES);
+    for (int64_t seq = 1; seq <= 2; seq++) {
+        hd_comm_arrive(rank.comm, seq, "barrier");
+        if (hd_comm_wait(rank.comm, seq, 5000000000, NULL, NULL) != HD_OK)
+            code = 3;
+        for (int r = 0; r < world->world && seq == 1; r++) {
+            const char *area = hd_comm_area(rank.comm, r);
+            if (area[0] != 10 + r || area[BYTES - 1] != 10 + r)
+                code = 4;
+        }
+    }
+    stop(&rank);
+    return code;
+}
+
+START_TEST(areas_are_seen_by_all)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_areas, NULL);
+}
+END_TEST
+
+START_TEST(sizes_are_checked)
+{
+    struct hd_world world = ranks_world(1);
+    struct hd_comm *comm;
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 0, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, -5, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 2, 0, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, INT64_MAX / 8, 0, &comm), HD_ERR_NOMEM);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, -1, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX, &comm), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, INT64_MAX / 8, &comm), HD_ERR_NOMEM);
+    hd_comm_destroy(NULL);
+}
+END_TEST
+
+/* Too much memory on one rank is an error on all. */
+static int body_too_much(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct hd_store *store;
+    struct hd_comm *comm = NULL;
+    struct hd_store_options options = {
+        .world = world, .fingerprint = "f", .timeout_ns = 5000000000};
+    if (hd_store_create(&options, &store) != HD_OK)
+        return 1;
+    int status = hd_comm_create(world, store, INT64_MAX / 64, 0, &comm);
+    hd_store_destroy(store);
+    return status != HD_ERR_SYSTEM || comm != NULL;
+}
+
+START_TEST(no_memory_is_an_error_on_all_ranks)
+{
+    run(3, body_too_much, NULL);
+}
+END_TEST
+
+/* Rank 0 never arrives, but aborts; the others must come back soon. */
+static int body_abort(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world, 8);
+    int code = 0;
+    if (world->rank == 0) {
+        usleep(100000);
+        hd_comm_abort(rank.comm, 0, "evaluate: the env failed");
+        hd_comm_abort(rank.comm, 0, "something later");
+    } else {
+        hd_comm_arrive(rank.comm, 1, "sum(counts)");
+        code = hd_comm_wait(rank.comm, 1, 5000000000, NULL, NULL) == HD_ERR_PEER ? 0 : 1;
+    }
+    int failed = -1;
+    const char *text = "";
+    for (int i = 0; i < 1000 && !text[0]; i++, usleep(100)) /* it is being written */
+        if (!hd_comm_aborted(rank.comm, &failed, &text))
+            code = 2;
+    if (failed != 0 || strcmp(text, "evaluate: the env failed") != 0)
+        code = 3;
+    stop(&rank);
+    return code;
+}
+
+START_TEST(abort_releases_all)
+{
+    int64_t start_ns = hd_clock_ns();
+    run(4, body_abort, NULL);
+    ck_assert_int_lt(hd_clock_ns() - start_ns, 2000000000);
+}
+END_TEST
+
+static bool after_three(void *arg)
+{
+    return ++*(int *)arg > 3;
+}
+
+static int body_give_up(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world, 8);
+    int code = 0, calls = 0;
+    if (world->rank == 1) {
+        for (int64_t seq = 1; seq <= 2; seq++)
+            hd_comm_arrive(rank.comm, seq, seq == 2 ? "mean(grad.3)" : "sum(counts)");
+        if (hd_comm_wait(rank.comm, 2, 0, after_three, &calls) != HD_ERR_STOPPED)
+            code = 1;
+        int64_t cpu_ns = hd_clock_cpu_ns();
+        if (hd_comm_wait(rank.comm, 2, 300000000, NULL, NULL) != HD_ERR_WATCHDOG)
+            code = 2;
+        if (hd_clock_cpu_ns() - cpu_ns > 100000000)
+            code = 3; /* naps, not spinning */
+        hd_comm_report(rank.comm, shared->text[1], sizeof shared->text[1]);
+        atomic_store(&shared->go, 1);
+    } else {
+        if (world->rank == 0)
+            hd_comm_arrive(rank.comm, 1, "sum(counts)");
+        while (!atomic_load(&shared->go))
+            usleep(1000);
+        if (hd_comm_test(rank.comm, 1) != (world->world == 2))
+            code = 4; /* the third rank has not come */
+    }
+    stop(&rank);
+    return code;
+}
+
+START_TEST(late_ranks_are_named)
+{
+    run(2, body_give_up, NULL);
+    ck_assert_str_eq(shared->text[1],
+                     "rank 0 last finished #1 sum(counts) 0 s ago; rank 1 waits in #2 mean(grad.3) "
+                     "since 0 s");
+    atomic_store(&shared->go, 0);
+    run(3, body_give_up, NULL);
+    ck_assert_str_eq(shared->text[1],
+                     "rank 0 waits in #1 sum(counts) since 0 s; rank 1 waits in #2 mean(grad.3) "
+                     "since 0 s; rank 2 has not reached #1");
+}
+END_TEST
+
+START_TEST(one_rank_alone)
+{
+    struct hd_world world = ranks_world(1);
+    struct hd_comm *comm;
+    char long_name[200], name[HD_COMM_NAME];
+    int64_t seq, since_ns;
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
+    ck_assert_int_eq(hd_comm_world(comm), 1);
+    ck_assert_int_eq(hd_comm_rank(comm), 0);
+    ck_assert(!hd_comm_test(comm, 1));
+    hd_comm_arrive(comm, 1, long_name);
+    ck_assert(hd_comm_test(comm, 1));
+    ck_assert(!hd_comm_test(comm, 2));
+    hd_comm_status(comm, 0, &seq, name, &since_ns);
+    ck_assert_int_eq(seq, 1);
+    ck_assert_uint_eq(strlen(name), HD_COMM_NAME - 1);
+    ck_assert_int_le(since_ns, hd_clock_ns());
+    char tiny[5];
+    hd_comm_report(comm, tiny, sizeof tiny);
+    ck_assert_str_eq(tiny, "rank");
+    ck_assert(!hd_comm_aborted(comm, NULL, NULL));
+    hd_comm_abort(comm, 0, "why");
+    ck_assert(hd_comm_aborted(comm, NULL, NULL));
+    hd_comm_destroy(comm);
+}
+END_TEST
+
+/* Killed ranks leave nothing: no name exists, and the memory goes with its last user. */
+static int body_sleep(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world, 1 << 20);
+    memset(hd_comm_buffer(rank.comm, world->rank, 1), 1, 1 << 20);
+    atomic_fetch_add(&shared->up, 1);
+    sleep(30);
+    return 1;
+}
+
+static int count_names(void)
+{
+    FILE *pipe = popen("ls /dev/shm /tmp | grep -c -i heddle", "r");
+    int n = -1;
+    ck_assert_int_eq(fscanf(pipe, "%d", &n), 1);
+    pclose(pipe);
+    return n;
+}
+
+START_TEST(nothing_is_left)
+{
+    int before = count_names();
+    struct hd_world world = ranks_world(2);
+    pid_t pids[2];
+    ranks_start(&world, pids, body_sleep, NULL);
+    while (atomic_load(&shared->up) < 2)
+        usleep(1000);
+    for (int r = 0; r < 2; r++)
+        kill(pids[r], SIGKILL);
+    for (int r = 0; r < 2; r++)
+        ck_assert_int_eq(ranks_wait(pids[r]), 256 + SIGKILL);
+    ck_assert_int_eq(count_names(), before);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm");
+    TCase *cases = tcase_create("comm");
+    suite_add_tcase(suite, cases);
+    tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, setup, NULL);
+    tcase_add_test(cases, every_payload_arrives);
+    tcase_add_test(cases, buffers_are_apart);
+    tcase_add_test(cases, areas_are_seen_by_all);
+    tcase_add_test(cases, sizes_are_checked);
+    tcase_add_test(cases, no_memory_is_an_error_on_all_ranks);
+    tcase_add_test(cases, abort_releases_all);
+    tcase_add_test(cases, late_ranks_are_named);
+    tcase_add_test(cases, one_rank_alone);
+    tcase_add_test(cases, nothing_is_left);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

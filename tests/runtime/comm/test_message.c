@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sync points where memory is apart: moves of any size and number arrive whole and in order,
+ * several numbers may be open, a rank that is ahead or gone is noticed, and nothing blocks
+ * meanwhile. */
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, PIECES = 3 };
+
+struct rank {
+    struct hd_store *store;
+    struct hd_comm *comm;
+};
+
+static struct rank start(const struct hd_world *world)
+{
+    struct rank rank;
+    hd_log_set_level(HD_LOG_ERROR);
+    if (ranks_meet(world, true, 4096, AREA, &rank.store, &rank.comm) != HD_OK)
+        _exit(90);
+    return rank;
+}
+
+static void stop(struct rank *rank)
+{
+    hd_comm_destroy(rank->comm);
+    hd_store_destroy(rank->store);
+}
+
+static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
+{
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[MAX_RANKS];
+    ranks_start(&world, pids, body, arg);
+    for (int r = 0; r < ranks; r++) {
+        int code = ranks_wait(pids[r]);
+        ck_assert_msg(code == 0, "rank %d of %d: exit code %d", r, ranks, code);
+    }
+}
+
+/* -- Moves ----------------------------------------------------------------------------------------
+ * Piece p from a to b in round n: as long as a hash says, none at all now and then. */
+
+static int64_t length_of(int from, int to, int64_t seq, int piece)
+{
+    const uint64_t hash = hd_hash_mix((uint64_t)(seq * 64 + from * 8 + to), (uint64_t)piece);
+    return hash % 5 == 0 ? 0 : (int64_t)(hash % (piece == 1 ? AREA / 32 : 200));
+}
+
+static unsigned char byte_of(int from, int64_t seq, int piece, int64_t i)
+{
+    return (unsigned char)(from * 31 + seq * 7 + piece * 3 + i % 251);
+}
+
+/* What a sends to b lies in a's area at b's place, and comes to the same place of a's image. */
+static unsigned char *place(struct hd_comm *comm, int from, int to, int64_t seq, int piece)
+{
+    return (unsigned char *)hd_comm_area(comm, from) + (seq & 1) * (AREA / 2) + to * (AREA / 8) +
+           piece * (AREA / 32);
+}
+
+static int list_moves(struct hd_comm *comm, int64_t seq, struct hd_comm_move *moves)
+{
+    const int own = hd_comm_rank(comm);
+    int n = 0;
+    for (int r = 0; r < hd_comm_world(comm); r++)
+        for (int piece = 0; piece < PIECES && r != own; piece++) {
+            moves[n++] = (struct hd_comm_move){r, true, place(comm, own, r, seq, piece),
+                                               length_of(own, r, seq, piece)};
+            moves[n++] = (struct hd_comm_move){r, false, place(comm, r, own, seq, piece),
+                                               length_of(r, own, seq, piece)};
+        }
+    return n;
+}
+
+static void fill(struct hd_comm *comm, int64_t seq)
+{
+    const int own = hd_comm_rank(comm);
+    for (int r = 0; r < hd_comm_world(comm); r++)
+        for (int piece = 0; piece < PIECES; piece++)
+            for (int64_t i = 0; i < length_of(own, r, seq, piece); i++)
+                place(comm, own, r, seq, piece)[i] = byte_of(own, seq, piece, i);
+}
+
+static bool arrived(struct hd_comm *comm, int64_t seq)
+{
+    const int own = hd_comm_rank(comm);
+    for (int r = 0; r < hd_comm_world(comm); r++)
+        for (int piece = 0; piece < PIECES && r != own; piece++)
+            for (int64_t i = 0; i < length_of(r, own, seq, piece); i++)
+                if (place(comm, r, own, seq, piece)[i] != byte_of(r, seq, piece, i))
+                    return false;
+    return true;
+}
+
+static int body_moves(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct hd_comm_move moves[2 * PIECES * MAX_RANKS];
+    struct rank rank = start(world);
+    for (int64_t seq = 1; seq <= ROUNDS; seq++) {
+        if (hd_hash_mix((uint64_t)seq, (uint64_t)world->rank) % 8 == 0)
+            usleep(2000);
+        fill(rank.comm, seq);
+        int n = list_moves(rank.comm, seq, moves);
+        hd_comm_post(rank.comm, seq, "moves", moves, n);
+        if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
+            return 1;
+        if (!arrived(rank.comm, seq))
+            return 2;
+    }
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(moves_arrive_whole)
+{
+    for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_moves, NULL);
+}
+END_TEST
+
+/* Two numbers at once, as ranks with NCCL have them. */
+static int body_two_open(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct hd_comm_move moves[2][2 * PIECES * MAX_RANKS];
+    struct rank rank = start(world);
+    for (int64_t seq = 1; seq <= 20; seq += 2) {
+        for (int i = 0; i < 2; i++) {
+            fill(rank.comm, seq + i);
+            int n = list_moves(rank.comm, seq + i, moves[i]);
+            hd_comm_post(rank.comm, seq + i, "two", moves[i], n);
+        }
+        if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
+            return 1;
+        if (!hd_comm_test(rank.comm, seq) || !arrived(rank.comm, seq) ||
+            !arrived(rank.comm, seq + 1))
+            return 2;
+    }
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(several_numbers_may_be_open)
+{
+    run(3, body_two_open, NULL);
+}
+END_TEST
+
+/* Empty sync points are sync points: nobody passes before the last has come. */
+static int body_barrier(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    hd_comm_arrive(rank.comm, 1, "first");
+    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+        return 1;
+    int64_t begin_ns = hd_clock_ns();
+    if (world->rank == 0)
+        usleep(200000);
+    hd_comm_arrive(rank.comm, 2, "late");
+    if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
+        return 2;
+    int code = hd_clock_ns() - begin_ns > 150000000 ? 0 : 3;
+    stop(&rank);
+    return code;
+}
+
+START_TEST(nobody_passes_alone)
+{
+    run(3, body_barrier, NULL);
+}
+END_TEST
+
+/* -- Trouble --------------------------------------------------------------------------------------
+ */
+
+/* Rank 0 is late; both ranks' reports say so. */
+static int body_late(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    char report[512] = "";
+    struct rank rank = start(world);
+    int code = 0;
+    hd_comm_arrive(rank.comm, 1, "sum(counts)");
+    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+        return 1;
+    if (world->rank == 1)
+        hd_comm_arrive(rank.comm, 2, "mean(grad)");
+    const char *sentence =
+        world->rank == 0 ? "rank 1 waits in #2" : "rank 0 last finished #1 sum(counts)";
+    for (int i = 0; i < 2000 && !strstr(report, sentence); i++) {
+        usleep(1000);
+        hd_comm_test(rank.comm, 2);
+        hd_comm_look(rank.comm);
+        hd_comm_report(rank.comm, report, sizeof report);
+    }
+    if (!strstr(report, sentence))
+        code = hd_fail(2, "rank %d: %s", world->rank, report);
+    if (world->rank == 0)
+        hd_comm_arrive(rank.comm, 2, "mean(grad)");
+    if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
+        code = 3;
+    stop(&rank);
+    return code;
+}
+
+START_TEST(reports_name_who_is_late)
+{
+    run(2, body_late, NULL);
+}
+END_TEST
+
+/* Rank 1 leaves without a word: rank 0 ends by itself, soon. */
+static int body_gone(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    const char *text;
+    struct rank rank = start(world);
+    hd_comm_arrive(rank.comm, 1, "last");
+    if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
+        return 1;
+    if (world->rank == 1)
+        _exit(0);
+    int64_t begin_ns = hd_clock_ns();
+    hd_comm_arrive(rank.comm, 2, "never");
+    int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
+    bool named = hd_comm_aborted(rank.comm, NULL, &text) && strstr(text, "rank 1");
+    int code = status == HD_ERR_PEER && named && hd_clock_ns() - begin_ns < 10000000000 ? 0 : 2;
+    stop(&rank);
+    return code;
+}
+
+START_TEST(a_lost_connection_ends_waiting)
+{
+    run(2, body_gone, NULL);
+}
+END_TEST
+
+/* Ranks that disagree about what moves do not take one for the other. */
+static int body_mixed(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    char *own = hd_comm_area(rank.comm, world->rank);
+    const struct hd_comm_move move = {1 - world->rank, world->rank == 1, own,
+                                      world->rank == 1 ? 100 : 90};
+    hd_comm_post(rank.comm, 1, "mixed", &move, 1);
+    int status =
+        hd_comm_wait(rank.comm, 1, world->rank == 0 ? 20000000000 : 4000000000, NULL, NULL);
+    int code = status != HD_OK || world->rank == 1 ? 0 : 1;
+    stop(&rank);
+    return code;
+}
+
+START_TEST(other_sizes_are_an_error)
+{
+    run(2, body_mixed, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("apart");
+    TCase *tests = tcase_create("ranks");
+    tcase_set_timeout(tests, 0);
+    tcase_add_test(tests, moves_arrive_whole);
+    tcase_add_test(tests, several_numbers_may_be_open);
+    tcase_add_test(tests, nobody_passes_alone);
+    tcase_add_test(tests, reports_name_who_is_late);
+    tcase_add_test(tests, a_lost_connection_ends_waiting);
+    tcase_add_test(tests, other_sizes_are_an_error);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives by NCCL between processes, each with a GPU: sums in tree order have the bits of one
+ * rank; gathers and broadcasts arrive whole; late ranks are named, failures end all waiting. With
+ * fewer GPUs than ranks those cases are left out; what only the emulation can be made to do (other
+ * versions, a failing network) is tested there. */
+#include "kernels/common/tree_add.h"
+#include "runtime/base/tree.h"
+#include "runtime/comm/comm_nccl.h"
+#include "runtime/machine/gpu_assignment.h"
+#include "tests/kernels/common/device.h"
+
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+
+START_TEST(slices_are_whole_blocks)
+{
+    static const int64_t sizes[] = {0, 1, 4096, 4097, 3 * 4096, 16 * 4096, 100000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int ranks = 1; ranks <= 9; ranks++) {
+            int64_t next = 0, most = 0;
+            for (int rank = 0; rank < ranks; rank++) {
+                int64_t lo, hi;
+                hd_nccl_slice(sizes[s], rank, ranks, &lo, &hi);
+                ck_assert_int_eq(lo, next);
+                ck_assert(lo % HD_BLOCK == 0 || lo == sizes[s]);
+                most = hi - lo > most ? hi - lo : most;
+                next = hi;
+            }
+            ck_assert_int_eq(next, sizes[s]);
+            ck_assert_int_le(most, (sizes[s] / HD_BLOCK / ranks + 1) * HD_BLOCK);
+        }
+}
+END_TEST
+
+#if HD_CUDA
+#include "tests/runtime/comm/nccl_ranks.h"
+
+/* -- Adding -------------------------------------------------------------------------------------
+ * What a kernel will do, by the host: written apart from hd_tree_add, which is the reference. */
+
+enum { MOST = 5 * 4096 };
+
+struct addition {
+    float *staging;
+    int n_terms;
+    int64_t n;
+    bool counts, mean;
+};
+
+struct adder {
+    struct rank *rank;
+    bool mean;
+};
+
+static float tree_sum(const float *x, int64_t stride, int64_t n)
+{
+    if (n == 1)
+        return x[0];
+    return tree_sum(x, stride, n / 2) + tree_sum(x + n / 2 * stride, stride, n - n / 2);
+}
+
+static void add_on_host(void *arg)
+{
+    struct addition *a = arg;
+    float *sum = a->staging + MAX_RANKS * (MOST + 1), count = 0;
+    if (a->counts)
+        sum[MOST] = count = tree_sum(a->staging + MOST, MOST + 1, a->n_terms);
+    for (int64_t i = 0; i < a->n; i++) {
+        sum[i] = tree_sum(a->staging + i, MOST + 1, a->n_terms);
+        sum[i] = a->mean && count > 0 ? sum[i] / count : sum[i];
+    }
+    free(a);
+}
+
+static int add(const void *arg, const struct hd_term *terms, int n_terms, int64_t n, float *to,
+               float *total, void *stream)
+{
+    const struct adder *adder = arg;
+    float *staging = adder->rank->staging, *sum = staging + MAX_RANKS * (MOST + 1);
+    struct addition *a = malloc(sizeof *a);
+    *a = (struct addition){staging, n_terms, n, terms[0].count != NULL, adder->mean};
+    cudaError_t error = cudaSuccess;
+    for (int t = 0; t < n_terms; t++) {
+        float *term = staging + t * (MOST + 1);
+        error |= cudaMemcpyAsync(term, terms[t].floats, (size_t)n * sizeof(float),
+                                 cudaMemcpyDeviceToHost, stream);
+        if (a->counts)
+            error |= cudaMemcpyAsync(term + MOST, terms[t].count, sizeof(float),
+                                     cudaMemcpyDeviceToHost, stream);
+    }
+    error |= cudaLaunchHostFunc(stream, add_on_host, a);
+    error |= cudaMemcpyAsync(to, sum, (size_t)n * sizeof(float), cudaMemcpyHostToDevice, stream);
+    if (total)
+        error |= cudaMemcpyAsync(total, sum + MOST, sizeof(float), cudaMemcpyHostToDevice, stream);
+    return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
+}
+
+/* What a run does. */
+static int add_by_kernel(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
+                         float *to, float *total, void *stream)
+{
+    const struct adder *adder = arg;
+    struct hd_leaves groups[HD_LEAVES_GROUPS];
+    for (int t = 0; t < n_terms; t++)
+        groups[t] = (struct hd_leaves){terms[t].floats, terms[t].count, 1, 0};
+    return hd_leaves_mean_cuda(n_terms, groups, adder->mean, 0, n, to, total, stream);
+}
+
+/* -- Sums ---------------------------------------------------------------------------------------
+ */
+
+/* Sums of these depend on their order in nearly every element. */
+static float element(int rank, int64_t i)
+{
+    const uint64_t bits = hd_hash_mix(hd_hash_mix((uint64_t)rank + 1, (uint64_t)i), 99);
+    return ((float)(bits >> 40) / 16777216.0f - 0.5f) * exp2f((float)(bits % 13));
+}
+
+static const int64_t sizes[] = {1,        5,        4095,     4096,         4097,
+                                2 * 4096, 4 * 4096, MOST - 1, 3 * 4096 + 17};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+struct sum {
+    enum hd_nccl_kind kind;
+    bool counts, mean, in_place, by_kernel;
+};
+
+static void expect(const struct sum *what, int ranks, int64_t n, float *sum, float *total)
+{
+    float *terms[MAX_RANKS], counts[MAX_RANKS];
+    for (int r = 0; r < ranks; r++) {
+        terms[r] = malloc((size_t)n * sizeof(float));
+        for (int64_t i = 0; i < n; i++)
+            terms[r][i] = element(r, i);
+        counts[r] = (float)(r * r + 3);
+    }
+    hd_tree_add(ranks, (const float *const *)terms, 1, n, 0, n, sum);
+    *total = tree_sum(counts, 1, ranks);
+    for (int64_t i = 0; i < n && what->mean; i++)
+        sum[i] = sum[i] / *total;
+    for (int r = 0; r < ranks; r++)
+        free(terms[r]);
+}
+
+/* How many elements [lo, hi) differ in bits; and none by more than rounding. */
+static int64_t differences(const float *got, const float *expected, int64_t lo, int64_t hi)
+{
+    int64_t n = 0;
+    for (int64_t i = lo; i < hi; i++) {
+        n += memcmp(&got[i], &expected[i], sizeof *got) != 0;
+        REQUIRE(fabsf(got[i] - expected[i]) < 1e-2f);
+    }
+    return n;
+}
+
+static bool untouched(const float *x, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        if (memcmp(&x[i], "\xFF\xFF\xFF\xFF", 4) != 0)
+            return false;
+    return true;
+}
+
+static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, int64_t sequence)
+{
+    const int ranks = rank->world->world, number = rank->world->rank;
+    float *own = malloc((size_t)n * sizeof *own), *got = malloc((size_t)n * sizeof *got + 64);
+    float *expected = malloc((size_t)n * sizeof *expected);
+    float count = (float)(number * number + 3), total, got_total = -1;
+    for (int64_t i = 0; i < n; i++)
+        own[i] = element(number, i);
+    const struct adder adder = {rank, what->mean};
+    struct hd_nccl_collective c = {.kind = what->kind, .name = "mean(grad)", .n = n};
+    c.add = what->by_kernel ? add_by_kernel : add;
+    c.arg = &adder;
+    float *terms = device_copy_of(own, n * (int64_t)sizeof *own);
+    c.terms = terms;
+    c.to = what->in_place ? terms : device_copy_of(NULL, n * (int64_t)sizeof *own);
+    c.room = device_copy_of(NULL, hd_nccl_room_bytes(n, ranks));
+    c.total = device_copy_of(NULL, sizeof count);
+    c.count = what->counts ? device_copy_of(&count, sizeof count) : NULL;
+    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(wait_for(rank, sequence));
+    REQUIRE(cudaMemcpy(got, c.to, (size_t)n * sizeof *got + 64, cudaMemcpyDeviceToHost) ==
+            cudaSuccess);
+    REQUIRE(cudaMemcpy(&got_total, c.total, sizeof total, cudaMemcpyDeviceToHost) == cudaSuccess);
+    expect(what, ranks, n, expected, &total);
+    REQUIRE(!what->counts || got_total == total);
+    REQUIRE(untouched(got, n, n + 16));
+    int64_t lo = 0, hi = n;
+    if (what->kind == HD_NCCL_SCATTER)
+        hd_nccl_slice(n, number, ranks, &lo, &hi);
+    REQUIRE(what->in_place || (untouched(got, 0, lo) && untouched(got, hi, n)));
+    const int64_t different = differences(got, expected, lo, hi);
+    cudaFree(terms);
+    cudaFree(what->in_place ? NULL : c.to);
+    cudaFree(c.room);
+    cudaFree(c.total);
+    cudaFree((void *)c.count);
+    free(own);
+    free(got);
+    free(expected);
+    return different;
+}
+
+static int body_sums(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    enum { COUNTS = true, MEAN = true, IN_PLACE = true, BY_KERNEL = true };
+    static const struct sum sums[] = {
+        {HD_NCCL_TREE, COUNTS, MEAN, false, false},
+        {HD_NCCL_TREE, COUNTS, false, IN_PLACE, false},
+        {HD_NCCL_TREE, false, false, false, false},
+        {HD_NCCL_TREE, COUNTS, MEAN, IN_PLACE, BY_KERNEL},
+        {HD_NCCL_TREE, false, false, false, BY_KERNEL},
+        {HD_NCCL_SCATTER, COUNTS, MEAN, false, false},
+        {HD_NCCL_SCATTER, COUNTS, false, false, false},
+        {HD_NCCL_SCATTER, false, false, IN_PLACE, false},
+        {HD_NCCL_SCATTER, COUNTS, MEAN, false, BY_KERNEL},
+        {HD_NCCL_FAST, COUNTS, MEAN, false, false},
+        {HD_NCCL_FAST, false, false, IN_PLACE, false},
+        {HD_NCCL_FAST, COUNTS, MEAN, false, BY_KERNEL},
+    };
+    struct rank rank = start(world);
+    int64_t sequence = 0, fast = 0;
+    REQUIRE(cudaMallocHost((void **)&rank.staging, (MAX_RANKS + 1) * (MOST + 1) * sizeof(float)) ==
+            cudaSuccess);
+    for (size_t s = 0; s < sizeof sums / sizeof *sums; s++)
+        for (int i = 0; i < N_SIZES; i++) {
+            sequence += 1 + i % 2; /* others may number in between */
+            const int64_t different = check_sum(&rank, &sums[s], sizes[i], sequence);
+            REQUIRE(sums[s].kind == HD_NCCL_FAST || different == 0);
+            fast += different;
+        }
+    /* The emulation's ring is another order: were it not, this test would show nothing. */
+    REQUIRE(!emulated() || (fast > 0) == (world->world > 2));
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(sums_have_the_bits_of_one_rank)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_sums, NULL);
+}
+END_TEST
+
+/* -- Gathers and broadcasts ---------------------------------------------------------------------
+ */
+
+static void check_gather(struct rank *rank, int64_t n, int arrays, int64_t sequence)
+{
+    float *host = malloc((size_t)n * sizeof *host);
+    struct hd_nccl_collective c = {
+        .kind = HD_NCCL_GATHER, .name = "params", .n = n, .n_data = arrays};
+    int64_t lo, hi;
+    hd_nccl_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
+    for (int a = 0; a < arrays; a++) {
+        for (int64_t i = 0; i < n; i++)
+            host[i] = i >= lo && i < hi ? element(a, i) : NAN;
+        c.data[a] = device_copy_of(host, n * (int64_t)sizeof *host);
+    }
+    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(wait_for(rank, sequence));
+    for (int a = 0; a < arrays; a++) {
+        REQUIRE(cudaMemcpy(host, c.data[a], (size_t)n * sizeof *host, cudaMemcpyDeviceToHost) ==
+                cudaSuccess);
+        for (int64_t i = 0; i < n; i++)
+            REQUIRE(host[i] == element(a, i));
+        cudaFree(c.data[a]);
+    }
+    free(host);
+}
+
+static void check_broadcast(struct rank *rank, int64_t n, int64_t sequence)
+{
+    unsigned char *host = malloc((size_t)n + 1);
+    for (int64_t i = 0; i < n; i++)
+        host[i] = (unsigned char)(rank->world->rank == 0 ? i * 7 + n : 0xEE);
+    struct hd_nccl_collective c = {
+        .kind = HD_NCCL_BROADCAST, .name = "broadcast", .n = n, .n_data = 1};
+    c.data[0] = device_copy_of(host, n);
+    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(wait_for(rank, sequence));
+    REQUIRE(cudaMemcpy(host, c.data[0], (size_t)n, cudaMemcpyDeviceToHost) == cudaSuccess);
+    for (int64_t i = 0; i < n; i++)
+        REQUIRE(host[i] == (unsigned char)(i * 7 + n));
+    cudaFree(c.data[0]);
+    free(host);
+}
+
+static int body_copies(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    int64_t sequence = 0;
+    for (int i = 0; i < N_SIZES; i++)
+        check_gather(&rank, sizes[i], 1 + i % HD_NCCL_ARRAYS, ++sequence);
+    for (int64_t n = 0; n < 200000; n = n * 5 + 1)
+        check_broadcast(&rank, n, ++sequence);
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(copies_arrive_whole)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_copies, NULL);
+}
+END_TEST
+
+/* -- Order and threads --------------------------------------------------------------------------
+ */
+
+static struct hd_nccl_collective small_broadcast(const char *name)
+{
+    struct hd_nccl_collective c = {.kind = HD_NCCL_BROADCAST, .name = name, .n = 64, .n_data = 1};
+    c.data[0] = device_copy_of(NULL, 64);
+    return c;
+}
+
+/* Idle workers poll while another posts. */
+static void *poll_always(void *arg)
+{
+    struct rank *rank = arg;
+    while (atomic_load(&shared->flag) == 0) {
+        hd_nccl_test(rank->nccl, 1 << 30);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static int body_queue(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    struct hd_nccl_collective c = small_broadcast("broadcast");
+    pthread_t poller;
+    REQUIRE(pthread_create(&poller, NULL, poll_always, &rank) == 0);
+    const int64_t before = emulated() ? hd_emulated_synchronous_calls() : 0;
+    for (int64_t sequence = 1; sequence <= 200; sequence++) {
+        REQUIRE(hd_nccl_post(rank.nccl, sequence, &c) == HD_OK);
+        if (sequence >= HD_NCCL_OPEN_MAX)
+            REQUIRE(wait_for(&rank, sequence - HD_NCCL_OPEN_MAX + 1));
+    }
+    REQUIRE(wait_for(&rank, 200));
+    REQUIRE(!emulated() || hd_emulated_synchronous_calls() == before);
+    REQUIRE(hd_nccl_test(rank.nccl, 13));
+    REQUIRE(hd_nccl_post(rank.nccl, 200, &c) == HD_ERR_INPUT); /* not a new number */
+    c.kind = HD_NCCL_TREE;
+    REQUIRE(hd_nccl_post(rank.nccl, 201, &c) == HD_ERR_INPUT); /* nothing to add */
+    atomic_fetch_add(&shared->flag, 1);
+    pthread_join(poller, NULL);
+    cudaFree(c.data[0]);
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(several_are_open)
+{
+    for (int ranks = 1; ranks <= 2; ranks++, atomic_store(&shared->flag, 0))
+        run(ranks, body_queue, NULL);
+}
+END_TEST
+
+/* A thread of another GPU of this rank goes on with it; one without a GPU is not left at GPU 0. */
+static int body_devices(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = {0};
+    const int devices[] = {1, 0};
+    meet(&rank, world);
+    const struct hd_nccl_options options = {.ranks = 1, .devices = devices, .n_devices = 2};
+    REQUIRE(hd_nccl_join(&options, rank.store, &rank.nccl) == HD_OK);
+    struct hd_nccl_collective c = small_broadcast("broadcast");
+    for (int i = 0; i < 2; i++) {
+        int now = -1;
+        REQUIRE(cudaSetDevice(i) == cudaSuccess);
+        REQUIRE(hd_nccl_post(rank.nccl, i + 1, &c) == HD_OK && wait_for(&rank, i + 1));
+        REQUIRE(cudaGetDevice(&now) == cudaSuccess && now == i);
+    }
+    hd_nccl_destroy(rank.nccl);
+    const struct hd_nccl_options alone = {.ranks = 1, .devices = devices, .n_devices = 1};
+    REQUIRE(hd_nccl_join(&alone, rank.store, &rank.nccl) == HD_OK);
+    int now = -1;
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));
+    REQUIRE(cudaGetDevice(&now) == cudaSuccess && now == 1);
+    cudaFree(c.data[0]);
+    stop(&rank);
+    return 0;
+}
+
+START_TEST(threads_keep_their_gpu)
+{
+    if (enough(2))
+        run(1, body_devices, NULL);
+}
+END_TEST
+
+/* -- Failures -----------------------------------------------------------------------------------
+ */
+
+static bool flag_reaches(int value)
+{
+    for (int i = 0; i < 20000 && atomic_load(&shared->flag) < value; i++)
+        usleep(1000);
+    return atomic_load(&shared->flag) >= value;
+}
+
+static int body_late(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    struct hd_nccl_collective c = small_broadcast("sum(counts)");
+    char *text = shared->text[world->rank];
+    REQUIRE(hd_nccl_post(rank.nccl, 411, &c) == HD_OK && wait_for(&rank, 411));
+    if (world->rank != 0) {
+        c.name = "mean(grad.3)";
+        REQUIRE(hd_nccl_post(rank.nccl, 412, &c) == HD_OK);
+        for (int i = 0; i < 100; i++, usleep(1000))
+            REQUIRE(!hd_nccl_test(rank.nccl, 412));
+        hd_nccl_report(rank.nccl, text, sizeof shared->text[0]);
+        REQUIRE(hd_nccl_wait(rank.nccl, 412, SECOND_NS / 10, NULL, NULL) == HD_ERR_WATCHDOG);
+        int64_t start_ns = hd_clock_ns();
+        hd_nccl_abort(&rank.nccl, 1);
+        char why[HD_NCCL_MESSAGE_BYTES];
+        REQUIRE(hd_nccl_error(rank.nccl, why, sizeof why) == HD_ERR_PEER);
+        REQUIRE(strstr(why, "in #412 mean(grad.3): NCCL: aborted"));
+        REQUIRE(!hd_nccl_test(rank.nccl, 412));
+        REQUIRE(hd_nccl_post(rank.nccl, 413, &c) == HD_ERR_PEER);
+        REQUIRE(cudaDeviceSynchronize() == cudaSuccess); /* nothing is left on the GPU */
+        REQUIRE(hd_clock_ns() - start_ns < 2 * (int64_t)SECOND_NS);
+        atomic_fetch_add(&shared->flag, 1);
+    } else {
+        REQUIRE(flag_reaches(world->world - 1));
+        hd_nccl_report(rank.nccl, text, sizeof shared->text[0]);
+        hd_nccl_abort(&rank.nccl, 1);
+    }
+    stop(&rank);
+    cudaFree(c.data[0]);
+    return 0;
+}
+
+START_TEST(late_ranks_are_named_and_left)
+{
+    char expected[512], version[HD_NCCL_VERSION_BYTES];
+    int loaded = 0;
+    if (!enough(2))
+        return;
+    run_anyway(2, body_late, NULL);
+    ck_assert_int_eq(hd_nccl_version(&loaded), HD_OK);
+    hd_nccl_version_text(loaded, version);
+    snprintf(expected, sizeof expected,
+             "error: GPU 1 of rank 1 is in #412 mean(grad.3) since 0 s (waits for the others; NCCL "
+             "%s reports no error); rank 0 last finished #411 sum(counts) 0 s ago; rank 1 waits in "
+             "#412 mean(grad.3) since 0 s",
+             version);
+    if (emulated()) /* NCCL may be connecting still */
+        ck_assert_str_eq(shared->log[1], expected);
+    ck_assert_ptr_nonnull(strstr(shared->text[1], "is in #412 mean(grad.3) since 0 s"));
+    ck_assert_str_eq(shared->text[0], "GPU 0 of rank 0 is in no collective, last finished #411");
+}
+END_TEST
+
+/* A rank that dies leaves the others waiting until they abort. */
+static int body_dead(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct rank rank = start(world);
+    struct hd_nccl_collective c = small_broadcast("broadcast");
+    if (world->rank == 0)
+        _exit(0);
+    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK);
+    for (int i = 0; i < 50; i++, usleep(1000))
+        REQUIRE(!hd_nccl_test(rank.nccl, 1));
+    int64_t start_ns = hd_clock_ns();
+    hd_nccl_destroy(rank.nccl); /* aborts, for something is open */
+    REQUIRE(cudaFree(c.data[0]) == cudaSuccess);
+    REQUIRE(hd_clock_ns() - start_ns < 2 * (int64_t)SECOND_NS);
+    _exit(0);
+}
+
+START_TEST(a_dead_rank_is_left)
+{
+    run(3, body_dead, NULL);
+}
+END_TEST
+
+static int body_remote_error(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    if (world->rank == 1)
+        setenv("HD_EMULATED_NCCL_FAIL", "2", 1);
+    struct rank rank = start(world);
+    struct hd_nccl_collective c = small_broadcast("broadcast");
+    char *why = shared->text[world->rank];
+    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));
+    REQUIRE(hd_nccl_error(rank.nccl, why, sizeof shared->text[0]) == HD_OK && why[0] == '\0');
+    c.name = "params";
+    int status = hd_nccl_post(rank.nccl, 2, &c);
+    REQUIRE(status == HD_OK || status == HD_ERR_PEER);
+    if (world->rank == 1) {
+        REQUIRE(!wait_for(&rank, 2));
+        REQUIRE(hd_nccl_error(rank.nccl, why, sizeof shared->text[0]) == HD_ERR_PEER);
+        REQUIRE(hd_nccl_post(rank.nccl, 3, &c) == HD_ERR_PEER);
+        atomic_store(&shared->flag, 1);
+    }
+    REQUIRE(flag_reaches(1));
+    hd_nccl_abort(&rank.nccl, 1);
+    stop(&rank);
+    cudaFree(c.data[0]);
+    return 0;
+}
+
+START_TEST(the_networks_failure_has_a_sentence)
+{
+    if (!emulated())
+        return;
+    run(2, body_remote_error, NULL);
+    ck_assert_str_eq(shared->text[1], "GPU 1 of rank 1 in #2 params: NCCL: remote process gone (a "
+                                      "network that is none)");
+}
+END_TEST
+
+/* -- Versions and shared GPUs -------------------------------------------------------------------
+ */
+
+struct attempt {
+    const char *version[MAX_RANKS]; /* of each rank's library */
+    bool one_gpu, allowed;
+    int64_t timeout_ns;
+    int status;
+};
+
+static int body_attempt(const struct hd_world *world, void *arg)
+{
+    const struct attempt *attempt = arg;
+    struct rank rank = {0};
+    setenv("HD_EMULATED_NCCL_VERSION", attempt->version[world->rank], 1);
+    if (attempt->allowed)
+        hd_nccl_share_gpus();
+    meet(&rank, world);
+    rank.device = attempt->one_gpu ? 0 : world->rank;
+    REQUIRE(join(&rank, attempt->timeout_ns) == attempt->status);
+    REQUIRE((rank.nccl != NULL) == (attempt->status == HD_OK));
+    stop(&rank);
+    return 0;
+}
+
+static const char *try_to_join(int ranks, struct attempt attempt)
+{
+    run_anyway(ranks, body_attempt, &attempt);
+    return shared->log[0];
+}
+
+START_TEST(versions_are_checked)
+{
+    if (!emulated())
+        return;
+    ck_assert_ptr_nonnull(
+        strstr(try_to_join(2, (struct attempt){{"21705", "21705"}, .status = HD_ERR_UNSUPPORTED}),
+               "libnccl.so.2 is NCCL 2.17.5; 2.18.0 or newer is needed"));
+    ck_assert_ptr_nonnull(strstr(
+        try_to_join(3, (struct attempt){{"22809", "22809", "22703"}, .status = HD_ERR_INPUT}),
+        "rank 2 has NCCL 2.27.3, rank 0 has 2.28.9"));
+    try_to_join(3, (struct attempt){{"23007", "23007", "23007"}, .status = HD_OK});
+}
+END_TEST
+
+START_TEST(ranks_on_one_gpu)
+{
+    if (!emulated())
+        return;
+    ck_assert_ptr_nonnull(
+        strstr(try_to_join(2, (struct attempt){{"22809", "22809"}, true, true, 0, HD_ERR_DEVICE}),
+               "GPU 0 of rank 0: NCCL: invalid usage (Multiple Ranks are using the same GPU"));
+    try_to_join(2, (struct attempt){{"23007", "23007"}, true, false, 0, HD_ERR_DEVICE});
+    try_to_join(2, (struct attempt){{"23007", "23007"}, true, true, 0, HD_OK});
+    ck_assert_ptr_nonnull(strstr(
+        try_to_join(
+            3,
+            (struct attempt){{"23007", "23007", "23007"}, true, true, SECOND_NS / 2, HD_ERR_PEER}),
+        "GPU 0 of rank 0: NCCL: not all ranks came within 0.5 s"));
+}
+END_TEST
+
+static TCase *make_cuda_case(void)
+{
+    TCase *cases = tcase_create("cuda");
+    setenv("HD_EMULATED_DEVICES", "4", 0);
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, make_shared, NULL);
+    tcase_add_test(cases, sums_have_the_bits_of_one_rank);
+    tcase_add_test(cases, copies_arrive_whole);
+    tcase_add_test(cases, several_are_open);
+    tcase_add_test(cases, threads_keep_their_gpu);
+    tcase_add_test(cases, late_ranks_are_named_and_left);
+    tcase_add_test(cases, a_dead_rank_is_left);
+    tcase_add_test(cases, the_networks_failure_has_a_sentence);
+    tcase_add_test(cases, versions_are_checked);
+    tcase_add_test(cases, ranks_on_one_gpu);
+    return cases;
+}
+#else
+static TCase *make_cuda_case(void)
+{
+    return NULL;
+}
+#endif
+
+int main(void)
+{
+    static TCase *cases, *cuda_cases; /* the one that is not run is nobody's else */
+    cases = tcase_create("nccl");
+    tcase_add_test(cases, slices_are_whole_blocks);
+    cuda_cases = make_cuda_case();
+    return run_cuda_suite("nccl", cases, cuda_cases);
+}

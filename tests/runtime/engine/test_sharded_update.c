@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exchanges among ranks that run at different speeds: nobody reads a term before it is written or
+ * after it is overwritten, nor a slice that is not done; a rank that fails shows nothing; a late
+ * one is named with the part. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "runtime/engine/sharded_update.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 4 * HD_BLOCK + 100, LEAVES = 2, INSTANCES = 2, UPDATES = 24, MAX_RANKS = 4 };
+enum { LEAF = (ELEMENTS + 15) / 16 * 16 }; /* floats from leaf to leaf */
+
+static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.2)"};
+
+/* -- A run of one rank --------------------------------------------------------------------------
+ */
+
+struct run {
+    int rank, ranks, parts;
+    struct hd_store *store;
+    struct hd_comm *comm;
+    struct hd_session *session;
+    struct hd_spec terms, result, state;
+    struct hd_buffer *terms_buffers[INSTANCES], *result_buffer, *state_buffer;
+    void *terms_data[INSTANCES];
+    float *result_data, *state_data;
+    int fails_at, delays; /* update at which this rank's slice fails, or -1; spins in tasks */
+    int wrong;
+    atomic_int firsts; /* slices that were told to be the first of their part */
+};
+
+static struct run run;
+
+static void delay(uint64_t key)
+{
+    int64_t us = run.delays ? (int64_t)(hd_hash_mix(key, (uint64_t)run.rank * 977) % 8) * 60 : 0;
+    int64_t end = hd_clock_ns() + us * 1000;
+    while (us > 0 && hd_clock_ns() < end)
+        ;
+}
+
+static float weight(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+{
+    (void)spec, (void)part, (void)data;
+    return (float)(1 + leaf);
+}
+
+static int copy_slowly(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
+                       const void *src)
+{
+    (void)spec;
+    for (int64_t i = lo; i < hi; i += HD_BLOCK) {
+        delay((uint64_t)i);
+        int64_t n = hi - i < HD_BLOCK ? hi - i : HD_BLOCK;
+        memcpy((float *)dst + i, (const float *)src + i, (size_t)n * sizeof(float));
+    }
+    return HD_OK;
+}
+
+static const struct hd_type type_terms = {.name = "terms", .flat = true, .weight = weight};
+static const struct hd_type type_result = {
+    .name = "result", .flat = true, .copy_range = copy_slowly};
+
+static float term(int64_t shard, int64_t leaf, int64_t update, int64_t i)
+{
+    return (float)(hd_hash_mix((uint64_t)(shard * 16 + leaf),
+                               (uint64_t)(update * 4096 + i % 4096)) %
+                   1024) *
+           (leaf ? 0.001f : 1.0f);
+}
+
+static int write_terms(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    delay((uint64_t)context->iteration * 31);
+    for (int64_t leaf = 0; leaf < LEAVES; leaf++)
+        for (int64_t i = 0; i < ELEMENTS; i++)
+            ((float *)views[0].data)[leaf * LEAF + i] =
+                term(context->shard, leaf, context->iteration, i);
+    return HD_OK;
+}
+
+static int use_slice(struct hd_context *context, const struct hd_view *views, const void *args,
+                     int64_t lo, int64_t hi, const float *sum, float count)
+{
+    (void)args;
+    if (context->iteration == run.fails_at && views[1].part == 1)
+        return hd_body_fail(context, "meant to fail");
+    delay((uint64_t)(context->iteration * 100 + lo));
+    run.firsts += !context->again;
+    float *result = views[1].data, *state = views[2].data;
+    for (int64_t i = lo; i < hi; i++) {
+        state[i] = 0.5f * state[i] + sum[i - lo] / count;
+        result[i] += 0.125f * state[i];
+    }
+    return HD_OK;
+}
+
+/* -- What it should be, shard by shard ----------------------------------------------------------
+ */
+
+static float *expected_result, *expected_state;
+
+static float shard_sum(int64_t lo, int64_t n, int64_t update, int64_t i)
+{
+    if (n == 1)
+        return term(lo, 0, update, i) + term(lo, 1, update, i);
+    float left = shard_sum(lo, n / 2, update, i);
+    return left + shard_sum(lo + n / 2, n - n / 2, update, i);
+}
+
+static void expect_update(int64_t shards, int64_t update)
+{
+    for (int64_t i = 0; i < ELEMENTS; i++) {
+        float mean = shard_sum(0, shards, update, i) / (float)(3 * shards);
+        expected_state[i] = 0.5f * expected_state[i] + mean;
+        expected_result[i] += 0.125f * expected_state[i];
+    }
+}
+
+static int check_result(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)args;
+    expect_update((int64_t)run.ranks * INSTANCES, context->iteration);
+    run.wrong += memcmp(views[0].data, expected_result, ELEMENTS * sizeof(float)) != 0;
+    return HD_OK;
+}
+
+/* -- Submitting ---------------------------------------------------------------------------------
+ */
+
+static int open_run(const struct hd_world *world, int parts, bool sequential, int64_t watchdog_ns,
+                    bool apart)
+{
+    run.rank = world->rank;
+    run.ranks = world->world;
+    run.parts = parts;
+    run.terms = (struct hd_spec){.name = "grad",
+                                 .type = &type_terms,
+                                 .bytes = LEAVES * LEAF * (int64_t)sizeof(float),
+                                 .elements = ELEMENTS,
+                                 .parts = parts,
+                                 .leaves = LEAVES};
+    run.result = (struct hd_spec){.name = "policy",
+                                  .type = &type_result,
+                                  .bytes = ELEMENTS * (int64_t)sizeof(float),
+                                  .elements = ELEMENTS,
+                                  .parts = parts,
+                                  .leaves = 1};
+    run.state = run.result;
+    const int64_t area = INSTANCES * run.terms.bytes + run.result.bytes;
+    if (world->world > 1)
+        HD_TRY(ranks_meet(world, apart, 64, area, &run.store, &run.comm));
+    const struct hd_session_options options = {.sequential = sequential,
+                                               .workers = 1 + parts % 2,
+                                               .scheduler = "lws",
+                                               .rank = world->rank,
+                                               .ranks = world->world,
+                                               .local_rank = world->rank,
+                                               .comm = run.comm,
+                                               .scratch_bytes = hd_exchange_scratch(0),
+                                               .watchdog_ns = watchdog_ns};
+    HD_TRY(hd_session_create(&options, &run.session));
+    char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
+    for (int i = 0; i < INSTANCES; i++) {
+        run.terms_data[i] = memory + i * run.terms.bytes;
+        HD_TRY(hd_buffer_create(run.session, parts, LEAVES, &run.terms_buffers[i]));
+    }
+    run.result_data = (float *)(memory + INSTANCES * run.terms.bytes);
+    run.state_data = hd_alloc(ELEMENTS, sizeof(float));
+    expected_result = hd_alloc(ELEMENTS, sizeof(float));
+    expected_state = hd_alloc(ELEMENTS, sizeof(float));
+    HD_TRY(hd_buffer_create(run.session, parts, 1, &run.result_buffer));
+    return hd_buffer_create(run.session, parts, 1, &run.state_buffer);
+}
+
+static void close_run(void)
+{
+    for (int i = 0; i < INSTANCES; i++)
+        hd_buffer_destroy(run.terms_buffers[i]);
+    hd_buffer_destroy(run.result_buffer);
+    hd_buffer_destroy(run.state_buffer);
+    hd_session_destroy(run.session);
+    if (!run.comm)
+        hd_free(run.terms_data[0]);
+    hd_free(run.state_data);
+    hd_free(expected_result);
+    hd_free(expected_state);
+    hd_store_destroy(run.store);
+    hd_comm_destroy(run.comm);
+}
+
+static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                       int64_t update, int64_t shard, void *data, struct hd_buffer *buffer,
+                       enum hd_mode mode)
+{
+    const struct hd_access access = {buffer, HD_ALL_PARTS, HD_ALL_LEAVES, mode};
+    const struct hd_task task = {.verb = "test",
+                                 .name = "test",
+                                 .body = body,
+                                 .context = {.iteration = update, .shard = shard},
+                                 .views = {{.data = data}},
+                                 .n = 1,
+                                 .accesses = &access,
+                                 .n_accesses = 1};
+    return hd_submit(run.session, &task);
+}
+
+static int submit_update(int64_t update)
+{
+    for (int i = 0; i < INSTANCES; i++)
+        HD_TRY(submit_task(write_terms, update, run.rank * INSTANCES + i, run.terms_data[i],
+                           run.terms_buffers[i], HD_WRITE));
+    struct hd_exchange exchange = {.verb = "adam",
+                                   .name = "adam",
+                                   .labels = labels,
+                                   .slice = use_slice,
+                                   .context = {.iteration = update, .shard = -1},
+                                   .terms = &run.terms,
+                                   .n_in = INSTANCES,
+                                   .in = run.terms_data,
+                                   .in_buffers = run.terms_buffers,
+                                   .n = 3};
+    exchange.views[1] = (struct hd_view){.data = run.result_data, .spec = &run.result};
+    exchange.views[2] = (struct hd_view){.data = run.state_data, .spec = &run.state};
+    exchange.buffers[1] = run.result_buffer;
+    exchange.buffers[2] = run.state_buffer;
+    exchange.modes[1] = exchange.modes[2] = HD_UPDATE;
+    exchange.wanted_whole[1] = true;
+    HD_TRY(hd_submit_exchange(run.session, &exchange));
+    return submit_task(check_result, update, -1, run.result_data, run.result_buffer, HD_READ);
+}
+
+struct job {
+    int parts;
+    bool sequential, apart;
+};
+
+static int run_updates(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    run = (struct run){.fails_at = -1, .delays = 1};
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
+    for (int64_t update = 0; update < UPDATES; update++)
+        HD_TRY(submit_update(update));
+    int status = hd_session_drain(run.session);
+    if (status != HD_OK)
+        hd_log(HD_LOG_ERROR, "%s", hd_session_message(run.session));
+    int code = status != HD_OK ? 1 : run.wrong ? 2 : run.firsts != UPDATES * job->parts ? 3 : 0;
+    close_run();
+    return code;
+}
+
+static void run_world(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
+{
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[MAX_RANKS];
+    ranks_start(&world, pids, body, arg);
+    for (int r = 0; r < ranks; r++) {
+        int code = ranks_wait(pids[r]);
+        ck_assert_msg(code == 0, "rank %d of %d: exit code %d", r, ranks, code);
+    }
+}
+
+START_TEST(every_rank_holds_every_result_after_every_update)
+{
+    const int ranks[] = {1, 2, 4};
+    for (int parts = 1; parts <= 3; parts++)
+        for (int sequential = 0; sequential < 2; sequential++)
+            for (int apart = 0; apart <= (ranks[_i] > 1); apart++) {
+                struct job job = {parts, sequential, apart};
+                run_world(ranks[_i], run_updates, &job);
+            }
+}
+END_TEST
+
+/* -- Failure ------------------------------------------------------------------------------------
+ */
+
+static int run_failing(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    hd_log_set_level(HD_LOG_ERROR);
+    run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
+    for (int64_t update = 0; update < UPDATES; update++)
+        HD_TRY(submit_update(update));
+    int status = hd_session_drain(run.session);
+    int code = status == (world->rank == 1 ? HD_ERR_TASK : HD_ERR_PEER) && run.wrong == 0 ? 0 : 1;
+    if (code)
+        hd_log(HD_LOG_ERROR, "%d, %d wrong: %s", status, run.wrong,
+               hd_session_message(run.session));
+    close_run();
+    return code;
+}
+
+START_TEST(a_rank_that_fails_shows_nothing)
+{
+    for (int sequential = 0; sequential < 2; sequential++) {
+        struct job job = {3, sequential, false};
+        run_world(2 + 2 * _i, run_failing, &job);
+    }
+}
+END_TEST
+
+/* Rank 0 never submits its second update. */
+static int run_late(const struct hd_world *world, void *arg)
+{
+    const struct job *job = arg;
+    hd_log_set_level(HD_LOG_ERROR);
+    run = (struct run){.fails_at = -1};
+    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 2000000000, false));
+    HD_TRY(submit_update(0));
+    if (world->rank == 0) {
+        hd_session_drain(run.session);
+        for (int i = 0; i < 20000 && !hd_comm_aborted(run.comm, NULL, NULL); i++)
+            usleep(1000);
+        close_run();
+        return 0;
+    }
+    HD_TRY(submit_update(1));
+    int status = hd_session_drain(run.session);
+    const char *message = hd_session_message(run.session);
+    bool named = strstr(message, "rank 1 waits in #7 mean(grad.0)") &&
+                 strstr(message, "rank 0 last finished #6 mean(grad.2)");
+    if (!named)
+        hd_log(HD_LOG_ERROR, "%d: %s", status, message);
+    close_run();
+    return status == HD_ERR_WATCHDOG && named ? 0 : 1;
+}
+
+START_TEST(a_late_rank_is_named_with_the_part)
+{
+    struct job job = {3, false, false};
+    run_world(2, run_late, &job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("exchange");
+    TCase *tests = tcase_create("ranks");
+    tcase_set_timeout(tests, 0);
+    tcase_add_loop_test(tests, every_rank_holds_every_result_after_every_update, 0, 3);
+    tcase_add_loop_test(tests, a_rank_that_fails_shows_nothing, 0, 2);
+    tcase_add_test(tests, a_late_rank_is_named_with_the_part);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies that want to be called again: others at once, side tasks in slices that let other work
+ * pass, under every scheduler, on one worker and on two; they end by success, error and signal. */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/submit.h"
+#include "runtime/engine/trace.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hd_session *session;
+static atomic_int interrupted;
+static const char *const *schedulers;
+static int n_schedulers;
+
+static void start(const char *scheduler, int workers)
+{
+    const struct hd_session_options options = {.sequential = scheduler == NULL,
+                                               .workers = workers,
+                                               .scheduler = scheduler,
+                                               .ranks = 1,
+                                               .watchdog_ns = 20000000000,
+                                               .trace_capacity = 10000,
+                                               .interrupted = &interrupted};
+    interrupted = 0;
+    ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
+}
+
+static void start_kind(int i)
+{
+    start(i / 2 < n_schedulers ? schedulers[i / 2] : NULL, 1 + i % 2);
+}
+
+static void spin(int64_t ns)
+{
+    int64_t end = hd_clock_ns() + ns;
+    while (hd_clock_ns() < end)
+        ;
+}
+
+static atomic_int steps, early;
+
+/* A body of `calls` calls of `ns` each; `calls` 0: without end; and of more, but not for ever,
+ * until so many steps have passed it. */
+struct long_task {
+    int calls, fails_at, signals_at, steps_needed;
+    int64_t ns;
+    atomic_int called, first_calls, finished;
+};
+
+static int run_long(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)views;
+    struct long_task *task = (void *)args;
+    spin(task->ns);
+    task->first_calls += !context->again;
+    int called = ++task->called;
+    if (called == task->signals_at)
+        interrupted = SIGINT;
+    if (called == task->fails_at)
+        return hd_body_fail(context, "call %d", called);
+    if (called < task->calls || task->calls == 0)
+        return HD_AGAIN;
+    return steps < task->steps_needed && called < 2000 ? HD_AGAIN : HD_OK;
+}
+
+static int finish_long(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)views;
+    struct long_task *task = (void *)args;
+    task->finished += task->called >= task->calls && steps >= task->steps_needed;
+    return HD_OK;
+}
+
+static void submit(struct long_task *task, struct hd_buffer *buffer, bool side)
+{
+    const struct hd_access access = {buffer, 0, 0, HD_UPDATE};
+    const struct hd_task submitted = {.verb = "long",
+                                      .name = "long",
+                                      .body = run_long,
+                                      .finish = finish_long,
+                                      .args = task,
+                                      .accesses = &access,
+                                      .n_accesses = 1,
+                                      .side = side};
+    ck_assert_int_eq(hd_submit(session, &submitted), HD_OK);
+}
+
+/* -- Letting others pass ------------------------------------------------------------------------
+ */
+
+static int step_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)views, (void)args;
+    spin(200000);
+    steps++;
+    return HD_OK;
+}
+
+static int read_body(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    (void)context, (void)views;
+    const struct long_task *task = args;
+    early += task->finished != 1;
+    return HD_OK;
+}
+
+static void submit_plain(int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                         const void *args, struct hd_buffer *buffer, enum hd_mode mode,
+                         struct hd_group *group)
+{
+    const struct hd_access access = {buffer, 0, 0, mode};
+    const struct hd_task task = {.verb = "test",
+                                 .name = "test",
+                                 .body = body,
+                                 .args = args,
+                                 .accesses = &access,
+                                 .n_accesses = 1,
+                                 .group = group};
+    ck_assert_int_eq(hd_submit(session, &task), HD_OK);
+}
+
+static bool empty(void *group)
+{
+    return atomic_load(&((struct hd_group *)group)->pending) == 0;
+}
+
+/* A chain of short steps, submitted two ahead, beside a side task that goes on until most have
+ * passed it; who reads what the side task made waits for it. */
+START_TEST(steps_pass_a_long_side_task)
+{
+    enum { STEPS = 100 };
+    struct hd_buffer *chain, *result;
+    struct hd_group groups[2] = {0}, reader = {0};
+    struct long_task task = {.calls = 20, .ns = 1000000};
+    steps = early = 0;
+    start_kind(_i);
+    task.steps_needed = _i / 2 < n_schedulers ? STEPS - 20 : 0;
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &chain), HD_OK);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &result), HD_OK);
+    submit(&task, result, true);
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_int_eq(hd_session_wait(session, empty, &groups[i % 2]), HD_OK);
+        submit_plain(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
+    }
+    submit_plain(read_body, &task, result, HD_READ, &reader);
+    ck_assert_int_eq(hd_session_wait(session, empty, &reader), HD_OK);
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    ck_assert_int_eq(steps, STEPS);
+    ck_assert_int_eq(early, 0);
+    ck_assert_int_eq(task.finished, 1); /* with the steps that it needed */
+    ck_assert_int_eq(task.first_calls, 1);
+    hd_buffer_destroy(chain);
+    hd_buffer_destroy(result);
+    hd_session_destroy(session);
+}
+END_TEST
+
+/* With priorities all steps run first, even on one worker. */
+START_TEST(priorities_put_slices_last)
+{
+    static const char *const prioritised[] = {"lws", "prio", "dmdas", "modular-prio"};
+    enum { STEPS = 50 };
+    struct hd_buffer *chain, *result;
+    struct hd_group groups[2] = {0};
+    struct long_task task = {.calls = 60, .ns = 1000000};
+    start(prioritised[_i], 1);
+    steps = 0;
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &chain), HD_OK);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &result), HD_OK);
+    submit(&task, result, true);
+    for (int i = 0; i < STEPS; i++) {
+        ck_assert_int_eq(hd_session_wait(session, empty, &groups[i % 2]), HD_OK);
+        submit_plain(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
+    }
+    ck_assert_int_le(task.called, 10); /* a slice or two, had a worker been idle in between */
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    ck_assert_int_eq(task.finished, 1);
+    hd_buffer_destroy(chain);
+    hd_buffer_destroy(result);
+    hd_session_destroy(session);
+}
+END_TEST
+
+START_TEST(slices_are_short_and_seen)
+{
+    struct hd_buffer *result;
+    struct long_task task = {.calls = 40, .ns = 1000000};
+    start("lws", 1);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &result), HD_OK);
+    submit(&task, result, true);
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    const struct hd_timing *timing = hd_trace_timings(hd_session_trace(session));
+    ck_assert_str_eq(timing->verb, "long");
+    ck_assert_int_ge(timing->count, 5); /* 8 of 5 ms; others when this machine is busy */
+    ck_assert_int_ge(timing->busy_ns, (timing->count - 1) * 5000000);
+    ck_assert_int_ge(timing->busy_ns, 40000000);
+    hd_buffer_destroy(result);
+    hd_session_destroy(session);
+}
+END_TEST
+
+/* -- Others, and ends ---------------------------------------------------------------------------
+ */
+
+START_TEST(others_are_called_again_at_once)
+{
+    struct hd_buffer *buffer;
+    struct long_task task = {.calls = 1000};
+    start_kind(_i);
+    ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
+    submit(&task, buffer, false);
+    ck_assert_int_eq(hd_session_drain(session), HD_OK);
+    ck_assert_int_eq(task.called, 1000);
+    ck_assert_int_eq(task.first_calls, 1);
+    ck_assert_int_eq(task.finished, 1);
+    const struct hd_timing *timing = hd_trace_timings(hd_session_trace(session));
+    ck_assert_int_eq(timing->count, 1);
+    hd_buffer_destroy(buffer);
+    hd_session_destroy(session);
+}
+END_TEST
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+START_TEST(an_error_in_the_middle_ends_the_run)
+{
+    for (int side = 0; side < 2; side++) {
+        struct hd_buffer *buffer;
+        struct long_task task = {.fails_at = 12, .ns = 1000000};
+        start_kind(_i);
+        ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
+        submit(&task, buffer, side);
+        ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_TASK);
+        ck_assert_int_eq(hd_session_drain(session), HD_ERR_TASK);
+        ck_assert_int_eq(task.called, 12);
+        ck_assert_int_eq(task.finished, 0);
+        ck_assert(strstr(hd_session_message(session), "call 12"));
+        hd_buffer_destroy(buffer);
+        hd_session_destroy(session);
+    }
+}
+END_TEST
+
+START_TEST(a_signal_in_the_middle_ends_the_run)
+{
+    for (int side = 0; side < 2; side++) {
+        struct hd_buffer *buffer;
+        struct long_task task = {.signals_at = 8, .ns = 1000000}, next = {.calls = 1};
+        start_kind(_i);
+        ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
+        submit(&task, buffer, side);
+        submit(&next, buffer, false);
+        ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_INTERRUPTED);
+        ck_assert_int_eq(hd_session_drain(session), HD_ERR_INTERRUPTED);
+        ck_assert_int_eq(task.called, 8);
+        ck_assert_int_eq(next.called, 0); /* nobody sees what was given up */
+        hd_buffer_destroy(buffer);
+        hd_session_destroy(session);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    hd_scheduler_known("", &schedulers);
+    while (schedulers[n_schedulers])
+        n_schedulers++;
+    int kinds = 2 * (n_schedulers + 1);
+    Suite *suite = suite_create("slices");
+    TCase *tests = tcase_create("again");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, steps_pass_a_long_side_task, 0, kinds);
+    tcase_add_loop_test(tests, priorities_put_slices_last, 0, 4);
+    tcase_add_test(tests, slices_are_short_and_seen);
+    tcase_add_loop_test(tests, others_are_called_again_at_once, 0, kinds);
+    tcase_add_loop_test(tests, an_error_in_the_middle_ends_the_run, 0, kinds);
+    tcase_add_loop_test(tests, a_signal_in_the_middle_ends_the_run, 0, kinds);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Totals of a trace from times that are made up: sums, unions over workers, exposed waiting; and
+ * what its file holds. */
+#include "runtime/base/status.h"
+#include "runtime/engine/trace.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char verb_a[] = "a", verb_b[] = "b";
+
+static struct hd_trace *make(int workers, int64_t capacity, bool by_any)
+{
+    struct hd_trace *trace;
+    const struct hd_trace_options options = {
+        .workers = workers, .capacity = capacity, .collectives = true, .verbs_by_any = by_any};
+    ck_assert_int_eq(hd_trace_create(&options, &trace), HD_OK);
+    return trace;
+}
+
+static void end(struct hd_trace *trace, int lane, const char *verb, int64_t begin, int64_t at)
+{
+    const struct hd_event event = {
+        .name = verb, .begin_ns = begin, .end_ns = at, .iteration = 7, .item = 2, .stage = 3};
+    hd_trace_end(trace, lane, verb, &event);
+}
+
+static void close_wait(struct hd_trace *trace, int64_t begin, int64_t at)
+{
+    const struct hd_event event = {.name = "mean(grad.1)", .begin_ns = begin, .end_ns = at};
+    hd_trace_close(trace, &event);
+}
+
+static struct hd_timing find(struct hd_trace *trace, const char *verb)
+{
+    for (const struct hd_timing *timing = hd_trace_timings(trace); timing->verb; timing++)
+        if (timing->verb == verb)
+            return *timing;
+    return (struct hd_timing){0};
+}
+
+/* worker 0   a 100-200, b 250-260, a 500-540
+ * worker 1   a 150-300
+ * waiting    180-400 (idle from 300 on), 450-520 (idle until 500) */
+static void play(struct hd_trace *trace)
+{
+    hd_trace_begin(trace, 0, verb_a, 100);
+    hd_trace_begin(trace, 1, verb_a, 150);
+    hd_trace_open(trace, 180);
+    end(trace, 0, verb_a, 100, 200);
+    hd_trace_begin(trace, 0, verb_b, 250);
+    end(trace, 0, verb_b, 250, 260);
+    end(trace, 1, verb_a, 150, 300);
+    close_wait(trace, 180, 400);
+    hd_trace_open(trace, 450);
+    hd_trace_begin(trace, 0, verb_a, 500);
+    close_wait(trace, 450, 520);
+    end(trace, 0, verb_a, 500, 540);
+}
+
+START_TEST(unions_count_what_overlaps_once)
+{
+    struct hd_trace *trace = make(2, 0, true);
+    int64_t busy_ns, tasks;
+    play(trace);
+    struct hd_timing a = find(trace, verb_a), b = find(trace, verb_b);
+    ck_assert_int_eq(a.count, 3);
+    ck_assert_int_eq(a.busy_ns, 290);
+    ck_assert_int_eq(a.any_ns, 240);
+    ck_assert_int_eq(b.count, 1);
+    ck_assert_int_eq(b.any_ns, 10);
+    hd_trace_totals(trace, &busy_ns, &tasks);
+    ck_assert_int_eq(busy_ns, 300);
+    ck_assert_int_eq(tasks, 4);
+    ck_assert_int_eq(hd_trace_first_ns(trace), 100);
+    hd_trace_destroy(trace);
+}
+END_TEST
+
+START_TEST(waiting_is_exposed_while_nobody_works)
+{
+    struct hd_trace *trace = make(2, 0, false);
+    play(trace);
+    ck_assert_int_eq(hd_trace_waited_ns(trace), 220 + 70);
+    ck_assert_int_eq(hd_trace_exposed_ns(trace), 100 + 50);
+    ck_assert_int_eq(find(trace, verb_a).any_ns, 0); /* not asked for */
+    hd_trace_destroy(trace);
+}
+END_TEST
+
+START_TEST(one_worker_s_total_is_its_union)
+{
+    struct hd_trace *trace = make(1, 0, false);
+    hd_trace_begin(trace, 0, verb_a, 10);
+    end(trace, 0, verb_a, 10, 35);
+    ck_assert_int_eq(find(trace, verb_a).any_ns, 25);
+    hd_trace_destroy(trace);
+}
+END_TEST
+
+/* The newest events of every lane, with what tells pieces apart. */
+START_TEST(the_file_holds_the_newest_events)
+{
+    struct hd_trace *trace = make(2, 2, false);
+    char path[] = "/tmp/heddle-trace-XXXXXX";
+    int fd = mkstemp(path);
+    json_error_t error;
+    play(trace);
+    ck_assert_int_eq(hd_trace_write(trace, path, 1, 100), HD_OK);
+    json_t *file = json_load_file(path, 0, &error);
+    ck_assert_msg(file != NULL, "%s", error.text);
+    json_t *events = json_object_get(file, "traceEvents"), *event;
+    size_t i;
+    int bodies = 0, waits = 0;
+    json_array_foreach(events, i, event)
+    {
+        const char *name = json_string_value(json_object_get(event, "name"));
+        json_t *args = json_object_get(event, "args");
+        if (strcmp(name, "mean(grad.1)") == 0)
+            waits++;
+        if (strcmp(name, "a") != 0)
+            continue;
+        bodies++;
+        ck_assert_int_eq(json_integer_value(json_object_get(args, "item")), 2);
+        ck_assert_int_eq(json_integer_value(json_object_get(args, "stage")), 3);
+        ck_assert_int_eq(json_integer_value(json_object_get(event, "pid")), 1);
+    }
+    ck_assert_int_eq(bodies, 2); /* of worker 0 the last two, b and a; of worker 1 its only one */
+    ck_assert_int_eq(waits, 2);
+    json_decref(file);
+    close(fd);
+    unlink(path);
+    hd_trace_destroy(trace);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("trace");
+    TCase *tests = tcase_create("totals");
+    tcase_add_test(tests, unions_count_what_overlaps_once);
+    tcase_add_test(tests, waiting_is_exposed_while_nobody_works);
+    tcase_add_test(tests, one_worker_s_total_is_its_union);
+    tcase_add_test(tests, the_file_holds_the_newest_events);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run directories and whole files. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/io/files.h"
+#include "runtime/io/logbook.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char top[] = "/tmp/heddle-files-XXXXXX";
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(top));
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", top);
+    ck_assert_int_eq(system(command), 0);
+    strcpy(top + strlen(top) - 6, "XXXXXX");
+}
+
+static char *inside(const char *name)
+{
+    return hd_format("%s/%s", top, name);
+}
+
+START_TEST(a_run_gets_a_directory_of_its_own)
+{
+    static const char *const wanted[] = {"runs/a", "runs/a_1", "runs/a_2"};
+    char *name = inside("runs/a");
+    for (int i = 0; i < 3; i++) {
+        char *directory, *expected = inside(wanted[i]);
+        ck_assert_int_eq(hd_rundir_create(name, false, &directory), HD_OK);
+        ck_assert_str_eq(directory, expected);
+        hd_free(directory);
+        hd_free(expected);
+    }
+    hd_free(name);
+}
+END_TEST
+
+START_TEST(an_exact_directory_must_be_empty)
+{
+    char *name = inside("exact"), *directory, *file = inside("exact/file");
+    ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_OK);
+    hd_free(directory);
+    ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_OK);
+    hd_free(directory);
+    ck_assert_int_eq(hd_file_write_atomic(file, "x", 1), HD_OK);
+    ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_rundir_create(file, true, &directory), HD_ERR_INPUT);
+    hd_free(file);
+    hd_free(name);
+}
+END_TEST
+
+START_TEST(names_end_without_slashes)
+{
+    static const char *const wanted[] = {"s/", "s//", "s"}, *const made[] = {"s", "s_1", "s_2"};
+    char *directory = NULL;
+    for (int i = 0; i < 3; i++) {
+        char *name = inside(wanted[i]), *expected = inside(made[i]);
+        ck_assert_int_eq(hd_rundir_create(name, false, &directory), HD_OK);
+        ck_assert_str_eq(directory, expected);
+        hd_free(directory);
+        hd_free(expected);
+        hd_free(name);
+    }
+    char *name = inside("exact/");
+    ck_assert_int_eq(hd_rundir_create(name, true, &directory), HD_OK);
+    ck_assert_int_eq(directory[strlen(directory) - 1], 't');
+    hd_free(directory);
+    hd_free(name);
+    directory = NULL;
+    ck_assert_int_eq(hd_rundir_create("", true, &directory), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_rundir_create("", false, &directory), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_rundir_create("/", true, &directory), HD_ERR_INPUT);
+    ck_assert_ptr_null(directory);
+}
+END_TEST
+
+START_TEST(racing_runs_get_different_directories)
+{
+    enum { RACERS = 8 };
+    char *name = inside("race");
+    for (int i = 0; i < RACERS; i++)
+        if (fork() == 0) {
+            char *directory;
+            _exit(hd_rundir_create(name, false, &directory) == HD_OK ? 0 : 1);
+        }
+    int status, failed = 0, made = 0;
+    while (wait(&status) > 0)
+        failed += status != 0;
+    DIR *list = opendir(top);
+    const struct dirent *entry;
+    while ((entry = readdir(list)))
+        made += strncmp(entry->d_name, "race", 4) == 0;
+    closedir(list);
+    ck_assert_int_eq(failed, 0);
+    ck_assert_int_eq(made, RACERS);
+    hd_free(name);
+}
+END_TEST
+
+START_TEST(a_file_is_replaced_wholly_or_not_at_all)
+{
+    char *name = inside("deep/er/file"), back[16] = "";
+    ck_assert_int_eq(hd_file_write_atomic(name, "old", 3), HD_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit small = {4, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &small);
+    ck_assert_int_eq(hd_file_write_atomic(name, "much longer", 11), HD_ERR_SYSTEM);
+    const struct rlimit large = {RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &large);
+    FILE *file = fopen(name, "r");
+    ck_assert_ptr_nonnull(fgets(back, sizeof back, file));
+    fclose(file);
+    ck_assert_str_eq(back, "old");
+    char *folder = inside("deep/er");
+    DIR *list = opendir(folder);
+    int entries = 0;
+    while (readdir(list))
+        entries++;
+    closedir(list);
+    ck_assert_int_eq(entries, 3); /* ".", ".." and the file: nothing is left beside it */
+    hd_free(folder);
+    hd_free(name);
+}
+END_TEST
+
+START_TEST(what_a_dead_process_left_is_in_no_ones_way)
+{
+    char *name = inside("file"), *left = hd_format("%s.%d.tmp", name, (int)getpid());
+    FILE *file = fopen(left, "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+    ck_assert_int_eq(hd_file_write_atomic(name, "new", 3), HD_OK);
+    ck_assert_int_ne(access(left, F_OK), 0);
+    ck_assert_int_eq(access(name, F_OK), 0);
+    hd_free(left);
+    hd_free(name);
+}
+END_TEST
+
+START_TEST(a_logbook_keeps_what_it_is_told)
+{
+    struct hd_logbook *book;
+    const struct hd_logged items[] = {{"one", 1.5, false},
+                                      {"two", 2.25, true},
+                                      {"three", 3, false},
+                                      {"four", 4, false},
+                                      {"five", 5, false}};
+    ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
+    ck_assert_str_eq(hd_logbook_dir(book), top);
+    ck_assert(isnan(hd_logbook_progress(book).eval_mean));
+    hd_logbook_set_progress(book, (struct hd_progress){3, 4, 5});
+    ck_assert_int_eq(hd_logbook_progress(book).env_step, 5);
+    ck_assert_double_eq(hd_logbook_previous(book, "key", 7), 0);
+    ck_assert_double_eq(hd_logbook_previous(book, "key", 9), 7);
+    ck_assert_double_eq(hd_logbook_previous(book, "other", 1), 0);
+    ck_assert_int_eq(hd_logbook_table(book, "learner", "title", 100, 200, items, 5), HD_OK);
+    ck_assert_int_eq(hd_logbook_line(book, "learner", "line %d", 42), HD_OK);
+    hd_logbook_destroy(book);
+    char *name = inside("log/learner/learner_logger.txt"), text[4096] = "";
+    FILE *file = fopen(name, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_gt(fread(text, 1, sizeof text - 1, file), 0);
+    fclose(file);
+    hd_free(name);
+    ck_assert(strstr(text, "title") && strstr(text, "line 42") && strstr(text, "2.250000") &&
+              strstr(text, "five"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("files");
+    TCase *tests = tcase_create("files");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_run_gets_a_directory_of_its_own);
+    tcase_add_test(tests, an_exact_directory_must_be_empty);
+    tcase_add_test(tests, names_end_without_slashes);
+    tcase_add_test(tests, racing_runs_get_different_directories);
+    tcase_add_test(tests, a_file_is_replaced_wholly_or_not_at_all);
+    tcase_add_test(tests, what_a_dead_process_left_is_in_no_ones_way);
+    tcase_add_test(tests, a_logbook_keeps_what_it_is_told);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPUs ranks get, as tables: every rank its own while there are enough, near its cores; bad
+ * maps are refused with what to do; what NCCL can do with ranks that share one. */
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/machine/gpu_assignment.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char last[1024];
+
+static void keep_log(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    ck_assert_int_eq(level, HD_LOG_ERROR);
+    snprintf(last, sizeof last, "%s", line + strlen("error: "));
+}
+
+static void setup(void)
+{
+    last[0] = '\0';
+    hd_log_set_sink(keep_log, NULL);
+}
+
+/* GPUs by the first core next to them, -1 where that is not known. */
+static int make_gpus(struct hd_gpu *gpus, const int *cores, int n)
+{
+    for (int i = 0; i < n; i++)
+        gpus[i] = (struct hd_gpu){.core = cores ? cores[i] : -1};
+    return n;
+}
+
+/* "0 1|2 3": the GPUs of every local rank. */
+static const char *place(const struct hd_gpu *gpus, int n, const struct hd_gpu_wish *wish)
+{
+    static char text[256];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int rank = 0; rank < wish->local_world; rank++) {
+        struct hd_gpu_share share = {.n = -1};
+        if (hd_gpu_share(gpus, n, wish, rank, &share) != HD_OK) {
+            ck_assert_int_eq(share.n, -1);
+            return last;
+        }
+        for (int i = 0; i < share.n; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%d",
+                                     i > 0      ? " "
+                                     : rank > 0 ? "|"
+                                                : "",
+                                     share.devices[i]);
+    }
+    return text;
+}
+
+START_TEST(ranks_get_blocks)
+{
+    static const struct {
+        int gpus, ranks, per_rank;
+        bool share;
+        const char *expected;
+    } cases[] = {
+        {1, 1, 0, false, "0"},
+        {8, 1, 0, false, "0 1 2 3 4 5 6 7"},
+        {8, 1, 1, false, "0"},
+        {8, 2, 0, false, "0 1 2 3|4 5 6 7"},
+        {8, 3, 0, false, "0 1|2 3|4 5"},
+        {8, 4, 1, false, "0|1|2|3"},
+        {4, 4, 0, false, "0|1|2|3"},
+        {1, 2, 0, true, "0|0"},
+        {2, 4, 0, true, "0|0|1|1"},
+        {2, 3, 1, true, "0|0|1"},
+        {4, 2, 1, true, "0|1"},
+        {1, 2, 0, false,
+         "2 ranks on this host, but CUDA shows 1 GPU: start 1 rank, or allow ranks to share a GPU"},
+        {3, 4, 1, false,
+         "4 ranks on this host, but CUDA shows 3 GPUs: start 3 ranks, or allow ranks to share a "
+         "GPU"},
+        {4, 3, 2, true,
+         "3 ranks of 2 GPUs each on this host, but CUDA shows 4 GPUs: start fewer ranks, or give "
+         "each fewer GPUs"},
+        {0, 1, 0, true, "CUDA shows no GPU on this host"},
+    };
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct hd_gpu_wish wish = {.local_world = cases[i].ranks,
+                                         .per_rank = cases[i].per_rank,
+                                         .may_share = cases[i].share};
+        make_gpus(gpus, NULL, cases[i].gpus);
+        ck_assert_str_eq(place(gpus, cases[i].gpus, &wish), cases[i].expected);
+    }
+}
+END_TEST
+
+/* As ranks get blocks of cores in order, they get the GPUs in the order of their cores. */
+START_TEST(gpus_are_near)
+{
+    static const int crossed[] = {32, 0, 32, 0}, one_unknown[] = {32, 0, -1, 0};
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    struct hd_gpu_wish wish = {.local_world = 4};
+    make_gpus(gpus, crossed, 4);
+    ck_assert_str_eq(place(gpus, 4, &wish), "1|3|0|2");
+    wish.local_world = 2;
+    ck_assert_str_eq(place(gpus, 4, &wish), "1 3|0 2");
+    wish.per_rank = 1;
+    ck_assert_str_eq(place(gpus, 4, &wish), "1|3");
+    wish = (struct hd_gpu_wish){.local_world = 8, .may_share = true};
+    ck_assert_str_eq(place(gpus, 4, &wish), "1|1|3|3|0|0|2|2");
+    make_gpus(gpus, one_unknown, 4);
+    wish = (struct hd_gpu_wish){.local_world = 4};
+    ck_assert_str_eq(place(gpus, 4, &wish), "0|1|2|3");
+}
+END_TEST
+
+START_TEST(maps_are_checked)
+{
+    static const struct {
+        int gpus, ranks, per_rank, n;
+        int map[4];
+        bool share;
+        const char *expected;
+    } cases[] = {
+        {4, 2, 0, 2, {3, 1}, false, "3|1"},
+        {4, 2, 0, 4, {3, 1, 0, 2}, false, "3 1|0 2"},
+        {4, 2, 2, 4, {3, 1, 0, 2}, false, "3 1|0 2"},
+        {2, 2, 0, 2, {1, 1}, true, "1|1"},
+        {2,
+         2,
+         0,
+         2,
+         {1, 1},
+         false,
+         "cuda_devices gives GPU 1 to local ranks 0 and 1: give each its own, or allow them to "
+         "share"},
+        {4,
+         2,
+         0,
+         2,
+         {0, 4},
+         false,
+         "cuda_devices gives local rank 1 GPU 4, but CUDA shows 4 GPUs on this host, counted from "
+         "0"},
+        {1,
+         1,
+         0,
+         1,
+         {-1},
+         false,
+         "cuda_devices gives local rank 0 GPU -1, but CUDA shows 1 GPU on this host, counted from "
+         "0"},
+        {4, 2, 0, 4, {0, 0, 1, 2}, true, "cuda_devices gives GPU 0 to local rank 0 twice"},
+        {4,
+         2,
+         0,
+         3,
+         {0, 1, 2},
+         false,
+         "cuda_devices lists 3 GPUs for 2 ranks on this host: list one for every rank"},
+        {4,
+         4,
+         0,
+         1,
+         {0},
+         false,
+         "cuda_devices lists 1 GPU for 4 ranks on this host: list one for every rank"},
+        {4,
+         2,
+         2,
+         2,
+         {0, 1},
+         false,
+         "cuda_devices lists 2 GPUs for 2 ranks on this host: list all the GPUs that it drives for "
+         "every rank"},
+    };
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct hd_gpu_wish wish = {.local_world = cases[i].ranks,
+                                         .per_rank = cases[i].per_rank,
+                                         .map = cases[i].map,
+                                         .n_map = cases[i].n,
+                                         .may_share = cases[i].share};
+        make_gpus(gpus, NULL, cases[i].gpus);
+        ck_assert_str_eq(place(gpus, cases[i].gpus, &wish), cases[i].expected);
+    }
+}
+END_TEST
+
+/* All ranks must come to the same, or some would wait in NCCL for others. */
+START_TEST(sharing_is_counted_alike)
+{
+    static const int uneven[] = {0, 0, 0, 1};
+    struct hd_gpu gpus[HD_GPUS_MAX];
+    struct hd_gpu_share share;
+    struct hd_gpu_wish wish = {.local_world = 4, .map = uneven, .n_map = 4, .may_share = true};
+    make_gpus(gpus, NULL, 2);
+    for (int rank = 0; rank < 4; rank++) {
+        ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, rank, &share), HD_OK);
+        ck_assert_int_eq(share.ranks_on_gpu, 3);
+    }
+    wish = (struct hd_gpu_wish){.local_world = 5, .may_share = true};
+    for (int rank = 0; rank < 5; rank++) {
+        ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, rank, &share), HD_OK);
+        ck_assert_int_eq(share.ranks_on_gpu, 3);
+    }
+    wish.local_world = 2;
+    ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, 1, &share), HD_OK);
+    ck_assert_int_eq(share.ranks_on_gpu, 1);
+}
+END_TEST
+
+START_TEST(versions_decide_about_sharing)
+{
+    static const struct {
+        int ranks, version, status;
+        enum hd_gpu_path path;
+        const char *text;
+    } cases[] = {
+        {1, 22809, HD_OK, HD_GPU_PATH_NCCL, ""},
+        {1, 23007, HD_OK, HD_GPU_PATH_NCCL, ""},
+        {2, 23000, HD_OK, HD_GPU_PATH_NCCL_SHARED,
+         "2 ranks share a GPU: NCCL 2.30.0 runs with NCCL_MULTI_RANK_GPU_ENABLE=1"},
+        {2, 23203, HD_OK, HD_GPU_PATH_NCCL_SHARED,
+         "2 ranks share a GPU: NCCL 2.32.3 runs with NCCL_MULTI_RANK_GPU_ENABLE=1"},
+        {2, 22999, HD_OK, HD_GPU_PATH_HOST,
+         "2 ranks share a GPU, which NCCL 2.29.99 cannot do (2.30 can): gradients travel through "
+         "host memory"},
+        {4, 22809, HD_OK, HD_GPU_PATH_HOST,
+         "4 ranks share a GPU, which NCCL 2.28.9 cannot do (2.30 can): gradients travel through "
+         "host memory"},
+        {3, 23007, HD_ERR_INPUT, HD_GPU_PATH_NCCL,
+         "3 ranks share a GPU: NCCL 2.30.7 may hang with more than 2; start at most 2 ranks for "
+         "every GPU"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum hd_gpu_path path = HD_GPU_PATH_NCCL;
+        char text[HD_GPU_TEXT_BYTES];
+        ck_assert_int_eq(
+            hd_nccl_multi_rank(cases[i].ranks, cases[i].version, &path, text, sizeof text),
+            cases[i].status);
+        ck_assert_int_eq(path, cases[i].path);
+        ck_assert_str_eq(text, cases[i].text);
+    }
+}
+END_TEST
+
+START_TEST(nccl_is_told)
+{
+    setenv("NCCL_NVLS_ENABLE", "1", 1);
+    unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    hd_nccl_share_gpus();
+    ck_assert_str_eq(getenv("NCCL_NVLS_ENABLE"), "0");
+    ck_assert_str_eq(getenv("NCCL_MULTI_RANK_GPU_ENABLE"), "1");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("placement");
+    TCase *cases = tcase_create("placement");
+    suite_add_tcase(suite, cases);
+    tcase_add_checked_fixture(cases, setup, NULL);
+    tcase_add_test(cases, ranks_get_blocks);
+    tcase_add_test(cases, gpus_are_near);
+    tcase_add_test(cases, maps_are_checked);
+    tcase_add_test(cases, sharing_is_counted_alike);
+    tcase_add_test(cases, versions_decide_about_sharing);
+    tcase_add_test(cases, nccl_is_told);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The launcher: exit codes, one message that names the cause, signals passed on once, no process
+ * left behind. Ranks are shell scripts, and this program itself where the store takes part. */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/ranks/launch.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* Milliseconds that ends may take. The leak checker's look at every process takes its time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 3 };
+#else
+enum { SLOWER = 1 };
+#endif
+
+static char folder[] = "/tmp/heddle-launch-XXXXXX";
+static char self[4096];
+static char output[1 << 16]; /* stderr of the launcher and its ranks */
+static int64_t took_ms;
+static struct hd_launch_options options;
+
+static void setup(void)
+{
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    options = (struct hd_launch_options){.nproc_per_node = 2, .nnodes = 1, .program = "/bin/sh"};
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void read_file(const char *path, char *text, size_t bytes)
+{
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s is missing", path);
+    text[fread(text, 1, bytes - 1, file)] = '\0';
+    fclose(file);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void await_file(const char *path)
+{
+    for (int i = 0; i < 5000 && !exists(path); i++)
+        usleep(1000);
+    ck_assert_msg(exists(path), "%s never came", path);
+}
+
+/* Starts a launcher as a process of its own. */
+static pid_t start(const char *script)
+{
+    char *shell[] = {"sh", "-c", (char *)script, NULL};
+    char *ourselves[] = {"test_launch", "rank", (char *)script, NULL};
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    int fd = open("stderr", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    _exit(hd_launch(&options, options.program == self ? ourselves : shell));
+}
+
+static int finish(pid_t pid)
+{
+    int code = ranks_wait(pid);
+    read_file("stderr", output, sizeof output);
+    return code;
+}
+
+static int launch(const char *script)
+{
+    int64_t start_ns = hd_clock_ns();
+    int code = finish(start(script));
+    took_ms = (hd_clock_ns() - start_ns) / 1000000;
+    return code;
+}
+
+static int count(const char *part)
+{
+    int n = 0;
+    for (const char *at = output; (at = strstr(at, part)); at++)
+        n++;
+    return n;
+}
+
+#define ASSERT_CODE(expression, code)                                                              \
+    do {                                                                                           \
+        int code_ = (expression);                                                                  \
+        ck_assert_msg(code_ == (code), "exit code %d: %s", code_, output);                         \
+    } while (0)
+#define ASSERT_SAYS(part) ck_assert_msg(count(part) == 1, "expected once: %s\nin: %s", part, output)
+
+/* A process that still runs; one that only waits to be collected by whoever inherited it does not.
+ */
+static bool runs(pid_t pid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *state = strrchr(text, ')');
+    return state && state[2] != 'Z' && state[2] != 'X';
+}
+
+/* Every file pid.* holds the id of a process that must be gone within a second. */
+static void assert_nobody_left(int expected)
+{
+    DIR *here = opendir(".");
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(here));) {
+        char text[32];
+        if (strncmp(entry->d_name, "pid.", 4) != 0)
+            continue;
+        read_file(entry->d_name, text, sizeof text);
+        for (int i = 0; i < 1000 && runs(atoi(text)); i++)
+            usleep(1000);
+        ck_assert_msg(!runs(atoi(text)), "%s: %s still runs", entry->d_name, text);
+        n++;
+    }
+    closedir(here);
+    ck_assert_int_eq(n, expected);
+}
+
+/* -- Ends -------------------------------------------------------------------------------------- */
+
+START_TEST(all_is_well)
+{
+    options.nproc_per_node = 3;
+    ASSERT_CODE(launch("exit 0"), 0);
+    ck_assert_int_eq(count("error"), 0);
+    options.nproc_per_node = 1;
+    ASSERT_CODE(launch("exit 0"), 0);
+    ASSERT_CODE(launch("exit 4"), 4);
+    ASSERT_SAYS("failed with exit code 4\n");
+}
+END_TEST
+
+START_TEST(stopped_ranks_are_no_failure)
+{
+    ASSERT_CODE(launch("exit 75"), 75);
+    ASSERT_CODE(launch("exit $((75 * RANK))"), 75);
+    ck_assert_int_eq(count("error"), 0);
+}
+END_TEST
+
+START_TEST(a_failure_stops_the_others)
+{
+    ASSERT_CODE(launch("echo $$ >pid.$RANK; [ $RANK = 1 ] && exit 5; exec sleep 300"), 5);
+    char pid[32], text[128];
+    read_file("pid.1", pid, sizeof pid);
+    snprintf(text, sizeof text, "rank 1 (pid %d) failed with exit code 5; stopping the others\n",
+             atoi(pid));
+    ASSERT_SAYS(text);
+    ck_assert_int_eq(count("error"), 1);
+    ck_assert_int_lt(took_ms, SLOWER * 1400);
+    assert_nobody_left(2);
+}
+END_TEST
+
+START_TEST(a_killed_rank_is_named)
+{
+    ASSERT_CODE(launch("[ $RANK = 0 ] && kill -9 $$; exec sleep 300"), 1);
+    ASSERT_SAYS("rank 0 (pid ");
+    ASSERT_SAYS("was killed by signal 9 (Killed); stopping the others\n");
+    ck_assert_int_eq(count("error"), 1);
+    ck_assert_int_lt(took_ms, SLOWER * 1000);
+}
+END_TEST
+
+/* Who lost a peer is not the cause; who was killed is more likely it than who failed. */
+START_TEST(the_cause_is_named)
+{
+    options.nproc_per_node = 3;
+    ASSERT_CODE(launch("case $RANK in 0) exit 76;; 1) sleep 0.1; exit 3;; 2) exit 76;; esac"), 3);
+    ASSERT_SAYS("rank 1 (pid ");
+    ASSERT_SAYS("failed with exit code 3");
+    ASSERT_CODE(launch("case $RANK in 0) exit 1;; 1) exit 76;; 2) sleep 0.1; kill -11 $$;; esac"),
+                1);
+    ASSERT_SAYS("rank 2 (pid ");
+    ASSERT_SAYS("killed by signal 11 (Segmentation fault)");
+    ck_assert_int_eq(count("error"), 1);
+    ASSERT_CODE(launch("[ $RANK = 1 ] || exit 76; sleep 0.8; exit 3"), 3); /* a slow end */
+    ASSERT_SAYS("rank 1 (pid ");
+    ASSERT_SAYS("failed with exit code 3");
+    ck_assert_int_eq(count("error"), 1);
+    ASSERT_CODE(launch("exit 76"), 1);
+    ASSERT_SAYS("lost a rank that this launcher does not run");
+}
+END_TEST
+
+START_TEST(who_does_not_stop_is_killed)
+{
+    ASSERT_CODE(launch("echo $$ >pid.$RANK; [ $RANK = 1 ] && exit 1; trap '' TERM INT;"
+                       "while :; do sleep 0.05; done"),
+                1);
+    ASSERT_SAYS("killing 1 rank that did not stop");
+    ck_assert_int_ge(took_ms, 1500);
+    ck_assert_int_lt(took_ms, SLOWER * 3000);
+    assert_nobody_left(2);
+}
+END_TEST
+
+START_TEST(a_program_that_is_not_there)
+{
+    options.program = "/no/such/program";
+    ASSERT_CODE(launch("exit 0"), 127);
+    ASSERT_SAYS("failed with exit code 127");
+}
+END_TEST
+
+/* -- Signals ----------------------------------------------------------------------------------- */
+
+/* Notes every signal that it gets; the second process of each rank checks the group. */
+#define LISTENER                                                                                   \
+    "trap 'echo INT >>got.$RANK; exit 130' INT; trap 'echo TERM >>got.$RANK; exit 75' TERM;"       \
+    "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
+
+static void assert_got(const char *text)
+{
+    char got[64];
+    for (int r = 0; r < 2; r++) {
+        read_file(r == 0 ? "got.0" : "got.1", got, sizeof got);
+        ck_assert_str_eq(got, text);
+    }
+}
+
+static pid_t start_listeners(void)
+{
+    pid_t pid = start(LISTENER);
+    await_file("up.0");
+    await_file("up.1");
+    return pid;
+}
+
+static void interrupt_listeners(void)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGINT);
+    ASSERT_CODE(finish(pid), 130);
+    assert_got("INT\n");
+    ck_assert_int_eq(count("error"), 0);
+    assert_nobody_left(4);
+}
+
+START_TEST(interrupt_is_passed_on_once)
+{
+    interrupt_listeners();
+}
+END_TEST
+
+START_TEST(interrupt_of_a_background_job)
+{
+    signal(SIGINT, SIG_IGN);
+    interrupt_listeners();
+}
+END_TEST
+
+START_TEST(termination_is_passed_on_once)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    assert_got("TERM\n");
+    assert_nobody_left(4);
+}
+END_TEST
+
+START_TEST(hang_up_terminates)
+{
+    pid_t pid = start_listeners();
+    kill(pid, SIGHUP);
+    ASSERT_CODE(finish(pid), 75);
+    assert_got("TERM\n");
+    assert_nobody_left(4);
+}
+END_TEST
+
+START_TEST(termination_of_ranks_that_cannot_resume)
+{
+    pid_t pid = start("touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 1);
+}
+END_TEST
+
+START_TEST(the_second_signal_kills)
+{
+    pid_t pid = start("trap '' INT; echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 1; done");
+    await_file("up.0");
+    await_file("up.1");
+    int64_t start_ns = hd_clock_ns();
+    kill(pid, SIGINT);
+    usleep(100000);
+    kill(pid, SIGINT);
+    ASSERT_CODE(finish(pid), 130);
+    ck_assert_int_lt(hd_clock_ns() - start_ns, SLOWER * 1000000000LL);
+    assert_nobody_left(2);
+}
+END_TEST
+
+START_TEST(ranks_die_with_the_launcher)
+{
+    pid_t pid = start("echo $$ >pid.$RANK; touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(ranks_wait(pid), 256 + SIGKILL);
+    assert_nobody_left(2);
+}
+END_TEST
+
+START_TEST(what_a_rank_started_ends_with_it)
+{
+    ASSERT_CODE(launch("sleep 300 & echo $! >pid.$RANK; exit 0"), 0);
+    assert_nobody_left(2);
+}
+END_TEST
+
+/* -- Environment and options ------------------------------------------------------------------- */
+
+#define SHOW                                                                                       \
+    "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $NODE_RANK $MASTER_ADDR "    \
+    "$HD_SUPERVISED $OMP_NUM_THREADS ${HD_STORE_FD:-none} >env.$LOCAL_RANK;"                       \
+    "echo $MASTER_PORT >port.$LOCAL_RANK"
+
+START_TEST(torchruns_variables)
+{
+    char text[256], port[2][16];
+    int a, b;
+    setenv("HD_STORE_FD", "99", 1); /* a launcher inside a rank of another one */
+    ASSERT_CODE(launch(SHOW), 0);
+    read_file("env.0", text, sizeof text);
+    ck_assert_int_eq(sscanf(text, "0 2 0 2 0 0 127.0.0.1 1 1 %d", &a), 1);
+    ck_assert_int_ge(a, 3);
+    read_file("env.1", text, sizeof text);
+    ck_assert_str_eq(text, "1 2 1 2 0 0 127.0.0.1 1 1 none\n");
+    read_file("port.0", port[0], 16);
+    read_file("port.1", port[1], 16);
+    ck_assert_str_eq(port[0], port[1]);
+    ck_assert_int_gt(atoi(port[0]), 0);
+    options.nnodes = 3;
+    options.node_rank = 2;
+    options.master_addr = "node0.example.org";
+    ASSERT_CODE(launch(SHOW), 0);
+    read_file("env.1", text, sizeof text);
+    ck_assert_str_eq(text, "5 6 1 2 2 2 node0.example.org 1 1 none\n");
+    read_file("port.1", port[1], 16);
+    ck_assert_int_eq(atoi(port[1]), HD_PORT_DEFAULT);
+    options.nnodes = 1;
+    options.node_rank = 0;
+    options.standalone = true;
+    options.master_port = 1;
+    ASSERT_CODE(launch(SHOW), 0);
+    read_file("port.1", port[1], 16);
+    b = atoi(port[1]);
+    ck_assert(b > 1);
+}
+END_TEST
+
+START_TEST(only_rank_0_holds_the_port)
+{
+    ASSERT_CODE(launch("ls -l /proc/self/fd >fds.$RANK"), 0);
+    char text[4096];
+    read_file("fds.0", text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "socket:"));
+    read_file("fds.1", text, sizeof text);
+    ck_assert_ptr_null(strstr(text, "socket:"));
+}
+END_TEST
+
+START_TEST(taken_port)
+{
+    int fd, port;
+    char text[64];
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
+    options.master_port = port;
+    ASSERT_CODE(launch("touch started"), 1);
+    snprintf(text, sizeof text, "port %d on this host is taken", port);
+    ASSERT_SAYS(text);
+    ck_assert(!exists("started"));
+    close(fd);
+    ASSERT_CODE(launch("touch started"), 0);
+}
+END_TEST
+
+START_TEST(bad_options)
+{
+    const struct hd_launch_options good = options;
+    struct {
+        struct hd_launch_options options;
+        const char *part;
+    } cases[] = {
+        {good, "--nproc-per-node 0"}, {good, "--nproc-per-node 5000"},
+        {good, "--nnodes 0"},         {good, "--node-rank 1: expected a number from 0 to 0"},
+        {good, "--node-rank -1"},     {good, "--master-port 65536"},
+        {good, "--max-restarts -1"},  {good, "--standalone is for one node"},
+        {good, "needs --master-addr"}};
+    cases[0].options.nproc_per_node = 0;
+    cases[1].options.nproc_per_node = 5000;
+    cases[2].options.nnodes = 0;
+    cases[3].options.node_rank = 1;
+    cases[4].options.node_rank = -1;
+    cases[5].options.master_port = 65536;
+    cases[6].options.max_restarts = -1;
+    cases[7].options.standalone = true;
+    cases[7].options.nnodes = 2;
+    cases[8].options.nnodes = 2;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        options = cases[i].options;
+        ASSERT_CODE(launch("touch started"), 2);
+        ASSERT_SAYS(cases[i].part);
+    }
+    ck_assert(!exists("started"));
+}
+END_TEST
+
+/* -- Restarts ---------------------------------------------------------------------------------- */
+
+START_TEST(restarts)
+{
+    options.max_restarts = 2;
+    ASSERT_CODE(launch("echo x >>runs.$RANK; [ $RANK = 0 ] && exec sleep 1; "
+                       "[ $(wc -l <runs.1) = 3 ]"),
+                0);
+    ASSERT_SAYS("restart 1 of 2: all ranks begin again from the start");
+    ASSERT_SAYS("restart 2 of 2");
+    options.max_restarts = 1;
+    ASSERT_CODE(launch("exit 9"), 9);
+    ck_assert_int_eq(count("failed with exit code 9"), 2);
+    ASSERT_CODE(launch("exit 2"), 2); /* bad input stays bad */
+    ck_assert_int_eq(count("restart"), 0);
+    ASSERT_CODE(launch("exit 75"), 75);
+    ck_assert_int_eq(count("restart"), 0);
+}
+END_TEST
+
+START_TEST(a_restart_may_go_on)
+{
+    char *again[] = {"sh", "-c", "echo again >>runs.$RANK", NULL};
+    options.max_restarts = 3;
+    options.argv_again = again;
+    ASSERT_CODE(launch("echo first >>runs.$RANK; exit 9"), 0);
+    ASSERT_SAYS("restart 1 of 3: all ranks begin again from the newest good checkpoint");
+    char text[64];
+    read_file("runs.1", text, sizeof text);
+    ck_assert_str_eq(text, "first\nagain\n");
+}
+END_TEST
+
+START_TEST(who_fails_twice_is_left_out)
+{
+    options.nproc_per_node = 4;
+    options.shards = 4;
+    options.max_restarts = 5;
+    ASSERT_CODE(launch("echo $WORLD_SIZE >>sizes.$RANK; [ $RANK = 3 ] && exit 9; "
+                       "[ $WORLD_SIZE = 4 ] && exec sleep 1; exit 0"),
+                0);
+    ASSERT_SAYS("rank 3 failed twice in a row: going on with 2 ranks");
+    char text[64];
+    read_file("sizes.0", text, sizeof text);
+    ck_assert_str_eq(text, "4\n4\n2\n");
+}
+END_TEST
+
+/* Who is asked to stop is given time for a checkpoint. */
+START_TEST(grace)
+{
+    options.grace_s = 5;
+    pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGTERM);
+    ASSERT_CODE(finish(pid), 75);
+    ck_assert_int_eq(count("killing"), 0);
+}
+END_TEST
+
+START_TEST(no_restart_after_a_signal)
+{
+    options.max_restarts = 5;
+    pid_t pid = start("touch up.$RANK; exec sleep 300");
+    await_file("up.0");
+    await_file("up.1");
+    kill(pid, SIGINT);
+    ASSERT_CODE(finish(pid), 130);
+    ck_assert_int_eq(count("restart"), 0);
+}
+END_TEST
+
+/* -- With the store ---------------------------------------------------------------------------- */
+
+static void leave(void *arg, int rank, const char *text)
+{
+    (void)arg;
+    (void)rank;
+    (void)text;
+    _exit(HD_EXIT_PEER);
+}
+
+/* This program as a rank: meets the others, then does as `part` says. */
+static int rank_main(const char *part)
+{
+    struct hd_world world;
+    struct hd_store *store;
+    if (hd_world_read(&world) != HD_OK)
+        return 90;
+    hd_log_set_rank(world.rank, world.world);
+    bool other = strcmp(part, "other config") == 0 && world.rank == 2;
+    struct hd_store_options with = {
+        .world = &world, .fingerprint = "f", .one_host = true, .config_hash = other};
+    int status = hd_store_create(&with, &store);
+    if (status != HD_OK)
+        return hd_status_exit_code(status);
+    if (hd_store_watch(store, &(struct hd_store_watch){.on_lost = leave, .silent_s = 1.5}) !=
+            HD_OK ||
+        !world.supervised)
+        return 91;
+    usleep(20000);
+    if (strcmp(part, "die") == 0 && world.rank == 1)
+        raise(SIGKILL);
+    if (strcmp(part, "freeze") == 0 && world.rank == 1)
+        raise(SIGSTOP);
+    if (strcmp(part, "fail") == 0 && world.rank == 1) {
+        hd_store_fail(store, "disk full");
+        return hd_status_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
+    }
+    if (strcmp(part, "meet") != 0)
+        sleep(30);
+    hd_store_destroy(store);
+    return 0;
+}
+
+START_TEST(ranks_of_ours)
+{
+    options.program = self;
+    options.nproc_per_node = 3;
+    ASSERT_CODE(launch("meet"), 0);
+    ck_assert_int_eq(count("error"), 0);
+    ASSERT_CODE(launch("die"), 1);
+    ASSERT_SAYS("error: rank 1 (pid ");
+    ASSERT_SAYS("was killed by signal 9 (Killed)");
+    ck_assert_int_eq(count("error"), 1);
+    ck_assert_int_lt(took_ms, SLOWER * 1000);
+    ASSERT_CODE(launch("fail"), 1);
+    ASSERT_SAYS("[rank 1] error: disk full");
+    ASSERT_SAYS("error: rank 1 (pid ");
+    ck_assert_int_eq(count("error"), 2);
+    ASSERT_CODE(launch("freeze"), 1);
+    ASSERT_SAYS("rank 1 has not answered for 1.");
+    ASSERT_SAYS("error: rank 1 (pid ");
+    ASSERT_SAYS(") does not end, others have lost it; stopping all");
+    ck_assert_int_lt(took_ms, 8000);
+    ASSERT_CODE(launch("other config"), 2);
+    ASSERT_SAYS("the configuration of rank 2 is not that of rank 0");
+}
+END_TEST
+
+START_TEST(ranks_of_ours_at_a_given_port)
+{
+    int fd;
+    options.program = self;
+    options.master_addr = "localhost";
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &options.master_port), HD_OK);
+    close(fd);
+    ASSERT_CODE(launch("meet"), 0);
+    ASSERT_CODE(launch("meet"), 0); /* and again at once */
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "rank") == 0)
+        return rank_main(argv[2]);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return 1;
+    Suite *suite = suite_create("launch");
+    TCase *cases = tcase_create("launch");
+    suite_add_tcase(suite, cases);
+    tcase_set_timeout(cases, 30);
+    tcase_add_checked_fixture(cases, setup, teardown);
+    tcase_add_test(cases, all_is_well);
+    tcase_add_test(cases, stopped_ranks_are_no_failure);
+    tcase_add_test(cases, a_failure_stops_the_others);
+    tcase_add_test(cases, a_killed_rank_is_named);
+    tcase_add_test(cases, the_cause_is_named);
+    tcase_add_test(cases, who_does_not_stop_is_killed);
+    tcase_add_test(cases, a_program_that_is_not_there);
+    tcase_add_test(cases, interrupt_is_passed_on_once);
+    tcase_add_test(cases, interrupt_of_a_background_job);
+    tcase_add_test(cases, termination_is_passed_on_once);
+    tcase_add_test(cases, hang_up_terminates);
+    tcase_add_test(cases, termination_of_ranks_that_cannot_resume);
+    tcase_add_test(cases, the_second_signal_kills);
+    tcase_add_test(cases, ranks_die_with_the_launcher);
+    tcase_add_test(cases, what_a_rank_started_ends_with_it);
+    tcase_add_test(cases, torchruns_variables);
+    tcase_add_test(cases, only_rank_0_holds_the_port);
+    tcase_add_test(cases, taken_port);
+    tcase_add_test(cases, bad_options);
+    tcase_add_test(cases, restarts);
+    tcase_add_test(cases, a_restart_may_go_on);
+    tcase_add_test(cases, who_fails_twice_is_left_out);
+    tcase_add_test(cases, grace);
+    tcase_add_test(cases, no_restart_after_a_signal);
+    tcase_add_test(cases, ranks_of_ours);
+    tcase_add_test(cases, ranks_of_ours_at_a_given_port);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rendezvous joins the right ranks, refuses the wrong ones with one text, survives strangers,
+ * and the watch names who is lost. */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/ranks/wire.h"
+#include "tests/runtime/comm/ranks.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
+
+/* What the ranks found, seen by the test. */
+static struct seen {
+    char log[MAX_RANKS][1024]; /* the last line logged */
+    char lost[MAX_RANKS][HD_STORE_TEXT];
+    int lost_rank[MAX_RANKS];
+    atomic_int lost_calls[MAX_RANKS]; /* counted last */
+    int64_t lost_ns[MAX_RANKS];
+    atomic_int up;
+} * seen;
+
+static struct plan {
+    struct hd_store_options options[MAX_RANKS];
+    int sent_rank[MAX_RANKS]; /* -1: do not come at all */
+    int sent_world[MAX_RANKS];
+} plan;
+
+static int own_rank;
+
+static void keep_log(enum hd_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level <= HD_LOG_WARN)
+        snprintf(seen->log[own_rank], sizeof seen->log[0], "%s", line);
+}
+
+static void setup(void)
+{
+    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(seen, MAP_FAILED);
+    for (int r = 0; r < MAX_RANKS; r++) {
+        plan.options[r] = (struct hd_store_options){.config_hash = 7,
+                                                    .fingerprint = "isa=avx2; omp=1",
+                                                    .timeout_ns = TIMEOUT_MS * 1000000LL};
+        plan.sent_rank[r] = r;
+        plan.sent_world[r] = 0;
+    }
+}
+
+static int meet(const struct hd_world *world, struct hd_store **store_p)
+{
+    own_rank = world->rank;
+    hd_log_set_sink(keep_log, NULL);
+    struct hd_world own = *world;
+    struct hd_store_options options = plan.options[world->rank];
+    if (plan.sent_rank[world->rank] < 0)
+        _exit(0);
+    own.rank = plan.sent_rank[world->rank];
+    if (plan.sent_world[world->rank] > 0)
+        own.world = plan.sent_world[world->rank];
+    options.world = &own;
+    return hd_store_create(&options, store_p);
+}
+
+static int body_meet(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct hd_store *store = NULL;
+    int status = meet(world, &store);
+    hd_store_destroy(store);
+    return -status;
+}
+
+static void run(int ranks, int (*body)(const struct hd_world *, void *), const int *codes)
+{
+    struct hd_world world = ranks_world(ranks);
+    pid_t pids[MAX_RANKS];
+    ranks_start(&world, pids, body, NULL);
+    for (int r = 0; r < ranks; r++)
+        ck_assert_msg(ranks_wait(pids[r]) == codes[r], "rank %d: %s", r, seen->log[r]);
+}
+
+#define ASSERT_SAYS(rank, part)                                                                    \
+    ck_assert_msg(strstr(seen->log[rank], part) != NULL, "rank %d said: %s", rank, seen->log[rank])
+
+/* -- Rendezvous -------------------------------------------------------------------------------- */
+
+static int body_exchange(const struct hd_world *world, void *arg)
+{
+    (void)arg;
+    struct hd_store *store = NULL;
+    int status = meet(world, &store);
+    for (int i = 0; i < 50 && status == HD_OK; i++) {
+        int numbers[16] = {0};
+        for (int k = 0; k < 16 && world->rank == 0; k++)
+            numbers[k] = 100 * i + k;
+        status = hd_store_broadcast(store, numbers, sizeof numbers);
+        for (int k = 0; k < 16 && status == HD_OK; k++)
+            status = numbers[k] == 100 * i + k ? HD_OK : HD_ERR_FORMAT;
+        if (status == HD_OK)
+            status = hd_store_agree(store, HD_OK, "");
+    }
+    hd_store_destroy(store);
+    return -status;
+}
+
+START_TEST(ranks_meet_and_exchange)
+{
+    for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
+        run(ranks, body_exchange, (int[]){0, 0, 0, 0});
+}
+END_TEST
+
+START_TEST(one_rank_needs_nothing)
+{
+    struct hd_world world = ranks_world(1);
+    struct hd_store *store = (void *)1;
+    int number = 5;
+    ck_assert_int_eq(hd_store_create(&(struct hd_store_options){.world = &world}, &store), HD_OK);
+    ck_assert_ptr_null(store);
+    ck_assert_int_eq(hd_store_broadcast(store, &number, sizeof number), HD_OK);
+    ck_assert_int_eq(hd_store_watch(store, &(struct hd_store_watch){0}), HD_OK);
+    hd_store_fail(store, "x");
+    hd_store_destroy(store);
+}
+END_TEST
+
+START_TEST(other_config_is_refused)
+{
+    plan.options[2].config_hash = 8;
+    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    for (int r = 0; r < 3; r++)
+        ASSERT_SAYS(r, "the configuration of rank 2 is not that of rank 0");
+}
+END_TEST
+
+START_TEST(other_arithmetic_is_refused_unless_allowed)
+{
+    plan.options[1].fingerprint = "isa=avx512f; omp=1";
+    run(2, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
+    ASSERT_SAYS(0, "rank 1");
+    ASSERT_SAYS(1, "(isa: avx512f against avx2)");
+    plan.options[0].allow_different_arithmetic = true;
+    run(2, body_meet, (int[]){0, 0});
+}
+END_TEST
+
+START_TEST(other_world_is_refused)
+{
+    plan.sent_world[1] = 4;
+    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    ASSERT_SAYS(1, "rank 1 (pid ");
+    ASSERT_SAYS(2, "expects a world of 4 ranks, rank 0 one of 3");
+}
+END_TEST
+
+START_TEST(duplicate_rank_is_refused)
+{
+    plan.sent_rank[2] = 1;
+    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    for (int r = 0; r < 3; r++)
+        ASSERT_SAYS(r, "rank 1 is there twice: pid ");
+}
+END_TEST
+
+START_TEST(absent_rank_is_named)
+{
+    plan.sent_rank[1] = -1;
+    plan.options[0].timeout_ns = 300000000;
+    run(3, body_meet, (int[]){-HD_ERR_SYSTEM, 0, -HD_ERR_SYSTEM});
+    ASSERT_SAYS(0, "rank 1 of 3 did not come within 0 s");
+    ASSERT_SAYS(2, "rank 1 of 3 did not come within 0 s");
+}
+END_TEST
+
+START_TEST(rank_0_out_of_reach)
+{
+    struct hd_world world = ranks_world(2);
+    close(world.store_fd);
+    world.store_fd = -1;
+    world.rank = 1;
+    plan.options[1].timeout_ns = 200000000;
+    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_SYSTEM);
+    ASSERT_SAYS(1, "rank 1 cannot reach rank 0 at 127.0.0.1 port ");
+    ASSERT_SAYS(1, "Connection refused");
+}
+END_TEST
+
+START_TEST(taken_port_is_named)
+{
+    int fd, other, port;
+    char text[32];
+    own_rank = 0;
+    hd_log_set_sink(keep_log, NULL);
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
+    ck_assert_int_gt(port, 0);
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, true, &other, NULL), HD_ERR_SYSTEM);
+    snprintf(text, sizeof text, "port %d ", port);
+    ASSERT_SAYS(0, text);
+    ASSERT_SAYS(0, "is taken");
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, false, &other, NULL), HD_ERR_SYSTEM);
+    close(fd);
+    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, true, &fd, NULL), HD_OK);
+    close(fd);
+    ck_assert_int_eq(hd_store_listen("no such host.", 0, false, &fd, NULL), HD_OK);
+    close(fd); /* on all interfaces the name of this host does not matter */
+}
+END_TEST
+
+START_TEST(handed_down_socket_is_checked)
+{
+    struct hd_world world = ranks_world(2);
+    close(world.store_fd);
+    world.store_fd = open("/dev/null", O_RDONLY);
+    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_INPUT);
+    ASSERT_SAYS(0, "is no listening socket");
+}
+END_TEST
+
+/* -- Strangers --------------------------------------------------------------------------------- */
+
+static int connect_to(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+/* Valid frames with something wrong in each, random bytes, a web browser, silence. */
+static void send_garbage(int port, unsigned seed)
+{
+    struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, HD_WIRE_HELLO, 0, 0, ""};
+    struct hd_hello hello = {.rank = 1, .world = 2, .pid = 1};
+    int fd = connect_to(port);
+    srand(seed);
+    switch (seed % 9) {
+    case 0:
+        send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
+        break;
+    case 1: /* silent */
+        return;
+    case 2:
+        for (size_t i = 0; i < sizeof frame; i++)
+            ((char *)&frame)[i] = (char)rand();
+        break;
+    case 3:
+        frame.bytes = UINT32_MAX;
+        break;
+    case 4:
+        frame.version = 99;
+        break;
+    case 5: /* a hello without an end in its texts */
+        frame.bytes = sizeof hello;
+        memset(hello.fingerprint, 'x', sizeof hello.fingerprint);
+        break;
+    case 6:
+        frame.bytes = sizeof hello;
+        hello.rank = INT32_MIN;
+        break;
+    case 7:
+        frame.bytes = sizeof hello;
+        hello.host[0] = '\033';
+        break;
+    case 8:
+        frame.kind = HD_WIRE_FAIL;
+        frame.bytes = 100;
+        break;
+    }
+    memcpy(frame.payload, &hello, sizeof hello);
+    send(fd, &frame, seed % 2 ? sizeof frame : 700, MSG_NOSIGNAL);
+    if (seed % 3)
+        close(fd);
+}
+
+START_TEST(strangers_are_dropped)
+{
+    struct hd_world world = ranks_world(2);
+    int listen_fd = dup(world.store_fd);
+    pid_t pids[2];
+    for (unsigned seed = 0; seed < 100; seed++) /* they come first … */
+        send_garbage(world.master_port, seed);
+    plan.options[1].timeout_ns = TIMEOUT_MS * 1000000LL;
+    ranks_start(&world, pids, body_meet, NULL);
+    for (unsigned seed = 0; seed < 100; seed++) /* … and meanwhile */
+        send_garbage(world.master_port, seed);
+    ck_assert_msg(ranks_wait(pids[0]) == 0, "rank 0: %s", seen->log[0]);
+    ck_assert_msg(ranks_wait(pids[1]) == 0, "rank 1: %s", seen->log[1]);
+    close(listen_fd);
+}
+END_TEST
+
+/* Valid frames with some bits flipped, cut and split anywhere: never more than a frame is read, and
+ * what passes for a hello has every field in range. */
+START_TEST(no_bytes_confuse_an_inbox)
+{
+    unsigned seed = 1;
+    int passed = 0, refused = 0;
+    for (int round = 0; round < 20000; round++) {
+        int pair[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, HD_WIRE_HELLO, 0, 0, ""};
+        struct hd_hello hello = {.rank = 1, .world = 2, .pid = 1, .host = "a", .boot_id = "b"};
+        frame.bytes = sizeof hello;
+        memcpy(frame.payload, &hello, sizeof hello);
+        for (int flips = rand_r(&seed) % 4; flips > 0; flips--) {
+            int where = rand_r(&seed) % (rand_r(&seed) % 2 ? 40 : (int)sizeof frame);
+            ((char *)&frame)[where] ^= (char)(1 << rand_r(&seed) % 8);
+        }
+        size_t bytes = (size_t)rand_r(&seed) % 8 ? HD_WIRE_HEAD + sizeof hello : 777;
+        struct hd_inbox inbox = {0};
+        enum hd_inbox_state state = HD_INBOX_MORE;
+        for (size_t at = 0, n; at < bytes && state == HD_INBOX_MORE; at += n) {
+            n = 1 + (size_t)rand_r(&seed) % (bytes - at);
+            ck_assert_int_eq(send(pair[0], (char *)&frame + at, n, 0), n);
+            state = hd_inbox_read(&inbox, pair[1]);
+        }
+        close(pair[0]);
+        if (state == HD_INBOX_MORE)
+            state = hd_inbox_read(&inbox, pair[1]);
+        ck_assert_int_ne(state, HD_INBOX_MORE);
+        if (state == HD_INBOX_FRAME && hd_frame_hello(&inbox.frame, &hello)) {
+            ck_assert(hello.rank >= 1 && hello.rank < hello.world && hello.world <= HD_WORLD_MAX);
+            ck_assert_uint_lt(strnlen(hello.fingerprint, HD_FINGERPRINT_BYTES),
+                              HD_FINGERPRINT_BYTES);
+            passed++;
+        } else {
+            refused++;
+        }
+        if (state == HD_INBOX_FRAME)
+            ck_assert_uint_lt(strlen(hd_frame_text(&inbox.frame)), HD_WIRE_PAYLOAD);
+        close(pair[1]);
+    }
+    ck_assert_int_gt(passed, 1000);
+    ck_assert_int_gt(refused, 1000);
+}
+END_TEST
+
+START_TEST(a_stranger_as_rank_0)
+{
+    struct hd_world world = ranks_world(2);
+    pid_t pid = fork();
+    if (pid == 0) {
+        world.rank = 1;
+        _exit(body_meet(&world, NULL));
+    }
+    int fd = accept(world.store_fd, NULL, NULL);
+    ck_assert_int_eq(send(fd, "220 smtp.example.org ESMTP\r\n", 28, MSG_NOSIGNAL), 28);
+    ck_assert_int_eq(ranks_wait(pid), -HD_ERR_INPUT);
+    ASSERT_SAYS(1, "is no rank of this program");
+}
+END_TEST
+
+/* -- Watch ------------------------------------------------------------------------------------- */
+
+static void note_lost(void *arg, int rank, const char *text)
+{
+    (void)arg;
+    seen->lost_ns[own_rank] = hd_clock_ns();
+    seen->lost_rank[own_rank] = rank;
+    snprintf(seen->lost[own_rank], HD_STORE_TEXT, "%s", text);
+    seen->lost_calls[own_rank]++;
+}
+
+/* Goes up, then rank `*arg` fails (or waits to be killed), the others wait to hear of it. */
+static int body_watch(const struct hd_world *world, void *arg)
+{
+    struct hd_store *store = NULL;
+    const int *failing = arg;
+    if (meet(world, &store) != HD_OK ||
+        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
+        return 1;
+    atomic_fetch_add(&seen->up, 1);
+    if (world->rank == *failing) {
+        while (atomic_load(&seen->up) < world->world)
+            usleep(1000);
+        hd_store_fail(store, "no space\tleft in /tmp");
+        hd_store_destroy(store);
+        return 5;
+    }
+    for (int i = 0; i < 3000 && seen->lost_calls[world->rank] == 0; i++)
+        usleep(1000);
+    hd_store_destroy(store);
+    return seen->lost_calls[world->rank];
+}
+
+START_TEST(dead_peer_is_named_to_all_within_a_second)
+{
+    for (int victim = 0; victim < 3; victim++) {
+        memset(seen, 0, sizeof *seen);
+        int nobody = -1;
+        struct hd_world world = ranks_world(3);
+        pid_t pids[3];
+        ranks_start(&world, pids, body_watch, &nobody);
+        while (atomic_load(&seen->up) < 3)
+            usleep(1000);
+        int64_t killed_ns = hd_clock_ns();
+        kill(pids[victim], SIGKILL);
+        for (int r = 0; r < 3; r++)
+            ck_assert_int_eq(ranks_wait(pids[r]), r == victim ? 256 + SIGKILL : 1);
+        char text[64];
+        snprintf(text, sizeof text, victim == 0 ? "rank 0 died" : "rank %d (pid %d on ", victim,
+                 pids[victim]);
+        for (int r = 0; r < 3; r++) {
+            if (r == victim)
+                continue;
+            ck_assert_int_eq(seen->lost_rank[r], victim);
+            ck_assert_ptr_eq(strstr(seen->lost[r], text), seen->lost[r]);
+            ck_assert_int_lt(seen->lost_ns[r] - killed_ns, 1000000000);
+        }
+    }
+}
+END_TEST
+
+START_TEST(failure_carries_its_cause)
+{
+    for (int failing = 0; failing < 3; failing++) {
+        memset(seen, 0, sizeof *seen);
+        struct hd_world world = ranks_world(3);
+        pid_t pids[3];
+        ranks_start(&world, pids, body_watch, &failing);
+        char text[64];
+        snprintf(text, sizeof text, "rank %d failed: no space left in /tmp", failing);
+        for (int r = 0; r < 3; r++) {
+            ck_assert_int_eq(ranks_wait(pids[r]), r == failing ? 5 : 1);
+            ck_assert_int_eq(seen->lost_calls[r], r == failing ? 0 : 1);
+            if (r != failing && failing != 0)
+                ck_assert_str_eq(seen->lost[r], text);
+        }
+    }
+}
+END_TEST
+
+/* Ranks end at different times; nobody takes a goodbye for a death. The watch costs no time. */
+static int body_leave(const struct hd_world *world, void *arg)
+{
+    struct hd_store *store = NULL;
+    const int *first = arg;
+    if (meet(world, &store) != HD_OK ||
+        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
+        return 1;
+    int64_t cpu_ns = hd_clock_cpu_ns();
+    usleep(world->rank == *first ? 50000 : 200000);
+    cpu_ns = hd_clock_cpu_ns() - cpu_ns;
+    hd_store_destroy(store);
+    return seen->lost_calls[world->rank] != 0 || cpu_ns > 50000000;
+}
+
+START_TEST(a_goodbye_is_no_death)
+{
+    for (int first = 0; first < 3; first++) {
+        struct hd_world world = ranks_world(3);
+        pid_t pids[3];
+        ranks_start(&world, pids, body_leave, &first);
+        for (int r = 0; r < 3; r++)
+            ck_assert_int_eq(ranks_wait(pids[r]), 0);
+    }
+}
+END_TEST
+
+static int body_agree(const struct hd_world *world, void *arg)
+{
+    struct hd_store *store = NULL;
+    const int *against = arg;
+    if (meet(world, &store) != HD_OK)
+        return 1;
+    bool fine = world->rank != *against;
+    int status = hd_store_agree(store, fine ? HD_OK : HD_ERR_NOMEM, fine ? "" : "no memory left");
+    hd_store_destroy(store);
+    return -status;
+}
+
+START_TEST(one_against_stops_all)
+{
+    for (int against = 0; against < 3; against++) {
+        struct hd_world world = ranks_world(3);
+        char text[64];
+        pid_t pids[3];
+        snprintf(text, sizeof text, "rank %d: no memory left", against);
+        ranks_start(&world, pids, body_agree, &against);
+        for (int r = 0; r < 3; r++) {
+            ck_assert_int_eq(ranks_wait(pids[r]), -HD_ERR_NOMEM);
+            ASSERT_SAYS(r, text);
+        }
+    }
+}
+END_TEST
+
+/* Comes when all are there already. */
+START_TEST(late_comer_hears_at_once)
+{
+    int nobody = -1;
+    struct hd_world world = ranks_world(2);
+    pid_t pids[2];
+    ranks_start(&world, pids, body_watch, &nobody);
+    while (atomic_load(&seen->up) < 2)
+        usleep(1000);
+    world.rank = 1;
+    world.store_fd = -1;
+    int64_t start_ns = hd_clock_ns();
+    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_PEER);
+    ck_assert_int_lt(hd_clock_ns() - start_ns, 1000000000);
+    ASSERT_SAYS(1, "or it has this rank already");
+    kill(pids[1], SIGKILL);
+    ranks_wait(pids[1]);
+    ck_assert_int_eq(ranks_wait(pids[0]), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store");
+    TCase *cases = tcase_create("store");
+    suite_add_tcase(suite, cases);
+    tcase_set_timeout(cases, 30);
+    tcase_add_checked_fixture(cases, setup, NULL);
+    tcase_add_test(cases, ranks_meet_and_exchange);
+    tcase_add_test(cases, one_rank_needs_nothing);
+    tcase_add_test(cases, other_config_is_refused);
+    tcase_add_test(cases, other_arithmetic_is_refused_unless_allowed);
+    tcase_add_test(cases, other_world_is_refused);
+    tcase_add_test(cases, duplicate_rank_is_refused);
+    tcase_add_test(cases, absent_rank_is_named);
+    tcase_add_test(cases, rank_0_out_of_reach);
+    tcase_add_test(cases, taken_port_is_named);
+    tcase_add_test(cases, handed_down_socket_is_checked);
+    tcase_add_test(cases, strangers_are_dropped);
+    tcase_add_test(cases, no_bytes_confuse_an_inbox);
+    tcase_add_test(cases, a_stranger_as_rank_0);
+    tcase_add_test(cases, dead_peer_is_named_to_all_within_a_second);
+    tcase_add_test(cases, failure_carries_its_cause);
+    tcase_add_test(cases, a_goodbye_is_no_death);
+    tcase_add_test(cases, one_against_stops_all);
+    tcase_add_test(cases, late_comer_hears_at_once);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

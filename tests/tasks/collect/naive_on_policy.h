@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A naive on-policy collector (spec 3.3, 4) of one group of envs: a list of steps for each env,
+ * each with its full observations. It shares with the program only the env, the net's outputs and
+ * the stream of random numbers. */
+#ifndef HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
+#define HD_TESTS_TASKS_COLLECT_NAIVE_ON_POLICY_H
+
+#include "kernels/net/net.h"
+#include "tasks/types/collect/envs.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+
+enum { NAIVE_ENVS = 8, NAIVE_OBS_BYTES = 4 * 36 * 40, NAIVE_ACTIONS = 3, NAIVE_SAMPLES = 512 };
+
+struct naive_sample {
+    unsigned char obs[NAIVE_OBS_BYTES], next_obs[NAIVE_OBS_BYTES];
+    float logit[NAIVE_ACTIONS], reward;
+    int32_t action;
+    bool done, end;
+};
+
+struct naive_env {
+    void *group; /* of one env */
+    unsigned char obs[NAIVE_OBS_BYTES];
+    struct naive_sample list[NAIVE_SAMPLES];
+    int64_t listed, episode, steps;
+    double episode_return;
+};
+
+struct naive_group {
+    /* What it is. */
+    const struct hd_envs_shape *shape;
+    const struct hd_net *net;
+    const void *params;
+    const struct hd_obs_norm *norm;
+    uint64_t seed;
+    int64_t shard, all, first, envs; /* envs [first, first + envs) of the shard's `all` */
+    int64_t n_sample;
+    bool cut_at_done;
+    struct naive_env env[NAIVE_ENVS];
+    /* What the last collect gave. */
+    struct naive_sample samples[NAIVE_SAMPLES];
+    int64_t collected, env_steps, ended;
+    double returns[NAIVE_SAMPLES], lengths[NAIVE_SAMPLES];
+};
+
+/* The env's first frame, as often as an observation has frames. */
+static inline void naive_reset(struct naive_group *group, int64_t i)
+{
+    struct naive_env *env = &group->env[i];
+    const struct hd_obs_shape *obs = &group->shape->obs;
+    const uint64_t seed = hd_envs_seed(group->seed, group->shard, group->first + i, env->episode);
+    char message[HD_ENV_MESSAGE];
+    ck_assert_int_eq(group->shape->env->reset(env->group, 0, seed, env->obs, message), 0);
+    for (int64_t k = 1; k < obs->stack; k++)
+        memcpy(env->obs + k * obs->frame_bytes, env->obs, (size_t)obs->frame_bytes);
+    env->episode_return = 0;
+    env->steps = 0;
+}
+
+static inline void naive_open(struct naive_group *group)
+{
+    struct hd_env_settings settings = group->shape->settings;
+    struct hd_env_spec spec;
+    char message[HD_ENV_MESSAGE];
+    settings.envs = 1;
+    ck_assert_int_le(group->envs, NAIVE_ENVS);
+    ck_assert_int_le(group->shape->obs.obs_bytes, NAIVE_OBS_BYTES);
+    for (int64_t i = 0; i < group->envs; i++) {
+        void **made = &group->env[i].group;
+        ck_assert_int_eq(group->shape->env->create(&settings, &spec, made, message), 0);
+        naive_reset(group, i);
+    }
+}
+
+static inline void naive_close(struct naive_group *group)
+{
+    for (int64_t i = 0; i < group->envs; i++)
+        group->shape->env->destroy(group->env[i].group);
+}
+
+/* DI-engine's multinomial over softmax + 1e-8: the first action whose cumulated share exceeds u. */
+static inline int32_t naive_draw(const float *logit, int64_t n, double u)
+{
+    double p[NAIVE_ACTIONS], sum = 0, total = 0, below = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += p[j] = exp((double)logit[j]);
+    for (int64_t j = 0; j < n; j++)
+        total += p[j] = p[j] / sum + 1e-8;
+    for (int64_t j = 0; j < n; j++)
+        if (u < (below += p[j] / total))
+            return (int32_t)j;
+    return (int32_t)n - 1;
+}
+
+/* The list's steps become samples. */
+static inline void naive_flush(struct naive_group *group, struct naive_env *env)
+{
+    for (int64_t s = 0; s < env->listed; s++, group->collected++) {
+        if (group->collected >= group->n_sample)
+            continue;
+        struct naive_sample *sample = &group->samples[group->collected];
+        *sample = env->list[s];
+        sample->end = sample->done || s + 1 == env->listed;
+    }
+    env->listed = 0;
+}
+
+static inline void naive_step_env(struct naive_group *group, int64_t i, const float *logit,
+                                  int32_t action)
+{
+    struct naive_env *env = &group->env[i];
+    const struct hd_obs_shape *obs = &group->shape->obs;
+    const int64_t older = obs->obs_bytes - obs->frame_bytes;
+    unsigned char frame[NAIVE_OBS_BYTES];
+    char message[HD_ENV_MESSAGE];
+    bool truncated;
+    ck_assert_int_lt(env->listed, NAIVE_SAMPLES);
+    struct naive_sample *step = &env->list[env->listed++];
+    const struct hd_env_outcome outcome = {frame, &step->reward, &step->done, &truncated};
+    memset(step, 0, sizeof *step);
+    step->action = action;
+    memcpy(step->logit, logit, (size_t)group->shape->frame.actions * sizeof *logit);
+    memcpy(step->obs, env->obs, (size_t)obs->obs_bytes);
+    ck_assert_int_eq(group->shape->env->step(env->group, &action, &outcome, message), 0);
+    memmove(env->obs, env->obs + obs->frame_bytes, (size_t)older);
+    memcpy(env->obs + older, frame, (size_t)obs->frame_bytes);
+    memcpy(step->next_obs, env->obs, (size_t)obs->obs_bytes);
+    env->episode_return += (double)step->reward;
+    env->steps++;
+    group->env_steps++;
+    const bool done = step->done;
+    if ((done && group->cut_at_done) ||
+        env->listed == (group->n_sample + group->envs - 1) / group->envs)
+        naive_flush(group, env);
+    if (!done)
+        return;
+    group->returns[group->ended] = env->episode_return;
+    group->lengths[group->ended++] = (double)env->steps;
+    env->episode++;
+    naive_reset(group, i);
+}
+
+/* A collect by the draws of `rng`: env e of all draws with item f all + e in its group's step f. */
+static inline void naive_collect(struct naive_group *group, const struct hd_rng *rng)
+{
+    const int64_t bytes = group->shape->obs.obs_bytes, outputs = hd_net_outputs(group->net);
+    unsigned char *obs = hd_alloc(group->envs, (size_t)bytes);
+    float *out = hd_alloc(group->envs * outputs, sizeof *out);
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(group->net, group->envs));
+    group->collected = group->env_steps = group->ended = 0;
+    for (int64_t i = 0; i < group->envs; i++)
+        group->env[i].listed = 0; /* unfinished lists are dropped, envs go on */
+    for (int64_t f = 0; group->collected < group->n_sample; f++) {
+        for (int64_t i = 0; i < group->envs; i++)
+            memcpy(obs + i * bytes, group->env[i].obs, (size_t)bytes);
+        hd_net_forward(group->net, group->params, group->norm, obs, group->envs, work, out);
+        for (int64_t i = 0; i < group->envs; i++) {
+            const double u = hd_rng_uniform(rng, (uint32_t)(f * group->all + group->first + i));
+            const int32_t action = naive_draw(out + i * outputs, group->shape->frame.actions, u);
+            naive_step_env(group, i, out + i * outputs, action);
+        }
+    }
+    hd_free(obs);
+    hd_free(out);
+    hd_free(work);
+}
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of on-policy learning of one shard and its steps, without an executor. Every shard of
+ * a test is a world of its own, with its own copy of what is global. */
+#ifndef HD_TESTS_TASKS_COLLECT_ON_POLICY_H
+#define HD_TESTS_TASKS_COLLECT_ON_POLICY_H
+
+#include "runtime/base/tree.h"
+#include "tasks/types/collect/trajectories.h"
+#include "tasks/types/data/minibatch.h"
+#include "tasks/types/data/permutation.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/targets.h"
+#include "tasks/types/output/moments.h"
+#include "tasks/types/output/scalars.h"
+#include "tests/tasks/values.h"
+
+enum {
+    POLICY,
+    OPTIMIZER,
+    ENVS,
+    COUNTS,
+    EPISODES,
+    TRAJECTORIES,
+    TARGETS,
+    RETURNS,
+    POOLED,
+    SCALE,
+    SEEN,
+    POOLED_SEEN,
+    OBS_NORM,
+    ORDER,
+    BATCH,
+    GRAD,
+    MEAN_GRAD,
+    GRAD_NORM,
+    STATS,
+    MEANS,
+    RATE,
+    N_VALUES,
+    NONE = -1 /* an absent port */
+};
+
+struct world {
+    struct hd_setup setup;
+    struct hd_document *options; /* of the steps: loss: ppo */
+    int64_t shard;
+    double part_mb;
+    bool plays;             /* has ENVS, COUNTS and EPISODES */
+    bool normalised;        /* observations go through OBS_NORM */
+    bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
+    struct value v[N_VALUES];
+};
+
+/* Values of a step's ports, ended by N_VALUES. */
+static inline void world_ports(struct world *w, const int *which, struct value *values[MAX_PORTS])
+{
+    for (int i = 0; i < MAX_PORTS; i++)
+        values[i] = NULL;
+    for (int i = 0; which[i] != N_VALUES; i++)
+        values[i] = which[i] == NONE ? NULL : &w->v[which[i]];
+}
+
+static inline void world_declare(struct world *w, const struct hd_verb *verb, const int *which)
+{
+    struct value *values[MAX_PORTS];
+    struct hd_spec *specs[MAX_PORTS];
+    world_ports(w, which, values);
+    struct hd_setup step = step_setup(verb, &w->setup, values, specs);
+    if (verb->declare)
+        ck_assert_int_eq(verb->declare(&step), HD_OK);
+}
+
+/* One shard's task, or with shard < 0 a global one. */
+static inline void world_run(struct world *w, const struct hd_verb *verb, const int *which,
+                             struct hd_context where)
+{
+    struct value *values[MAX_PORTS];
+    world_ports(w, which, values);
+    run(verb, &w->setup, values, &where);
+}
+
+static inline int obs_norm_of(const struct world *w)
+{
+    return w->normalised ? OBS_NORM : NONE;
+}
+
+static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES};
+static const int observe_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
+static const int merge_ports[] = {POOLED, SCALE, N_VALUES};
+static const int merge_seen_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
+static const int sum_ports[] = {RETURNS, POOLED, N_VALUES};
+static const int sum_seen_ports[] = {SEEN, POOLED_SEEN, N_VALUES};
+static const int loss_ports[] = {POLICY, NONE, BATCH, STATS, GRAD, NONE, N_VALUES};
+static const int mean_stats_ports[] = {STATS, MEANS, N_VALUES};
+static const int steer_ports[] = {MEANS, RATE, N_VALUES};
+static const int norm_ports[] = {MEAN_GRAD, GRAD_NORM, N_VALUES};
+
+static inline void world_declare_all(struct world *w)
+{
+    if (w->plays)
+        world_declare(w, &hd_verb_collect_on_policy, collect_ports);
+    world_declare(w, &hd_verb_observe, observe_ports);
+    world_declare(w, &hd_verb_sum, sum_seen_ports);
+    world_declare(w, &hd_verb_merge, merge_seen_ports);
+    world_declare(w, &hd_verb_targets,
+                  (int[]){POLICY, TRAJECTORIES, OBS_NORM, SCALE, TARGETS, RETURNS, N_VALUES});
+    world_declare(w, &hd_verb_sum, sum_ports);
+    world_declare(w, &hd_verb_merge, merge_ports);
+    world_declare(w, &hd_verb_loss_grad, loss_ports);
+    world_declare(w, &hd_verb_mean, mean_stats_ports);
+    world_declare(w, &hd_verb_steer, steer_ports);
+    world_declare(w, &hd_verb_grad_norm, norm_ports);
+}
+
+static inline bool is_there(const struct world *w, int value)
+{
+    return w->plays || (value != ENVS && value != COUNTS && value != EPISODES);
+}
+
+static inline void world_open(struct world *w, const char *const *sets, int n)
+{
+    static const struct {
+        const char *name;
+        const struct hd_type *type;
+        enum hd_placement placement;
+        int of;
+    } is[N_VALUES] = {
+        [POLICY] = {"policy", &hd_type_params, HD_GLOBAL, NONE},
+        [OPTIMIZER] = {"optimizer", &hd_type_adam_state, HD_GLOBAL, POLICY},
+        [ENVS] = {"envs", &hd_type_envs, HD_SHARD, NONE},
+        [COUNTS] = {"counts", &hd_type_counts, HD_SHARD, NONE},
+        [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
+        [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
+        [TARGETS] = {"targets", &hd_type_targets, HD_SHARD, NONE},
+        [RETURNS] = {"returns", &hd_type_statistics, HD_SHARD, NONE},
+        [POOLED] = {"pooled", &hd_type_statistics, HD_GLOBAL, NONE},
+        [SCALE] = {"scale", &hd_type_statistics, HD_GLOBAL, NONE},
+        [SEEN] = {"seen", &hd_type_statistics, HD_SHARD, NONE},
+        [POOLED_SEEN] = {"pooled_seen", &hd_type_statistics, HD_GLOBAL, NONE},
+        [OBS_NORM] = {"obs_norm", &hd_type_statistics, HD_GLOBAL, NONE},
+        [ORDER] = {"order", &hd_type_order, HD_SHARD, NONE},
+        [BATCH] = {"batch", &hd_type_minibatch, HD_SHARD, NONE},
+        [GRAD] = {"grad", &hd_type_grad, HD_SHARD, POLICY},
+        [MEAN_GRAD] = {"mean_grad", &hd_type_grad, HD_GLOBAL, POLICY},
+        [GRAD_NORM] = {"grad_norm", &hd_type_scalars, HD_GLOBAL, NONE},
+        [STATS] = {"stats", &hd_type_scalars, HD_SHARD, NONE},
+        [MEANS] = {"means", &hd_type_scalars, HD_GLOBAL, NONE},
+        [RATE] = {"rate", &hd_type_scalars, HD_GLOBAL, NONE},
+    };
+    static const char options[] = "{loss: ppo}";
+    const char *all[32] = {"policy.type=ppo"};
+    ck_assert_int_lt(n, 24);
+    for (int i = 0; i < n; i++)
+        all[i + 1] = sets[i];
+    w->setup = setup_open(all, n + 1);
+    ck_assert_int_eq(
+        hd_document_parse("step", options, sizeof options - 1, w->setup.diag, &w->options), HD_OK);
+    w->setup.options = hd_document_root(w->options);
+    for (int i = 0; i < N_VALUES; i++) {
+        if (!is_there(w, i))
+            continue;
+        w->v[i] = (struct value){.spec = {.name = is[i].name,
+                                          .type = is[i].type,
+                                          .placement = is[i].placement,
+                                          .of = is[i].of == NONE ? NULL : &w->v[is[i].of].spec,
+                                          .role = "collector",
+                                          .mark = w->setup.mark,
+                                          .part_mb = w->part_mb,
+                                          .parts = 1,
+                                          .leaves = 1}};
+        if (is[i].type->resolve)
+            ck_assert_int_eq(is[i].type->resolve(&w->v[i].spec, &w->setup), HD_OK);
+    }
+    world_declare_all(w);
+    for (int i = 0; i < N_VALUES; i++)
+        if (is_there(w, i))
+            value_init(&w->v[i], &w->setup, w->shard);
+}
+
+static inline void world_close(struct world *w)
+{
+    for (int i = N_VALUES - 1; i >= 0; i--)
+        if (is_there(w, i))
+            value_close(&w->v[i]);
+    hd_document_destroy(w->options);
+    setup_close(&w->setup);
+}
+
+/* -- Steps ---------------------------------------------------------------------------------------
+ */
+
+static inline struct hd_context world_at(const struct world *w, int64_t iteration, int64_t trip)
+{
+    struct hd_context where = at(&w->setup, w->shard, iteration);
+    where.rng = hd_rng_make(w->setup.seed, 77, w->shard, iteration, trip);
+    where.trip = trip;
+    return where;
+}
+
+/* Old content of what is written may be anything. */
+static inline void spoil(struct value *value)
+{
+    memset(value->data, 0xFF, (size_t)value->spec.bytes);
+}
+
+static inline void world_collect(struct world *w, int64_t iteration)
+{
+    spoil(&w->v[TRAJECTORIES]);
+    world_run(w, &hd_verb_collect_on_policy,
+              (int[]){POLICY, obs_norm_of(w), ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES},
+              world_at(w, iteration, 0));
+}
+
+static inline void world_targets(struct world *w)
+{
+    spoil(&w->v[TARGETS]);
+    world_run(w, &hd_verb_targets,
+              (int[]){POLICY, TRAJECTORIES, obs_norm_of(w), SCALE, TARGETS, RETURNS, N_VALUES},
+              world_at(w, 0, 0));
+}
+
+static inline void world_shuffle(struct world *w, int64_t iteration, int64_t trip)
+{
+    spoil(&w->v[ORDER]);
+    world_run(w, &hd_verb_shuffle, (int[]){ORDER, N_VALUES}, world_at(w, iteration, trip));
+}
+
+/* An order that is the samples' own. */
+static inline void world_in_order(struct world *w)
+{
+    struct hd_order *order = w->v[ORDER].data;
+    const int64_t n = hd_order_shape(&w->v[ORDER].spec)->samples;
+    order->dealt = 0;
+    for (int64_t i = 0; i < n; i++)
+        order->sample[i] = (int32_t)i;
+}
+
+static inline void world_gather(struct world *w)
+{
+    spoil(&w->v[BATCH]);
+    world_run(w, &hd_verb_gather, (int[]){TRAJECTORIES, TARGETS, ORDER, BATCH, N_VALUES},
+              world_at(w, 0, 0));
+}
+
+static inline void world_loss(struct world *w)
+{
+    spoil(&w->v[GRAD]);
+    world_run(w, &hd_verb_loss_grad,
+              (int[]){POLICY, NONE, BATCH, STATS, GRAD, obs_norm_of(w), NONE,
+                      w->steered ? RATE : NONE, N_VALUES},
+              world_at(w, 0, 0));
+}
+
+/* The norm of what adam then learns from, and its step, part by part. */
+static inline void world_adam(struct world *w)
+{
+    const int from = w->own_grad ? GRAD : MEAN_GRAD;
+    const int ports[] = {from, POLICY, OPTIMIZER, GRAD_NORM, w->steered ? RATE : NONE, N_VALUES};
+    struct value *values[MAX_PORTS];
+    char message[HD_MESSAGE_BYTES] = "";
+    world_run(w, &hd_verb_grad_norm, (int[]){from, GRAD_NORM, N_VALUES}, world_at(w, 0, 0));
+    world_ports(w, ports, values);
+    void *args = prepare(&hd_verb_adam, &w->setup, values);
+    void *scratch = hd_alloc(1, (size_t)hd_verb_adam.scratch(args));
+    for (int part = w->v[POLICY].spec.parts - 1; part >= 0; part--) {
+        struct hd_view views[MAX_PORTS] = {{0}};
+        struct hd_context context = world_at(w, 0, 0);
+        context.message = message;
+        context.scratch = scratch;
+        for (int i = 0; ports[i] != N_VALUES; i++)
+            if (values[i])
+                views[i] = (struct hd_view){
+                    .data = values[i]->data, .spec = &values[i]->spec, .part = part};
+        ck_assert_int_eq(hd_verb_adam.body(&context, views, args), HD_OK);
+    }
+    hd_free(scratch);
+    unprepare(&hd_verb_adam, args);
+}
+
+/* -- Collectives ---------------------------------------------------------------------------------
+ */
+
+struct fold {
+    struct world *worlds;
+    int value, part;
+    enum hd_combine how;
+    char *levels[8];
+};
+
+static inline void *fold_leaf(void *arg, int64_t i, int level)
+{
+    struct fold *fold = arg;
+    const struct value *value = &fold->worlds[i].v[fold->value];
+    value->spec.type->reduction->pack(&value->spec, fold->part, value->data, fold->levels[level]);
+    return fold->levels[level];
+}
+
+static inline void *fold_two(void *arg, int level, void *left, void *right)
+{
+    struct fold *fold = arg;
+    const struct hd_spec *spec = &fold->worlds[0].v[fold->value].spec;
+    (void)level;
+    spec->type->reduction->combine(spec, fold->part, fold->how, left, right);
+    return left;
+}
+
+/* Value `from` of n shards combines to the global value `to` of each of them. */
+static inline void worlds_combine(struct world *worlds, int n, int from, enum hd_combine how,
+                                  int to)
+{
+    struct fold fold = {.worlds = worlds, .value = from, .how = how};
+    const struct hd_spec *spec = &worlds[0].v[from].spec;
+    const struct hd_reduction *reduction = spec->type->reduction;
+    for (fold.part = 0; fold.part < spec->parts; fold.part++) {
+        for (int i = 0; i < 8; i++)
+            fold.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, fold.part) + 64);
+        const void *sum = hd_tree_fold(0, n, fold_leaf, fold_two, &fold);
+        for (int i = 0; i < n; i++)
+            reduction->unpack(&worlds[i].v[to].spec, fold.part, how, sum, worlds[i].v[to].data);
+        for (int i = 0; i < 8; i++)
+            hd_free(fold.levels[i]);
+    }
+}
+
+/* -- Looking in ----------------------------------------------------------------------------------
+ */
+
+static inline double world_field(const struct world *w, int value, const char *name)
+{
+    const struct value *is = &w->v[value];
+    const int field = hd_value_field(&is->spec, name);
+    ck_assert_msg(field >= 0, "'%s' has no %s", is->spec.name, name);
+    return is->spec.type->field(&is->spec, is->data, field);
+}
+
+static inline struct hd_minibatch world_batch(const struct world *w)
+{
+    return hd_minibatch_at(&w->v[BATCH].spec, w->v[BATCH].data);
+}
+
+static inline struct hd_targets world_rows(const struct world *w)
+{
+    return hd_targets_at(&w->v[TARGETS].spec, w->v[TARGETS].data);
+}
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shuffling and gathering: which samples make which minibatch (spec 3.5), their rows, and what rows
+ * that hold none contribute. */
+#include "tests/kernels/common/check_close.h"
+#include "tests/tasks/collect/on_policy.h"
+
+#include <stdlib.h>
+
+/* A shard that has collected n samples for batches of b. */
+static void open_sized(struct world *w, int n, int b, const char *const *more, int n_more)
+{
+    char samples[64], rows[64];
+    const char *sets[16] = {samples, rows, "env.collector_env_num=2"};
+    snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
+    snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
+    for (int i = 0; i < n_more; i++)
+        sets[3 + i] = more[i];
+    w->plays = true;
+    world_open(w, sets, 3 + n_more);
+    world_collect(w, 0);
+    world_targets(w);
+}
+
+/* -- Orders --------------------------------------------------------------------------------------
+ */
+
+static const int32_t *order_of(const struct world *w)
+{
+    return ((const struct hd_order *)w->v[ORDER].data)->sample;
+}
+
+START_TEST(orders_are_permutations_and_all_differ)
+{
+    enum { N = 50, PLACES = 4 * 3 * 3 };
+    static const char *const sets[] = {"policy.collect.n_sample=50"};
+    static int32_t orders[PLACES][N];
+    int place = 0;
+    for (int64_t shard = 0; shard < 4; shard++) {
+        struct world w = {.shard = shard};
+        world_open(&w, sets, 1);
+        for (int64_t iteration = 0; iteration < 3; iteration++)
+            for (int64_t trip = 0; trip < 3; trip++, place++) {
+                bool seen[N] = {false};
+                world_shuffle(&w, iteration, trip);
+                memcpy(orders[place], order_of(&w), sizeof orders[place]);
+                for (int i = 0; i < N; i++) {
+                    ck_assert(orders[place][i] >= 0 && orders[place][i] < N);
+                    ck_assert(!seen[orders[place][i]]);
+                    seen[orders[place][i]] = true;
+                }
+                for (int other = 0; other < place; other++)
+                    ck_assert(memcmp(orders[other], orders[place], sizeof orders[place]) != 0);
+                world_shuffle(&w, iteration, trip);
+                ck_assert_mem_eq(orders[place], order_of(&w), sizeof orders[place]);
+            }
+        world_close(&w);
+    }
+}
+END_TEST
+
+/* Each of the 24 permutations of four samples comes as often as the others. */
+START_TEST(all_orders_are_equally_likely)
+{
+    enum { DRAWS = 24000 };
+    static const char *const sets[] = {"policy.collect.n_sample=4"};
+    struct world w = {0};
+    int times[256] = {0}, kinds = 0;
+    double chi2 = 0;
+    world_open(&w, sets, 1);
+    for (int i = 0; i < DRAWS; i++) {
+        world_shuffle(&w, i, 0);
+        const int32_t *o = order_of(&w);
+        times[o[0] + 4 * o[1] + 16 * o[2] + 64 * o[3]]++;
+    }
+    for (int i = 0; i < 256; i++)
+        if (times[i] > 0) {
+            kinds++;
+            chi2 += (times[i] - DRAWS / 24) * (times[i] - DRAWS / 24) / (DRAWS / 24.0);
+        }
+    ck_assert_int_eq(kinds, 24);
+    ck_assert_double_lt(chi2, 50); /* 23 degrees of freedom: one in 1000 lies beyond */
+    world_close(&w);
+}
+END_TEST
+
+/* -- Slices --------------------------------------------------------------------------------------
+ */
+
+struct slice_case {
+    int n, b, accumulate;
+    bool exact;
+    int count, slices[8][2]; /* of the permutation */
+};
+
+static const struct slice_case slice_cases[] = {
+    {10, 4, 1, false, 3, {{0, 4}, {4, 8}, {6, 10}}},
+    {10, 4, 1, true, 3, {{0, 4}, {4, 8}, {8, 10}}},
+    {12, 4, 1, false, 3, {{0, 4}, {4, 8}, {8, 12}}},
+    {12, 4, 1, true, 3, {{0, 4}, {4, 8}, {8, 12}}},
+    {10, 16, 1, false, 1, {{4, 10}}}, /* DI-engine's negative index */
+    {10, 16, 1, true, 1, {{0, 10}}},
+    {10, 19, 1, false, 1, {{1, 10}}},
+    {10, 20, 1, false, 1, {{0, 10}}},
+    {10, 50, 1, false, 1, {{0, 10}}},
+    {10, 10, 1, false, 1, {{0, 10}}},
+    {10, 11, 1, false, 1, {{9, 10}}},
+    {10, 9, 1, true, 2, {{0, 9}, {9, 10}}},
+    {10, 1, 1, false, 10, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}, {7, 8}}},
+    {16, 2, 4, false, 2, {{0, 8}, {8, 16}}}, /* a minibatch is four batches */
+    {18, 2, 4, false, 3, {{0, 8}, {8, 16}, {10, 18}}},
+    {18, 2, 4, true, 3, {{0, 8}, {8, 16}, {16, 18}}},
+};
+enum { SLICE_CASES = sizeof slice_cases / sizeof *slice_cases };
+
+/* Mean 0 and deviation 1 over those that count, by PyTorch's definition; in double. */
+static void standardise(const struct hd_targets *targets, const int32_t *sample, int n,
+                        double *wanted)
+{
+    double mean = 0, squares = 0;
+    for (int i = 0; i < n; i++)
+        mean += (double)targets->advantage[sample[i]] / n;
+    for (int i = 0; i < n; i++)
+        squares += pow((double)targets->advantage[sample[i]] - mean, 2);
+    for (int i = 0; i < n; i++)
+        wanted[i] = n < 2 ? 0
+                          : ((double)targets->advantage[sample[i]] - mean) /
+                                (sqrt(squares / (n - 1)) + 1e-8);
+}
+
+static void check_row(const struct world *w, int64_t row, int64_t sample)
+{
+    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    const struct hd_trajectories t =
+        hd_trajectories_at(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
+    const struct hd_minibatch batch = world_batch(w);
+    const struct hd_targets targets = world_rows(w);
+    const int64_t step = t.row[sample % shape->samples], bytes = shape->obs.obs_bytes;
+    unsigned char obs[4096];
+    hd_trajectories_obs(shape, &t, step, 0, obs);
+    ck_assert_mem_eq(batch.obs + row * bytes, obs, (size_t)bytes);
+    ck_assert_mem_eq(batch.logit + row * shape->actions, t.logit + step * shape->actions,
+                     (size_t)shape->actions * sizeof(float));
+    ck_assert_int_eq(batch.action[row], t.action[step]);
+    ck_assert(batch.target[row] == targets.target[sample]);
+    ck_assert(batch.value[row] == targets.value[sample]);
+}
+
+START_TEST(minibatches_are_slices_of_the_order)
+{
+    const struct slice_case *c = &slice_cases[_i % SLICE_CASES];
+    const bool normal = _i < SLICE_CASES;
+    char accumulate[64], message[HD_MESSAGE_BYTES] = "";
+    const char *const more[] = {
+        accumulate,
+        c->exact ? "policy.learn.minibatch_tail=exact" : "policy.learn.minibatch_tail=parity",
+        normal ? "policy.learn.adv_norm=true" : "policy.learn.adv_norm=false",
+        c->n % 2 == 0 ? "policy.collect.groups=2" : "policy.nstep=1"};
+    struct world w = {0};
+    snprintf(accumulate, sizeof accumulate, "policy.learn.accumulate=%d", c->accumulate);
+    open_sized(&w, c->n, c->b, more, 4);
+    world_shuffle(&w, 3, 1);
+    for (int i = 0; i < c->count; i++) {
+        world_gather(&w);
+        const struct hd_minibatch batch = world_batch(&w);
+        if (i >= 8)
+            continue;
+        const int lo = c->slices[i][0], used = c->slices[i][1] - lo;
+        const int32_t *sample = order_of(&w) + lo;
+        double wanted[64];
+        const struct hd_targets targets = world_rows(&w);
+        standardise(&targets, sample, used, wanted);
+        ck_assert_int_eq(*batch.used, used);
+        for (int row = 0; row < hd_minibatch_shape(&w.v[BATCH].spec)->rows; row++) {
+            check_row(&w, row, sample[row < used ? row : 0]);
+            if (row < used && normal)
+                CHECK_CLOSE(batch.advantage[row], wanted[row], 1.0, 1e-5, "advantage");
+            else if (row < used)
+                ck_assert(batch.advantage[row] == targets.advantage[sample[row]]);
+            ck_assert(isfinite(batch.advantage[row]));
+        }
+    }
+    /* No more than that. */
+    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[TARGETS], &w.v[ORDER], &w.v[BATCH]};
+    void *args = prepare(&hd_verb_gather, &w.setup, values);
+    const struct hd_context where = world_at(&w, 0, 0);
+    ck_assert_int_eq(run_body(&hd_verb_gather, values, &where, args, message), HD_ERR_TASK);
+    ck_assert_msg(strstr(message, "minibatches of 'order' are dealt"), "%s", message);
+    unprepare(&hd_verb_gather, args);
+    world_close(&w);
+}
+END_TEST
+
+/* The number of minibatches that a graph takes by its ceil(N / (B accumulate)) is that which there
+ * are. */
+START_TEST(graphs_take_all_minibatches)
+{
+    for (int n = 1; n <= 40; n++)
+        for (int b = 1; b <= 45; b++)
+            for (int exact = 0; exact < 2; exact++) {
+                char samples[64], rows[64];
+                const char *const sets[] = {samples, rows,
+                                            exact ? "policy.learn.minibatch_tail=exact"
+                                                  : "policy.learn.minibatch_tail=parity"};
+                snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
+                snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
+                struct hd_setup setup = setup_open(sets, 3);
+                const struct hd_minibatch_shape shape = hd_minibatch_shape_of(setup.config);
+                int64_t lo, hi, end = 0, covered = 0;
+                ck_assert_int_eq(shape.count, (n + b - 1) / b);
+                for (int64_t i = 0; i < shape.count; i++) {
+                    hd_minibatch_slice(&shape, i, &lo, &hi);
+                    ck_assert(0 <= lo && lo < hi && hi <= n && hi - lo <= shape.rows);
+                    ck_assert(!exact || lo == end);
+                    covered += hi - (lo > end ? lo : end);
+                    end = hi;
+                }
+                ck_assert_int_eq(end, n);
+                ck_assert(covered == n || (!exact && b > n));
+                setup_close(&setup);
+            }
+}
+END_TEST
+
+/* -- Rows that hold no sample --------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *net[3];
+    int n;
+} nets[] = {
+    {{"policy.model.encoder_hidden_size_list=[24,16]"}, 1},
+    {{"env={type: blink, options: {longest: 5}}", "policy.model.obs_shape=[1,36,40]",
+      "policy.model.action_shape=3"},
+     3},
+};
+
+/* Whether the last, short minibatch's gradient and statistics are those of its samples alone: what
+ * the other rows hold changes no bit, and microbatches without a sample weigh nothing. */
+START_TEST(rows_without_a_sample_contribute_nothing)
+{
+    enum { N = 18, B = 16, USED = 2 };
+    uint64_t grad[2], stats[2];
+    for (int rubbish = 0; rubbish < 2; rubbish++) {
+        struct world w = {0};
+        const char *more[8] = {"policy.learn.minibatch_tail=exact", "policy.learn.microbatch=4",
+                               "policy.learn.adv_norm=false",
+                               "policy.model.encoder_hidden_size_list=[8,8,16]"};
+        for (int i = 0; i < nets[_i].n; i++)
+            more[4 + i] = nets[_i].net[i];
+        open_sized(&w, N, B, more, 4 + nets[_i].n);
+        world_shuffle(&w, 0, 0);
+        world_gather(&w);
+        world_gather(&w);
+        struct hd_minibatch batch = world_batch(&w);
+        ck_assert_int_eq(*batch.used, USED);
+        for (int row = USED; row < B && rubbish; row++) {
+            const int64_t bytes = hd_trajectories_shape(&w.v[TRAJECTORIES].spec)->obs.obs_bytes;
+            memset(batch.obs + row * bytes, 0x3E, (size_t)bytes);
+            batch.advantage[row] = 1e30f;
+            batch.target[row] = NAN;
+            batch.value[row] = -INFINITY;
+            batch.action[row] = 1;
+        }
+        world_loss(&w);
+        for (int leaf = 0; leaf < 4; leaf++) {
+            const float rows = hd_grad_counts(&w.v[GRAD].spec, w.v[GRAD].data, leaf)[0];
+            ck_assert(rows == (leaf == 0 ? USED : 0));
+            const float *sums = hd_grad_leaf(&w.v[GRAD].spec, w.v[GRAD].data, leaf);
+            double most = 0;
+            for (int64_t i = 0; i < w.v[GRAD].spec.elements; i++)
+                most = fmax(most, fabs((double)sums[i]));
+            ck_assert(leaf == 0 ? most > 0 : most == 0);
+        }
+        worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
+        ck_assert(hd_grad_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);
+        const double a = (double)batch.advantage[0], b = (double)batch.advantage[1];
+        ck_assert_double_eq_tol(world_field(&w, STATS, "adv_mean_avg"), (a + b) / USED, 1e-12);
+        ck_assert_double_eq(world_field(&w, STATS, "adv_max_avg"), fmax(a, b));
+        ck_assert(isfinite(world_field(&w, STATS, "total_loss_avg")));
+        grad[rubbish] = value_hash(&w.v[MEAN_GRAD]);
+        stats[rubbish] = value_hash(&w.v[STATS]);
+        world_close(&w);
+    }
+    ck_assert_uint_eq(grad[0], grad[1]);
+    ck_assert_uint_eq(stats[0], stats[1]);
+}
+END_TEST
+
+/* The learning rate that is shown is the one that counts. */
+START_TEST(the_shown_rate_is_the_steered_one)
+{
+    struct world w = {0};
+    const char *sets[] = {"policy.learn.learning_rate=0.5"};
+    open_sized(&w, 8, 8, sets, 1);
+    world_shuffle(&w, 0, 0);
+    world_gather(&w);
+    world_loss(&w);
+    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
+    w.steered = true;
+    world_loss(&w);
+    ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
+    hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);
+    world_loss(&w);
+    ck_assert_double_eq_tol(world_field(&w, STATS, "cur_lr_avg"), 1.25 / 3, 1e-15);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("minibatches");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, orders_are_permutations_and_all_differ);
+    tcase_add_test(tests, all_orders_are_equally_likely);
+    tcase_add_loop_test(tests, minibatches_are_slices_of_the_order, 0, 2 * SLICE_CASES);
+    tcase_add_test(tests, graphs_take_all_minibatches);
+    tcase_add_loop_test(tests, rows_without_a_sample_contribute_nothing, 0,
+                        (int)(sizeof nets / sizeof *nets));
+    tcase_add_test(tests, the_shown_rate_is_the_steered_one);
+    return run_suite("minibatch", tests);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two epochs of PPO through the tasks themselves, against DI-engine's own numbers (spec 9.3): the
+ * losses, norms of gradients and statistics of returns, then values, logits and parameters. */
+#include "tests/golden/ppo_cartpole.h"
+#include "tests/golden/ppo_pong.h"
+#include "tests/kernels/net/golden_net.h"
+#include "tests/tasks/collect/on_policy.h"
+
+/* Tolerances are absolute. Of Pong's gradient PyTorch's norm is off by 3.6e-6: it adds the squares
+ * of 800,000 elements in single precision (a naive net in double gives 0.66390774). Adam divides
+ * gradients by their own size: the smallest, whose rounding is as large as they are, move
+ * parameters by whole steps. */
+static const struct {
+    const struct golden_ppo *golden;
+    const char *sets[5];
+    double loss, norm, outputs, params;
+} cases[] = {
+    {.golden = &golden_ppo_cartpole,
+     .sets = {"policy.learn.learning_rate=0.001", "policy.learn.entropy_weight=0.01",
+              "policy.collect.discount_factor=0.9", "policy.model.obs_shape=4",
+              "policy.model.action_shape=2"},
+     .loss = 4e-7,
+     .norm = 2e-7,
+     .outputs = 3e-7,
+     .params = 1e-6},
+    {.golden = &golden_ppo_pong,
+     .sets = {"policy.learn.learning_rate=0.0003", "policy.learn.entropy_weight=0.001",
+              "policy.collect.discount_factor=0.99", "policy.model.obs_shape=[4,84,84]",
+              "policy.model.action_shape=6"},
+     .loss = 4e-7,
+     .norm = 5e-6,
+     .outputs = 3e-7,
+     .params = 1e-6},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void open_case(struct world *w, int number, bool cut)
+{
+    const char *sets[15] = {"policy.collect.n_sample=8",
+                            "policy.learn.batch_size=8",
+                            "env.collector_env_num=2",
+                            "policy.collect.gae_lambda=0.95",
+                            "policy.learn.value_weight=0.5",
+                            "policy.learn.clip_ratio=0.2",
+                            "policy.learn.grad_clip_type=clip_norm",
+                            "policy.learn.grad_clip_value=0.5",
+                            "policy.model.encoder_hidden_size_list=[64,64,128]",
+                            cut ? "policy.learn.microbatch=2" : "policy.learn.microbatch=8"};
+    for (int i = 0; i < 5; i++)
+        sets[10 + i] = cases[number].sets[i];
+    *w = (struct world){0};
+    world_open(w, sets, 15);
+    fill_params(hd_params_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
+}
+
+/* Observation b of the spec. */
+static void fill_obs(const struct hd_obs_shape *shape, int b, void *obs)
+{
+    const int64_t n = shape->u8 ? shape->obs_bytes : shape->obs_bytes / (int64_t)sizeof(float);
+    for (int64_t i = 0; i < n; i++) {
+        const double u = fill(1000 + (uint64_t)b, (uint64_t)i);
+        if (shape->u8)
+            ((uint8_t *)obs)[i] = (uint8_t)(256 * u);
+        else
+            ((float *)obs)[i] = (float)(2 * u - 1);
+    }
+}
+
+/* Eight steps of two envs: the first ends an episode, the second is cut. As next_obs of sample b is
+ * observation b + 1, the envs show observations 0 … 4 and 4 … 8. */
+static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
+{
+    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
+    struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_show show = hd_trajectories_show(shape, &t);
+    ck_assert_int_eq(shape->chunk, 4);
+    for (int env = 0; env < 2; env++)
+        for (int i = 0; i < 5; i++)
+            fill_obs(&shape->obs, 4 * env + i, hd_show_next(&show, env, i == 0));
+    for (int b = 0; b < 8; b++) {
+        const int64_t step = b / 4 * shape->steps + b % 4;
+        t.row[b] = (int32_t)step;
+        t.end[b] = b % 4 == 3;
+        t.frame[step] = b % 4;
+        t.action[step] = b % golden->actions;
+        t.reward[step] = b % 3 == 0 ? -0.5f : 1;
+        t.done[step] = b == 3;
+        for (int j = 0; j < golden->actions; j++)
+            t.logit[step * golden->actions + j] =
+                (float)(0.5 * (2 * fill(2000 + (uint64_t)b, (uint64_t)j) - 1));
+    }
+    *t.made = 8;
+    *t.forward = 4;
+}
+
+/* Values and logits of the eight observations. */
+static void check_outputs(struct world *w, const double *value, const double *logit,
+                          double tolerance)
+{
+    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    const struct hd_obs_shape *shape = &hd_trajectories_shape(&w->v[TRAJECTORIES].spec)->obs;
+    const int actions = (int)hd_net_actions(net), outputs = actions + 1;
+    char *obs = hd_alloc(8, (size_t)shape->obs_bytes);
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 8));
+    float out[8 * 7];
+    for (int b = 0; b < 8; b++)
+        fill_obs(shape, b, obs + b * shape->obs_bytes);
+    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 8, work, out);
+    for (int b = 0; b < 8; b++) {
+        CHECK_CLOSE(out[b * outputs + actions], value[b], 1.0, tolerance, "value");
+        for (int j = 0; j < actions; j++)
+            CHECK_CLOSE(out[b * outputs + j], logit[b * actions + j], 1.0, tolerance, "logit");
+    }
+    hd_free(obs);
+    hd_free(work);
+}
+
+static void check_params(struct world *w, const struct golden_ppo *golden, double tolerance)
+{
+    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    ck_assert_int_eq(hd_net_tensors(net), golden->tensors);
+    for (int t = 0; t < golden->tensors; t++) {
+        const struct golden_ppo_tensor *is = &golden->params_after[t];
+        const int64_t n = hd_net_tensor(net, t)->count;
+        float *plain = hd_alloc(n, sizeof *plain);
+        ck_assert_int_eq(hd_net_export(net, w->v[POLICY].data, t, plain), HD_OK);
+        check_tensor(plain, n, 1, is->l2, is->sum, is->first, is->n_first, tolerance, is->name);
+        hd_free(plain);
+    }
+}
+
+static void run_epoch(struct world *w)
+{
+    world_targets(w);
+    worlds_combine(w, 1, RETURNS, HD_SUM, POOLED);
+    world_run(w, &hd_verb_merge, merge_ports, world_at(w, 0, 0));
+    world_in_order(w);
+    world_gather(w);
+    memset(w->v[STATS].data, 0, (size_t)w->v[STATS].spec.bytes); /* no means over epochs */
+    world_loss(w);
+    worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);
+    world_adam(w);
+}
+
+static void check_update(const struct world *w, const struct golden_ppo_update *is,
+                         double tolerance, double norm)
+{
+    const struct {
+        const char *name;
+        double wanted;
+    } fields[] = {
+        {"cur_lr_avg", is->cur_lr},
+        {"total_loss_avg", is->total_loss},
+        {"policy_loss_avg", is->policy_loss},
+        {"value_loss_avg", is->value_loss},
+        {"entropy_loss_avg", is->entropy_loss},
+        {"adv_max_avg", is->adv_max},
+        {"adv_mean_avg", is->adv_mean},
+        {"value_mean_avg", is->value_mean},
+        {"value_max_avg", is->value_max},
+        {"approx_kl_avg", is->approx_kl},
+        {"clipfrac_avg", is->clipfrac},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        CHECK_CLOSE(world_field(w, STATS, fields[i].name), fields[i].wanted, 1.0, tolerance,
+                    fields[i].name);
+    CHECK_CLOSE(world_field(w, GRAD_NORM, "grad_norm_avg"), is->grad_norm, 1.0, norm, "grad_norm");
+}
+
+/* Once with the minibatch whole, once in microbatches. */
+START_TEST(two_epochs_are_di_engine_s)
+{
+    const int number = _i % CASES;
+    const struct golden_ppo *golden = cases[number].golden;
+    struct world w;
+    open_case(&w, number, _i >= CASES);
+    fill_trajectories(&w, golden);
+    check_outputs(&w, golden->value_before, golden->logit_before, cases[number].outputs);
+    for (int epoch = 0; epoch < GOLDEN_PPO_EPOCHS; epoch++) {
+        run_epoch(&w);
+        check_update(&w, &golden->update[epoch], cases[number].loss, cases[number].norm);
+    }
+    CHECK_CLOSE(world_field(&w, SCALE, "mean"), golden->running_mean, 1.0, 1e-7, "running mean");
+    CHECK_CLOSE(world_field(&w, SCALE, "std"), golden->running_std, 1.0, 1e-7, "running std");
+    CHECK_CLOSE(world_field(&w, SCALE, "count"), golden->running_count, 1.0, 1e-9, "count");
+    check_outputs(&w, golden->value_after, golden->logit_after, cases[number].outputs);
+    check_params(&w, golden, cases[number].params);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("golden");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, two_epochs_are_di_engine_s, 0, 2 * CASES);
+    return run_suite("ppo_golden", tests);
+}

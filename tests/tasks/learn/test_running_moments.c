@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running statistics of observations and of returns, pooled over shards and merged iteration by
+ * iteration, against DI-engine's formula (spec 3.4) over all of them; and what observations then
+ * enter a net as. */
+#include "tests/kernels/common/device.h"
+#include "tests/tasks/collect/on_policy.h"
+
+enum { SHARDS = 4, ITERATIONS = 3, ELEMENTS = 2 * 36 * 40, MOST_ROWS = SHARDS * 64 };
+
+static const struct obs_case {
+    const char *set[8];
+    int elements, samples, rows; /* of a shard */
+    double first_scale, epsilon;
+} cases[] = {
+    {{"policy.collect.n_sample=60", "policy.collect.groups=2", "policy.collect.obs_samples=60"},
+     4,
+     60,
+     60,
+     1,
+     1e-8},
+    {{"policy.collect.n_sample=50", "policy.collect.obs_samples=7", "env.frame_stack=2",
+      "policy.model.obs_shape=8"},
+     8,
+     50,
+     7,
+     1,
+     1e-8},
+    {{"policy.collect.n_sample=30", "policy.collect.groups=2", "policy.collect.obs_samples=256",
+      "env.type=blink", "env.frame_stack=2", "policy.model.obs_shape=[2,36,40]",
+      "policy.model.action_shape=3"},
+     ELEMENTS,
+     30,
+     30,
+     1 / 255.0,
+     1},
+    {{"policy.collect.n_sample=64", "policy.collect.obs_samples=9", "env.type=blink",
+      "env.frame_stack=2", "policy.model.obs_shape=[2,36,40]", "policy.model.action_shape=3"},
+     ELEMENTS,
+     64,
+     9,
+     1 / 255.0,
+     1},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void open_worlds(struct world *worlds, const struct obs_case *c)
+{
+    const char *sets[10] = {"env.collector_env_num=4",
+                            c->elements == ELEMENTS
+                                ? "policy.model.encoder_hidden_size_list=[4,4,8]"
+                                : "policy.model.encoder_hidden_size_list=[16,8]"};
+    int n = 2;
+    for (int i = 0; i < 8 && c->set[i]; i++)
+        sets[n++] = c->set[i];
+    for (int s = 0; s < SHARDS; s++) {
+        worlds[s] = (struct world){.plays = true, .normalised = true, .shard = s};
+        world_open(&worlds[s], sets, n);
+    }
+}
+
+static void close_worlds(struct world *worlds)
+{
+    for (int s = 0; s < SHARDS; s++)
+        world_close(&worlds[s]);
+}
+
+/* DI-engine's RunningMeanStd, of one number. */
+struct running {
+    double count, mean, var;
+};
+
+static void update(struct running *r, const double *x, int n)
+{
+    double mean = 0, var = 0;
+    for (int i = 0; i < n; i++)
+        mean += x[i] / n;
+    for (int i = 0; i < n; i++)
+        var += (x[i] - mean) * (x[i] - mean) / n;
+    const double total = r->count + n, delta = mean - r->mean;
+    r->mean += delta * n / total;
+    r->var = (r->var * r->count + var * n + delta * delta * r->count * n / total) / total;
+    r->count = total;
+}
+
+/* Element j of the observation of a sample of a shard. */
+static double element(const struct world *w, int64_t sample, int j)
+{
+    const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
+    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    const struct hd_trajectories t =
+        hd_trajectories_at(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
+    static char obs[ELEMENTS * sizeof(float)];
+    hd_trajectories_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
+    return shape->obs.u8 ? (double)((uint8_t *)obs)[j] : (double)((float *)obs)[j];
+}
+
+/* Every 97th element of an image stands for the others. */
+static int stride_of(const struct obs_case *c)
+{
+    return c->elements == ELEMENTS ? 97 : 1;
+}
+
+static void update_naive(struct running *running, const struct world *worlds,
+                         const struct obs_case *c)
+{
+    for (int j = 0; j < c->elements; j += stride_of(c)) {
+        double x[MOST_ROWS];
+        int n = 0;
+        for (int s = 0; s < SHARDS; s++)
+            for (int i = 0; i < c->rows; i++)
+                x[n++] = element(&worlds[s], (int64_t)i * c->samples / c->rows, j);
+        update(&running[j], x, n);
+    }
+}
+
+static void observe(struct world *worlds)
+{
+    for (int s = 0; s < SHARDS; s++) {
+        /* What it derives from its content is not written, so only its numbers are spoiled. */
+        struct hd_statistics of = hd_statistics_at(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
+        *of.count = *of.mean = *of.squares = NAN;
+        world_run(&worlds[s], &hd_verb_observe, observe_ports, world_at(&worlds[s], 0, 0));
+    }
+    worlds_combine(worlds, SHARDS, SEEN, HD_SUM, POOLED_SEEN);
+    for (int s = 0; s < SHARDS; s++)
+        world_run(&worlds[s], &hd_verb_merge, merge_seen_ports, world_at(&worlds[s], 0, 0));
+}
+
+static void check_obs_norm(const struct world *w, const struct running *running,
+                           const struct obs_case *c, bool first)
+{
+    const struct value *value = &w->v[OBS_NORM];
+    const struct hd_view view = {.spec = &value->spec, .data = value->data};
+    const struct hd_statistics of = hd_statistics_at(&value->spec, value->data);
+    struct hd_obs_norm norm;
+    ck_assert_ptr_eq(hd_statistics_norm(&view, &norm), &norm);
+    ck_assert_int_eq(hd_statistics_elements(&value->spec), c->elements);
+    ck_assert(norm.limit == 5);
+    for (int j = 0; j < c->elements; j += stride_of(c)) {
+        const struct running *r = &running[j];
+        const double scale = first ? c->first_scale : 1 / sqrt(r->var + c->epsilon);
+        CHECK_CLOSE(norm.scale[j], scale, scale, 1e-6, "scale");
+        CHECK_CLOSE(norm.shift[j], -r->mean * scale, 1 + fabs(r->mean * scale), 1e-6, "shift");
+        if (first)
+            continue;
+        CHECK_CLOSE(of.mean[j], r->mean, 1 + fabs(r->mean), 1e-12, "mean");
+        CHECK_CLOSE(of.squares[j] / *of.count, r->var, 1 + r->var, 1e-11, "variance");
+        ck_assert_double_eq_tol(*of.count, r->count, 1e-9);
+    }
+}
+
+START_TEST(observations)
+{
+    static struct running running[ELEMENTS];
+    const struct obs_case *c = &cases[_i];
+    struct world worlds[SHARDS];
+    open_worlds(worlds, c);
+    for (int j = 0; j < c->elements; j++)
+        running[j] = (struct running){1e-4, 0, 1};
+    check_obs_norm(&worlds[0], running, c, true);
+    for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        for (int s = 0; s < SHARDS; s++)
+            world_collect(&worlds[s], iteration);
+        observe(worlds);
+        update_naive(running, worlds, c);
+        for (int s = 0; s < SHARDS; s++) {
+            value_save_load(&worlds[s].v[OBS_NORM]);
+            check_obs_norm(&worlds[s], running, c, false);
+        }
+        ck_assert_uint_eq(value_hash(&worlds[0].v[OBS_NORM]), value_hash(&worlds[3].v[OBS_NORM]));
+    }
+    close_worlds(worlds);
+}
+END_TEST
+
+/* Before there are samples, bytes enter as everywhere, divided by 255. */
+START_TEST(first_observations_enter_as_without_statistics)
+{
+    const struct obs_case *c = &cases[_i];
+    struct world worlds[SHARDS];
+    open_worlds(worlds, c);
+    const struct world *w = &worlds[0];
+    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    const struct hd_view view = {.spec = &w->v[OBS_NORM].spec, .data = w->v[OBS_NORM].data};
+    const int64_t outputs = hd_net_outputs(net);
+    void *obs = hd_alloc(1, (size_t)hd_net_obs_bytes(net));
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+    struct hd_obs_norm norm;
+    float plain[8], scaled[8];
+    for (int64_t i = 0; i < hd_net_obs(net); i++)
+        if (hd_net_obs_u8(net))
+            ((uint8_t *)obs)[i] = (uint8_t)(i * 37);
+        else
+            ((float *)obs)[i] = (float)i / 3 - 1;
+    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 1, work, plain);
+    hd_net_forward(net, w->v[POLICY].data, hd_statistics_norm(&view, &norm), obs, 1, work, scaled);
+    for (int64_t i = 0; i < outputs; i++)
+        CHECK_CLOSE(scaled[i], plain[i], 1.0, 1e-6, "output");
+    hd_free(obs);
+    hd_free(work);
+    close_worlds(worlds);
+}
+END_TEST
+
+/* -- On a GPU -------------------------------------------------------------------------------------
+ * What a CPU adds up and merges, by bytes, from the same samples. */
+
+#if HD_CUDA
+
+static void check_same_bytes(const struct value *wanted, const void *there)
+{
+    char *found = test_alloc(wanted->spec.bytes, 1);
+    device_get(found, there, wanted->spec.bytes);
+    ck_assert_mem_eq(found, wanted->data, (size_t)wanted->spec.bytes);
+}
+
+START_TEST(observations_cuda)
+{
+    const struct obs_case *c = &cases[_i];
+    struct world worlds[SHARDS];
+    void *seen[SHARDS];
+    open_worlds(worlds, c);
+    struct value *v = worlds[0].v;
+    const int64_t bytes = v[OBS_NORM].spec.bytes;
+    void *pooled = device_make(NULL, bytes), *norm = device_make(v[OBS_NORM].data, bytes);
+    const struct hd_view views[] = {{.data = pooled, .spec = &v[POOLED_SEEN].spec},
+                                    {.data = norm, .spec = &v[OBS_NORM].spec}};
+    struct hd_context context = {.stream = device_stream()};
+    for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        for (int s = 0; s < SHARDS; s++)
+            world_collect(&worlds[s], iteration);
+        observe(worlds);
+        for (int s = 0; s < SHARDS; s++)
+            seen[s] = device_make(worlds[s].v[SEEN].data, bytes);
+        ck_assert_int_eq(v[SEEN].spec.type->reduction->fold_on_gpu(
+                             &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
+                             &v[POOLED_SEEN].spec, pooled, context.stream),
+                         HD_OK);
+        ck_assert_int_eq(hd_verb_merge.gpu->body(&context, views, NULL), HD_OK);
+        check_same_bytes(&v[POOLED_SEEN], pooled);
+        check_same_bytes(&v[OBS_NORM], norm);
+    }
+    close_worlds(worlds);
+}
+END_TEST
+
+#endif
+
+/* -- Returns -------------------------------------------------------------------------------------
+ */
+
+/* Over iterations of two epochs each, a shard without samples among the others. */
+START_TEST(returns)
+{
+    enum { N = 40 };
+    struct world worlds[SHARDS];
+    struct running running = {1e-4, 0, 1};
+    open_worlds(worlds, &cases[0]);
+    ck_assert_double_eq(world_field(&worlds[0], SCALE, "std"), sqrt(1 + 1e-8));
+    for (int update_number = 0; update_number < 6; update_number++) {
+        double all[SHARDS * N];
+        int n = 0;
+        for (int s = 0; s < SHARDS; s++) {
+            struct hd_rng rng = hd_rng_make(3, 3, s, update_number, 0);
+            float x[N];
+            const int rows = s == update_number % SHARDS ? 0 : N;
+            for (int i = 0; i < rows; i++)
+                all[n++] = x[i] = (float)(10 * s + hd_rng_uniform(&rng, (uint32_t)i));
+            hd_statistics_of(
+                x, rows, 1,
+                hd_statistics_at(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
+        }
+        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
+        for (int s = 0; s < SHARDS; s++)
+            world_run(&worlds[s], &hd_verb_merge, merge_ports, world_at(&worlds[s], 0, 0));
+        update(&running, all, n);
+        for (int s = 0; s < SHARDS; s++) {
+            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "count"), running.count, 1e-9);
+            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "mean"), running.mean, 1e-12);
+            ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "std"), sqrt(running.var + 1e-8),
+                                    1e-12);
+        }
+    }
+    close_worlds(worlds);
+}
+END_TEST
+
+/* Nothing new leaves the running statistics, and what follows from them, as they are. */
+START_TEST(no_samples_at_all)
+{
+    struct world worlds[SHARDS];
+    open_worlds(worlds, &cases[0]);
+    for (int rows = 0; rows < 3; rows += 2) {
+        const float x[] = {1, 3};
+        hd_statistics_of(x, rows, 1,
+                         hd_statistics_at(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
+        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
+        const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
+        world_run(&worlds[0], &hd_verb_merge, merge_ports, world_at(&worlds[0], 0, 0));
+        ck_assert_int_eq(value_hash(&worlds[0].v[SCALE]) == hash, rows == 0);
+    }
+    close_worlds(worlds);
+}
+END_TEST
+
+/* -- The learning rate ---------------------------------------------------------------------------
+ */
+
+static void push_kl(struct world *w, double kl)
+{
+    const struct value *means = &w->v[MEANS];
+    memset(means->data, 0, (size_t)means->spec.bytes);
+    if (!isnan(kl))
+        hd_scalars_push(&means->spec, means->data, hd_value_field(&means->spec, "kl_avg"), kl, 1);
+}
+
+START_TEST(the_rate_follows_the_divergence)
+{
+    static const struct {
+        const char *type;
+        double kl, factor;
+    } steps[] = {
+        {"kl", 0.001, 2}, {"kl", 0.03, 0.5}, {"kl", 0.01, 1}, {"kl", NAN, 1},
+        {"kl", 0.005, 1}, {"kl", 0.02, 1},   {"none", 0, 1},  {"none", 1, 1},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        char type[64];
+        const char *const sets[] = {type,
+                                    "policy.learn.learning_rate=0.001",
+                                    "policy.learn.lr_scheduler.kl_low=0.005",
+                                    "policy.learn.lr_scheduler.kl_high=0.02",
+                                    "policy.learn.lr_scheduler.factor=2",
+                                    "policy.learn.lr_scheduler.min=0.0003",
+                                    "policy.learn.lr_scheduler.max=0.003"};
+        struct world w = {0};
+        double rate = 0.001;
+        snprintf(type, sizeof type, "policy.learn.lr_scheduler.type=%s", steps[i].type);
+        world_open(&w, sets, 7);
+        ck_assert(isnan(world_field(&w, RATE, "learning_rate")));
+        for (int times = 0; times < 4; times++) {
+            push_kl(&w, steps[i].kl);
+            world_run(&w, &hd_verb_steer, steer_ports, world_at(&w, times, 0));
+            rate = fmin(fmax(rate * steps[i].factor, 0.0003), 0.003);
+            ck_assert_double_eq_tol(world_field(&w, RATE, "learning_rate"), rate, 1e-15);
+        }
+        world_close(&w);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("running statistics"), *cuda = NULL;
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, observations, 0, CASES);
+    tcase_add_loop_test(tests, first_observations_enter_as_without_statistics, 0, CASES);
+    tcase_add_test(tests, returns);
+    tcase_add_test(tests, no_samples_at_all);
+    tcase_add_test(tests, the_rate_follows_the_divergence);
+#if HD_CUDA
+    cuda = tcase_create("cuda");
+    tcase_set_timeout(cuda, 60);
+    tcase_add_loop_test(cuda, observations_cuda, 0, CASES);
+#endif
+    return run_cuda_suite("running_statistics", tests, cuda);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Losses on batches of which not all rows are used, or weighed: what is not used is not learned
+ * from, what weighs nothing is learned from but not shown. Behaviour cloning against its
+ * definition. */
+#include "kernels/learn/cross_entropy.h"
+#include "tasks/types/data/batch.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/scalars.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { POLICY, TARGET, BATCH, STATS, GRAD, N_VALUES };
+enum { ROWS = 8, MICRO = 4, LEAVES = ROWS / MICRO, OBS = 4, ACTIONS = 2 };
+
+struct learner {
+    struct hd_setup setup;
+    struct hd_document *document;
+    struct value values[N_VALUES], *ports[MAX_PORTS];
+};
+
+static const char *const losses[] = {"bc", "dqn"};
+
+static void open_params(struct learner *l, int which, const char *name)
+{
+    struct value *value = &l->values[which];
+    *value = (struct value){.spec = {.name = name,
+                                     .type = &hd_type_params,
+                                     .placement = HD_GLOBAL,
+                                     .mark = l->setup.mark,
+                                     .parts = 1,
+                                     .leaves = 1}};
+    ck_assert_int_eq(hd_type_params.resolve(&value->spec, &l->setup), HD_OK);
+    value_init(value, &l->setup, 0);
+}
+
+static void open_grad(struct learner *l)
+{
+    struct value *value = &l->values[GRAD];
+    *value = (struct value){.spec = {.name = "grad",
+                                     .type = &hd_type_grad,
+                                     .placement = HD_SHARD,
+                                     .of = &l->values[POLICY].spec,
+                                     .mark = l->setup.mark,
+                                     .parts = 1,
+                                     .leaves = 1}};
+    ck_assert_int_eq(hd_type_grad.resolve(&value->spec, &l->setup), HD_OK);
+    ck_assert_int_eq(value->spec.leaves, LEAVES);
+    value_init(value, &l->setup, 0);
+}
+
+static void learner_open(struct learner *l, const char *loss)
+{
+    const struct hd_mark mark = {"graph.yaml", 1, 1};
+    char type[32];
+    snprintf(type, sizeof type, "policy.type=%s", loss);
+    const char *const sets[] = {type, "policy.learn.batch_size=8", "policy.learn.microbatch=4",
+                                "policy.learn.learning_rate=0.5"};
+    *l = (struct learner){.setup = setup_open(sets, 4)};
+    ck_assert_int_eq(hd_document_create(&l->document), HD_OK);
+    struct hd_node *map = hd_node_map(l->document, mark);
+    hd_node_put(l->document, map, "loss", hd_node_scalar(l->document, mark, loss));
+    l->setup.options = map;
+    open_params(l, POLICY, "policy");
+    open_params(l, TARGET, "target");
+    value_open(&l->values[BATCH], &l->setup, &hd_type_batch, "batch", NULL);
+    open_grad(l);
+    l->values[STATS] = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars}};
+    for (int i = 0; i < N_VALUES; i++)
+        l->ports[i] = &l->values[i];
+    if (strcmp(loss, "bc") == 0)
+        l->ports[TARGET] = NULL;
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(&hd_verb_loss_grad, &l->setup, l->ports, specs);
+    ck_assert_int_eq(hd_verb_loss_grad.declare(&step), HD_OK);
+    value_init(&l->values[STATS], &l->setup, 0);
+}
+
+static void learner_close(struct learner *l)
+{
+    for (int i = N_VALUES - 1; i >= 0; i--)
+        value_close(&l->values[i]);
+    hd_document_destroy(l->document);
+    setup_close(&l->setup);
+}
+
+static struct hd_transitions rows_of(struct learner *l)
+{
+    return hd_batch_rows(&l->values[BATCH].spec, l->values[BATCH].data);
+}
+
+static struct hd_batch_use use_of(struct learner *l)
+{
+    return hd_batch_use(&l->values[BATCH].spec, l->values[BATCH].data);
+}
+
+/* Draws of stream `stream` in the rows from `first` on. */
+static void fill(struct learner *l, int64_t first, uint64_t stream)
+{
+    struct hd_transitions rows = rows_of(l);
+    for (int64_t b = first; b < ROWS; b++) {
+        struct hd_rng rng = hd_rng_make(1, stream, b, 0, 0);
+        for (int64_t j = 0; j < OBS; j++) {
+            ((float *)rows.obs)[b * OBS + j] = (float)hd_rng_uniform(&rng, (uint32_t)j) - .5f;
+            ((float *)rows.next_obs)[b * OBS + j] = (float)hd_rng_uniform(&rng, 9 + (uint32_t)j);
+        }
+        rows.action[b] = (int32_t)hd_rng_below(&rng, 20, ACTIONS);
+        rows.reward[b] = (float)hd_rng_uniform(&rng, 21);
+        rows.done[b] = (float)hd_rng_below(&rng, 22, 2);
+    }
+}
+
+static void use_rows(struct learner *l, int64_t used)
+{
+    struct hd_batch_use use = use_of(l);
+    *use.used = used;
+    for (int64_t b = 0; b < ROWS; b++)
+        use.weight[b] = b < used ? 1 : 0;
+}
+
+static uint64_t compute(struct learner *l)
+{
+    const struct hd_context where = at(&l->setup, 0, 0);
+    memset(l->values[GRAD].data, 0xFF, (size_t)l->values[GRAD].spec.bytes);
+    memset(l->values[STATS].data, 0, (size_t)l->values[STATS].spec.bytes);
+    run(&hd_verb_loss_grad, &l->setup, l->ports, &where);
+    return value_hash(&l->values[GRAD]);
+}
+
+static double stat(const struct learner *l, const char *name)
+{
+    const struct value *stats = &l->values[STATS];
+    int field = hd_value_field(&stats->spec, name);
+    ck_assert_int_ge(field, 0);
+    return stats->spec.type->field(&stats->spec, stats->data, field);
+}
+
+START_TEST(rows_that_are_not_used_change_nothing)
+{
+    for (int64_t used = 0; used <= ROWS; used++) {
+        struct learner l;
+        learner_open(&l, losses[_i]);
+        struct value *grad = &l.values[GRAD];
+        fill(&l, 0, 5);
+        use_rows(&l, used);
+        uint64_t hash = compute(&l);
+        for (int64_t leaf = 0; leaf < LEAVES; leaf++) {
+            int64_t rows = used - leaf * MICRO;
+            rows = rows < 0 ? 0 : rows < MICRO ? rows : MICRO;
+            ck_assert(hd_grad_counts(&grad->spec, grad->data, leaf)[0] == (float)rows);
+            const float *floats = hd_grad_leaf(&grad->spec, grad->data, leaf);
+            double norm = 0;
+            for (int64_t i = 0; i < grad->spec.elements; i++)
+                norm += fabs((double)floats[i]);
+            ck_assert_msg((norm > 0) == (rows > 0), "norm %g of %lld rows", norm, (long long)rows);
+        }
+        const double loss = stat(&l, "total_loss_avg");
+        ck_assert(used > 0 ? isfinite(loss) : isnan(loss));
+        ck_assert(used > 0 ? stat(&l, "cur_lr_avg") == .5 : isnan(stat(&l, "cur_lr_avg")));
+        fill(&l, used, 6);
+        ck_assert_uint_eq(compute(&l), hash);
+        ck_assert(used == 0 || stat(&l, "total_loss_avg") == loss);
+        fill(&l, used - (used > 0), 7);
+        ck_assert_int_eq(compute(&l) == hash, used == 0);
+        learner_close(&l);
+    }
+}
+END_TEST
+
+/* -- Behaviour cloning ----------------------------------------------------------------------------
+ */
+
+/* Statistics from the net's outputs, in double. */
+static void check_stats(struct learner *l)
+{
+    const struct hd_net *net = hd_params_net(&l->values[POLICY].spec);
+    const struct hd_transitions rows = rows_of(l);
+    const struct hd_batch_use use = use_of(l);
+    double loss = 0, hits = 0, weight = 0;
+    float q[ROWS][ACTIONS];
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, ROWS));
+    hd_net_forward(net, l->values[POLICY].data, NULL, rows.obs, ROWS, work, q[0]);
+    hd_free(work);
+    for (int64_t b = 0; b < *use.used; b++) {
+        const double other = q[b][1 - rows.action[b]], taken = q[b][rows.action[b]];
+        const double w = use.weight[b];
+        loss += w * log1p(exp(other - taken));
+        hits += w * (taken > other);
+        weight += w;
+    }
+    ck_assert_double_eq_tol(stat(l, "total_loss_avg"), loss / weight, 1e-6);
+    ck_assert_double_eq_tol(stat(l, "accuracy_avg"), hits / weight, 1e-12);
+}
+
+START_TEST(padding_is_learned_from_but_not_shown)
+{
+    struct learner l;
+    learner_open(&l, "bc");
+    fill(&l, 0, 8);
+    use_rows(&l, 7);
+    uint64_t hash = compute(&l);
+    check_stats(&l);
+    const double shown = stat(&l, "total_loss_avg");
+    use_of(&l).weight[2] = use_of(&l).weight[6] = 0;
+    ck_assert_uint_eq(compute(&l), hash);
+    check_stats(&l);
+    ck_assert(stat(&l, "total_loss_avg") != shown);
+    for (int b = 0; b < ROWS; b++)
+        use_of(&l).weight[b] = 0;
+    ck_assert_uint_eq(compute(&l), hash);
+    ck_assert(isnan(stat(&l, "accuracy_avg")) && isnan(stat(&l, "total_loss_avg")));
+    learner_close(&l);
+}
+END_TEST
+
+/* The same rows in one pass of their own: in dense nets a row's result is the row's alone. */
+START_TEST(gradients_are_those_of_the_used_rows)
+{
+    const int64_t used = 5;
+    struct learner l;
+    learner_open(&l, "bc");
+    const struct hd_net *net = hd_params_net(&l.values[POLICY].spec);
+    struct value *grad = &l.values[GRAD];
+    fill(&l, 0, 9);
+    use_rows(&l, used);
+    compute(&l);
+    float q[ROWS * ACTIONS], dq[ROWS * ACTIONS];
+    float *wanted = hd_alloc(hd_net_elements(net), sizeof *wanted);
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, used));
+    void *scratch = hd_alloc(1, (size_t)hd_net_backward_bytes(net, used));
+    struct hd_cross_entropy_sums sums;
+    hd_net_forward(net, l.values[POLICY].data, NULL, rows_of(&l).obs, used, work, q);
+    const struct hd_cross_entropy loss = {used, ACTIONS, q, rows_of(&l).action, use_of(&l).weight};
+    hd_cross_entropy(&loss, dq, &sums);
+    for (int stage = 0; stage < hd_net_stages(net); stage++)
+        hd_net_backward(net, l.values[POLICY].data, used, used, work, dq, scratch, stage, wanted);
+    for (int64_t i = 0; i < hd_net_elements(net); i++) {
+        const double sum = (double)hd_grad_leaf(&grad->spec, grad->data, 0)[i] +
+                           (double)hd_grad_leaf(&grad->spec, grad->data, 1)[i];
+        ck_assert_double_eq_tol(sum, wanted[i], 1e-6);
+    }
+    hd_free(wanted);
+    hd_free(work);
+    hd_free(scratch);
+    learner_close(&l);
+}
+END_TEST
+
+/* Values are no logits. */
+START_TEST(other_nets_are_refused)
+{
+    struct learner l;
+    struct hd_spec *specs[MAX_PORTS];
+    void *args = NULL;
+    learner_open(&l, "dqn");
+    const struct hd_mark mark = {"graph.yaml", 1, 1};
+    struct hd_node *map = hd_node_map(l.document, mark);
+    hd_node_put(l.document, map, "loss", hd_node_scalar(l.document, mark, "bc"));
+    l.ports[TARGET] = NULL;
+    struct hd_setup step = step_setup(&hd_verb_loss_grad, &l.setup, l.ports, specs);
+    step.options = map;
+    ck_assert_int_eq(hd_verb_loss_grad.prepare(&step, &args), HD_ERR_INPUT);
+    ck_assert_int_eq(hd_diag_count(l.setup.diag), 1);
+    unprepare(&hd_verb_loss_grad, args);
+    learner_close(&l);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("short_batch");
+    TCase *tests = tcase_create("all");
+    tcase_set_timeout(tests, 120);
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 2);
+    tcase_add_test(tests, padding_is_learned_from_but_not_shown);
+    tcase_add_test(tests, gradients_are_those_of_the_used_rows);
+    tcase_add_test(tests, other_nets_are_refused);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluation against envs played one by one, and what it leaves behind. */
+#include "tasks/types/collect/envs.h"
+#include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/env_counters.h"
+#include "tasks/types/output/eval_result.h"
+#include "tests/tasks/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
+enum { NORM_STATE = 7, BEST_NORM_STATE, N_PORTS }; /* ports of nets with batch norm */
+enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
+
+struct world {
+    struct hd_setup setup;
+    struct value values[N_VALUES], *ports[N_PORTS]; /* those behind N_VALUES: absent */
+    struct value state, best_state;                 /* of nets with batch norm */
+};
+
+static bool has_norms(const struct world *w)
+{
+    return hd_net_levels(hd_params_net(&w->values[POLICY].spec)) > 0;
+}
+
+static void open_state(struct world *w, struct value *state, int port, int of)
+{
+    *state = (struct value){.spec = {.name = "norm_state",
+                                     .type = &hd_type_norm_state,
+                                     .placement = HD_RANK0,
+                                     .of = &w->values[of].spec,
+                                     .mark = w->setup.mark,
+                                     .parts = 1,
+                                     .leaves = 1}};
+    ck_assert_int_eq(hd_type_norm_state.resolve(&state->spec, &w->setup), HD_OK);
+    value_init(state, &w->setup, 0);
+    w->ports[port] = state;
+}
+
+static void world_open(struct world *w, const char *const *sets, int n)
+{
+    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_counts, &hd_type_envs,
+                                                  &hd_type_params, &hd_type_verdict};
+    static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
+    *w = (struct world){.setup = setup_open(sets, n)};
+    for (int i = 0; i < N_VALUES; i++) {
+        value_resolve_at(&w->values[i], &w->setup, types[i], names[i], "evaluator", HD_RANK0);
+        value_init(&w->values[i], &w->setup, 0);
+        w->ports[i] = &w->values[i];
+    }
+    if (!has_norms(w))
+        return;
+    open_state(w, &w->state, NORM_STATE, POLICY);
+    open_state(w, &w->best_state, BEST_NORM_STATE, BEST);
+    float *running = hd_norm_state_running(w->state.data);
+    struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
+    const int64_t floats = hd_net_running(hd_params_net(&w->state.spec));
+    for (int64_t i = 0; i < floats; i++)
+        running[i] += (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
+}
+
+static void world_close(struct world *w)
+{
+    if (has_norms(w)) {
+        value_close(&w->state);
+        value_close(&w->best_state);
+    }
+    for (int i = 0; i < N_VALUES; i++)
+        value_close(&w->values[i]);
+    setup_close(&w->setup);
+}
+
+static struct hd_verdict *evaluate(struct world *w, int64_t update)
+{
+    struct hd_context where = at(&w->setup, -1, update);
+    where.update = update;
+    run(&hd_verb_evaluate, &w->setup, w->ports, &where);
+    return w->values[RESULT].data;
+}
+
+/* The policy's action for every observation from now on, whatever the net: all parameters zero but
+ * the biases of the last layers, which end the parameter array. `action` < 0: a policy that
+ * depends on the observation. */
+static void set_policy(struct world *w, int action)
+{
+    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    float *params = w->values[POLICY].data;
+    struct hd_rng rng = hd_rng_make(3, 3, 0, 0, 0);
+    hd_net_init(net, &rng, params);
+    if (action < 0)
+        return;
+    memset(params, 0, (size_t)hd_net_elements(net) * sizeof *params);
+    for (int i = 0; i < hd_net_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+        if (strcmp(tensor->name, "head.A.1.0.bias") == 0)
+            params[tensor->offset + action] = 1;
+    }
+}
+
+/* A greedy episode from a seed, played alone: its return, and its steps. */
+static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
+{
+    const struct hd_envs_shape *shape = hd_envs_shape(&w->values[ENVS].spec);
+    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    const int64_t stack = shape->obs.stack;
+    struct hd_env_settings settings = shape->settings;
+    struct hd_env_spec spec;
+    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1)), *group;
+    char message[HD_ENV_MESSAGE];
+    float frames[201][OBS], obs[MAX_STACK][OBS], reward, q[2];
+    bool done = false, truncated;
+    double sum = 0;
+    int64_t step = 0;
+    settings.envs = 1;
+    ck_assert_int_eq(shape->env->create(&settings, &spec, &group, message), 0);
+    ck_assert_int_eq(shape->env->reset(group, 0, seed, frames[0], message), 0);
+    while (!done) {
+        for (int64_t i = 0; i < stack; i++) {
+            int64_t k = step - stack + 1 + i;
+            memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
+        }
+        hd_net_forward_running(net, w->values[POLICY].data, hd_norm_state_running(w->state.data),
+                               NULL, obs[0], 1, work, q);
+        int32_t action = q[1] > q[0];
+        struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
+        ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
+        sum += (double)reward;
+    }
+    shape->env->destroy(group);
+    hd_free(work);
+    *steps_p += step;
+    return sum;
+}
+
+static const char norm_set[] = "policy.model.norm=sync_batch_norm";
+
+struct quota_case {
+    int episodes, envs;
+    int env_of[MAX_EPISODES];
+    const char *set[2];
+};
+
+static const struct quota_case cases[] = {
+    {5, 5, {0, 1, 2, 3, 4}, {0}},
+    {8, 5, {0, 0, 1, 1, 2, 2, 3, 4}, {0}},
+    {3, 5, {0, 1, 2}, {0}},
+    {4, 1, {0, 0, 0, 0}, {0}},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {0}},
+    {7, 3, {0, 0, 0, 1, 1, 2, 2}, {"env.frame_stack=3", "policy.model.obs_shape=12"}},
+    {5, 5, {0, 1, 2, 3, 4}, {norm_set, "env.frame_stack=1"}},
+};
+
+START_TEST(test_against_single_episodes)
+{
+    const struct quota_case *c = &cases[_i];
+    char episodes[64], envs[64];
+    snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
+    snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
+    const char *const sets[] = {episodes, envs, c->set[0], c->set[1]};
+    struct world w;
+    world_open(&w, sets, c->set[0] ? 4 : 2);
+    ((struct hd_counts *)w.values[TOTALS].data)->env_step = 12345;
+    for (int action = -1; action < 2; action++) {
+        set_policy(&w, action);
+        memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
+        const struct hd_verdict *verdict = evaluate(&w, 77);
+        double sum = 0, squares = 0, most = 0, least = 1e9;
+        int64_t steps = 0;
+        for (int i = 0; i < c->episodes; i++) {
+            double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i], &steps);
+            ck_assert_double_eq(verdict->returns[i], expected);
+            sum += expected;
+            squares += expected * expected;
+            most = fmax(most, expected);
+            least = fmin(least, expected);
+        }
+        double mean = sum / c->episodes;
+        ck_assert_double_eq_tol(verdict->mean, mean, 1e-12);
+        ck_assert_double_eq_tol(verdict->std, sqrt(fmax(0, squares / c->episodes - mean * mean)),
+                                1e-6);
+        ck_assert_double_eq(verdict->max, most);
+        ck_assert_double_eq(verdict->min, least);
+        ck_assert_int_eq(verdict->episodes, c->episodes);
+        ck_assert_int_eq(verdict->steps, steps);
+        ck_assert_int_eq(verdict->env_step, 12345);
+        ck_assert_int_eq(verdict->train_iter, 77);
+    }
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_known_episode)
+{
+    const char *const sets[] = {"env.n_evaluator_episode=1", "env.evaluator_env_num=1"};
+    struct world w;
+    world_open(&w, sets, 2);
+    w.setup.seed = 0;
+    set_policy(&w, 0);
+    ck_assert_double_eq(evaluate(&w, 0)->mean, 11);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_repeats)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    evaluate(&w, 5);
+    uint64_t result = value_hash(&w.values[RESULT]), envs = value_hash(&w.values[ENVS]);
+    value_save_load(&w.values[ENVS]);
+    value_save_load(&w.values[RESULT]);
+    evaluate(&w, 5);
+    ck_assert_uint_eq(value_hash(&w.values[RESULT]), result);
+    ck_assert_uint_eq(value_hash(&w.values[ENVS]), envs);
+    world_close(&w);
+}
+END_TEST
+
+/* `best` follows the policy only when the mean is above every mean before; the first always is. */
+START_TEST(test_best)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    uint64_t hashes[2];
+    double means[2];
+    for (int action = 0; action < 2; action++) {
+        struct world fresh;
+        world_open(&fresh, NULL, 0);
+        set_policy(&fresh, action);
+        means[action] = evaluate(&fresh, 0)->mean;
+        hashes[action] = value_hash(&fresh.values[POLICY]);
+        ck_assert_uint_eq(value_hash(&fresh.values[BEST]), hashes[action]);
+        world_close(&fresh);
+    }
+    ck_assert_double_ne(means[0], means[1]);
+    int better = means[1] > means[0], worse = !better;
+    const int order[] = {worse, better, worse, better};
+    for (int i = 0; i < 4; i++) {
+        set_policy(&w, order[i]);
+        evaluate(&w, i);
+        ck_assert_uint_eq(value_hash(&w.values[BEST]), hashes[i == 0 ? worse : better]);
+        value_save_load(&w.values[ENVS]);
+    }
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_without_totals)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    w.ports[TOTALS] = NULL;
+    ck_assert_int_eq(evaluate(&w, 0)->env_step, 0);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_without_best)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    uint64_t before = value_hash(&w.values[BEST]);
+    w.ports[BEST] = NULL;
+    set_policy(&w, 1);
+    evaluate(&w, 0);
+    ck_assert_uint_eq(value_hash(&w.values[BEST]), before);
+    world_close(&w);
+}
+END_TEST
+
+/* The running statistics of a policy go where the policy goes; and are not forgotten. */
+START_TEST(test_norms)
+{
+    const char *const sets[] = {norm_set};
+    struct hd_spec *specs[MAX_PORTS];
+    struct world w;
+    void *args = NULL;
+    world_open(&w, sets, 1);
+    set_policy(&w, 1);
+    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
+    evaluate(&w, 0);
+    ck_assert_uint_eq(value_hash(&w.best_state), value_hash(&w.state));
+    value_save_load(&w.best_state);
+    hd_norm_state_running(w.state.data)[0] += 1;
+    evaluate(&w, 1); /* as good, but not better */
+    ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
+    w.ports[NORM_STATE] = NULL;
+    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
+    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "norm_state"));
+    unprepare(&hd_verb_evaluate, args);
+    world_close(&w);
+}
+END_TEST
+
+/* The snapshot of a group in the middle of its episodes goes on as the group does. */
+START_TEST(test_snapshot)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    evaluate(&w, 0);
+    struct value copy = {.spec = w.values[ENVS].spec};
+    value_init(&copy, &w.setup, 0);
+    ck_assert_uint_ne(value_hash(&copy), value_hash(&w.values[ENVS]));
+    ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, w.values[ENVS].data), HD_OK);
+    ck_assert_uint_eq(value_hash(&copy), value_hash(&w.values[ENVS]));
+    const struct hd_envs_shape *shape = hd_envs_shape(&copy.spec);
+    struct hd_envs groups[] = {hd_envs_at(&copy.spec, copy.data, 0),
+                               hd_envs_at(&copy.spec, w.values[ENVS].data, 0)};
+    ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
+    float obs[2][5 * OBS], reward[5];
+    bool done[5], truncated[5];
+    char message[HD_ENV_MESSAGE];
+    const int32_t action[5] = {1, 0, 1, 0, 1};
+    for (int i = 0; i < 2; i++) {
+        struct hd_env_outcome outcome = {obs[i], reward, done, truncated};
+        ck_assert_int_eq(shape->env->step(*groups[i].group, action, &outcome, message), 0);
+    }
+    ck_assert_mem_eq(obs[0], obs[1], sizeof obs[0]);
+    hd_value_fini(&copy.spec, copy.data);
+    hd_free(copy.data);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_fields)
+{
+    static const char *const names[] = {"mean",     "std",   "max",      "min",
+                                        "episodes", "steps", "env_step", "train_iter"};
+    struct world w;
+    world_open(&w, NULL, 0);
+    const struct hd_spec *spec = &w.values[RESULT].spec;
+    *(struct hd_verdict *)w.values[RESULT].data = (struct hd_verdict){1, 2, 3, 4, 5, 6, 7, 8};
+    for (int i = 0; i < 8; i++) {
+        int field = hd_value_field(spec, names[i]);
+        ck_assert_int_ge(field, 0);
+        ck_assert_double_eq(spec->type->field(spec, w.values[RESULT].data, field), i + 1);
+    }
+    ck_assert_int_eq(hd_value_field(spec, "returns"), -1);
+    ck_assert(spec->type->none);
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(test_wrong_role)
+{
+    struct world w;
+    world_open(&w, NULL, 0);
+    struct value collector;
+    value_open(&collector, &w.setup, &hd_type_envs, "envs", "collector");
+    w.ports[ENVS] = &collector;
+    struct hd_spec *specs[MAX_PORTS];
+    struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
+    void *args = NULL;
+    ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "evaluator"));
+    value_close(&collector);
+    world_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("evaluate");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, test_against_single_episodes, 0,
+                        (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(tests, test_known_episode);
+    tcase_add_test(tests, test_repeats);
+    tcase_add_test(tests, test_best);
+    tcase_add_test(tests, test_without_totals);
+    tcase_add_test(tests, test_without_best);
+    tcase_add_test(tests, test_norms);
+    tcase_add_test(tests, test_snapshot);
+    tcase_add_test(tests, test_fields);
+    tcase_add_test(tests, test_wrong_role);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

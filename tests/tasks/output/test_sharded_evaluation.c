@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An evaluation that is spread over shards gives the verdict of one on rank 0; the policy that was
+ * judged best is kept. */
+#include "tasks/types/collect/envs.h"
+#include "tasks/types/learn/params.h"
+#include "tasks/types/output/eval_result.h"
+#include "tests/tasks/values.h"
+
+#include <stdlib.h>
+
+enum { MAX_SHARDS = 8 };
+
+struct world {
+    struct hd_setup setup;
+    struct value policy;
+    struct value envs[MAX_SHARDS], result[MAX_SHARDS]; /* shards 1 …: instances of one spec */
+};
+
+static void open_instance(struct world *w, struct value *first, struct value *value, int shard)
+{
+    value->spec = first->spec;
+    value_init(value, &w->setup, shard);
+}
+
+static void world_open(struct world *w, const char *const *sets, int n, int shards)
+{
+    w->setup = setup_open(sets, n);
+    w->setup.shards = shards;
+    const enum hd_placement placement = shards > 0 ? HD_SHARD : HD_RANK0;
+    value_open(&w->policy, &w->setup, &hd_type_params, "policy", NULL);
+    value_resolve_at(&w->envs[0], &w->setup, &hd_type_envs, "eval_envs", "evaluator", placement);
+    value_resolve_at(&w->result[0], &w->setup, &hd_type_verdict, "result", NULL, placement);
+    for (int s = 0; s < (shards > 0 ? shards : 1); s++) {
+        open_instance(w, &w->envs[0], &w->envs[s], s);
+        open_instance(w, &w->result[0], &w->result[s], s);
+    }
+}
+
+static void world_close(struct world *w, int shards)
+{
+    for (int s = (shards > 0 ? shards : 1) - 1; s >= 1; s--) {
+        hd_value_fini(&w->envs[s].spec, w->envs[s].data);
+        hd_free(w->envs[s].data);
+        hd_free(w->result[s].data);
+    }
+    value_close(&w->result[0]);
+    value_close(&w->envs[0]);
+    value_close(&w->policy);
+    setup_close(&w->setup);
+}
+
+static void evaluate(struct world *w, int s, int64_t shard)
+{
+    struct value *ports[MAX_PORTS] = {&w->policy, NULL, &w->envs[s], NULL, &w->result[s]};
+    struct hd_context where = at(&w->setup, shard, 7);
+    where.update = 30;
+    memset(w->result[s].data, 0xFF, (size_t)w->result[s].spec.bytes);
+    run(&hd_verb_evaluate, &w->setup, ports, &where);
+    value_save_load(&w->envs[s]);
+}
+
+/* What the collective `sum` does with the shards' verdicts. */
+static void combine(struct world *w, int shards, struct value *verdict)
+{
+    const struct hd_reduction *reduction = hd_type_verdict.reduction;
+    const struct hd_spec *spec = &w->result[0].spec;
+    size_t bytes = (size_t)reduction->bytes(spec, 0);
+    void *sum = hd_alloc(1, bytes), *vector = hd_alloc(1, bytes);
+    for (int s = 0; s < shards; s++) {
+        reduction->pack(spec, 0, w->result[s].data, s ? vector : sum);
+        if (s > 0)
+            reduction->combine(spec, 0, HD_SUM, sum, vector);
+    }
+    reduction->unpack(spec, 0, HD_SUM, sum, verdict->data);
+    hd_free(sum);
+    hd_free(vector);
+}
+
+struct spread_case {
+    int envs, episodes, shards;
+};
+
+static const struct spread_case cases[] = {
+    {5, 5, 2}, {5, 8, 4}, {8, 8, 4}, {3, 7, 8}, {1, 2, 2}, {5, 3, 2}, {6, 13, 1},
+};
+
+START_TEST(test_same_verdict)
+{
+    const struct spread_case *c = &cases[_i];
+    char envs[64], episodes[64];
+    snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
+    snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
+    const char *const sets[] = {envs, episodes};
+    struct world alone, spread;
+    world_open(&alone, sets, 2, 0);
+    world_open(&spread, sets, 2, c->shards);
+    int64_t played = 0, most = 0;
+    for (int s = 0; s < c->shards; s++) {
+        int64_t count = *hd_envs_at(&spread.envs[s].spec, spread.envs[s].data, 0).count;
+        played += count;
+        most = count > most ? count : most;
+    }
+    ck_assert_int_eq(played, c->envs);
+    ck_assert_int_eq(most, (c->envs + c->shards - 1) / c->shards);
+    for (int round = 0; round < 2; round++) {
+        evaluate(&alone, 0, -1);
+        for (int s = 0; s < c->shards; s++)
+            evaluate(&spread, s, s);
+        struct value verdict = {.spec = spread.result[0].spec};
+        value_init(&verdict, &spread.setup, 0);
+        combine(&spread, c->shards, &verdict);
+        ck_assert_uint_eq(value_hash(&verdict), value_hash(&alone.result[0]));
+        ck_assert_int_eq(((struct hd_verdict *)verdict.data)->train_iter, 30);
+        hd_free(verdict.data);
+    }
+    world_close(&spread, c->shards);
+    world_close(&alone, 0);
+}
+END_TEST
+
+/* A verdict that travels from rank 0 arrives as it was. */
+START_TEST(test_verdict_travels)
+{
+    struct world w;
+    world_open(&w, NULL, 0, 0);
+    evaluate(&w, 0, -1);
+    struct value verdict = {.spec = w.result[0].spec};
+    value_init(&verdict, &w.setup, 0);
+    combine(&w, 1, &verdict);
+    ck_assert_uint_eq(value_hash(&verdict), value_hash(&w.result[0]));
+    hd_free(verdict.data);
+    world_close(&w, 0);
+}
+END_TEST
+
+/* The first verdict always counts, later ones when their mean is above all before. */
+START_TEST(test_keep)
+{
+    struct hd_setup setup = setup_open(NULL, 0);
+    struct value verdict, policy, best, best_verdict;
+    value_open(&verdict, &setup, &hd_type_verdict, "verdict", NULL);
+    value_open(&policy, &setup, &hd_type_params, "candidate", NULL);
+    value_open(&best, &setup, &hd_type_params, "best", NULL);
+    value_open(&best_verdict, &setup, &hd_type_verdict, "best_verdict", NULL);
+    struct value *ports[MAX_PORTS] = {&verdict, &policy, &best, &best_verdict};
+    static const double means[] = {-5, -7, -5, -4, 3, 2};
+    static const bool kept[] = {true, false, false, true, true, false};
+    for (int i = 0; i < 6; i++) {
+        struct hd_context where = at(&setup, -1, i);
+        struct hd_verdict *is = verdict.data;
+        is->episodes = 5;
+        is->mean = means[i];
+        is->train_iter = i;
+        ((float *)policy.data)[0] = (float)i;
+        uint64_t before = value_hash(&best);
+        run(&hd_verb_keep, &setup, ports, &where);
+        ck_assert_uint_eq(value_hash(&best), kept[i] ? value_hash(&policy) : before);
+        ck_assert((value_hash(&best_verdict) == value_hash(&verdict)) == kept[i]);
+        value_save_load(&best_verdict);
+    }
+    value_close(&best_verdict);
+    value_close(&best);
+    value_close(&policy);
+    value_close(&verdict);
+    setup_close(&setup);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("spread");
+    TCase *tests = tcase_create("all");
+    suite_add_tcase(suite, tests);
+    tcase_add_loop_test(tests, test_same_verdict, 0, (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_test(tests, test_verdict_travels);
+    tcase_add_test(tests, test_keep);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
