@@ -53,7 +53,7 @@ def call(*arguments, env=None, cwd=None, timeout=None, expect=0):
 
 
 def sets(**keys):
-    """--set options; dots are written as double underscores: runtime__window=3."""
+    """--set options; dots are written as double underscores: runtime__max_inflight_iterations=3."""
     return [word for key, value in keys.items()
             for word in ("--set", f"{key.replace('__', '.')}={value}")]
 

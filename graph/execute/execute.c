@@ -217,7 +217,8 @@ static int run_compare(struct hd_executor *executor, const struct hd_op *op)
     if (executor->counters[plan->update_counter] < executor->next_compare)
         return HD_OK;
     if (op == &plan->ops[plan->n_ops - 1])
-        executor->next_compare = executor->counters[plan->update_counter] + plan->check_every;
+        executor->next_compare =
+            executor->counters[plan->update_counter] + plan->param_check_interval;
     return hd_executor_submit_compare(executor, op->value);
 }
 
@@ -396,7 +397,7 @@ static int fill(struct hd_executor *executor)
         !executor->memories || !executor->works || !executor->exchange_labels ||
         !executor->snapshot_labels || !executor->compare_labels || !executor->move_labels)
         return HD_ERR_NOMEM;
-    executor->next_compare = executor->plan->check_every;
+    executor->next_compare = executor->plan->param_check_interval;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
     for (int i = 0; i < executor->plan->n_ops; i++) {
         HD_TRY(hd_works_create(executor, &executor->plan->ops[i]));
@@ -413,8 +414,8 @@ int hd_executor_create(struct hd_plan *plan, struct hd_session *session,
                        const struct hd_executor_options *options, struct hd_executor **executor_p)
 {
     if (options->window < 1 || options->window > HD_WINDOW_MAX)
-        return hd_fail(HD_ERR_INPUT, "window: expected 1 to %d, found %d", HD_WINDOW_MAX,
-                       options->window);
+        return hd_fail(HD_ERR_INPUT, "runtime.max_inflight_iterations: expected 1 to %d, found %d",
+                       HD_WINDOW_MAX, options->window);
     struct hd_executor *executor = hd_alloc(1, sizeof *executor);
     if (!executor)
         return HD_ERR_NOMEM;

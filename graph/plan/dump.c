@@ -177,7 +177,7 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
             break;
         case HD_OP_COMPARE:
             fprintf(file, "compare %s every %" PRId64 " update", value_name(plan, op->value),
-                    plan->check_every);
+                    plan->param_check_interval);
             break;
         }
         fputc('\n', file);

@@ -265,7 +265,8 @@ static void add_compares(struct hd_plan *plan)
     for (int i = 0; i < graph->n_counters; i++)
         if (strcmp(graph->counters[i], "update") == 0)
             plan->update_counter = i;
-    if (plan->ranks == 1 || plan->update_counter == HD_NO_COUNTER || plan->check_every == 0)
+    if (plan->ranks == 1 || plan->update_counter == HD_NO_COUNTER ||
+        plan->param_check_interval == 0)
         return;
     for (int i = 0; i < graph->n_values; i++)
         if (graph->values[i].spec.placement == HD_GLOBAL && graph->values[i].spec.type->flat &&
@@ -297,7 +298,7 @@ static int build(struct hd_plan *plan, bool *side_steps)
 }
 
 int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
-                   int64_t check_every, struct hd_plan **plan_p)
+                   int64_t param_check_interval, struct hd_plan **plan_p)
 {
     struct hd_plan *plan = hd_alloc(1, sizeof *plan);
     if (!plan)
@@ -307,7 +308,7 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_
     plan->ranks = ranks;
     plan->devices = gpus ? gpus->n : 0;
     plan->nccl = gpus && gpus->nccl;
-    plan->check_every = check_every;
+    plan->param_check_interval = param_check_interval;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
     int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
     plan->values = hd_alloc(graph->n_values, sizeof *plan->values);

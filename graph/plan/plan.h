@@ -37,7 +37,7 @@ enum hd_op_kind {
     HD_OP_REPEAT,        /* ops up to `end` are its body */
     HD_OP_LAG_SNAPSHOT,  /* copies `value` for lagged readers, if it is a new version */
     HD_OP_SIDE_SNAPSHOT, /* copies `value` for the side step `step`, if both are due */
-    HD_OP_COMPARE        /* compares `value` between ranks every `check_every` updates */
+    HD_OP_COMPARE        /* compares `value` between ranks every `param_check_interval` updates */
 };
 
 /* What a stage of all items leaves to be added up before the next: as a value per shard with a leaf
@@ -71,7 +71,7 @@ struct hd_plan {
     int rank, ranks;
     int devices; /* GPUs of this rank; 0: everything runs on CPUs */
     bool nccl;   /* ranks combine what their GPUs hold without the host */
-    int64_t check_every;
+    int64_t param_check_interval;
     int update_counter;           /* HD_NO_COUNTER: nothing is compared */
     struct hd_plan_value *values; /* by index in the graph */
     struct hd_op *ops;
@@ -88,7 +88,7 @@ struct hd_plan_gpus {
 /* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), without GPUs if
  * gpus is NULL. The graph outlives it. Released by hd_plan_destroy (accepts NULL). */
 int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_plan_gpus *gpus,
-                   int64_t check_every, struct hd_plan **plan_p);
+                   int64_t param_check_interval, struct hd_plan **plan_p);
 void hd_plan_destroy(struct hd_plan *plan);
 
 /* Whether `shards` can be spread over `ranks`; if not, says so in the log with the allowed numbers

@@ -61,7 +61,7 @@ struct hd_job {
     struct hd_graph *graph;
     int64_t shards;
     bool shards_are_ranks; /* nobody said how many */
-    int64_t check_every;
+    int64_t param_check_interval;
 };
 
 /* Loads options->config for `ranks` ranks. Mistakes are logged with their places. Release with

@@ -41,27 +41,27 @@ static const struct hd_key run_keys[] = {
      "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
      "modular-heft",
      "per rank", "StarPU's scheduling policy"},
-    {"runtime.window", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
+    {"runtime.max_inflight_iterations", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
      "iterations submitted before the oldest has ended"},
-    {"runtime.check_every", HD_KEY_INT, 0, 1e12, "100", NULL, "global",
+    {"runtime.param_check_interval", HD_KEY_INT, 0, 1e12, "100", NULL, "global",
      "updates between comparisons of the ranks' parameters; 0: only at the end"},
     {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
      "seconds without any progress after which the run fails; 0: never"},
-    {"runtime.silent_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
+    {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
      "seconds after which a rank that says nothing counts as lost; 0: never"},
-    {"runtime.checkpoint_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
+    {"runtime.checkpoint_interval_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
      "seconds from one checkpoint to the next; 0: none but when SIGTERM asks to stop"},
     {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",
      "checkpoints that are kept, the newest"},
-    {"runtime.grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
+    {"runtime.sigterm_grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
      "seconds that SIGTERM leaves for a checkpoint"},
-    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "tree", "tree|fast", "global",
+    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",
      "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
     {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|tcp", "global",
      "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
      "TCP "
      "among several"},
-    {"runtime.allow_different_arithmetic", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+    {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "let ranks of different arithmetic fingerprints work together"},
     {0},
 };
@@ -231,7 +231,7 @@ static int load(const struct hd_options *options, int ranks, struct hd_job *job)
         hd_document_destroy(document);
         return status;
     }
-    job->check_every = hd_config_int(job->config, "runtime.check_every");
+    job->param_check_interval = hd_config_int(job->config, "runtime.param_check_interval");
     HD_TRY(choose_shards(job, ranks));
     HD_TRY(load_graph(job, options->config));
     HD_TRY(store_strategy(job));

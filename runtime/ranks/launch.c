@@ -306,7 +306,7 @@ static void pass_on(struct launch *launch, int number)
                number == SIGINT ? "interrupted" : "asked to stop");
     ask_to_stop(launch, number == SIGHUP ? SIGTERM : number);
     if (number != SIGINT) /* a checkpoint may take its time */
-        launch->kill_ns += launch->options.grace_s * INT64_C(1000000000);
+        launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
 }
 
 static void kill_ranks(struct launch *launch)

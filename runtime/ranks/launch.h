@@ -25,7 +25,7 @@ struct hd_launch_options {
                                 beginning */
     int64_t shards;      /* of the run: when the same rank fails twice in a row, the next attempt
                             is made with fewer ranks that they allow; 0: never */
-    int grace_s;         /* what ranks are given after SIGTERM, in addition to the 1.5 s */
+    int sigterm_grace_s; /* what ranks are given after SIGTERM, in addition to the 1.5 s */
     const char *program; /* what the ranks run; NULL: this very program */
 };
 

@@ -400,7 +400,8 @@ static void beat(struct hd_store *store, int n_peers)
 /* Loses a peer that says nothing any more. Returns false when there is one. */
 static bool all_answer(struct hd_store *store, int n_peers)
 {
-    const int64_t silent_ns = (int64_t)(store->with.silent_s * 1e9), now_ns = hd_clock_ns();
+    const int64_t silent_ns = (int64_t)(store->with.heartbeat_timeout_s * 1e9),
+                  now_ns = hd_clock_ns();
     char text[HD_STORE_TEXT];
     for (int r = 0; r < n_peers; r++) {
         const struct hd_peer *peer = &store->peers[r];

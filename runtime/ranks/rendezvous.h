@@ -26,7 +26,7 @@ struct hd_store_options {
     const struct hd_world *world;
     uint64_t config_hash;            /* must be equal on all ranks */
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
-    bool allow_different_arithmetic; /* unless this is set */
+    bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
     int links_port;                  /* where this rank listens for hd_tcp_links; 0: it does not */
     int64_t timeout_ns;              /* of the rendezvous and of a broadcast; 0: HD_STORE_TIMEOUT_S
@@ -66,7 +66,7 @@ struct hd_store_watch {
     /* Puts where this rank is into a line, for rank 0 to show; NULL: nothing. */
     void (*describe)(void *arg, char *text, int64_t bytes);
     void *arg;
-    double silent_s; /* a peer that says nothing for so long is lost; 0: never */
+    double heartbeat_timeout_s; /* a peer that says nothing for so long is lost; 0: never */
 };
 
 /* Starts the thread that watches the peers and says twice a second that this rank is there; the

@@ -198,7 +198,7 @@ static void check_arithmetic(struct meeting *meeting)
         if (difference[0])
             refuse(meeting, HD_ERR_INPUT,
                    "rank %d on %s computes differently from rank 0 on %s (%s); "
-                   "runtime.allow_different_arithmetic: true accepts that",
+                   "runtime.allow_fingerprint_mismatch: true accepts that",
                    r, peers[r].hello.host, peers[0].hello.host, difference);
     }
 }
@@ -246,7 +246,7 @@ int hd_store_meet(struct hd_store *store, const struct hd_store_options *options
     check_present(meeting, (hd_clock_ns() - start_ns) / 1000000000);
     if (meeting->status == HD_OK)
         check_config(meeting);
-    if (meeting->status == HD_OK && !options->allow_different_arithmetic)
+    if (meeting->status == HD_OK && !options->allow_fingerprint_mismatch)
         check_arithmetic(meeting);
     if (meeting->status == HD_OK && options->one_host)
         check_host(meeting);

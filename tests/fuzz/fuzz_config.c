@@ -18,7 +18,8 @@ static void plan(struct hd_job *job)
     size_t length;
     for (int rank = 0; rank < RANKS; rank++) {
         struct hd_plan *plan;
-        if (hd_plan_create(job->graph, rank, RANKS, NULL, job->check_every, &plan) != HD_OK)
+        if (hd_plan_create(job->graph, rank, RANKS, NULL, job->param_check_interval, &plan) !=
+            HD_OK)
             continue;
         FILE *file = open_memstream(&text, &length);
         hd_plan_dump(plan, file);

@@ -202,13 +202,15 @@ static void describe(void *arg, char *text, int64_t bytes)
     snprintf(text, (size_t)bytes, "at work");
 }
 
-static void use(struct hd_store *store, bool fails, double silent_s)
+static void use(struct hd_store *store, bool fails, double heartbeat_timeout_s)
 {
     int lost = 0;
     char data[16] = "", table[1024] = "";
     bool one_host = false;
-    const struct hd_store_watch watch = {
-        .on_lost = on_lost, .describe = describe, .arg = &lost, .silent_s = silent_s};
+    const struct hd_store_watch watch = {.on_lost = on_lost,
+                                         .describe = describe,
+                                         .arg = &lost,
+                                         .heartbeat_timeout_s = heartbeat_timeout_s};
     if (hd_store_agree(store, HD_OK, "") == HD_OK &&
         hd_store_broadcast(store, data, sizeof data) == HD_OK &&
         hd_store_one_host(store, &one_host) == HD_OK && hd_store_watch(store, &watch) == HD_OK)

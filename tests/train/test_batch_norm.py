@@ -23,7 +23,7 @@ FACTORS = {
     "ranks": [1, 2, 4],
     "runtime__scheduler": ["eager", "prio", "lws", "ws", "random", "dm", "dmda", "dmdar", "modular-heft"],
     "runtime__workers": [1, 2, 4],
-    "runtime__window": [1, 2, 4],
+    "runtime__max_inflight_iterations": [1, 2, 4],
     "strategy__bucket_mb": [25, 0.02],
     "strategy__slices_from_mb": [1000, 0],
     "strategy__batch_slots": [1, 3],

@@ -79,7 +79,7 @@ def check_dqn(scratch):
     check_same_bits(scratch, "dqn", DQN, [
         (1, 1, base),
         (1, 1, dict(base, runtime__executor="sequential")),
-        (1, 1, dict(base, runtime__scheduler="dmdas", runtime__window=4, runtime__workers=1)),
+        (1, 1, dict(base, runtime__scheduler="dmdas", runtime__max_inflight_iterations=4, runtime__workers=1)),
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
         (2, 1, dict(base, runtime__gpus=2, strategy__bucket_mb=0.02)),
         (2, 1, dict(base, runtime__cuda_devices="[1]")),
@@ -230,7 +230,7 @@ def check_gpu_envs(scratch):
 def check_resume(scratch):
     """Made on a GPU, gone on with on two, where the parts of values are spread; and the other way."""
     keys = dict(SHORT_PPO, **GPU, **SPLIT, strategy__bucket_mb=0.02, strategy__collect_lag=1)
-    often = dict(keys, runtime__checkpoint_s=0.001)
+    often = dict(keys, runtime__checkpoint_interval_s=0.001)
     gpus = {n: environment(HD_EMULATED_DEVICES=n) for n in (1, 2)}
     whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=8))
     for first, then in ((1, 2), (2, 1)):

@@ -27,7 +27,7 @@ WAYS = [
     dict(runtime__workers=2, runtime__scheduler="eager", strategy__bucket_mb=0.05,
          strategy__slices_from_mb=0),
     dict(runtime__workers=1, strategy__slices_from_mb=1000),
-    dict(ranks=2, strategy__slices_from_mb=0, strategy__bucket_mb=0.03, runtime__window=4),
+    dict(ranks=2, strategy__slices_from_mb=0, strategy__bucket_mb=0.03, runtime__max_inflight_iterations=4),
     dict(runtime__workers=2, runtime__scheduler="dmdas", strategy__batch_slots=3),
     dict(runtime__executor="sequential"),
     dict(ranks=2, runtime__executor="sequential", strategy__slices_from_mb=0),

@@ -37,7 +37,7 @@ FACTORS = {
     "ranks": [1, 2, 4],
     "runtime__scheduler": ["eager", "prio", "lws", "random", "dmdas"],
     "runtime__workers": [1, 2, 4],
-    "runtime__window": [1, 2, 4],
+    "runtime__max_inflight_iterations": [1, 2, 4],
     "runtime__executor": ["starpu", "sequential"],
     "strategy__bucket_mb": [25, 0.02],
     "strategy__batch_slots": [1, 3],
@@ -45,7 +45,7 @@ FACTORS = {
 }
 SPLIT = dict(policy__collect__split="true")
 WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02, **SPLIT),
-        dict(runtime__executor="sequential"), dict(runtime__workers=2, runtime__window=4, **SPLIT)]
+        dict(runtime__executor="sequential"), dict(runtime__workers=2, runtime__max_inflight_iterations=4, **SPLIT)]
 
 
 def same(scratch, name, fixed, ways):

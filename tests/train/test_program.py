@@ -66,7 +66,7 @@ def check_help():
         check("usage: runner" in text, f"help of {command}")
     check(call("--version").stdout.startswith("heddle "), "--version")
     keys = call("keys").stdout
-    check("policy.learn.batch_size" in keys and "runtime.window" in keys, "keys")
+    check("policy.learn.batch_size" in keys and "runtime.max_inflight_iterations" in keys, "keys")
     check(call(expect=2).stderr.startswith("usage"), "no command")
 
 
@@ -94,7 +94,7 @@ def check_mistakes(scratch):
         (good.replace("multi_gpu: true", "multi_gpu: perhaps"), "true"),
         (good.replace("type: exp", "type: expo"), "exp"),
         (good.replace("scheduler: lws", "scheduler: lsw"), "lws"),
-        (good.replace("window: 2", "window: 0"), "[1, 64]"),
+        (good.replace("max_inflight_iterations: 2", "max_inflight_iterations: 0"), "[1, 64]"),
         (good.replace("graphs/dqn.yaml", "graphs/dqm.yaml"), "cannot be read"),
         (good.replace("action_shape: 2", "action_shape: 3"), ""),
         (good.replace("obs_shape: 4", "obs_shape: 5"), ""),
@@ -127,7 +127,7 @@ def check_mistakes(scratch):
     check("cannot" in call("run", "/no/such.yaml", expect=2).stderr, "no such file")
     many = call("run", mistake(scratch, 99, good.replace("seed: 0", "sead: 0")
                                .replace("batch_size: 64", "batch_size: 0")
-                               .replace("window: 2", "window: x")), expect=2).stderr
+                               .replace("max_inflight_iterations: 2", "max_inflight_iterations: x")), expect=2).stderr
     check(many.count("error: ") >= 3, f"several mistakes are told at once: {many}")
     for shards, ranks, allowed in ((4, 3, "1, 2, 4"), (3, 2, "1, 3")):
         done = call("launch", "--nproc-per-node", str(ranks), CONFIG, "--set",

@@ -19,7 +19,7 @@ from runner import ROOT, Scratch, call, check, environment, result, sets, train 
 
 KILLS = int(os.environ.get("HD_KILLS", "5"))
 DQN = dict(env__stop_value="1e9", max_train_iter=200 * max(KILLS, 5), world__shards=4)
-OFTEN = dict(runtime__checkpoint_s=0.1)
+OFTEN = dict(runtime__checkpoint_interval_s=0.1)
 WALL_CLOCK = re.compile(r"\| \S*(?:time|_per_sec)\S* +\| +\S+ ")
 
 
@@ -109,7 +109,7 @@ def check_kills(scratch, name, config, keys, ranks, kills, seed=1):
 
 def check_stop(scratch):
     """SIGTERM to the launcher, or to one rank alone, makes a checkpoint and leaves with 75."""
-    keys = dict(DQN, runtime__checkpoint_s=0)
+    keys = dict(DQN, runtime__checkpoint_interval_s=0)
     for ranks, then in ((2, 4), (1, 1)):
         directory = scratch(f"stopped{ranks}")
         process = start(directory, ranks, runner.CONFIG, keys)

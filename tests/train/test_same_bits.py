@@ -21,7 +21,7 @@ FACTORS = {
     "scheduler": ["eager", "prio", "lws", "ws", "random", "dm", "dmda", "dmdar", "dmdas",
                   "modular-eager", "modular-prio", "modular-ws", "modular-heft"],
     "workers": [1, 2, 4],
-    "window": [1, 2, 4],
+    "max_inflight_iterations": [1, 2, 4],
     "bucket_mb": [25, 0.02],
     "slices_from_mb": [1000, 0],
     "batch_slots": [1, 3],
@@ -31,7 +31,7 @@ FACTORS = {
 
 def run(scratch, number, row):
     return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
-                 runtime__workers=row["workers"], runtime__window=row["window"],
+                 runtime__workers=row["workers"], runtime__max_inflight_iterations=row["max_inflight_iterations"],
                  runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
                  strategy__slices_from_mb=row["slices_from_mb"],
                  strategy__batch_slots=row["batch_slots"], **FIXED)["param_hash"]
@@ -73,7 +73,7 @@ def main():
                         **FIXED)["param_hash"] for ranks in (1, 2, 4)]
         check(len(set(lagged)) == 1, f"pipelined on 1, 2 and 4 ranks: {lagged}")
         check(lagged[0] != reference, "a lag changed nothing")
-        aside = [train(scratch(f"aside{ranks}"), ranks=ranks, runtime__window=ranks,
+        aside = [train(scratch(f"aside{ranks}"), ranks=ranks, runtime__max_inflight_iterations=ranks,
                        strategy__verdict_lag=2, **FIXED)["param_hash"] for ranks in (1, 2, 4)]
         check(set(aside) == {reference}, f"evaluation aside on 1, 2 and 4 ranks: {aside}")
         forced = train(scratch("forced"), env=environment(STARPU_SCHED="eager", STARPU_NCPU=2),

@@ -48,7 +48,7 @@ def main():
         check(sequential == alone, f"sequential: {sequential}, not {alone}")
         for lag in (1, 2):
             late = [run(scratch, f"late{lag}_{ranks}", ranks=ranks, strategy__verdict_lag=lag,
-                        runtime__window=1 + ranks, **SPREAD) for ranks in (1, 2, 4)]
+                        runtime__max_inflight_iterations=1 + ranks, **SPREAD) for ranks in (1, 2, 4)]
             check(late[0] == late[1] == late[2], f"verdict_lag {lag}: {late}")
             check(late[0][0] == alone[0], "a late verdict changed the training")
             seen = len(late[0][4])

@@ -13,8 +13,8 @@ static int print_plan(const struct hd_options *options)
                        options->ranks, options->ranks - 1);
     HD_TRY(hd_job_load(options, options->ranks, &job));
     const struct hd_plan_gpus gpus = hd_gpus_on_paper(&job, options->ranks);
-    int status =
-        hd_plan_create(job.graph, options->rank, options->ranks, &gpus, job.check_every, &plan);
+    int status = hd_plan_create(job.graph, options->rank, options->ranks, &gpus,
+                                job.param_check_interval, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dot : hd_plan_dump)(plan, stdout);
         if (fflush(stdout) != 0)

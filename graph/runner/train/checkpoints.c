@@ -67,14 +67,14 @@ static bool may_differ(const char *path)
                                        "runtime.gpus",
                                        "runtime.cuda_devices",
                                        "runtime.scheduler",
-                                       "runtime.window",
-                                       "runtime.check_every",
+                                       "runtime.max_inflight_iterations",
+                                       "runtime.param_check_interval",
                                        "runtime.watchdog_s",
-                                       "runtime.grace_s",
-                                       "runtime.silent_s",
-                                       "runtime.checkpoint_s",
+                                       "runtime.sigterm_grace_s",
+                                       "runtime.heartbeat_timeout_s",
+                                       "runtime.checkpoint_interval_s",
                                        "runtime.checkpoint_keep",
-                                       "runtime.allow_different_arithmetic"};
+                                       "runtime.allow_fingerprint_mismatch"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(path, keys[i]) == 0)
             return true;
@@ -147,13 +147,13 @@ int hd_resume_check(const struct hd_train *train)
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
-    if (hd_config_bool(train->job.config, "runtime.allow_different_arithmetic")) {
+    if (hd_config_bool(train->job.config, "runtime.allow_fingerprint_mismatch")) {
         hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
         return HD_OK;
     }
     return hd_fail(HD_ERR_INPUT,
                    "the checkpoint was made with other arithmetic (%s, now %s): the run would not "
-                   "be the one that was interrupted; runtime.allow_different_arithmetic: true lets "
+                   "be the one that was interrupted; runtime.allow_fingerprint_mismatch: true lets "
                    "it go on",
                    then ? then : "unknown", train->fingerprint.text);
 }
@@ -212,7 +212,8 @@ int hd_resume_restore(struct hd_train *train)
 int hd_checkpoints_open(struct hd_train *train)
 {
     train->checkpoint_ns = hd_clock_ns();
-    train->checkpoint_s = hd_config_real(train->job.config, "runtime.checkpoint_s");
+    train->checkpoint_interval_s =
+        hd_config_real(train->job.config, "runtime.checkpoint_interval_s");
     return hd_checkpoints_create(train->dir, train->world.rank, train->world.world,
                                  (int)hd_config_int(train->job.config, "runtime.checkpoint_keep"),
                                  train->from ? hd_checkpoint_iteration(train->from) : -1,
@@ -224,8 +225,8 @@ unsigned hd_checkpoints_wish(void *arg)
     struct hd_train *train = arg;
     if (hd_asked_to_stop)
         return WISH_STOP;
-    if (train->world.rank != 0 || train->wished || train->checkpoint_s == 0 ||
-        (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_s ||
+    if (train->world.rank != 0 || train->wished || train->checkpoint_interval_s == 0 ||
+        (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
         !hd_checkpoints_idle(train->checkpoints))
         return 0;
     train->wished = true; /* once: it is heeded some iterations later */

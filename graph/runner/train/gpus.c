@@ -69,7 +69,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
         hd_nccl_share_gpus();
     gpus->plan.nccl = path != HD_GPU_PATH_HOST;
     if (gpus->plan.nccl && fast)
-        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: fast): "
+        hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: nccl): "
                             "results depend on the number of ranks and on NCCL");
     return HD_OK;
 }
@@ -114,6 +114,6 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
         .may_share = true,
     };
     HD_TRY(hd_gpu_share(gpus, found, &wish, world->local_rank, &gpus_p->share));
-    return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "fast") == 0,
+    return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "nccl") == 0,
                        gpus_p);
 }

@@ -61,7 +61,7 @@ static int check(const struct hd_options *options, int ranks, int *grace_s_p, in
 {
     struct hd_job job;
     HD_TRY(hd_job_load(options, ranks, &job));
-    *grace_s_p = (int)hd_config_int(job.config, "runtime.grace_s");
+    *grace_s_p = (int)hd_config_int(job.config, "runtime.sigterm_grace_s");
     *shards_p = job.shards;
     hd_job_release(&job);
     return HD_OK;
@@ -81,9 +81,10 @@ static int launch(const struct hd_options *options, int argc, char **argv)
 {
     char address[HD_ADDR_BYTES];
     char shards_text[48];
-    int grace_s;
+    int sigterm_grace_s;
     int64_t shards;
-    int status = check(options, options->nproc_per_node * options->nnodes, &grace_s, &shards);
+    int status =
+        check(options, options->nproc_per_node * options->nnodes, &sigterm_grace_s, &shards);
     if (status != HD_OK)
         return hd_status_exit_code(status);
     snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
@@ -104,7 +105,7 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         .max_restarts = options->max_restarts,
         .argv_again = again,
         .shards = shards,
-        .grace_s = grace_s,
+        .sigterm_grace_s = sigterm_grace_s,
     };
     ask_slurm(&launch_options, address);
     int exit_code = hd_launch(&launch_options, arguments);

@@ -104,7 +104,7 @@ static int meet(struct hd_train *train)
         .world = &train->world,
         .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
-        .allow_different_arithmetic = hd_config_bool(config, "runtime.allow_different_arithmetic"),
+        .allow_fingerprint_mismatch = hd_config_bool(config, "runtime.allow_fingerprint_mismatch"),
         .links_port = train->links_port,
     };
     HD_TRY(hd_store_create(&options, &train->store));
@@ -124,7 +124,7 @@ static int meet(struct hd_train *train)
         .on_lost = on_lost,
         .describe = describe,
         .arg = train,
-        .silent_s = hd_config_real(config, "runtime.silent_s"),
+        .heartbeat_timeout_s = hd_config_real(config, "runtime.heartbeat_timeout_s"),
     };
     return hd_store_watch(train->store, &watch);
 }
@@ -159,7 +159,7 @@ static int start_session(struct hd_train *train)
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_device_scratch(train->plan),
         .nccl = train->nccl,
-        .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "fast") == 0,
+        .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "nccl") == 0,
         .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
@@ -215,14 +215,14 @@ static int prepare(struct hd_train *train)
                                  &train->fingerprint));
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
-                          &train->gpus.plan, train->job.check_every, &train->plan));
+                          &train->gpus.plan, train->job.param_check_interval, &train->plan));
     HD_TRY(meet(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
     HD_TRY(hd_checkpoints_open(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
-        .window = (int)hd_config_int(train->job.config, "runtime.window"),
+        .window = (int)hd_config_int(train->job.config, "runtime.max_inflight_iterations"),
         .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
         .wish = hd_checkpoints_wish,
@@ -319,7 +319,7 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {
-        hd_signals_started((int)hd_config_int(train.job.config, "runtime.grace_s"));
+        hd_signals_started((int)hd_config_int(train.job.config, "runtime.sigterm_grace_s"));
         train.train_ns = hd_clock_ns();
         if (train.world.rank == 0)
             train.metrics = hd_metrics_start(&train);

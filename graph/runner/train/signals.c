@@ -34,8 +34,8 @@ void hd_signals_catch(void)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of a write */
 }
 
-void hd_signals_started(int grace_s)
+void hd_signals_started(int sigterm_grace_s)
 {
-    grace = (unsigned)grace_s;
+    grace = (unsigned)sigterm_grace_s;
     started = 1;
 }

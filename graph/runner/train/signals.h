@@ -14,8 +14,8 @@ extern atomic_int hd_interrupted;
 extern atomic_int hd_asked_to_stop;
 
 /* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. SIGTERM then
- * leaves grace_s seconds for a checkpoint; 0: there are none. */
+ * leaves sigterm_grace_s seconds for a checkpoint; 0: there are none. */
 void hd_signals_catch(void);
-void hd_signals_started(int grace_s);
+void hd_signals_started(int sigterm_grace_s);
 
 #endif

@@ -37,15 +37,15 @@ struct hd_train {
     int dir_lock;               /* rank 0: holds it; -1: not yet */
     struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
     struct hd_checkpoints *checkpoints;
-    int64_t checkpoint_ns;      /* when the last one was begun */
-    double checkpoint_s;        /* from one to the next; 0: never by the clock */
-    bool wished;                /* rank 0: for the next one */
-    bool can_resume;            /* it was written, and then the run stopped */
-    int64_t begin_ns;           /* start of the process, hd_clock_ns() */
-    int64_t train_ns;           /* start of the first iteration */
-    int64_t shown_ns;           /* when the progress line was last shown */
-    struct hd_stopwatch watch;  /* rank 0 */
-    struct hd_metrics *metrics; /* rank 0; or NULL */
+    int64_t checkpoint_ns;        /* when the last one was begun */
+    double checkpoint_interval_s; /* from one to the next; 0: never by the clock */
+    bool wished;                  /* rank 0: for the next one */
+    bool can_resume;              /* it was written, and then the run stopped */
+    int64_t begin_ns;             /* start of the process, hd_clock_ns() */
+    int64_t train_ns;             /* start of the first iteration */
+    int64_t shown_ns;             /* when the progress line was last shown */
+    struct hd_stopwatch watch;    /* rank 0 */
+    struct hd_metrics *metrics;   /* rank 0; or NULL */
 
     pthread_t monitor; /* while `monitored`; then what it remembers */
     bool monitored;

@@ -486,7 +486,7 @@ END_TEST
 /* Who is asked to stop is given time for a checkpoint. */
 START_TEST(grace)
 {
-    options.grace_s = 5;
+    options.sigterm_grace_s = 5;
     pid_t pid = start("trap 'sleep 2; exit 75' TERM; touch up.$RANK; while :; do sleep 0.05; done");
     await_file("up.0");
     await_file("up.1");
@@ -532,8 +532,8 @@ static int rank_main(const char *part)
     int status = hd_store_create(&with, &store);
     if (status != HD_OK)
         return hd_status_exit_code(status);
-    if (hd_store_watch(store, &(struct hd_store_watch){.on_lost = leave, .silent_s = 1.5}) !=
-            HD_OK ||
+    if (hd_store_watch(store, &(struct hd_store_watch){.on_lost = leave,
+                                                       .heartbeat_timeout_s = 1.5}) != HD_OK ||
         !world.supervised)
         return 91;
     usleep(20000);

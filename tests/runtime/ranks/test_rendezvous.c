@@ -148,7 +148,7 @@ START_TEST(other_arithmetic_is_refused_unless_allowed)
     run(2, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
     ASSERT_SAYS(0, "rank 1");
     ASSERT_SAYS(1, "(isa: avx512f against avx2)");
-    plan.options[0].allow_different_arithmetic = true;
+    plan.options[0].allow_fingerprint_mismatch = true;
     run(2, body_meet, (int[]){0, 0});
 }
 END_TEST
