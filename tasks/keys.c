@@ -49,7 +49,7 @@ const struct hd_key hd_task_keys[] = {
      "width of the critic's hidden layer, likewise"},
     {"policy.nstep", HD_KEY_INT, 1, 1000, "1", NULL, "global",
      "rewards summed before bootstrapping"},
-    {"policy.nstep_tail", HD_KEY_CHOICE, 0, 0, "parity", "parity|corrected", "global",
+    {"policy.nstep_tail", HD_KEY_CHOICE, 0, 0, "di_engine", "di_engine|corrected", "global",
      "bootstrap exponent of a chunk's last samples: DI-engine's k-1, or the correct k"},
     {"policy.discount_factor", HD_KEY_REAL, 0, 1, "0.97", NULL, "global", "gamma"},
     {"policy.learn.update_per_collect", HD_KEY_INT, 1, 1e6, "5", NULL, "global",
@@ -86,7 +86,7 @@ const struct hd_key hd_task_keys[] = {
      "advantages of each minibatch of a shard have mean 0 and deviation 1"},
     {"policy.learn.value_norm", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "the net's values are in units of the returns' running deviation"},
-    {"policy.learn.minibatch_tail", HD_KEY_CHOICE, 0, 0, "parity", "parity|exact", "global",
+    {"policy.learn.minibatch_tail", HD_KEY_CHOICE, 0, 0, "overlap", "overlap|short", "global",
      "samples that fill no minibatch: DI-engine's overlap with the one before, or a shorter one"},
     {"policy.learn.lr_scheduler.type", HD_KEY_CHOICE, 0, 0, "none", "none|kl", "global",
      "kl: the learning rate follows how far the policy moves in an iteration"},
@@ -113,14 +113,14 @@ const struct hd_key hd_task_keys[] = {
      "gamma of on-policy learning"},
     {"policy.collect.gae_lambda", HD_KEY_REAL, 0, 1, "0.95", NULL, "global",
      "lambda of generalised advantage estimation"},
-    {"policy.collect.groups", HD_KEY_INT, 1, 4096, "1", NULL, PER_SHARD,
+    {"policy.collect.env_groups", HD_KEY_INT, 1, 4096, "1", NULL, PER_SHARD,
      "groups of environments that are played independently; a divisor of their number and of "
      "n_sample"},
-    {"policy.collect.split", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+    {"policy.collect.overlap_act_step", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
      "acting and stepping are tasks of their own, step by step of a group, instead of one task; "
      "where "
      "there is a GPU, it acts"},
-    {"policy.collect.cut_at_done", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
+    {"policy.collect.segment_at_done", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
      "a chunk of samples ends with its episode and unfinished chunks are dropped, as in DI-engine; "
      "false: each environment plays n_sample / collector_env_num steps, none is dropped"},
     {"policy.collect.obs_samples", HD_KEY_INT, 1, 65536, "256", NULL, PER_SHARD,

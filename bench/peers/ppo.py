@@ -13,7 +13,7 @@ from turns import OURS, execute, pinned, report, train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EPOCHS, UPDATES = 10, 100
-SETTINGS = ["runtime.workers=2", "policy.collect.groups=2", "policy.learn.microbatch=160"]
+SETTINGS = ["runtime.workers=2", "policy.collect.env_groups=2", "policy.learn.microbatch=160"]
 
 
 def heddle(options, precision, collects):

@@ -3,8 +3,9 @@
  * envs stepping together). Chunks that are unfinished then go on in the next collect; samples
  * beyond n_sample are dropped.
  *
- * It is one task; with a GPU and policy.collect.split, two for each step, one in which the GPU acts
- * and one in which a CPU steps. Frames go to the GPU as they are shown, actions come back.
+ * It is one task; with a GPU and policy.collect.overlap_act_step, two for each step, one in which
+ * the GPU acts and one in which a CPU steps. Frames go to the GPU as they are shown, actions come
+ * back.
  *
  * Items of the step's stream, for forward f over E envs: f (E + 1) is the coin that decides between
  * greedy and random for all envs at once (spec 2.7), f (E + 1) + 1 + e the random action of env e.
@@ -61,7 +62,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (envs->leaves > 1)
         return hd_diag_error(setup->diag, setup->mark,
-                             "%s steps all envs together: policy.collect.groups must be 1",
+                             "%s steps all envs together: policy.collect.env_groups must be 1",
                              setup->verb);
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -73,7 +74,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_net(setup->specs[POLICY]);
     args->envs = hd_envs_shape(envs);
     args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->chunk - 1;
-    args->split = hd_config_bool(config, "policy.collect.split");
+    args->split = hd_config_bool(config, "policy.collect.overlap_act_step");
     args->n_sample = hd_config_int(config, "policy.collect.n_sample");
     args->gamma = hd_config_real(config, "policy.discount_factor");
     args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0

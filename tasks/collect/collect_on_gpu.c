@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `collect_on_gpu`: what collect_on_policy does with all of a shard's envs in one group and
- * policy.collect.cut_at_done false, where the envs are of type gpu_envs: one task on a GPU, from
- * which nothing returns to the host before its end, and then only counts and finished episodes.
- * Without a GPU one task on a CPU does the same: same logits, same trajectories, by bits. */
+ * policy.collect.segment_at_done false, where the envs are of type gpu_envs: one task on a GPU,
+ * from which nothing returns to the host before its end, and then only counts and finished
+ * episodes. Without a GPU one task on a CPU does the same: same logits, same trajectories, by bits.
+ */
 #include "kernels/net/net.h"
 #include "kernels/rollout/chunks.h"
 #include "runtime/base/alloc.h"
@@ -46,11 +47,11 @@ static int declare(const struct hd_setup *setup)
 
 static int check_chunks(const struct hd_setup *setup, const struct hd_trajectories_shape *to)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.cut_at_done");
-    if (!to->cut_at_done)
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.segment_at_done");
+    if (!to->segment_at_done)
         return HD_OK;
     return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
-                         "policy.collect.cut_at_done: %s needs it to be false", setup->verb);
+                         "policy.collect.segment_at_done: %s needs it to be false", setup->verb);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)

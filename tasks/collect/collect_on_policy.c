@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `collect_on_policy`: plays a shard's envs by draws from the policy until n_sample samples
  * are made (spec 3.3, 4). An env's steps become samples in chunks: when it made n_sample / envs of
- * them, or its episode ended (policy.collect.cut_at_done). The next collect starts where envs
+ * them, or its episode ended (policy.collect.segment_at_done). The next collect starts where envs
  * stand, with empty chunks.
  *
- * An item is a group of envs, with its share of n_sample. It is one task, or (policy.collect.split)
- * two for each of its steps, one that acts and one that steps, so that one group acts while another
- * steps; the tasks of steps that a group does not need do nothing.
+ * An item is a group of envs, with its share of n_sample. It is one task, or
+ * (policy.collect.overlap_act_step) two for each of its steps, one that acts and one that steps, so
+ * that one group acts while another steps; the tasks of steps that a group does not need do
+ * nothing.
  *
  * Item f E + e of the step's stream draws the action of the shard's env e of E in step f. */
 #include "kernels/act/categorical.h"
@@ -74,7 +75,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->envs = hd_envs_shape(envs);
     args->groups = envs->leaves;
     args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
-    args->split = hd_config_bool(setup->config, "policy.collect.split");
+    args->split = hd_config_bool(setup->config, "policy.collect.overlap_act_step");
     return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
 }
 
@@ -199,7 +200,7 @@ static int step(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const bool done = c->play.outcome.done[env];
         observe(c, env);
-        if ((done && c->to->cut_at_done) || c->t.pending[env] == c->to->chunk)
+        if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->chunk)
             hand_on(c, env);
         if (done)
             HD_TRY(end_episode(c, env));

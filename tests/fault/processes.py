@@ -21,7 +21,7 @@ def disturbed(number):
     """The config and options of run number `number`: DQN, or PPO that collects in many small tasks."""
     if number % 2 == 0:
         return [CONFIG]
-    return [PPO, *sets(policy__collect__groups=2, policy__collect__split="true")]
+    return [PPO, *sets(policy__collect__env_groups=2, policy__collect__overlap_act_step="true")]
 
 
 def start(*command, env=None, cwd=None):

@@ -23,7 +23,7 @@ GPU = dict(policy__cuda="true")
 SHORT = dict(world__shards=2, env__stop_value="1e9", max_train_iter=5,
              policy__eval__evaluator__eval_freq=3)
 SHORT_PPO = dict(SHORT, policy__collect__n_sample=128, policy__learn__epoch_per_collect=1)
-SPLIT = dict(policy__collect__split="true")
+SPLIT = dict(policy__collect__overlap_act_step="true")
 SMALL_PIXELS = dict(env__collector_env_num=2, policy__collect__n_sample=8,
                     policy__learn__batch_size=8, policy__learn__epoch_per_collect=1,
                     max_train_iter=2, policy__eval__evaluator__eval_freq=1000000,

@@ -28,10 +28,10 @@ PIXELS = dict(config=os.path.join(ROOT, "configs/pixel_pong_ppo_fast.yaml"), wor
               policy__model__encoder_hidden_size_list="[16,32,32,64]",
               policy__learn__epoch_per_collect=2, policy__learn__batch_size=16,
               policy__learn__microbatch=8, policy__collect__n_sample=32,
-              policy__collect__groups=2, policy__eval__evaluator__eval_freq=8)
+              policy__collect__env_groups=2, policy__eval__evaluator__eval_freq=8)
 
 GPU_ENVS = dict(PIXELS, config=os.path.join(ROOT, "configs/pixel_pong_gpu.yaml"), policy__cuda="false",
-                policy__collect__groups=1)
+                policy__collect__env_groups=1)
 
 FACTORS = {
     "ranks": [1, 2, 4],
@@ -41,9 +41,9 @@ FACTORS = {
     "runtime__executor": ["starpu", "sequential"],
     "strategy__bucket_mb": [25, 0.02],
     "strategy__batch_slots": [1, 3],
-    "policy__collect__split": ["false", "true"],
+    "policy__collect__overlap_act_step": ["false", "true"],
 }
-SPLIT = dict(policy__collect__split="true")
+SPLIT = dict(policy__collect__overlap_act_step="true")
 WAYS = [dict(ranks=2), dict(ranks=4, strategy__bucket_mb=0.02, **SPLIT),
         dict(runtime__executor="sequential"), dict(runtime__workers=2, runtime__max_inflight_iterations=4, **SPLIT)]
 
@@ -65,9 +65,9 @@ def check_cartpole(scratch):
     check(left == 0, f"{left} pairs of settings are not covered")
     hashes = [
         same(scratch, "cartpole", CARTPOLE, ways),
-        same(scratch, "groups", dict(CARTPOLE, policy__collect__groups=2), WAYS),
+        same(scratch, "groups", dict(CARTPOLE, policy__collect__env_groups=2), WAYS),
         same(scratch, "once", dict(CARTPOLE, policy__recompute_adv="false"), WAYS[1:2]),
-        same(scratch, "uncut", dict(CARTPOLE, policy__collect__cut_at_done="false"), WAYS[1:2]),
+        same(scratch, "uncut", dict(CARTPOLE, policy__collect__segment_at_done="false"), WAYS[1:2]),
         same(scratch, "lags", dict(CARTPOLE, strategy__collect_lag=1, strategy__verdict_lag=1),
              WAYS),
         same(scratch, "accumulated", dict(CARTPOLE, policy__learn__batch_size=8,
@@ -120,8 +120,8 @@ def check_counts(scratch):
 
 def check_plan():
     """That split groups are what is tested."""
-    plan = call("graph", CARTPOLE["config"], "--set", "policy.collect.groups=2", "--set",
-                "policy.collect.split=true").stdout
+    plan = call("graph", CARTPOLE["config"], "--set", "policy.collect.env_groups=2", "--set",
+                "policy.collect.overlap_act_step=true").stdout
     check("2 items x 126 stages" in plan, f"the plan:\n{plan}")
 
 

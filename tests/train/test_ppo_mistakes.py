@@ -13,11 +13,11 @@ PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 
 # A text of the config or graph, what stands there instead, and what is told: the place by the text that it points at.
 CONFIGS = [
-    ("n_sample: 256", "n_sample: 256, groups: 3", "3", [
-        "policy.collect.groups: expected a divisor of env.collector_env_num 8, found 3",
-        "policy.collect.groups: expected a divisor of policy.collect.n_sample 256, found 3"]),
-    ("n_sample: 256", "n_sample: 250, groups: 4", "4", [
-        "policy.collect.groups: expected a divisor of policy.collect.n_sample 250, found 4"]),
+    ("n_sample: 256", "n_sample: 256, env_groups: 3", "3", [
+        "policy.collect.env_groups: expected a divisor of env.collector_env_num 8, found 3",
+        "policy.collect.env_groups: expected a divisor of policy.collect.n_sample 256, found 3"]),
+    ("n_sample: 256", "n_sample: 250, env_groups: 4", "4", [
+        "policy.collect.env_groups: expected a divisor of policy.collect.n_sample 250, found 4"]),
     ("type: ppo", "type: dqn", "dqn", [
         "collect_on_policy draws from the logits of an actor: policy.type must be ppo, found dqn",
         "loss ppo needs an actor and a critic: policy.type must be ppo, found dqn"]),
@@ -26,7 +26,7 @@ CONFIGS = [
         "policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 7"]),
     ("batch_size: 64", "batch_size: 64\n    microbatch: 128", "128", [
         "policy.learn.microbatch: expected a divisor of the batch's 64 rows, found 128"]),
-    ("batch_size: 64", "batch_size: 100\n    accumulate: 3\n    minibatch_tail: exact", "100", [
+    ("batch_size: 64", "batch_size: 100\n    accumulate: 3\n    minibatch_tail: short", "100", [
         "policy.learn.batch_size: expected a divisor of the batch's 256 rows, found 100; "
         "policy.learn.microbatch may be one instead"]),
     ("critic_head_hidden_size: 128", "critic_head_hidden_size: 64", "64", [

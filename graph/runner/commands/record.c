@@ -159,7 +159,7 @@ static int check_options(struct hd_options *options)
     options->sets[options->n_sets++] = text;
     options->sets[options->n_sets++] = "strategy={}";
     options->sets[options->n_sets++] = "world.shards=1";
-    options->sets[options->n_sets++] = "policy.collect.groups=1"; /* all envs step together */
+    options->sets[options->n_sets++] = "policy.collect.env_groups=1"; /* all envs step together */
     return HD_OK;
 }
 

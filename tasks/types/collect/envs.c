@@ -144,7 +144,8 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
                                                                : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
-    shape->leaves = shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.groups");
+    shape->leaves =
+        shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.env_groups");
     shape->envs = (shape->all / shape->leaves + shape->instances - 1) / shape->instances;
     shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
 }
@@ -152,13 +153,14 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
                         const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.groups");
+    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.env_groups");
     if (shape->all % shape->leaves == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
-                         "policy.collect.groups: expected a divisor of env.collector_env_num %lld, "
-                         "found %lld",
-                         (long long)shape->all, (long long)shape->leaves);
+    return hd_diag_error(
+        setup->diag, node ? node->mark : spec->mark,
+        "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
+        "found %lld",
+        (long long)shape->all, (long long)shape->leaves);
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,

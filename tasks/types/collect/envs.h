@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `envs`: a group of envs with what a collector or evaluator remembers about them between its
- * steps. `role: collector` has env.collector_env_num envs in policy.collect.groups groups, which
- * the first collect starts with seeds of their own; `role: evaluator` has env.evaluator_env_num,
- * which each evaluation starts anew. Those of an evaluator with one instance per shard are spread
- * over the shards. */
+ * steps. `role: collector` has env.collector_env_num envs in policy.collect.env_groups groups,
+ * which the first collect starts with seeds of their own; `role: evaluator` has
+ * env.evaluator_env_num, which each evaluation starts anew. Those of an evaluator with one instance
+ * per shard are spread over the shards. */
 #ifndef HD_TASKS_TYPES_COLLECT_ENVS_H
 #define HD_TASKS_TYPES_COLLECT_ENVS_H
 

@@ -48,8 +48,8 @@ static int check(const struct hd_spec *spec, const struct hd_setup *setup)
              hd_env_pixel_pong.name, type);
     if (strcmp(type, hd_env_pixel_pong.name) != 0)
         return refuse(spec, setup, "env.type", message);
-    if (hd_config_int(setup->config, "policy.collect.groups") != 1)
-        return refuse(spec, setup, "policy.collect.groups", "gpu_envs is one group");
+    if (hd_config_int(setup->config, "policy.collect.env_groups") != 1)
+        return refuse(spec, setup, "policy.collect.env_groups", "gpu_envs is one group");
     if (!spec->role || strcmp(spec->role, "collector") != 0)
         return hd_diag_error(setup->diag, spec->mark, "gpu_envs '%s' needs role: collector",
                              spec->name);

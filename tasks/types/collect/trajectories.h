@@ -20,7 +20,7 @@ struct hd_trajectories_shape {
     int64_t steps;   /* T: no env makes more in a collect */
     int64_t actions;
     int64_t frames; /* F: no env shows more in a collect, the observation it starts from included */
-    bool cut_at_done; /* an episode's end completes a chunk */
+    bool segment_at_done; /* an episode's end completes a chunk */
     struct hd_obs_shape obs;
 };
 

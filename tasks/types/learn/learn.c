@@ -18,7 +18,7 @@ struct hd_minibatch_shape hd_minibatch_shape_of(const struct hd_config *config)
         .samples = samples,
         .rows = rows < samples ? rows : samples,
         .count = (samples + rows - 1) / rows,
-        .parity = strcmp(hd_config_text(config, "policy.learn.minibatch_tail"), "parity") == 0,
+        .parity = strcmp(hd_config_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
     };
     if (shape.parity && samples < rows && rows - samples < samples)
         shape.rows = rows - samples;

@@ -37,7 +37,7 @@ struct naive_group {
     uint64_t seed;
     int64_t shard, all, first, envs; /* envs [first, first + envs) of the shard's `all` */
     int64_t n_sample;
-    bool cut_at_done;
+    bool segment_at_done;
     struct naive_env env[NAIVE_ENVS];
     /* What the last collect gave. */
     struct naive_sample samples[NAIVE_SAMPLES];
@@ -131,7 +131,7 @@ static inline void naive_step_env(struct naive_group *group, int64_t i, const fl
     env->steps++;
     group->env_steps++;
     const bool done = step->done;
-    if ((done && group->cut_at_done) ||
+    if ((done && group->segment_at_done) ||
         env->listed == (group->n_sample + group->envs - 1) / group->envs)
         naive_flush(group, env);
     if (!done)

@@ -96,7 +96,7 @@ static void open_case(struct world *w, const struct hd_verb *verb, const struct 
                                 text[1],
                                 text[2],
                                 text[3],
-                                "policy.collect.cut_at_done=false",
+                                "policy.collect.segment_at_done=false",
                                 "policy.model.action_shape=6",
                                 "policy.model.encoder_hidden_size_list=[4,4,8]"};
     snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", (int)c->n_sample);
@@ -227,8 +227,8 @@ static void check_type(const char *set, const char *role, const char *says)
 
 START_TEST(test_type)
 {
-    check_type("policy.collect.groups=2", "collector",
-               "--set:9:23: policy.collect.groups: gpu_envs is one group");
+    check_type("policy.collect.env_groups=2", "collector",
+               "--set:9:23: policy.collect.env_groups: gpu_envs is one group");
     check_type("env.type=cartpole", "collector",
                "--set:9:10: env.type: gpu_envs plays pixel_pong alone, found cartpole");
     check_type("policy.collect.n_sample=8", "evaluator",
@@ -256,8 +256,8 @@ static void check_verb(const char *set, const char *says)
 
 START_TEST(test_verb)
 {
-    check_verb("policy.collect.cut_at_done=true",
-               "--set:10:28: policy.collect.cut_at_done: collect_on_gpu needs it to be false");
+    check_verb("policy.collect.segment_at_done=true",
+               "--set:10:28: policy.collect.segment_at_done: collect_on_gpu needs it to be false");
     check_verb("policy.type=dqn", "collect_on_gpu draws from the logits of an actor");
 }
 END_TEST

@@ -91,7 +91,7 @@ static void fill_norm(struct world *w)
 
 struct shape_case {
     int64_t n_sample, envs, groups, collects;
-    bool cut_at_done, norm;
+    bool segment_at_done, norm;
     const char *set[5]; /* the env, the shape of observations */
 };
 
@@ -143,10 +143,11 @@ static void open_case(struct world *w, const struct shape_case *c, int64_t shard
     const char *sets[10] = {text[0], text[1], text[2], text[3], text[4]};
     snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", (int)c->n_sample);
     snprintf(text[1], sizeof text[1], "env.collector_env_num=%d", (int)c->envs);
-    snprintf(text[2], sizeof text[2], "policy.collect.groups=%d", (int)c->groups);
-    snprintf(text[3], sizeof text[3], "policy.collect.cut_at_done=%s",
-             c->cut_at_done ? "true" : "false");
-    snprintf(text[4], sizeof text[4], "policy.collect.split=%s", split ? "true" : "false");
+    snprintf(text[2], sizeof text[2], "policy.collect.env_groups=%d", (int)c->groups);
+    snprintf(text[3], sizeof text[3], "policy.collect.segment_at_done=%s",
+             c->segment_at_done ? "true" : "false");
+    snprintf(text[4], sizeof text[4], "policy.collect.overlap_act_step=%s",
+             split ? "true" : "false");
     int n = 5;
     for (int i = 0; i < 5 && c->set[i]; i++)
         sets[n++] = c->set[i];
@@ -182,7 +183,7 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
         group->envs = c->envs / c->groups;
         group->first = g * group->envs;
         group->n_sample = c->n_sample / c->groups;
-        group->cut_at_done = c->cut_at_done;
+        group->segment_at_done = c->segment_at_done;
         naive_open(group);
     }
     return naive;
@@ -399,21 +400,21 @@ END_TEST
 START_TEST(test_groups)
 {
     static const char *const uneven_envs[] = {
-        "env.collector_env_num=8", "policy.collect.n_sample=30", "policy.collect.groups=3"};
+        "env.collector_env_num=8", "policy.collect.n_sample=30", "policy.collect.env_groups=3"};
     static const char *const uneven_samples[] = {
-        "env.collector_env_num=8", "policy.collect.n_sample=30", "policy.collect.groups=4"};
+        "env.collector_env_num=8", "policy.collect.n_sample=30", "policy.collect.env_groups=4"};
     struct hd_setup setup = setup_open(uneven_envs, 3);
     struct hd_spec envs = {.name = "envs", .type = &hd_type_envs, .role = "collector"};
     ck_assert_int_eq(hd_type_envs.resolve(&envs, &setup), HD_ERR_INPUT);
     ck_assert_str_eq(hd_diag_line(setup.diag, 0),
-                     "--set:6:23: policy.collect.groups: expected a divisor of "
+                     "--set:6:23: policy.collect.env_groups: expected a divisor of "
                      "env.collector_env_num 8, found 3");
     setup_close(&setup);
     setup = setup_open(uneven_samples, 3);
     struct hd_spec to = {.name = "trajectories", .type = &hd_type_trajectories};
     ck_assert_int_eq(hd_type_trajectories.resolve(&to, &setup), HD_ERR_INPUT);
     ck_assert_str_eq(hd_diag_line(setup.diag, 0),
-                     "--set:6:23: policy.collect.groups: expected a divisor of "
+                     "--set:6:23: policy.collect.env_groups: expected a divisor of "
                      "policy.collect.n_sample 30, found 4");
     setup_close(&setup);
 }
@@ -433,9 +434,9 @@ START_TEST(test_failing_envs)
                                     "policy.model.obs_shape=[1,36,40]",
                                     NET,
                                     "env.collector_env_num=4",
-                                    "policy.collect.groups=2",
-                                    i % 2 ? "policy.collect.split=true"
-                                          : "policy.collect.split=false"};
+                                    "policy.collect.env_groups=2",
+                                    i % 2 ? "policy.collect.overlap_act_step=true"
+                                          : "policy.collect.overlap_act_step=false"};
         struct world w;
         char message[HD_MESSAGE_BYTES] = "";
         world_open(&w, sets, 7, 1, false);

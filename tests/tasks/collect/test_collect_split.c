@@ -168,7 +168,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 static void open_case(struct world *w, const struct split_case *c)
 {
     char n_sample[64], envs[64];
-    const char *sets[MAX_SETS] = {n_sample, envs, "policy.collect.split=true",
+    const char *sets[MAX_SETS] = {n_sample, envs, "policy.collect.overlap_act_step=true",
                                   "policy.other.eps={start: 0.4, end: 0.4}"};
     int n = 4;
     snprintf(n_sample, sizeof n_sample, "policy.collect.n_sample=%d", (int)c->n_sample);

@@ -153,9 +153,9 @@ START_TEST(minibatches_are_slices_of_the_order)
     char accumulate[64], message[HD_MESSAGE_BYTES] = "";
     const char *const more[] = {
         accumulate,
-        c->exact ? "policy.learn.minibatch_tail=exact" : "policy.learn.minibatch_tail=parity",
+        c->exact ? "policy.learn.minibatch_tail=short" : "policy.learn.minibatch_tail=overlap",
         normal ? "policy.learn.adv_norm=true" : "policy.learn.adv_norm=false",
-        c->n % 2 == 0 ? "policy.collect.groups=2" : "policy.nstep=1"};
+        c->n % 2 == 0 ? "policy.collect.env_groups=2" : "policy.nstep=1"};
     struct world w = {0};
     snprintf(accumulate, sizeof accumulate, "policy.learn.accumulate=%d", c->accumulate);
     open_sized(&w, c->n, c->b, more, 4);
@@ -200,8 +200,8 @@ START_TEST(graphs_take_all_minibatches)
             for (int exact = 0; exact < 2; exact++) {
                 char samples[64], rows[64];
                 const char *const sets[] = {samples, rows,
-                                            exact ? "policy.learn.minibatch_tail=exact"
-                                                  : "policy.learn.minibatch_tail=parity"};
+                                            exact ? "policy.learn.minibatch_tail=short"
+                                                  : "policy.learn.minibatch_tail=overlap"};
                 snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
                 snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
                 struct hd_setup setup = setup_open(sets, 3);
@@ -243,7 +243,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
     uint64_t grad[2], stats[2];
     for (int rubbish = 0; rubbish < 2; rubbish++) {
         struct world w = {0};
-        const char *more[8] = {"policy.learn.minibatch_tail=exact", "policy.learn.microbatch=4",
+        const char *more[8] = {"policy.learn.minibatch_tail=short", "policy.learn.microbatch=4",
                                "policy.learn.adv_norm=false",
                                "policy.model.encoder_hidden_size_list=[8,8,16]"};
         for (int i = 0; i < nets[_i].n; i++)

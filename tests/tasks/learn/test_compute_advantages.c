@@ -29,7 +29,7 @@ enum { NETS = sizeof nets / sizeof *nets };
 
 static const struct target_case {
     int n_sample, envs, groups;
-    bool cut_at_done, value_norm, obs_norm;
+    bool segment_at_done, value_norm, obs_norm;
 } cases[] = {
     {64, 4, 1, true, true, false},  {64, 4, 2, true, true, true},  {60, 4, 2, false, false, false},
     {50, 4, 1, true, false, false}, {45, 6, 3, true, true, false}, {9, 4, 1, false, true, true},
@@ -67,9 +67,9 @@ static void open_case(struct world *w, const struct target_case *c, int net, int
     int n = 8;
     snprintf(text[0], sizeof text[0], "policy.collect.n_sample=%d", c->n_sample);
     snprintf(text[1], sizeof text[1], "env.collector_env_num=%d", c->envs);
-    snprintf(text[2], sizeof text[2], "policy.collect.groups=%d", c->groups);
-    snprintf(text[3], sizeof text[3], "policy.collect.cut_at_done=%s",
-             c->cut_at_done ? "true" : "false");
+    snprintf(text[2], sizeof text[2], "policy.collect.env_groups=%d", c->groups);
+    snprintf(text[3], sizeof text[3], "policy.collect.segment_at_done=%s",
+             c->segment_at_done ? "true" : "false");
     snprintf(text[4], sizeof text[4], "policy.learn.microbatch=%d", microbatch);
     for (int i = 0; i < 5 && nets[net].net[i]; i++)
         sets[n++] = nets[net].net[i];

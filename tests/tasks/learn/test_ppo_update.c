@@ -189,7 +189,7 @@ static void open_net(struct world *w, int net, int batch, int micro, int accumul
                             text[2],
                             "policy.collect.n_sample=96",
                             "policy.learn.grad_clip_type=clip_norm",
-                            "policy.learn.minibatch_tail=exact"};
+                            "policy.learn.minibatch_tail=short"};
     int n = 6;
     snprintf(text[0], sizeof text[0], "policy.learn.batch_size=%d", batch);
     snprintf(text[1], sizeof text[1], "policy.learn.microbatch=%d", micro);

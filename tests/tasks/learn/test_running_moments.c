@@ -12,7 +12,7 @@ static const struct obs_case {
     int elements, samples, rows; /* of a shard */
     double first_scale, epsilon;
 } cases[] = {
-    {{"policy.collect.n_sample=60", "policy.collect.groups=2", "policy.collect.obs_samples=60"},
+    {{"policy.collect.n_sample=60", "policy.collect.env_groups=2", "policy.collect.obs_samples=60"},
      4,
      60,
      60,
@@ -25,7 +25,7 @@ static const struct obs_case {
      7,
      1,
      1e-8},
-    {{"policy.collect.n_sample=30", "policy.collect.groups=2", "policy.collect.obs_samples=256",
+    {{"policy.collect.n_sample=30", "policy.collect.env_groups=2", "policy.collect.obs_samples=256",
       "env.type=blink", "env.frame_stack=2", "policy.model.obs_shape=[2,36,40]",
       "policy.model.action_shape=3"},
      ELEMENTS,
