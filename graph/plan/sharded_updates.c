@@ -92,7 +92,7 @@ static bool mean_fits(const struct hd_plan *plan, int at)
     const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
     double mib = (double)from->elements * sizeof(float) / 1048576.0;
     return from->type->flat && from->type->weight &&
-           mib >= knob(plan->graph, "slices_from_mb", 1) &&
+           mib >= knob(plan->graph, "shard_optimizer_above_mb", 1) &&
            written_just_before(plan, mean->step->refs[0].value, at);
 }
 

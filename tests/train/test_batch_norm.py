@@ -25,9 +25,9 @@ FACTORS = {
     "runtime__workers": [1, 2, 4],
     "runtime__max_inflight_iterations": [1, 2, 4],
     "strategy__bucket_mb": [25, 0.02],
-    "strategy__slices_from_mb": [1000, 0],
-    "strategy__batch_slots": [1, 3],
-    "strategy__verdict_lag": [0, 2],
+    "strategy__shard_optimizer_above_mb": [1000, 0],
+    "strategy__batch_buffers": [1, 3],
+    "strategy__eval_lag": [0, 2],
     "runtime__executor": ["starpu", "starpu", "sequential"],
 }
 

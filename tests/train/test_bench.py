@@ -72,7 +72,7 @@ def check_equal_without_lag(scratch):
     """A strategy in a file of one's own; every strategy without lags ends as the serial one."""
     path = scratch("small_parts.yaml")
     with open(path, "w", encoding="utf-8") as file:
-        file.write("bucket_mb: 0.02\nbatch_slots: 3\n")
+        file.write("bucket_mb: 0.02\nbatch_buffers: 3\n")
     table, _, work = bench(scratch, "--strategies", f"serial,{path}", *SMALL, "--quiet", "--evaluate",
                            "--trace", "--json", scratch("evaluated.jsonl"))
     found = rows(table)

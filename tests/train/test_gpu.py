@@ -111,8 +111,8 @@ def check_no_master(scratch):
 
 
 def check_lags(scratch):
-    base = dict(SHORT_PPO, **GPU, **SPLIT, strategy__collect_lag=1, strategy__verdict_lag=1,
-                strategy__batch_slots=2)
+    base = dict(SHORT_PPO, **GPU, **SPLIT, strategy__policy_lag=1, strategy__eval_lag=1,
+                strategy__batch_buffers=2)
     check_same_bits(scratch, "lags", PPO, [
         (1, 1, base),
         (1, 1, dict(base, runtime__executor="sequential")),
@@ -229,7 +229,7 @@ def check_gpu_envs(scratch):
 
 def check_resume(scratch):
     """Made on a GPU, gone on with on two, where the parts of values are spread; and the other way."""
-    keys = dict(SHORT_PPO, **GPU, **SPLIT, strategy__bucket_mb=0.02, strategy__collect_lag=1)
+    keys = dict(SHORT_PPO, **GPU, **SPLIT, strategy__bucket_mb=0.02, strategy__policy_lag=1)
     often = dict(keys, runtime__checkpoint_interval_s=0.001)
     gpus = {n: environment(HD_EMULATED_DEVICES=n) for n in (1, 2)}
     whole = train(scratch("whole"), config=PPO, env=gpus[1], **dict(keys, max_train_iter=8))

@@ -16,7 +16,7 @@ from runner import CONFIG, ROOT, RUNNER, Scratch, call, check, environment, resu
 PPO = os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml")
 UPDATES = 60
 FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=UPDATES)
-SLICED = dict(strategy__slices_from_mb=0, strategy__bucket_mb=0.02)  # as larger nets do by default
+SLICED = dict(strategy__shard_optimizer_above_mb=0, strategy__bucket_mb=0.02)  # as larger nets do by default
 
 
 def hash_of(done, directory):

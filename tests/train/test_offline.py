@@ -22,8 +22,8 @@ FACTORS = {
     "runtime__workers": [1, 2, 4],
     "runtime__max_inflight_iterations": [1, 2, 4],
     "strategy__bucket_mb": [25, 0.02],
-    "strategy__slices_from_mb": [1000, 0],
-    "strategy__batch_slots": [1, 3],
+    "strategy__shard_optimizer_above_mb": [1000, 0],
+    "strategy__batch_buffers": [1, 3],
     "runtime__executor": ["starpu", "sequential"],
 }
 
@@ -124,8 +124,8 @@ def check_pixels(scratch):
                  policy__learn__microbatch=16, policy__collect__data_path=scratch("frames"),
                  policy__eval__evaluator__eval_freq=1000000, env__evaluator_env_num=1,
                  env__n_evaluator_episode=1, **small)
-    ways = [dict(), dict(ranks=2, strategy__slices_from_mb=0), dict(runtime__workers=2, strategy__bucket_mb=0.01),
-            dict(runtime__executor="sequential", strategy__batch_slots=2)]
+    ways = [dict(), dict(ranks=2, strategy__shard_optimizer_above_mb=0), dict(runtime__workers=2, strategy__bucket_mb=0.01),
+            dict(runtime__executor="sequential", strategy__batch_buffers=2)]
     found = [train(scratch(f"pixels{i}"), **fixed, **way)["param_hash"] for i, way in enumerate(ways)]
     check(len(set(found)) == 1, f"cloning from pixels: {found}")
 

@@ -25,12 +25,12 @@ WAYS = [
     dict(ranks=2),
     dict(ranks=2, runtime__workers=2, runtime__scheduler="prio", strategy__bucket_mb=0.1),
     dict(runtime__workers=2, runtime__scheduler="eager", strategy__bucket_mb=0.05,
-         strategy__slices_from_mb=0),
-    dict(runtime__workers=1, strategy__slices_from_mb=1000),
-    dict(ranks=2, strategy__slices_from_mb=0, strategy__bucket_mb=0.03, runtime__max_inflight_iterations=4),
-    dict(runtime__workers=2, runtime__scheduler="dmdas", strategy__batch_slots=3),
+         strategy__shard_optimizer_above_mb=0),
+    dict(runtime__workers=1, strategy__shard_optimizer_above_mb=1000),
+    dict(ranks=2, strategy__shard_optimizer_above_mb=0, strategy__bucket_mb=0.03, runtime__max_inflight_iterations=4),
+    dict(runtime__workers=2, runtime__scheduler="dmdas", strategy__batch_buffers=3),
     dict(runtime__executor="sequential"),
-    dict(ranks=2, runtime__executor="sequential", strategy__slices_from_mb=0),
+    dict(ranks=2, runtime__executor="sequential", strategy__shard_optimizer_above_mb=0),
 ]
 
 
@@ -61,7 +61,7 @@ def main():
             check_ways(scratch, "bf16", dict(PONG, runtime__precision="bf16"), WAYS[1:5]),
             check_ways(scratch, "microbatches", dict(PONG, policy__learn__microbatch=4),
                        [WAYS[1], WAYS[2], WAYS[4], WAYS[6]]),
-            check_ways(scratch, "lags", dict(PONG, strategy__collect_lag=1, strategy__verdict_lag=1),
+            check_ways(scratch, "lags", dict(PONG, strategy__policy_lag=1, strategy__eval_lag=1),
                        [WAYS[0], WAYS[2], WAYS[6]]),
         ]
         check(len(set(hashes)) == 4, f"precision, microbatches or lags changed nothing: {hashes}")

@@ -40,7 +40,7 @@ FACTORS = {
     "runtime__max_inflight_iterations": [1, 2, 4],
     "runtime__executor": ["starpu", "sequential"],
     "strategy__bucket_mb": [25, 0.02],
-    "strategy__batch_slots": [1, 3],
+    "strategy__batch_buffers": [1, 3],
     "policy__collect__overlap_act_step": ["false", "true"],
 }
 SPLIT = dict(policy__collect__overlap_act_step="true")
@@ -68,7 +68,7 @@ def check_cartpole(scratch):
         same(scratch, "groups", dict(CARTPOLE, policy__collect__env_groups=2), WAYS),
         same(scratch, "once", dict(CARTPOLE, policy__recompute_adv="false"), WAYS[1:2]),
         same(scratch, "uncut", dict(CARTPOLE, policy__collect__segment_at_done="false"), WAYS[1:2]),
-        same(scratch, "lags", dict(CARTPOLE, strategy__collect_lag=1, strategy__verdict_lag=1),
+        same(scratch, "lags", dict(CARTPOLE, strategy__policy_lag=1, strategy__eval_lag=1),
              WAYS),
         same(scratch, "accumulated", dict(CARTPOLE, policy__learn__batch_size=8,
                                           policy__learn__microbatch=0,
@@ -76,7 +76,7 @@ def check_cartpole(scratch):
         same(scratch, "uneven", dict(CARTPOLE, policy__learn__batch_size=24,
                                      policy__learn__minibatch_tail="exact"), WAYS[1:2]),
         same(scratch, "fast", FAST, WAYS),
-        same(scratch, "fast lags", dict(FAST, strategy__collect_lag=1, strategy__verdict_lag=1),
+        same(scratch, "fast lags", dict(FAST, strategy__policy_lag=1, strategy__eval_lag=1),
              WAYS[1:]),
     ]
     check(hashes[5] == hashes[0], "two batches accumulated are not one of two microbatches")

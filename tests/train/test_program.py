@@ -108,7 +108,7 @@ def check_mistakes(scratch):
     options = [
         (["--set", "policy.lern.batch_size=3"], "--set:1:8"),
         (["--set", "policy.learn.batch_size=x"], "--set:1:25"),
-        (["--set", "strategy.colect_lag=1"], "collect_lag"),
+        (["--set", "strategy.colect_lag=1"], "policy_lag"),
         (["--set", "nonsense"], "--set:1"),
         (["--strategy", "pipelind"], "pipelind"),
         (["--sett", "a=b"], "did you mean '--set'?"),

@@ -169,11 +169,11 @@ def main():
         check_restarts(scratch)
         check_refusals(scratch)
         ppo = dict(env__stop_value="1e9", max_train_iter=2000, world__shards=2,
-                   strategy__collect_lag=1, strategy__verdict_lag=1, strategy__batch_slots=2)
+                   strategy__policy_lag=1, strategy__eval_lag=1, strategy__batch_buffers=2)
         check_kills(scratch, "ppo", os.path.join(ROOT, "configs/cartpole_ppo_ddp.yaml"), ppo, (1, 2),
                     2)
         pixels = dict(env__stop_value="1e9", max_train_iter=60, world__shards=2,
-                      strategy__verdict_lag=1,
+                      strategy__eval_lag=1,
                       policy__other__replay_buffer__replay_buffer_size=2000)
         check_kills(scratch, "pixels", os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml"), pixels,
                     (2, 1), 2)

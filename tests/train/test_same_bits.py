@@ -23,8 +23,8 @@ FACTORS = {
     "workers": [1, 2, 4],
     "max_inflight_iterations": [1, 2, 4],
     "bucket_mb": [25, 0.02],
-    "slices_from_mb": [1000, 0],
-    "batch_slots": [1, 3],
+    "shard_optimizer_above_mb": [1000, 0],
+    "batch_buffers": [1, 3],
     "executor": ["starpu", "sequential"],
 }
 
@@ -33,8 +33,8 @@ def run(scratch, number, row):
     return train(scratch(f"run{number}"), ranks=row["ranks"], runtime__scheduler=row["scheduler"],
                  runtime__workers=row["workers"], runtime__max_inflight_iterations=row["max_inflight_iterations"],
                  runtime__executor=row["executor"], strategy__bucket_mb=row["bucket_mb"],
-                 strategy__slices_from_mb=row["slices_from_mb"],
-                 strategy__batch_slots=row["batch_slots"], **FIXED)["param_hash"]
+                 strategy__shard_optimizer_above_mb=row["shard_optimizer_above_mb"],
+                 strategy__batch_buffers=row["batch_buffers"], **FIXED)["param_hash"]
 
 
 def read_bytes(path):
@@ -74,7 +74,7 @@ def main():
         check(len(set(lagged)) == 1, f"pipelined on 1, 2 and 4 ranks: {lagged}")
         check(lagged[0] != reference, "a lag changed nothing")
         aside = [train(scratch(f"aside{ranks}"), ranks=ranks, runtime__max_inflight_iterations=ranks,
-                       strategy__verdict_lag=2, **FIXED)["param_hash"] for ranks in (1, 2, 4)]
+                       strategy__eval_lag=2, **FIXED)["param_hash"] for ranks in (1, 2, 4)]
         check(set(aside) == {reference}, f"evaluation aside on 1, 2 and 4 ranks: {aside}")
         forced = train(scratch("forced"), env=environment(STARPU_SCHED="eager", STARPU_NCPU=2),
                        **FIXED)["param_hash"]

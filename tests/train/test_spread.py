@@ -47,14 +47,14 @@ def main():
         sequential = run(scratch, "sequential", runtime__executor="sequential", **SPREAD)
         check(sequential == alone, f"sequential: {sequential}, not {alone}")
         for lag in (1, 2):
-            late = [run(scratch, f"late{lag}_{ranks}", ranks=ranks, strategy__verdict_lag=lag,
+            late = [run(scratch, f"late{lag}_{ranks}", ranks=ranks, strategy__eval_lag=lag,
                         runtime__max_inflight_iterations=1 + ranks, **SPREAD) for ranks in (1, 2, 4)]
-            check(late[0] == late[1] == late[2], f"verdict_lag {lag}: {late}")
+            check(late[0] == late[1] == late[2], f"eval_lag {lag}: {late}")
             check(late[0][0] == alone[0], "a late verdict changed the training")
             seen = len(late[0][4])
             check(late[0][4] == alone[4][:seen] and seen >= len(alone[4]) - 8 * lag,
-                  f"verdict_lag {lag} saw {late[0][4]}")
-            check(late[0][3] == alone[3], f"verdict_lag {lag} kept {late[0][3]}, not {alone[3]}")
+                  f"eval_lag {lag} saw {late[0][4]}")
+            check(late[0][3] == alone[3], f"eval_lag {lag} kept {late[0][3]}, not {alone[3]}")
 
 
 main()

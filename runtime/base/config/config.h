@@ -59,8 +59,8 @@ const int64_t *hd_config_ints(const struct hd_config *config, const char *path, 
  * or MAP key the default's node too, unless that is empty. */
 const struct hd_node *hd_config_node(const struct hd_config *config, const char *path);
 
-/* The i-th --set of something inside a TREE key ("strategy.collect_lag=1" where "strategy" is one):
- * its name within the tree ("collect_lag", with its mark), the value stored in *value_p; NULL past
+/* The i-th --set of something inside a TREE key ("strategy.policy_lag=1" where "strategy" is one):
+ * its name within the tree ("policy_lag", with its mark), the value stored in *value_p; NULL past
  * the end. They come in the order of the options and override the tree; to check and apply them is
  * up to the tree's owner, who then puts the result in place with hd_config_override_tree. */
 const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,

@@ -390,7 +390,7 @@ char *hd_random_graph(uint64_t seed)
     bool cut = draw(g, 2);
     add_steps(g, 6 + (int)draw(g, 9), 0);
     append(g->steps, "  - stop: {if: iteration >= %d, reason: limit}\n", 2 + (int)draw(g, 7));
-    append(text, "strategy: {slices_from_mb: %d}\nvalues:\n", draw(g, 5) == 0);
+    append(text, "strategy: {shard_optimizer_above_mb: %d}\nvalues:\n", draw(g, 5) == 0);
     for (int i = 0; i < g->n_values; i++) {
         if (!g->values[i].used)
             continue;

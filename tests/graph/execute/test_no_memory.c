@@ -27,7 +27,7 @@ static int load(const char *config, struct hd_job *job_p)
         .config = config,
         /* Small, because every attempt starts anew. */
         .sets = {"world.shards=2", "env.n_evaluator_episode=1", "env.evaluator_env_num=1",
-                 "max_env_step=1", "strategy.collect_lag=1",
+                 "max_env_step=1", "strategy.policy_lag=1",
                  "policy.model.encoder_hidden_size_list=[8]",
                  "policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0",
                  "policy.other.replay_buffer.replay_buffer_size=1000"},

@@ -80,7 +80,7 @@ static const struct hd_verb *const verbs[] = {&verb_uneven,       &hd_verb_mean,
 static const struct hd_registry registry = {types, verbs, hd_task_keys};
 
 #define VALUES(slices)                                                                             \
-    "strategy: {slices_from_mb: " slices "}\n"                                                     \
+    "strategy: {shard_optimizer_above_mb: " slices "}\n"                                           \
     "values:\n"                                                                                    \
     "  policy: {type: params, parts: 0.02}\n"                                                      \
     "  optimizer: {type: adam_state, of: policy}\n"                                                \

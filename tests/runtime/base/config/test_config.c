@@ -457,10 +457,10 @@ END_TEST
 START_TEST(test_inner_sets)
 {
     struct hd_config *config =
-        good("env: {type: pong}\nstrategy: {collect_lag: 0}\n",
-             SETS("strategy.collect_lag=1", "seed=1", "strategy.a.b=[1, 2]", "graph.x=y"));
+        good("env: {type: pong}\nstrategy: {policy_lag: 0}\n",
+             SETS("strategy.policy_lag=1", "seed=1", "strategy.a.b=[1, 2]", "graph.x=y"));
     const struct hd_node *value = NULL, *name = hd_config_inner_set(config, "strategy", 0, &value);
-    ck_assert_str_eq(name->text, "collect_lag");
+    ck_assert_str_eq(name->text, "policy_lag");
     ck_assert_int_eq(name->mark.line, 1);
     ck_assert_int_eq(name->mark.column, 10);
     ck_assert_str_eq(value->text, "1");
@@ -472,7 +472,7 @@ START_TEST(test_inner_sets)
     ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 2, &value));
     ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
     ck_assert_ptr_null(hd_config_inner_set(config, "graph", 1, &value));
-    ck_assert_ptr_nonnull(hd_node_get(hd_config_node(config, "strategy"), "collect_lag"));
+    ck_assert_ptr_nonnull(hd_node_get(hd_config_node(config, "strategy"), "policy_lag"));
 
     struct hd_document *document;
     ck_assert_int_eq(hd_document_parse("s.yaml", "{lag: 2}", 8, diag, &document), HD_OK);

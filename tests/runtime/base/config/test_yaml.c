@@ -101,7 +101,7 @@ static const struct {
     {"- mean: {every: 100 update, reads: [stats]}\n", "[{mean:{every:100 update,reads:[stats]}}]"},
     {"if: verdict.mean >= $env.stop_value and update > 0\n",
      "{if:verdict.mean >= $env.stop_value and update > 0}"},
-    {"a: policy@-$strategy.collect_lag\n", "{a:policy@-$strategy.collect_lag}"},
+    {"a: policy@-$strategy.policy_lag\n", "{a:policy@-$strategy.policy_lag}"},
     {"a: http://x.org/y\nb: 12:30\n", "{a:http://x.org/y,b:12:30}"},
     {"'quoted key': 1\n\"\": 2\n", "{\"quoted key\":1,\"\":2}"},
     {"{}", "{}"},
