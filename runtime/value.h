@@ -37,7 +37,7 @@ struct hd_spec {
     void *shape;      /* what the type keeps for itself; released by its `release` */
     int64_t bytes;    /* of one instance; 0 until known */
     int64_t elements; /* flat types: number of floats; else 0 */
-    double part_mb;   /* `parts:` in MiB, 0: one part */
+    double part_mb;   /* `bucket_mb:` in MiB, 0: one part */
     int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
     int64_t leaves;   /* >= 1: an instance is [leaves][bytes / leaves], each leaf memory of its own
                          as far as tasks are concerned; flat types: each leaf starts with its

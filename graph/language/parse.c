@@ -72,8 +72,8 @@ static int override_knobs(struct hd_parser *parser, const struct hd_node *map)
 /* -- Values -------------------------------------------------------------------------------------
  */
 
-static const char *const value_keys[] = {"type", "per",  "place", "of",
-                                         "init", "role", "parts", "slots"};
+static const char *const value_keys[] = {"type", "per",  "placement", "of",
+                                         "init", "role", "bucket_mb", "slots"};
 
 static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
 {
@@ -101,20 +101,21 @@ static void parse_placement(struct hd_parser *parser, struct hd_graph_value *val
 {
     static const char *const places[] = {"global", "rank0"};
     const struct hd_node *per = hd_node_get(value->node, "per");
-    const struct hd_node *place = hd_node_get(value->node, "place");
+    const struct hd_node *place = hd_node_get(value->node, "placement");
     value->spec.placement = HD_GLOBAL;
     if (per && place)
-        hd_diag_error(parser->diag, place->mark, "give either `per: shard` or `place:`, not both");
+        hd_diag_error(parser->diag, place->mark,
+                      "give either `per: shard` or `placement:`, not both");
     if (per && hd_parser_expect(parser, per, HD_NODE_SCALAR, "per")) {
         value->spec.placement = HD_SHARD;
         if (strcmp(per->text, "shard") != 0)
             hd_diag_error(parser->diag, per->mark, "per: expected 'shard', found '%s'", per->text);
     }
-    if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "place")) {
+    if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "placement")) {
         if (strcmp(place->text, "rank0") == 0)
             value->spec.placement = HD_RANK0;
         else if (strcmp(place->text, "global") != 0)
-            hd_parser_unknown(parser, place->mark, "place", place->text, places, 2);
+            hd_parser_unknown(parser, place->mark, "placement", place->text, places, 2);
     }
 }
 
@@ -150,9 +151,9 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     const struct hd_node *role = hd_node_get(value->node, "role");
     if (role && hd_parser_expect(parser, role, HD_NODE_SCALAR, "role"))
         value->spec.role = role->text;
-    const struct hd_node *parts = hd_node_get(value->node, "parts");
+    const struct hd_node *parts = hd_node_get(value->node, "bucket_mb");
     if (parts)
-        parse_number(parser, parts, "parts", 1e-3, 1e6, false, &value->spec.part_mb);
+        parse_number(parser, parts, "bucket_mb", 1e-3, 1e6, false, &value->spec.part_mb);
     const struct hd_node *slots = hd_node_get(value->node, "slots");
     double number = 1;
     if (slots)

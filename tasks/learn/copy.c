@@ -16,7 +16,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     (void)args_p;
     if (setup->specs[0]->parts != setup->specs[1]->parts)
         return hd_diag_error(setup->diag, setup->mark,
-                             "copy: '%s' and '%s' must be cut in the same parts (`parts:`)",
+                             "copy: '%s' and '%s' must be cut in the same parts (`bucket_mb:`)",
                              setup->specs[0]->name, setup->specs[1]->name);
     return HD_OK;
 }

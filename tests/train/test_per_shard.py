@@ -32,10 +32,10 @@ def make(scratch):
         ("target:     {type: params,", "target:     {type: params, per: shard,"),
         ("{type: adam_state,", "{type: adam_state, per: shard,"),
         ("  mean_grad:  {type: grad, of: policy}\n",
-         "  shown:      {type: params, parts: $strategy.bucket_mb}\n"),
+         "  shown:      {type: params, bucket_mb: $strategy.bucket_mb}\n"),
         ("      - mean:      {reads: [grad], writes: [mean_grad]}\n", ""),
         ("{reads: [mean_grad], updates: [policy,", "{reads: [grad], updates: [policy,"),
-        ("place: rank0, init: policy}", "place: rank0, init: shown}"),
+        ("placement: rank0, init: policy}", "placement: rank0, init: shown}"),
         ("iteration:\n", "iteration:\n" + SHOWN),
         ("reads: [policy, totals], updates: [eval_envs", "reads: [shown, totals], updates: [eval_envs"))
     with open(CONFIG, encoding="utf-8") as file:

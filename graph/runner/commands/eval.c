@@ -13,8 +13,9 @@
  * the scales that it was saved with. */
 #define GRAPH(MORE, NORM)                                                                          \
     "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, " MORE    \
-    "eval_envs: {type: envs, place: rank0, role: evaluator},"                                      \
-    " best: {type: params, place: rank0, init: policy}, result: {type: verdict, place: rank0},"    \
+    "eval_envs: {type: envs, placement: rank0, role: evaluator},"                                  \
+    " best: {type: params, placement: rank0, init: policy}, result: {type: verdict, placement: "   \
+    "rank0},"                                                                                      \
     " verdict: {type: verdict}},"                                                                  \
     " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, norm_state" NORM "],"   \
     " updates: [eval_envs, best], writes: [result]},"                                              \

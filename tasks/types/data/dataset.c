@@ -84,7 +84,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     if (spec->placement != HD_GLOBAL)
         return hd_diag_error(
             setup->diag, spec->mark,
-            "'%s' is read by all shards: it is global, without per: or place:", spec->name);
+            "'%s' is read by all shards: it is global, without per: or placement:", spec->name);
     int status = hd_dataset_open(path, &dataset);
     if (status == HD_ERR_NOMEM)
         return status;

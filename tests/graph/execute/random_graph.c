@@ -380,7 +380,7 @@ static void make_values(struct generator *g)
 
 char *hd_random_graph(uint64_t seed)
 {
-    static const char *const places[] = {"per: shard", "place: global", "place: rank0"};
+    static const char *const places[] = {"per: shard", "placement: global", "placement: rank0"};
     struct generator *g = hd_alloc(1, sizeof *g);
     char *text = hd_alloc(TEXT_BYTES, 1);
     g->state = seed * 0x9E3779B97F4A7C15u + 1;
@@ -402,7 +402,7 @@ char *hd_random_graph(uint64_t seed)
                                    : "ints",
                places[g->values[i].place]);
         if ((g->values[i].floats || g->values[i].sums) && cut)
-            append(text, ", parts: 3");
+            append(text, ", bucket_mb: 3");
         if (!g->values[i].updated && draw(g, 2))
             append(text, ", slots: %d", 1 + (int)draw(g, 3));
         append(text, "}\n");

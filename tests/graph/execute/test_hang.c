@@ -83,7 +83,7 @@ static const char barriers[] = "values:\n"
 
 static const char reduces[] = "values:\n"
                               "  a: {type: ints, per: shard}\n"
-                              "  t: {type: ints, place: rank0}\n"
+                              "  t: {type: ints, placement: rank0}\n"
                               "iteration:\n"
                               "  - stall: {updates: [a]}\n"
                               "  - reduce: {reads: [a], writes: [t], op: max}\n"

@@ -140,8 +140,8 @@ END_TEST
  */
 
 static const char exchanging[] = "values:\n"
-                                 "  s: {type: floats, per: shard, parts: 3}\n"
-                                 "  g: {type: floats, parts: 3}\n"
+                                 "  s: {type: floats, per: shard, bucket_mb: 3}\n"
+                                 "  g: {type: floats, bucket_mb: 3}\n"
                                  "iteration:\n"
                                  "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
                                  "  - mean: {reads: [s], writes: [g]}\n"

@@ -112,9 +112,9 @@ END_TEST
 
 /* One rank's parameters change behind the graph's back: the comparison names part and rank. */
 static const char comparing[] = "values:\n"
-                                "  s: {type: floats, per: shard, parts: 3}\n"
-                                "  g: {type: floats, parts: 3}\n"
-                                "  w: {type: floats, parts: 3}\n"
+                                "  s: {type: floats, per: shard, bucket_mb: 3}\n"
+                                "  g: {type: floats, bucket_mb: 3}\n"
+                                "  w: {type: floats, bucket_mb: 3}\n"
                                 "iteration:\n"
                                 "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
                                 "  - mean: {reads: [s], writes: [g]}\n"
@@ -122,9 +122,9 @@ static const char comparing[] = "values:\n"
                                 "  - stop: {if: iteration >= 50, reason: limit}\n";
 
 static const char endless[] = "values:\n"
-                              "  s: {type: floats, per: shard, parts: 3}\n"
-                              "  g: {type: floats, parts: 3}\n"
-                              "  w: {type: floats, parts: 3}\n"
+                              "  s: {type: floats, per: shard, bucket_mb: 3}\n"
+                              "  g: {type: floats, bucket_mb: 3}\n"
+                              "  w: {type: floats, bucket_mb: 3}\n"
                               "iteration:\n"
                               "  - blend: {reads: [a: g, b: g], updates: [s]}\n"
                               "  - mean: {reads: [s], writes: [g]}\n"

@@ -82,7 +82,7 @@ static const struct hd_registry registry = {types, verbs, hd_task_keys};
 #define VALUES(slices)                                                                             \
     "strategy: {shard_optimizer_above_mb: " slices "}\n"                                           \
     "values:\n"                                                                                    \
-    "  policy: {type: params, parts: 0.02}\n"                                                      \
+    "  policy: {type: params, bucket_mb: 0.02}\n"                                                  \
     "  optimizer: {type: adam_state, of: policy}\n"                                                \
     "  grad: {type: grad, per: shard, of: policy}\n"                                               \
     "  mean_grad: {type: grad, of: policy}\n"

@@ -14,7 +14,7 @@
     "  s: {type: ints, per: shard}\n"                                                              \
     "  g: {type: ints}\n"                                                                          \
     "  f: {type: floats, per: shard}\n"                                                            \
-    "  r: {type: ints, place: rank0}\n"                                                            \
+    "  r: {type: ints, placement: rank0}\n"                                                        \
     "  n: {type: news}\n"                                                                          \
     "iteration:\n"
 /* Names every value once, so that only the row's own mistake is left. */
@@ -52,8 +52,9 @@ static const struct {
     {"values:\n  a: {}\niteration: []\n", 2, 6, "needs a type"},
     {"values:\n  a: {type: ints, pre: shard}\niteration: []\n", 2, 19, "did you mean 'per'?"},
     {"values:\n  a: {type: ints, per: rank}\niteration: []\n", 2, 24, "expected 'shard'"},
-    {"values:\n  a: {type: ints, place: rank1}\niteration: []\n", 2, 26, "'rank0'"},
-    {"values:\n  a: {type: ints, per: shard, place: rank0}\niteration: []\n", 2, 38, "not both"},
+    {"values:\n  a: {type: ints, placement: rank1}\niteration: []\n", 2, 26, "'rank0'"},
+    {"values:\n  a: {type: ints, per: shard, placement: rank0}\niteration: []\n", 2, 38,
+     "not both"},
     {"values:\n  a: {type: ints, slots: 0}\niteration: []\n", 2, 26, "an integer in [1, 64]"},
     {"values:\n  a: {type: ints, slots: 1e30}\niteration: []\n", 2, 26, "in [1, 64]"},
     {"values:\n  a: {type: ints, slots: many}\niteration: []\n", 2, 26, "many"},
@@ -103,7 +104,7 @@ static const struct {
     {VALUES "  - sum: {reads: [s], writes: [r]}\n" REST, 8, 32, "sum writes a global value"},
     {VALUES "  - sum: {reads: [s], writes: [g], op: mean}\n" REST, 8, 36,
      "unknown key of a step 'op'"},
-    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  r: {type: sums, place: "
+    {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  r: {type: sums, placement: "
      "rank0}\n"
      "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
      "  - reduce: {reads: [lea], writes: [r], op: max}\n",
@@ -115,7 +116,7 @@ static const struct {
      "  - broadcast: {reads: [lea], writes: [sum]}\n",
      7, 5, "leaves, 'sum' of 1: add them up"},
     {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
-    {"values:\n  w: {type: floats, per: shard, parts: 3}\n  m: {type: floats}\n"
+    {"values:\n  w: {type: floats, per: shard, bucket_mb: 3}\n  m: {type: floats}\n"
      "iteration:\n  - mean: {reads: [w], writes: [m]}\n",
      5, 33, "mean goes part by part, but 'w' has 3 parts and 'm' 1"},
 
