@@ -31,11 +31,17 @@ enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
-    [TOTALS] = {.name = "totals", .type = "counts", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .span = HD_SPAN_EVERY},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
-    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [COUNTS] = {.name = "counters",
+                .type = "env_counters",
+                .mode = HD_UPDATE,
+                .span = HD_SPAN_LAST},
     [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
-    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_WRITE, .span = HD_SPAN_EVERY},
+    [ROLLOUT] = {.name = "transitions",
+                 .type = "transition_block",
+                 .mode = HD_WRITE,
+                 .span = HD_SPAN_EVERY},
     {0},
 };
 

@@ -25,9 +25,12 @@ enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
-    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
+    [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [ENVS] = {.name = "envs", .type = "gpu_envs", .mode = HD_UPDATE},
-    [COUNTS] = {.name = "counts", .type = "counts", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [COUNTS] = {.name = "counters",
+                .type = "env_counters",
+                .mode = HD_UPDATE,
+                .span = HD_SPAN_LAST},
     [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_WRITE},
     {0},

@@ -23,9 +23,12 @@ enum { POLICY, ENVS, RECORDING, NORM, NORM_STATE };
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
-    [RECORDING] = {.name = "recording", .type = "recording", .mode = HD_WRITE},
-    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
-    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    [RECORDING] = {.name = "transition_log", .type = "transition_log", .mode = HD_WRITE},
+    [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "batch_norm_stats",
+                    .type = "batch_norm_stats",
+                    .mode = HD_READ,
+                    .optional = true},
     {0},
 };
 

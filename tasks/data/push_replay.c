@@ -9,7 +9,7 @@
 enum { ROLLOUT, REPLAY };
 
 static const struct hd_port ports[] = {
-    [ROLLOUT] = {.name = "rollout", .type = "rollout", .mode = HD_READ},
+    [ROLLOUT] = {.name = "transitions", .type = "transition_block", .mode = HD_READ},
     [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_UPDATE},
     {0},
 };
@@ -115,7 +115,7 @@ static const struct hd_gpu_verb on_gpu = {
 #endif
 
 const struct hd_verb hd_verb_store = {
-    .name = "store",
+    .name = "push_replay",
     .stream_id = 0xa13763df740e071e,
     .ports = ports,
     .counts = counts,

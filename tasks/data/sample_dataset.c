@@ -20,7 +20,7 @@ enum { DATASET, CURSOR, STATS, BATCH };
 
 static const struct hd_port ports[] = {
     [DATASET] = {.name = "dataset", .type = "dataset", .mode = HD_READ},
-    [CURSOR] = {.name = "cursor", .type = "cursor", .mode = HD_UPDATE},
+    [CURSOR] = {.name = "sampler_state", .type = "sampler_state", .mode = HD_UPDATE},
     [STATS] = {.name = "stats", .type = "scalars", .mode = HD_UPDATE, .optional = true},
     [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
     {0},
@@ -185,7 +185,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 const struct hd_verb hd_verb_draw = {
-    .name = "draw",
+    .name = "sample_dataset",
     .stream_id = 0x0cba20b02851c259,
     .ports = ports,
     .counts = counts,

@@ -17,8 +17,8 @@ enum { TRAJECTORIES, TARGETS, ORDER, BATCH };
 
 static const struct hd_port ports[] = {
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
-    [TARGETS] = {.name = "targets", .type = "targets", .mode = HD_READ},
-    [ORDER] = {.name = "order", .type = "order", .mode = HD_UPDATE},
+    [TARGETS] = {.name = "advantages", .type = "advantages", .mode = HD_READ},
+    [ORDER] = {.name = "permutation", .type = "permutation", .mode = HD_UPDATE},
     [BATCH] = {.name = "batch", .type = "minibatch", .mode = HD_WRITE},
     {0},
 };
@@ -116,7 +116,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 #endif
 
 const struct hd_verb hd_verb_gather = {
-    .name = "gather",
+    .name = "sample_minibatch",
     .stream_id = 0x637b33a41b1e4b2d,
     .ports = ports,
     .prepare = prepare,

@@ -51,7 +51,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 #endif
 
 const struct hd_verb hd_verb_sample = {
-    .name = "sample",
+    .name = "sample_replay",
     .stream_id = 0x06a58212247c13bb,
     .ports = ports,
     .body = body,

@@ -8,7 +8,7 @@
 enum { ORDER };
 
 static const struct hd_port ports[] = {
-    [ORDER] = {.name = "order", .type = "order", .mode = HD_WRITE},
+    [ORDER] = {.name = "permutation", .type = "permutation", .mode = HD_WRITE},
     {0},
 };
 

@@ -23,7 +23,7 @@ static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_UPDATE},
     [OPTIMIZER] = {.name = "optimizer", .type = "adam_state", .mode = HD_UPDATE},
     [NORM] = {.name = "grad_norm", .type = "scalars", .mode = HD_READ, .optional = true},
-    [RATE] = {.name = "rate", .type = "scalars", .mode = HD_READ, .optional = true},
+    [RATE] = {.name = "learning_rate", .type = "scalars", .mode = HD_READ, .optional = true},
     {0},
 };
 
@@ -62,7 +62,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
     if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
         !setup->specs[RATE])
-        return refuse(setup, "policy.learn.lr_scheduler.type", "kl", "steer");
+        return refuse(setup, "policy.learn.lr_scheduler.type", "kl", "adapt_lr");
     return HD_OK;
 }
 

@@ -15,7 +15,7 @@ enum { MEANS, RATE };
 
 static const struct hd_port ports[] = {
     [MEANS] = {.name = "means", .type = "scalars", .mode = HD_READ},
-    [RATE] = {.name = "rate", .type = "scalars", .mode = HD_UPDATE},
+    [RATE] = {.name = "learning_rate", .type = "scalars", .mode = HD_UPDATE},
     {0},
 };
 
@@ -41,7 +41,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     if (hd_value_field(setup->specs[MEANS], "kl_avg") < 0)
         return hd_diag_error(setup->diag, setup->mark,
-                             "steer needs the divergence kl_avg, which '%s' does not hold",
+                             "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
                              setup->specs[MEANS]->name);
     args->follows = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
     args->low = hd_config_real(config, "policy.learn.lr_scheduler.kl_low");
@@ -72,7 +72,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 const struct hd_verb hd_verb_steer = {
-    .name = "steer",
+    .name = "adapt_lr",
     .stream_id = 0xc2828cf3d5b2ee69,
     .ports = ports,
     .follows = true,

@@ -15,7 +15,7 @@ enum { TRAJECTORIES, SEEN };
 
 static const struct hd_port ports[] = {
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
-    [SEEN] = {.name = "seen", .type = "statistics", .mode = HD_WRITE},
+    [SEEN] = {.name = "obs_stats", .type = "moments", .mode = HD_WRITE},
     {0},
 };
 
@@ -139,7 +139,7 @@ static const struct hd_gpu_verb on_gpu = {
 #endif
 
 const struct hd_verb hd_verb_observe = {
-    .name = "observe",
+    .name = "compute_obs_stats",
     .stream_id = 0x5191e5c0dde92859,
     .ports = ports,
     .declare = declare,

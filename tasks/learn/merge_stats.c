@@ -7,8 +7,8 @@
 enum { NEW, RUNNING };
 
 static const struct hd_port ports[] = {
-    [NEW] = {.name = "new", .type = "statistics", .mode = HD_READ},
-    [RUNNING] = {.name = "running", .type = "statistics", .mode = HD_UPDATE},
+    [NEW] = {.name = "new", .type = "moments", .mode = HD_READ},
+    [RUNNING] = {.name = "running", .type = "moments", .mode = HD_UPDATE},
     {0},
 };
 
@@ -36,7 +36,7 @@ static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .replays = true};
 #endif
 
 const struct hd_verb hd_verb_merge = {
-    .name = "merge",
+    .name = "merge_stats",
     .stream_id = 0xc1b237e0d91b9322,
     .ports = ports,
     .follows = true,

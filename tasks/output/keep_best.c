@@ -12,12 +12,15 @@
 enum { VERDICT, POLICY, BEST, BEST_VERDICT, NORM, BEST_NORM };
 
 static const struct hd_port ports[] = {
-    [VERDICT] = {.name = "verdict", .type = "verdict", .mode = HD_READ},
+    [VERDICT] = {.name = "evaluation", .type = "eval_result", .mode = HD_READ},
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE},
-    [BEST_VERDICT] = {.name = "best_verdict", .type = "verdict", .mode = HD_UPDATE, .none = true},
-    [NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
-    [BEST_NORM] = {.name = "best_norm", .type = "statistics", .mode = HD_UPDATE, .optional = true},
+    [BEST_VERDICT] = {.name = "best_evaluation",
+                      .type = "eval_result",
+                      .mode = HD_UPDATE,
+                      .none = true},
+    [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
+    [BEST_NORM] = {.name = "best_norm", .type = "moments", .mode = HD_UPDATE, .optional = true},
     {0},
 };
 
@@ -41,7 +44,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 const struct hd_verb hd_verb_keep = {
-    .name = "keep",
+    .name = "keep_best",
     .stream_id = 0x5af16eb25f0f29f5,
     .ports = ports,
     .follows = true,

@@ -12,8 +12,11 @@ enum { PARAMS, OBS_NORM, NORM_STATE };
 
 static const struct hd_port ports[] = {
     [PARAMS] = {.name = "params", .type = "params", .mode = HD_READ},
-    [OBS_NORM] = {.name = "obs_norm", .type = "statistics", .mode = HD_READ, .optional = true},
-    [NORM_STATE] = {.name = "norm_state", .type = "norm_state", .mode = HD_READ, .optional = true},
+    [OBS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
+    [NORM_STATE] = {.name = "batch_norm_stats",
+                    .type = "batch_norm_stats",
+                    .mode = HD_READ,
+                    .optional = true},
     {0},
 };
 

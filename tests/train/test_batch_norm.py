@@ -174,7 +174,7 @@ def check_mistakes(scratch):
     norm = dict(policy__model__norm="sync_batch_norm")
     data = dict(policy__collect__data_path=scratch("demos"))
     refused(PIXELS, ["norm: sync_batch_norm is for dense nets"], **norm)
-    refused(CLONE, ["graphs/bc.yaml", "loss_grad needs a value of type norm_state", "bc_norm.yaml"], **norm, **data)
+    refused(CLONE, ["graphs/bc.yaml", "loss_grad needs a value of type batch_norm_stats", "bc_norm.yaml"], **norm, **data)
     refused(CLONE, ["none, sync_batch_norm"], policy__model__norm="batch", **data)
     refused(CONFIG, ["loss dqn takes a batch through its nets more than once",
                      "collect takes no nets with batch norm"], **norm)

@@ -192,18 +192,18 @@ def check_statistics_stay():
     evaluation and what it keeps, and sums of several ranks, where NCCL adds gradients alone."""
     for config, keys in ((GPU_ENVS, {}), (PIXELS, SPLIT)):
         plan = check_plan(config, (
-            "sum(seen) [collective, gpu] reads seen (gpu) writes pooled_seen (gpu)",
-            "merge [global, gpu] reads pooled_seen (gpu) updates obs_norm (gpu)",
-            "sum(returns) [collective, gpu] reads returns writes pooled",
-            "merge [global, gpu] reads pooled updates scale"), world__shards=2, **keys)
+            "sum(obs_stats) [collective, gpu] reads obs_stats (gpu) writes all_obs_stats (gpu)",
+            "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)",
+            "sum(returns) [collective, gpu] reads returns writes all_returns",
+            "merge_stats [global, gpu] reads all_returns updates return_scale"), world__shards=2, **keys)
         for line in plan:
             touched = any(f"{name} ({where})" in line for where in ("host", "both")
-                          for name in ("seen", "obs_norm", "(snapshot)"))
-            check(not touched or line.startswith(("evaluate", "keep")), line)
+                          for name in ("obs_stats", "obs_norm", "(snapshot)"))
+            check(not touched or line.startswith(("evaluate", "keep_best")), line)
     check_plan(GPU_ENVS, (
         "mean(grad) [collective, 6 parts, gpu] reads grad (gpu) writes mean_grad (gpu)",
-        "sum(seen) [collective] reads seen (host) writes pooled_seen (host)",
-        "merge [global, gpu] reads pooled_seen (gpu) updates obs_norm (gpu)"),
+        "sum(obs_stats) [collective] reads obs_stats (host) writes all_obs_stats (host)",
+        "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)"),
         "--ranks", "2", world__shards=2, runtime__gpus=1)
 
 

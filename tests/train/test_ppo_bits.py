@@ -109,7 +109,7 @@ def check_counts(scratch):
     """Returns enter their statistics once an epoch, or once a collect where they are not computed anew: with 256 of
     them at a time, 1100 are passed in the third collect of two epochs, or in the fifth."""
     with open(os.path.join(ROOT, "configs/graphs/ppo.yaml"), encoding="utf-8") as file:
-        graph = file.read() + "  - stop:      {reads: [scale], if: scale.count > 1100, reason: limit}\n"
+        graph = file.read() + "  - stop:      {reads: [return_scale], if: return_scale.count > 1100, reason: limit}\n"
     with open(scratch("counts.yaml"), "w", encoding="utf-8") as file:
         file.write(graph)
     for recompute, updates in (("true", 24), ("false", 40)):

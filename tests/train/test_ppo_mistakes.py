@@ -40,11 +40,11 @@ GRAPHS = [
     ("adam:      {reads: [mean_grad, grad_norm]", "adam:      {reads: [mean_grad]", "adam:", [
         "policy.learn.grad_clip_type clip_norm needs the result of a step grad_norm under `reads`"]),
     ("  - log:       {every: 100 update, reads: [means",
-     "  - steer:     {reads: [episode_means], updates: [rate]}\n"
-     "  - log:       {every: 100 update, reads: [rate, means", "steer:", [
-         "steer needs the divergence kl_avg, which 'episode_means' does not hold"]),
-    ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, targets]",
-     "loss_grad:", ["loss ppo takes a batch of type minibatch, but 'targets' is of type targets"]),
+     "  - adapt_lr:     {reads: [episode_means], updates: [learning_rate]}\n"
+     "  - log:       {every: 100 update, reads: [learning_rate, means", "adapt_lr:", [
+         "adapt_lr needs the divergence kl_avg, which 'episode_means' does not hold"]),
+    ("loss_grad: {loss: ppo, reads: [policy, batch]", "loss_grad: {loss: ppo, reads: [policy, advantages]",
+     "loss_grad:", ["loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages"]),
     ("loss: ppo", "loss: pqn", "pqn", ["expected bc|dqn|ppo, found 'pqn'"]),
 ]
 
@@ -83,8 +83,8 @@ def main():
         for old, new, at, expected in GRAPHS:
             check(old in graph, f"'{old}' is not there")
             text = graph.replace(old, new, 1)
-            if "rate" in new:
-                text = text.replace("values:\n", "values:\n  rate: {type: scalars}\n", 1)
+            if "learning_rate" in new:
+                text = text.replace("values:\n", "values:\n  learning_rate: {type: scalars}\n", 1)
             with open(scratch("graph.yaml"), "w", encoding="utf-8") as file:
                 file.write(text)
             with open(config, "w", encoding="utf-8") as file:
@@ -93,7 +93,7 @@ def main():
     stderr = call("graph", CONFIG, "--set", "policy.type=ppo", expect=2).stderr
     check("--set:1:13: loss dqn needs values of actions: policy.type must be dqn, found ppo" in stderr, stderr)
     stderr = call("graph", PPO, "--set", "policy.learn.lr_scheduler.type=kl", expect=2).stderr
-    check("lr_scheduler.type kl needs the result of a step steer under `reads`" in stderr, stderr)
+    check("lr_scheduler.type kl needs the result of a step adapt_lr under `reads`" in stderr, stderr)
     print(f"{len(CONFIGS) + len(GRAPHS) + 2} mistakes are told")
 
 

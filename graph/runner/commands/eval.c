@@ -12,21 +12,23 @@
 /* The evaluation of a training graph, alone; of a policy that takes observations as they are, or by
  * the scales that it was saved with. */
 #define GRAPH(MORE, NORM)                                                                          \
-    "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, " MORE    \
-    "eval_envs: {type: envs, placement: rank0, role: evaluator},"                                  \
-    " best: {type: params, placement: rank0, init: policy}, result: {type: verdict, placement: "   \
+    "graph={values: {policy: {type: params}, batch_norm_stats: {type: batch_norm_stats, of: "      \
+    "policy}, " MORE "eval_envs: {type: envs, placement: rank0, role: evaluator},"                 \
+    " best: {type: params, placement: rank0, init: policy}, result: {type: eval_result, "          \
+    "placement: "                                                                                  \
     "rank0},"                                                                                      \
-    " verdict: {type: verdict}},"                                                                  \
-    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, norm_state" NORM "],"   \
+    " evaluation: {type: eval_result}},"                                                           \
+    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, batch_norm_stats" NORM  \
+    "],"                                                                                           \
     " updates: [eval_envs, best], writes: [result]},"                                              \
-    " broadcast: {reads: [result], writes: [verdict]},"                                            \
+    " broadcast: {reads: [result], writes: [evaluation]},"                                         \
     " stop: {if: iteration >= 0, reason: done}]}"
 static const char plain_graph[] = GRAPH("", "");
-static const char norm_graph[] = GRAPH("obs_norm: {type: statistics}, ", ", obs_norm");
+static const char norm_graph[] = GRAPH("obs_norm: {type: moments}, ", ", obs_norm");
 
 static int print_verdict(struct hd_executor *executor, const struct hd_graph *graph)
 {
-    int value = hd_graph_find(graph, "verdict");
+    int value = hd_graph_find(graph, "evaluation");
     const struct hd_spec *spec = &graph->values[value].spec;
     const void *data = hd_executor_data(executor, value, 0);
     static const char *const shown[] = {"mean", "std", "max", "min"};

@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 static const char graph_text[] =
-    "graph={values: {policy: {type: params}, norm_state: {type: norm_state, of: policy}, %s"
-    " envs: {type: envs, per: shard, role: collector}, recording: {type: recording, per: shard}},"
-    " iteration: [record: {transitions: %" PRId64 ", epsilon: %.17g, reads: [policy, norm_state%s],"
-    " updates: [envs], writes: [recording]},"
+    "graph={values: {policy: {type: params}, batch_norm_stats: {type: batch_norm_stats, of: "
+    "policy}, %s"
+    " envs: {type: envs, per: shard, role: collector}, transition_log: {type: transition_log, per: "
+    "shard}},"
+    " iteration: [record: {transitions: %" PRId64
+    ", epsilon: %.17g, reads: [policy, batch_norm_stats%s],"
+    " updates: [envs], writes: [transition_log]},"
     " stop: {if: iteration >= 0, reason: recorded}]}";
 
 struct record {
@@ -109,7 +112,7 @@ static int load_policy(struct record *record)
     const int envs = hd_graph_find(graph, "envs");
     const struct hd_weights weights = hd_weights_of(graph, record->executor);
     HD_TRY(hd_weights_load(&weights, record->options->weights));
-    record->value = hd_graph_find(graph, "recording");
+    record->value = hd_graph_find(graph, "transition_log");
     record->recording = &graph->values[record->value].spec;
     hd_recording_describe(record->recording, &graph->values[envs].spec, &record->info);
     record->info.seed = graph->seed;
@@ -151,7 +154,7 @@ static int check_options(struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "how many transitions? --transitions N");
     bool normalised;
     HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
-    char *text = hd_format(graph_text, normalised ? "obs_norm: {type: statistics}," : "",
+    char *text = hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",
                            options->transitions, options->epsilon, normalised ? ", obs_norm" : "");
     if (!text)
         return HD_ERR_NOMEM;

@@ -175,7 +175,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     time_t now = time(NULL);
     ctime_r(&now, finish_time);
     finish_time[strcspn(finish_time, "\n")] = '\0';
-    double mean = field_of(train, "verdict", "mean");
+    double mean = field_of(train, "evaluation", "mean");
     struct hd_result result = {
         .stop = strcmp(reason, "solved") == 0,
         .env_step = (int64_t)env_steps_of(train),
@@ -190,7 +190,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .shards = train->job.shards,
     };
     if (!isnan(mean)) {
-        int verdict = hd_graph_find(train->job.graph, "verdict");
+        int verdict = hd_graph_find(train->job.graph, "evaluation");
         result.eval_value_raw = hd_verdict_returns(hd_executor_data(train->executor, verdict, 0),
                                                    &result.n_eval_value_raw);
     }
@@ -244,7 +244,7 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
     const struct hd_trace *trace = hd_session_trace(train->session);
     hd_trace_totals(trace, &busy_ns, &tasks);
     const double env_steps = env_steps_of(train);
-    double return_mean = field_of(train, "verdict", "mean");
+    double return_mean = field_of(train, "evaluation", "mean");
     int workers = hd_session_workers(train->session);
     const int gpus = hd_session_devices(train->session);
     char collected[64] = "", rate[64] = "", gpu[64] = "";

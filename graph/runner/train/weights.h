@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of a running graph: its values named `policy` and, where there are such, `obs_norm`
- * and `norm_state`, of shard 0 if it is per shard. */
+ * and `batch_norm_stats`, of shard 0 if it is per shard. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_WEIGHTS_H
 #define HD_GRAPH_RUNNER_TRAIN_WEIGHTS_H
 

@@ -119,7 +119,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 }
 
 const struct hd_type hd_type_rollout = {
-    .name = "rollout",
+    .name = "transition_block",
     .resolve = resolve,
     .snapshot = snapshot,
     .save = save,

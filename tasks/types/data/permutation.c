@@ -20,4 +20,4 @@ const struct hd_minibatch_shape *hd_order_shape(const struct hd_spec *spec)
     return spec->shape;
 }
 
-const struct hd_type hd_type_order = {.name = "order", .pinned = true, .resolve = resolve};
+const struct hd_type hd_type_order = {.name = "permutation", .pinned = true, .resolve = resolve};

@@ -13,4 +13,5 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 static const char *const counted[] = {
     [HD_CURSOR_BATCHES] = "batches", [HD_CURSOR_EPOCH] = "epoch", NULL};
 
-const struct hd_type hd_type_cursor = {.name = "cursor", .counted = counted, .resolve = resolve};
+const struct hd_type hd_type_cursor = {
+    .name = "sampler_state", .counted = counted, .resolve = resolve};

@@ -76,4 +76,4 @@ struct hd_recording hd_recording_at(const struct hd_recording_shape *shape, void
     return recording;
 }
 
-const struct hd_type hd_type_recording = {.name = "recording"};
+const struct hd_type hd_type_recording = {.name = "transition_log"};

@@ -28,7 +28,7 @@ int hd_norm_state_check(const struct hd_setup *setup, const struct hd_spec *para
     return hd_diag_error(setup->diag, setup->mark,
                          port == HD_NO_NORM_STATE
                              ? "%s takes no nets with batch norm (policy.model.norm)"
-                             : "%s needs a value of type norm_state for batch norm "
+                             : "%s needs a value of type batch_norm_stats for batch norm "
                                "(policy.model.norm), as graphs/bc_norm.yaml has one",
                          setup->verb);
 }
@@ -52,7 +52,7 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
 }
 
 const struct hd_type hd_type_norm_state = {
-    .name = "norm_state",
+    .name = "batch_norm_stats",
     .resolve = resolve,
     .init = init,
 };

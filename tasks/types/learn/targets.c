@@ -38,4 +38,4 @@ struct hd_targets hd_targets_at(const struct hd_spec *spec, void *data)
     return targets;
 }
 
-const struct hd_type hd_type_targets = {.name = "targets", .resolve = resolve};
+const struct hd_type hd_type_targets = {.name = "advantages", .resolve = resolve};

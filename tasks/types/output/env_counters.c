@@ -56,7 +56,7 @@ static const struct hd_reduction reduction = {
 };
 
 const struct hd_type hd_type_counts = {
-    .name = "counts",
+    .name = "env_counters",
     .pinned = true,
     .resolve = resolve,
     .reduction = &reduction,

@@ -88,7 +88,7 @@ static const struct hd_reduction reduction = {
 };
 
 const struct hd_type hd_type_verdict = {
-    .name = "verdict",
+    .name = "eval_result",
     .none = true,
     .resolve = resolve,
     .reduction = &reduction,

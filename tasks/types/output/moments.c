@@ -244,7 +244,7 @@ static double field(const struct hd_spec *spec, const void *data, int field)
 }
 
 const struct hd_type hd_type_statistics = {
-    .name = "statistics",
+    .name = "moments",
     .init = init,
     .reduction = &reduction,
     .field_name = field_name,

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The slots: a = 3, b.size = 5, update = 0, verdict.mean = none, x = NaN, huge. */
+/* The slots: a = 3, b.size = 5, update = 0, evaluation.mean = none, x = NaN, huge. */
 enum { A, B_SIZE, UPDATE, VERDICT_MEAN, X, HUGE_SLOT, SLOTS };
-static const char *const slot_names[SLOTS] = {"a", "b.size", "update", "verdict.mean", "x", "huge"};
+static const char *const slot_names[SLOTS] = {"a", "b.size", "update", "evaluation.mean",
+                                              "x", "huge"};
 
 static bool read_slot(void *arg, int slot, double *value_p)
 {
@@ -147,20 +148,20 @@ static const struct {
     {" a\n  and\t1 ", 1, "a and 1"},
     {"((((a))))", 3, "a"},
     /* none */
-    {"verdict.mean", NONE, "verdict.mean"},
-    {"verdict.mean + 1", NONE, "verdict.mean + 1"},
-    {"-verdict.mean", NONE, "-verdict.mean"},
-    {"min(verdict.mean, 1)", NONE, "min(verdict.mean, 1)"},
-    {"ceil(verdict.mean)", NONE, "ceil(verdict.mean)"},
-    {"verdict.mean == verdict.mean", 0, "verdict.mean == verdict.mean"},
-    {"verdict.mean != 1", 0, "verdict.mean != 1"},
-    {"verdict.mean < 1", 0, "verdict.mean < 1"},
-    {"verdict.mean >= 1", 0, "verdict.mean >= 1"},
-    {"not verdict.mean >= 1", 1, "not verdict.mean >= 1"},
-    {"not verdict.mean", 1, "not verdict.mean"},
-    {"verdict.mean or a", 1, "verdict.mean or a"},
-    {"verdict.mean and a", 0, "verdict.mean and a"},
-    {"verdict.mean >= $n and update > 0", 0, "verdict.mean >= 7 and update > 0"},
+    {"evaluation.mean", NONE, "evaluation.mean"},
+    {"evaluation.mean + 1", NONE, "evaluation.mean + 1"},
+    {"-evaluation.mean", NONE, "-evaluation.mean"},
+    {"min(evaluation.mean, 1)", NONE, "min(evaluation.mean, 1)"},
+    {"ceil(evaluation.mean)", NONE, "ceil(evaluation.mean)"},
+    {"evaluation.mean == evaluation.mean", 0, "evaluation.mean == evaluation.mean"},
+    {"evaluation.mean != 1", 0, "evaluation.mean != 1"},
+    {"evaluation.mean < 1", 0, "evaluation.mean < 1"},
+    {"evaluation.mean >= 1", 0, "evaluation.mean >= 1"},
+    {"not evaluation.mean >= 1", 1, "not evaluation.mean >= 1"},
+    {"not evaluation.mean", 1, "not evaluation.mean"},
+    {"evaluation.mean or a", 1, "evaluation.mean or a"},
+    {"evaluation.mean and a", 0, "evaluation.mean and a"},
+    {"evaluation.mean >= $n and update > 0", 0, "evaluation.mean >= 7 and update > 0"},
     {"a / update", NONE, "a / update"},
     {"a / update > 0", 0, "a / update > 0"},
     {"x", NONE, "x"},
@@ -206,7 +207,7 @@ END_TEST
 START_TEST(test_slots)
 {
     const int *slots;
-    struct hd_expr *expr = parse("update + a * update > verdict.mean or a");
+    struct hd_expr *expr = parse("update + a * update > evaluation.mean or a");
     ck_assert_int_eq(hd_expr_slots(expr, &slots), 3);
     ck_assert_int_eq(slots[0], UPDATE);
     ck_assert_int_eq(slots[1], A);
@@ -256,7 +257,7 @@ static const struct {
     {"a > $policy.learn.batchsize", 5, "(did you mean 'policy.learn.batch_size'?)"},
     {"$qqqqqqqq", 1, "unknown number of the configuration '$qqqqqqqq'"},
     {"1 + updte", 5, "unknown name 'updte' (did you mean 'update'?)"},
-    {"verdict.meen > 1", 1, "unknown name 'verdict.meen' (did you mean 'verdict.mean'?)"},
+    {"evaluation.meen > 1", 1, "unknown name 'evaluation.meen' (did you mean 'evaluation.mean'?)"},
     {"qqqqqqqqq", 1, "unknown name 'qqqqqqqqq'"},
     {"cel(a)", 1, "unknown function 'cel' (did you mean 'ceil'?)"},
     {"1 + logarithm(a)", 5, "unknown function (not ceil, floor, min, max) 'logarithm'"},

@@ -13,7 +13,7 @@ from runner import ROOT, Scratch, check, train  # noqa: E402
 
 FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=600, env__evaluator_env_num=5,
              env__n_evaluator_episode=8)
-SPREAD = dict(graph=os.path.join(ROOT, "configs/graphs/dqn_spread.yaml"), **FIXED)
+SPREAD = dict(graph=os.path.join(ROOT, "configs/graphs/dqn_sharded_evaluation.yaml"), **FIXED)
 
 
 def best_hash(directory):
@@ -50,7 +50,7 @@ def main():
             late = [run(scratch, f"late{lag}_{ranks}", ranks=ranks, strategy__eval_lag=lag,
                         runtime__max_inflight_iterations=1 + ranks, **SPREAD) for ranks in (1, 2, 4)]
             check(late[0] == late[1] == late[2], f"eval_lag {lag}: {late}")
-            check(late[0][0] == alone[0], "a late verdict changed the training")
+            check(late[0][0] == alone[0], "a late evaluation changed the training")
             seen = len(late[0][4])
             check(late[0][4] == alone[4][:seen] and seen >= len(alone[4]) - 8 * lag,
                   f"eval_lag {lag} saw {late[0][4]}")
