@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rooms.py [ROOT]: no folder of code has more files side by side than a reader can look over, and
+no two modules include each other, directly or round a circle. A module is the files of one name:
+adam.h, adam_cpu.c, adam_cuda.cu and adam_internal.h."""
+
+import collections
+import os
+import re
+
+import tree
+
+MOST = 26  # files side by side
+CODE = (".c", ".h", ".cu", ".cuh", ".cpp", ".hpp")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+PRODUCT = ("runtime/", "kernels/", "tasks/", "graph/")
+
+
+def crowded(paths):
+    folders = collections.Counter(os.path.dirname(path) for path in paths)
+    return [f"{folder}/:1: {n} files side by side, more than {MOST}"
+            for folder, n in sorted(folders.items()) if n > MOST]
+
+
+def module_of(path):
+    return re.sub(r"(_cpu|_cuda|_internal)?\.\w+$", "", path)
+
+
+def circles(edges):
+    """The strongly connected sets of more than one module (Tarjan 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            found.append(stack[at:])
+            del stack[at:]
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return [sorted(members) for members in found if len(members) > 1]
+
+
+def main(root):
+    paths = [path for path in tree.files(root, *CODE) if path.startswith(PRODUCT)]
+    edges = collections.defaultdict(set)
+    for path in paths:
+        edges[module_of(path)] |= {module_of(header) for header in INCLUDE.findall(tree.read(root, path))
+                                   if header.startswith(PRODUCT)} - {module_of(path)}
+    found = [f"{members[0]}:1: includes in a circle: {' '.join(members)}"
+             for members in circles(edges)]
+    tree.report(crowded(paths) + found, paths)
+
+
+if __name__ == "__main__":
+    main(tree.root())
