@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What execute.c (the walk) and execute_tasks.c (making tasks of steps) share. */
+/* What execute.c (the walk) and tasks.c (making tasks of steps) share. */
 #ifndef HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
 #define HD_GRAPH_EXECUTE_EXECUTE_INTERNAL_H
 
@@ -101,21 +101,21 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
 struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
                                 int64_t shard);
 
-/* Moves (execute_moves.c): has copy `copy` of a row hold what the row holds; all that an op reads,
+/* Moves (transfers.c): has copy `copy` of a row hold what the row holds; all that an op reads,
  * to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
 int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy);
 int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op);
 void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
 
-/* Steps in pieces (execute_pieces.c): their memory, and their tasks for all of `instances` from
+/* Steps in pieces (subtasks.c): their memory, and their tasks for all of `instances` from
  * shard `first` on (-1: not a shard step). */
 int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
 void hd_works_destroy(struct hd_executor *executor, struct hd_works *works);
 int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
                               int64_t first);
 
-/* Pools (execute_pools.c): whether a stage is followed by one; their memory; where an item leaves
- * its numbers; the collective after a stage; what the collectives of an op need at most. */
+/* Pools (cross_shard_sums.c): whether a stage is followed by one; their memory; where an item
+ * leaves its numbers; the collective after a stage; what the collectives of an op need at most. */
 bool hd_op_pools_after(const struct hd_op *op, int stage);
 int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
 void hd_pools_destroy(struct hd_works *works);
@@ -125,17 +125,17 @@ int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op
 void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *scratch_p,
                    int64_t *payload_p);
 
-/* Exchanges (execute_exchange.c): names of their sync points; the step `op` with its mean. */
+/* Exchanges (sharded_update.c): names of their sync points; the step `op` with its mean. */
 int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);
 int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op);
 
-/* Reductions by several GPUs of a rank that is alone (execute_fold.c), and what they need of a
+/* Reductions by several GPUs of a rank that is alone (gpu_reduce.c), and what they need of a
  * GPU's scratch. */
 int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
                             const struct hd_collective *c);
 int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
 
-/* Wishes (execute_wishes.c). */
+/* Wishes (control_requests.c). */
 int hd_wishes_create(struct hd_executor *executor);
 void hd_wishes_destroy(struct hd_executor *executor);
 int hd_executor_heed_wishes(struct hd_executor *executor);

@@ -2,7 +2,7 @@
 /* Where GPUs take part: which collectives they run, where the values are that they touch. A verb
  * says which of its stages have a form for GPUs, and all of these run there: nothing is decided
  * when the run is under way. A value that both processors touch has a copy on either side; the
- * executor copies it over where a reader's is older (execute_moves.c). */
+ * executor copies it over where a reader's is older (transfers.c). */
 #include "graph/plan/plan.h"
 #include "runtime/base/tree.h"
 
@@ -58,7 +58,7 @@ bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)
 /* -- Collectives ----------------------------------------------------------------------------------
  * One GPU that holds all of a rank's terms adds them itself, and NCCL goes on from there. Several
  * GPUs of a rank that is alone add their own terms, and then each the parts that are its own
- * (execute_fold.c). */
+ * (gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {

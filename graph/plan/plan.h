@@ -132,10 +132,10 @@ static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
 }
 
 /* Where GPUs take part: whether the parts of a global step, or of a collective, run on all GPUs of
- * the rank, each at hd_plan_home(part, parts), where what they write then is (plan_devices.c). */
+ * the rank, each at hd_plan_home(part, parts), where what they write then is (devices.c). */
 bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op);
 
-/* Whether tasks of op on a GPU (or on the host) touch the value of ref i (plan_devices.c). */
+/* Whether tasks of op on a GPU (or on the host) touch the value of ref i (devices.c). */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 
 /* Which copy of a value stands at a home, and the home of number i of n: of a shard step's local
@@ -161,16 +161,16 @@ static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
     return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;
 }
 
-/* Which collectives run on a GPU, and where the values are that GPUs touch (plan_devices.c). */
+/* Which collectives run on a GPU, and where the values are that GPUs touch (devices.c). */
 void hd_plan_fold_on_gpu(struct hd_plan *plan);
 void hd_plan_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
- * parted, not stored, or shared among the ranks (plan_exchange.c). */
+ * parted, not stored, or shared among the ranks (sharded_updates.c). */
 void hd_plan_exchanges(struct hd_plan *plan);
 
 /* Whether a step, whose task object is made, adds something up between its stages; and what, into
- * the op (plan_pools.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */
+ * the op (cross_shard_sums.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */
 bool hd_step_pools(const struct hd_step *step);
 int hd_plan_pools(struct hd_op *op);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between ranks whose memory is apart: what comm_apart.c needs of a transport (MPI,
+/* Messages between ranks whose memory is apart: what comm_message.c needs of a transport (MPI,
  * TCP). */
 #ifndef HD_RUNTIME_COMM_COMM_LINKS_H
 #define HD_RUNTIME_COMM_COMM_LINKS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comm_tcp.c (messages) and comm_tcp_meet.c (connections) share. */
+/* What comm_tcp.c (messages) and comm_tcp_connect.c (connections) share. */
 #ifndef HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
 #define HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
 
