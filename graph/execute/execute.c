@@ -292,7 +292,7 @@ static int run_iterations(struct hd_executor *executor)
         HD_TRY(hd_session_wait(executor->session, group_empty, hd_executor_group(executor, false)));
         if (options->tick)
             options->tick(options->tick_arg);
-        HD_TRY(hd_executor_heed_wishes(executor));
+        HD_TRY(hd_executor_apply_requests(executor));
         if (options->rebuild) {
             HD_TRY(hd_session_drain(executor->session));
             HD_TRY(hd_graph_rebuild(executor->plan->graph));
@@ -404,7 +404,7 @@ static int fill(struct hd_executor *executor)
         HD_TRY(hd_exchange_labels(executor, &executor->plan->ops[i]));
     }
     HD_TRY(make_instances(executor));
-    HD_TRY(hd_wishes_create(executor));
+    HD_TRY(hd_control_requests_create(executor));
     for (int home = 1; home <= executor->plan->devices; home++)
         HD_TRY(make_ready(executor, home));
     return HD_OK;
@@ -436,7 +436,7 @@ void hd_executor_destroy(struct hd_executor *executor)
     if (!executor)
         return;
     hd_session_drain(executor->session);
-    hd_wishes_destroy(executor);
+    hd_control_requests_destroy(executor);
     for (int i = 0; executor->instances && i < executor->plan->graph->n_values; i++)
         hd_instances_destroy(executor->session, &executor->instances[i]);
     for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)

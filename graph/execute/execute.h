@@ -14,13 +14,13 @@ struct hd_executor_options {
     bool rebuild;            /* build all task objects anew before every iteration (tests) */
     void (*tick)(void *arg); /* called before every iteration by the submitting thread; or NULL */
     void *tick_arg;
-    /* Called before every iteration too: what this rank wishes, bits of the caller's, 0: nothing.
-     * When some rank has wished something, `heed` is called with all wishes before one and the same
-     * iteration on all ranks, and may save; what it returns, unless HD_OK, ends the run. NULL:
-     * nobody ever wishes anything. */
-    unsigned (*wish)(void *arg);
-    int (*heed)(void *arg, unsigned wishes);
-    void *wish_arg;
+    /* Called before every iteration too: what this rank requests, bits of the caller's, 0: nothing.
+     * When some rank has requested something, `apply_requests` is called with all requests before
+     * one and the same iteration on all ranks, and may save; what it returns, unless HD_OK, ends
+     * the run. NULL: nobody ever requests anything. */
+    unsigned (*get_requests)(void *arg);
+    int (*apply_requests)(void *arg, unsigned requests);
+    void *requests_arg;
 };
 
 struct hd_executor;

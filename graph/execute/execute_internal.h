@@ -37,11 +37,11 @@ struct hd_pool_memory {
     struct hd_buffer *sums_buffer;
 };
 
-/* What ranks wish in an iteration, by iteration modulo the window. */
-struct hd_wish {
-    unsigned own, all;
-    struct hd_buffer *own_buffer, *all_buffer;
-    bool asked;
+/* What ranks request in an iteration, by iteration modulo the window. */
+struct hd_control_request {
+    unsigned local, all;
+    struct hd_buffer *local_buffer, *all_buffer;
+    bool submitted;
 };
 
 /* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
@@ -65,7 +65,7 @@ struct hd_executor {
     int64_t trip;
     struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
     struct hd_group stop_group;
-    struct hd_wish wishes[HD_WINDOW_MAX];
+    struct hd_control_request requests[HD_WINDOW_MAX];
     const char *reason; /* of the stop step that held */
     char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
     char (*move_labels)[HD_LABEL_BYTES];
@@ -135,10 +135,10 @@ int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op
                             const struct hd_collective *c);
 int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
 
-/* Wishes (control_requests.c). */
-int hd_wishes_create(struct hd_executor *executor);
-void hd_wishes_destroy(struct hd_executor *executor);
-int hd_executor_heed_wishes(struct hd_executor *executor);
+/* Requests (control_requests.c). */
+int hd_control_requests_create(struct hd_executor *executor);
+void hd_control_requests_destroy(struct hd_executor *executor);
+int hd_executor_apply_requests(struct hd_executor *executor);
 
 /* Submits a step that is due, for all instances and parts of this rank. */
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);

@@ -296,7 +296,7 @@ static bool is_collective(const struct hd_op *op)
 
 int64_t hd_plan_scratch(const struct hd_plan *plan)
 {
-    int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* wishes */
+    int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* requests */
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         int64_t bytes = 0;

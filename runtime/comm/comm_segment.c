@@ -62,7 +62,7 @@ int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
     errno = error;
     if (segment == MAP_FAILED)
         return HD_ERR_SYSTEM;
-    if (comm->area_bytes > 0) /* a wish; where it is not granted, pages are small */
+    if (comm->area_bytes > 0) /* a request; where it is not granted, pages are small */
         madvise(at + bytes - comm->world * comm->area_bytes,
                 (size_t)(comm->world * comm->area_bytes), MADV_HUGEPAGE);
     *segment_p = segment;

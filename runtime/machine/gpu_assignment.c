@@ -70,42 +70,42 @@ static const char *plural(int n)
     return n == 1 ? "" : "s";
 }
 
-static int check_map(int n_gpus, const struct hd_gpu_wish *wish, int per_rank)
+static int check_map(int n_gpus, const struct hd_gpu_request *request, int per_rank)
 {
-    if (per_rank < 1 || wish->n_map != per_rank * wish->local_world)
+    if (per_rank < 1 || request->n_map != per_rank * request->local_world)
         return hd_fail(HD_ERR_INPUT,
                        "cuda_devices lists %d GPU%s for %d rank%s on this host: list %s for every "
                        "rank",
-                       wish->n_map, plural(wish->n_map), wish->local_world,
-                       plural(wish->local_world),
-                       wish->per_rank > 1 ? "all the GPUs that it drives" : "one");
-    for (int i = 0; i < wish->n_map; i++)
-        if (wish->map[i] < 0 || wish->map[i] >= n_gpus)
+                       request->n_map, plural(request->n_map), request->local_world,
+                       plural(request->local_world),
+                       request->per_rank > 1 ? "all the GPUs that it drives" : "one");
+    for (int i = 0; i < request->n_map; i++)
+        if (request->map[i] < 0 || request->map[i] >= n_gpus)
             return hd_fail(HD_ERR_INPUT,
                            "cuda_devices gives local rank %d GPU %d, but CUDA shows %d GPU%s on "
                            "this host, counted from 0",
-                           i / per_rank, wish->map[i], n_gpus, plural(n_gpus));
-    for (int i = 0; i < wish->n_map; i++)
+                           i / per_rank, request->map[i], n_gpus, plural(n_gpus));
+    for (int i = 0; i < request->n_map; i++)
         for (int k = 0; k < i; k++) {
             const int one = k / per_rank, other = i / per_rank;
-            if (wish->map[i] != wish->map[k])
+            if (request->map[i] != request->map[k])
                 continue;
             if (one == other)
                 return hd_fail(HD_ERR_INPUT, "cuda_devices gives GPU %d to local rank %d twice",
-                               wish->map[i], one);
-            if (!wish->may_share)
+                               request->map[i], one);
+            if (!request->may_share)
                 return hd_fail(HD_ERR_INPUT,
                                "cuda_devices gives GPU %d to local ranks %d and %d: give each its "
                                "own, or allow them to share",
-                               wish->map[i], one, other);
+                               request->map[i], one, other);
         }
     return HD_OK;
 }
 
-static int check_number(int n_gpus, const struct hd_gpu_wish *wish, int per_rank)
+static int check_number(int n_gpus, const struct hd_gpu_request *request, int per_rank)
 {
-    const int ranks = wish->local_world;
-    if (per_rank * ranks <= n_gpus || (per_rank == 1 && wish->may_share))
+    const int ranks = request->local_world;
+    if (per_rank * ranks <= n_gpus || (per_rank == 1 && request->may_share))
         return HD_OK;
     if (per_rank == 1)
         return hd_fail(HD_ERR_INPUT,
@@ -119,36 +119,36 @@ static int check_number(int n_gpus, const struct hd_gpu_wish *wish, int per_rank
 }
 
 /* GPU `i` of local rank `rank`, where all have per_rank. */
-static int gpu_of(const struct hd_gpu_wish *wish, const int *order, int n_gpus, int per_rank,
+static int gpu_of(const struct hd_gpu_request *request, const int *order, int n_gpus, int per_rank,
                   int rank, int i)
 {
-    if (wish->map)
-        return wish->map[rank * per_rank + i];
-    if (per_rank * wish->local_world > n_gpus)
-        return order[(int)((long long)rank * n_gpus / wish->local_world)];
+    if (request->map)
+        return request->map[rank * per_rank + i];
+    if (per_rank * request->local_world > n_gpus)
+        return order[(int)((long long)rank * n_gpus / request->local_world)];
     return order[rank * per_rank + i];
 }
 
-int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_wish *wish,
+int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
                  int local_rank, struct hd_gpu_share *share_p)
 {
     int order[HD_GPUS_MAX], ranks_on[HD_GPUS_MAX] = {0};
     struct hd_gpu_share share = {0};
     if (n_gpus < 1)
         return hd_fail(HD_ERR_INPUT, "CUDA shows no GPU on this host");
-    int per_rank = wish->per_rank;
+    int per_rank = request->per_rank;
     if (per_rank == 0)
-        per_rank = (wish->map ? wish->n_map : n_gpus) / wish->local_world;
-    if (per_rank == 0 && !wish->map)
+        per_rank = (request->map ? request->n_map : n_gpus) / request->local_world;
+    if (per_rank == 0 && !request->map)
         per_rank = 1;
-    if (wish->map)
-        HD_TRY(check_map(n_gpus, wish, per_rank));
+    if (request->map)
+        HD_TRY(check_map(n_gpus, request, per_rank));
     else
-        HD_TRY(check_number(n_gpus, wish, per_rank));
+        HD_TRY(check_number(n_gpus, request, per_rank));
     order_gpus(gpus, n_gpus, order);
-    for (int rank = 0; rank < wish->local_world; rank++)
+    for (int rank = 0; rank < request->local_world; rank++)
         for (int i = 0; i < per_rank; i++) {
-            const int device = gpu_of(wish, order, n_gpus, per_rank, rank, i);
+            const int device = gpu_of(request, order, n_gpus, per_rank, rank, i);
             if (rank == local_rank)
                 share.devices[share.n++] = device;
             if (++ranks_on[device] > share.ranks_on_gpu)

@@ -28,7 +28,7 @@ struct hd_gpu {
  * near them. */
 int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p);
 
-struct hd_gpu_wish {
+struct hd_gpu_request {
     int local_world;
     int per_rank;   /* GPUs of every rank; 0: all there are, in equal blocks */
     const int *map; /* `cuda_devices`, those of local rank 0 first; or NULL: by locality */
@@ -48,7 +48,7 @@ struct hd_gpu_share {
  * fewer GPUs than ranks, neighbours share one. Errors: HD_ERR_INPUT (logged, with what to do) for a
  * map of the wrong length, of GPUs that are not there or that are given twice, and for too few
  * GPUs. */
-int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_wish *wish,
+int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
                  int local_rank, struct hd_gpu_share *share_p);
 
 /* How gradients travel between the GPUs of ranks. */

@@ -93,7 +93,7 @@ static int check(const struct rank *rank, int64_t n)
     return right ? HD_OK : HD_ERR_DIVERGED;
 }
 
-/* One mean of n floats; *more_p: rank 0's wish in, everybody's knowledge out. Terms are always
+/* One mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Terms are always
  * written at odd numbers, hence in one and the same buffer; what is in it but for the fresh
  * elements stays from round to round. */
 static int mean(struct rank *rank, int64_t n, int64_t *more_p)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum wishes { WISH_SAVE = 1, WISH_STOP = 2 };
+enum requests { REQUEST_SAVE = 1, REQUEST_STOP = 2 };
 
 /* -- The config as a list -------------------------------------------------------------------------
  */
@@ -220,17 +220,17 @@ int hd_checkpoints_open(struct hd_train *train)
                                  &train->checkpoints);
 }
 
-unsigned hd_checkpoints_wish(void *arg)
+unsigned hd_checkpoints_get_requests(void *arg)
 {
     struct hd_train *train = arg;
     if (hd_asked_to_stop)
-        return WISH_STOP;
+        return REQUEST_STOP;
     if (train->world.rank != 0 || train->wished || train->checkpoint_interval_s == 0 ||
         (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
         !hd_checkpoints_idle(train->checkpoints))
         return 0;
     train->wished = true; /* once: it is heeded some iterations later */
-    return WISH_SAVE;
+    return REQUEST_SAVE;
 }
 
 static json_t *describe_run(struct hd_train *train)
@@ -257,11 +257,11 @@ static int save(struct hd_train *train)
     return HD_OK;
 }
 
-int hd_checkpoints_heed(void *arg, unsigned wishes)
+int hd_checkpoints_apply_requests(void *arg, unsigned requests)
 {
     struct hd_train *train = arg;
     HD_TRY(save(train));
-    if (!(wishes & WISH_STOP))
+    if (!(requests & REQUEST_STOP))
         return HD_OK;
     train->can_resume = hd_checkpoints_wait(train->checkpoints);
     return HD_ERR_STOPPED;

@@ -19,8 +19,9 @@ int hd_resume_restore(struct hd_train *train);
 /* Opens the run's checkpoints for writing, whose run directory is known on all ranks. */
 int hd_checkpoints_open(struct hd_train *train);
 
-/* The executor's wish and heed (graph/execute/execute.h); wish_arg is the train. */
-unsigned hd_checkpoints_wish(void *train);
-int hd_checkpoints_heed(void *train, unsigned wishes);
+/* The executor's get_requests and apply_requests (graph/execute/execute.h); requests_arg is the
+ * train. */
+unsigned hd_checkpoints_get_requests(void *train);
+int hd_checkpoints_apply_requests(void *train, unsigned requests);
 
 #endif

@@ -106,14 +106,14 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
         gpus_p->plan.n = 0;
         return insists(job) ? refuse() : HD_OK;
     }
-    const struct hd_gpu_wish wish = {
+    const struct hd_gpu_request request = {
         .local_world = world->local_world,
         .per_rank = gpus_p->plan.n,
         .map = n_map > 0 ? map : NULL,
         .n_map = n_map,
         .may_share = true,
     };
-    HD_TRY(hd_gpu_share(gpus, found, &wish, world->local_rank, &gpus_p->share));
+    HD_TRY(hd_gpu_share(gpus, found, &request, world->local_rank, &gpus_p->share));
     return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "nccl") == 0,
                        gpus_p);
 }

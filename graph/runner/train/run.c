@@ -225,9 +225,9 @@ static int prepare(struct hd_train *train)
         .window = (int)hd_config_int(train->job.config, "runtime.max_inflight_iterations"),
         .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
-        .wish = hd_checkpoints_wish,
-        .heed = hd_checkpoints_heed,
-        .wish_arg = train,
+        .get_requests = hd_checkpoints_get_requests,
+        .apply_requests = hd_checkpoints_apply_requests,
+        .requests_arg = train,
     };
     HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
     atomic_store(&train->described, train->session);

@@ -34,14 +34,14 @@ static int make_gpus(struct hd_gpu *gpus, const int *cores, int n)
 }
 
 /* "0 1|2 3": the GPUs of every local rank. */
-static const char *place(const struct hd_gpu *gpus, int n, const struct hd_gpu_wish *wish)
+static const char *place(const struct hd_gpu *gpus, int n, const struct hd_gpu_request *request)
 {
     static char text[256];
     size_t used = 0;
     text[0] = '\0';
-    for (int rank = 0; rank < wish->local_world; rank++) {
+    for (int rank = 0; rank < request->local_world; rank++) {
         struct hd_gpu_share share = {.n = -1};
-        if (hd_gpu_share(gpus, n, wish, rank, &share) != HD_OK) {
+        if (hd_gpu_share(gpus, n, request, rank, &share) != HD_OK) {
             ck_assert_int_eq(share.n, -1);
             return last;
         }
@@ -85,11 +85,11 @@ START_TEST(ranks_get_blocks)
     };
     struct hd_gpu gpus[HD_GPUS_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct hd_gpu_wish wish = {.local_world = cases[i].ranks,
-                                         .per_rank = cases[i].per_rank,
-                                         .may_share = cases[i].share};
+        const struct hd_gpu_request request = {.local_world = cases[i].ranks,
+                                               .per_rank = cases[i].per_rank,
+                                               .may_share = cases[i].share};
         make_gpus(gpus, NULL, cases[i].gpus);
-        ck_assert_str_eq(place(gpus, cases[i].gpus, &wish), cases[i].expected);
+        ck_assert_str_eq(place(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
 END_TEST
@@ -99,18 +99,18 @@ START_TEST(gpus_are_near)
 {
     static const int crossed[] = {32, 0, 32, 0}, one_unknown[] = {32, 0, -1, 0};
     struct hd_gpu gpus[HD_GPUS_MAX];
-    struct hd_gpu_wish wish = {.local_world = 4};
+    struct hd_gpu_request request = {.local_world = 4};
     make_gpus(gpus, crossed, 4);
-    ck_assert_str_eq(place(gpus, 4, &wish), "1|3|0|2");
-    wish.local_world = 2;
-    ck_assert_str_eq(place(gpus, 4, &wish), "1 3|0 2");
-    wish.per_rank = 1;
-    ck_assert_str_eq(place(gpus, 4, &wish), "1|3");
-    wish = (struct hd_gpu_wish){.local_world = 8, .may_share = true};
-    ck_assert_str_eq(place(gpus, 4, &wish), "1|1|3|3|0|0|2|2");
+    ck_assert_str_eq(place(gpus, 4, &request), "1|3|0|2");
+    request.local_world = 2;
+    ck_assert_str_eq(place(gpus, 4, &request), "1 3|0 2");
+    request.per_rank = 1;
+    ck_assert_str_eq(place(gpus, 4, &request), "1|3");
+    request = (struct hd_gpu_request){.local_world = 8, .may_share = true};
+    ck_assert_str_eq(place(gpus, 4, &request), "1|1|3|3|0|0|2|2");
     make_gpus(gpus, one_unknown, 4);
-    wish = (struct hd_gpu_wish){.local_world = 4};
-    ck_assert_str_eq(place(gpus, 4, &wish), "0|1|2|3");
+    request = (struct hd_gpu_request){.local_world = 4};
+    ck_assert_str_eq(place(gpus, 4, &request), "0|1|2|3");
 }
 END_TEST
 
@@ -176,13 +176,13 @@ START_TEST(maps_are_checked)
     };
     struct hd_gpu gpus[HD_GPUS_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct hd_gpu_wish wish = {.local_world = cases[i].ranks,
-                                         .per_rank = cases[i].per_rank,
-                                         .map = cases[i].map,
-                                         .n_map = cases[i].n,
-                                         .may_share = cases[i].share};
+        const struct hd_gpu_request request = {.local_world = cases[i].ranks,
+                                               .per_rank = cases[i].per_rank,
+                                               .map = cases[i].map,
+                                               .n_map = cases[i].n,
+                                               .may_share = cases[i].share};
         make_gpus(gpus, NULL, cases[i].gpus);
-        ck_assert_str_eq(place(gpus, cases[i].gpus, &wish), cases[i].expected);
+        ck_assert_str_eq(place(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
 END_TEST
@@ -193,19 +193,20 @@ START_TEST(sharing_is_counted_alike)
     static const int uneven[] = {0, 0, 0, 1};
     struct hd_gpu gpus[HD_GPUS_MAX];
     struct hd_gpu_share share;
-    struct hd_gpu_wish wish = {.local_world = 4, .map = uneven, .n_map = 4, .may_share = true};
+    struct hd_gpu_request request = {
+        .local_world = 4, .map = uneven, .n_map = 4, .may_share = true};
     make_gpus(gpus, NULL, 2);
     for (int rank = 0; rank < 4; rank++) {
-        ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, rank, &share), HD_OK);
+        ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, rank, &share), HD_OK);
         ck_assert_int_eq(share.ranks_on_gpu, 3);
     }
-    wish = (struct hd_gpu_wish){.local_world = 5, .may_share = true};
+    request = (struct hd_gpu_request){.local_world = 5, .may_share = true};
     for (int rank = 0; rank < 5; rank++) {
-        ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, rank, &share), HD_OK);
+        ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, rank, &share), HD_OK);
         ck_assert_int_eq(share.ranks_on_gpu, 3);
     }
-    wish.local_world = 2;
-    ck_assert_int_eq(hd_gpu_share(gpus, 2, &wish, 1, &share), HD_OK);
+    request.local_world = 2;
+    ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, 1, &share), HD_OK);
     ck_assert_int_eq(share.ranks_on_gpu, 1);
 }
 END_TEST
