@@ -54,31 +54,31 @@ int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t
                   comm_p);
 }
 
-int hd_comm_create_apart(const struct hd_world *world, struct hd_links *links, int64_t max_bytes,
-                         int64_t area_bytes, struct hd_comm **comm_p)
+int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
+                                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
     int status = allocate(world, max_bytes, area_bytes, &comm);
     if (status != HD_OK) {
-        links->is->close(links, false);
+        links->ops->close(links, false);
         return status;
     }
-    return finish(comm, hd_comm_apart_open(comm, links), comm_p);
+    return finish(comm, hd_comm_message_open(comm, links), comm_p);
 }
 
 void hd_comm_destroy(struct hd_comm *comm)
 {
     if (!comm)
         return;
-    if (comm->apart)
-        hd_comm_apart_close(comm);
+    if (comm->message_passing)
+        hd_comm_message_close(comm);
     comm->release(comm);
     hd_free(comm);
 }
 
-bool hd_comm_apart(const struct hd_comm *comm)
+bool hd_comm_is_message_passing(const struct hd_comm *comm)
 {
-    return comm->apart != NULL;
+    return comm->message_passing != NULL;
 }
 
 int hd_comm_rank(const struct hd_comm *comm)
@@ -128,8 +128,8 @@ void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_move *moves, int n)
 {
     hd_comm_mark(comm, comm->rank, seq, name);
-    if (comm->apart)
-        hd_comm_apart_post(comm, seq, name, moves, n);
+    if (comm->message_passing)
+        hd_comm_message_post(comm, seq, name, moves, n);
 }
 
 void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
@@ -139,8 +139,8 @@ void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
 
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
-    if (comm->apart)
-        hd_comm_apart_progress(comm);
+    if (comm->message_passing)
+        hd_comm_message_progress(comm);
     for (int r = 0; r < comm->world; r++)
         if (atomic_load_explicit(&comm->head->lines[r].arrived, memory_order_acquire) < seq)
             return false;
@@ -232,8 +232,8 @@ void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[
 void hd_comm_look(struct hd_comm *comm)
 {
     int64_t ahead;
-    for (int r = 0; comm->apart && r < comm->world; r++)
-        if (hd_comm_apart_ahead(comm, r, &ahead))
+    for (int r = 0; comm->message_passing && r < comm->world; r++)
+        if (hd_comm_message_is_ahead(comm, r, &ahead))
             describe(&comm->head->lines[r], ahead, "(next)");
 }
 

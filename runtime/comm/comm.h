@@ -49,11 +49,11 @@ void hd_comm_destroy(struct hd_comm *comm);
 
 /* The same where memory is apart, over `links`, which it takes over, also on failure. Errors:
  * HD_ERR_NOMEM, HD_ERR_INPUT (logged). */
-int hd_comm_create_apart(const struct hd_world *world, struct hd_links *links, int64_t max_bytes,
-                         int64_t area_bytes, struct hd_comm **comm_p);
+int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
+                                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 
 /* Whether sync points have to carry what others are to see. */
-bool hd_comm_apart(const struct hd_comm *comm);
+bool hd_comm_is_message_passing(const struct hd_comm *comm);
 
 /* This rank, and how many there are. */
 int hd_comm_rank(const struct hd_comm *comm);

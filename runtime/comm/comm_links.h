@@ -7,23 +7,23 @@
 #include "runtime/comm/comm.h"
 
 enum {
-    HD_LINKS_MOVE_BYTES = 1 << 30, /* most bytes of a message: MPI counts in int */
-    HD_LINKS_TAGS = 1 << 15,       /* tags are smaller: what MPI promises */
+    HD_LINKS_MESSAGE_BYTES = 1 << 30, /* most bytes of a message: MPI counts in int */
+    HD_LINKS_TAGS = 1 << 15,          /* tags are smaller: what MPI promises */
     HD_LINKS_TEXT = 256
 };
 
 /* All calls one after another, from any thread. None blocks but `close`. */
-struct hd_links_class {
+struct hd_links_ops {
     /* Starts moves[n] (none of this rank itself; 0 bytes are a message too). Between two ranks,
      * messages stay in order. They are numbered from 0, on from those started before, until
-     * `forget`. */
+     * `reset`. */
     int (*start)(struct hd_links *links, int tag, const struct hd_comm_move *moves, int n);
-    /* Makes progress, then over[i] says whether message i is over. */
-    int (*progress)(struct hd_links *links, bool *over);
+    /* Makes progress, then done[i] says whether message i is done. */
+    int (*progress)(struct hd_links *links, bool *done);
     /* All messages are over: numbers begin anew. */
-    void (*forget)(struct hd_links *links);
+    void (*reset)(struct hd_links *links);
     /* Whether a message of `rank` with this tag is here that nobody asked for yet; may be NULL. */
-    bool (*waiting)(struct hd_links *links, int rank, int tag);
+    bool (*probe)(struct hd_links *links, int rank, int tag);
     /* What went wrong, after start or progress returned an error; valid until close. */
     const char *(*error)(struct hd_links *links);
     /* orderly: all messages are over on all ranks. Else others may be gone, and nobody is waited
@@ -32,7 +32,7 @@ struct hd_links_class {
 };
 
 struct hd_links {
-    const struct hd_links_class *is;
+    const struct hd_links_ops *ops;
 };
 
 #endif

@@ -18,95 +18,95 @@ struct message {
     int64_t seq;
 };
 
-struct hd_comm_apart {
+struct hd_message_passing {
     struct hd_links *links;
     pthread_mutex_t lock;
     struct message *messages; /* [n], as the links number them */
-    bool *over;               /* [n] */
+    bool *done;               /* [n] */
     int n;
-    int64_t messages_room, over_room;
+    int64_t messages_room, done_room;
     int64_t posted;
     char name[HD_COMM_NAME];
     int64_t *reached;  /* [world]: scratch of note_arrivals */
     int64_t broken_ns; /* when the links failed; 0: they have not */
 };
 
-static void free_apart(struct hd_comm_apart *apart)
+static void free_state(struct hd_message_passing *state)
 {
-    pthread_mutex_destroy(&apart->lock);
-    hd_free(apart->messages);
-    hd_free(apart->over);
-    hd_free(apart->reached);
-    hd_free(apart);
+    pthread_mutex_destroy(&state->lock);
+    hd_free(state->messages);
+    hd_free(state->done);
+    hd_free(state->reached);
+    hd_free(state);
 }
 
-static int make_apart(struct hd_comm *comm, struct hd_links *links)
+static int make_state(struct hd_comm *comm, struct hd_links *links)
 {
-    struct hd_comm_apart *apart = hd_alloc(1, sizeof *apart);
+    struct hd_message_passing *state = hd_alloc(1, sizeof *state);
     int64_t *reached = hd_alloc(comm->world, sizeof *reached);
-    if (!apart || !reached) {
-        hd_free(apart);
+    if (!state || !reached) {
+        hd_free(state);
         hd_free(reached);
         return HD_ERR_NOMEM;
     }
-    *apart = (struct hd_comm_apart){.links = links, .reached = reached};
-    pthread_mutex_init(&apart->lock, NULL);
-    comm->apart = apart;
+    *state = (struct hd_message_passing){.links = links, .reached = reached};
+    pthread_mutex_init(&state->lock, NULL);
+    comm->message_passing = state;
     return HD_OK;
 }
 
 /* Pages of other ranks' buffers that nothing is received into cost nothing. */
-int hd_comm_apart_open(struct hd_comm *comm, struct hd_links *links)
+int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links)
 {
-    int status = make_apart(comm, links);
+    int status = make_state(comm, links);
     if (status == HD_OK)
         status = hd_comm_self_open(comm);
     if (status != HD_OK) {
-        links->is->close(links, false);
-        if (comm->apart)
-            free_apart(comm->apart);
+        links->ops->close(links, false);
+        if (comm->message_passing)
+            free_state(comm->message_passing);
     }
     return status;
 }
 
-void hd_comm_apart_close(struct hd_comm *comm)
+void hd_comm_message_close(struct hd_comm *comm)
 {
-    struct hd_comm_apart *apart = comm->apart;
-    bool orderly = apart->n == 0 && apart->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
-    apart->links->is->close(apart->links, orderly);
-    free_apart(apart);
+    struct hd_message_passing *state = comm->message_passing;
+    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
+    state->links->ops->close(state->links, orderly);
+    free_state(state);
 }
 
 /* The cause is better known to whoever watches the ranks, so he may tell it first. */
 static void fail_when_broken(struct hd_comm *comm)
 {
     enum { PATIENCE_S = 2 };
-    struct hd_comm_apart *apart = comm->apart;
-    if (hd_clock_ns() - apart->broken_ns > PATIENCE_S * 1000000000LL)
-        hd_comm_abort(comm, comm->rank, apart->links->is->error(apart->links));
+    struct hd_message_passing *state = comm->message_passing;
+    if (hd_clock_ns() - state->broken_ns > PATIENCE_S * 1000000000LL)
+        hd_comm_abort(comm, comm->rank, state->links->ops->error(state->links));
 }
 
-static void check(struct hd_comm_apart *apart, int status)
+static void check(struct hd_message_passing *state, int status)
 {
-    if (status != HD_OK && apart->broken_ns == 0)
-        apart->broken_ns = hd_clock_ns();
+    if (status != HD_OK && state->broken_ns == 0)
+        state->broken_ns = hd_clock_ns();
 }
 
 /* After a failure nothing is asked of the links any more: some would end the process because a peer
  * is gone. */
 static bool usable(struct hd_comm *comm)
 {
-    return comm->apart->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
+    return comm->message_passing->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
 }
 
 /* -- Posting --------------------------------------------------------------------------------------
  */
 
-static int make_room(struct hd_comm_apart *apart)
+static int make_room(struct hd_message_passing *state)
 {
-    HD_TRY(hd_grow((void **)&apart->messages, &apart->messages_room, apart->n + 1,
-                   sizeof *apart->messages));
-    return hd_grow((void **)&apart->over, &apart->over_room, apart->n + 1, sizeof *apart->over);
+    HD_TRY(hd_grow((void **)&state->messages, &state->messages_room, state->n + 1,
+                   sizeof *state->messages));
+    return hd_grow((void **)&state->done, &state->done_room, state->n + 1, sizeof *state->done);
 }
 
 static int tag_of(int64_t seq)
@@ -114,39 +114,39 @@ static int tag_of(int64_t seq)
     return (int)(seq % HD_LINKS_TAGS);
 }
 
-static int start(struct hd_comm_apart *apart, int64_t seq, const struct hd_comm_move *move)
+static int start(struct hd_message_passing *state, int64_t seq, const struct hd_comm_move *move)
 {
-    HD_TRY(make_room(apart));
-    HD_TRY(apart->links->is->start(apart->links, tag_of(seq), move, 1));
-    apart->over[apart->n] = false;
-    apart->messages[apart->n++] = (struct message){move->rank, seq};
+    HD_TRY(make_room(state));
+    HD_TRY(state->links->ops->start(state->links, tag_of(seq), move, 1));
+    state->done[state->n] = false;
+    state->messages[state->n++] = (struct message){move->rank, seq};
     return HD_OK;
 }
 
-static int start_pieces(struct hd_comm_apart *apart, int64_t seq, struct hd_comm_move move)
+static int start_pieces(struct hd_message_passing *state, int64_t seq, struct hd_comm_move move)
 {
-    while (move.bytes > HD_LINKS_MOVE_BYTES) {
+    while (move.bytes > HD_LINKS_MESSAGE_BYTES) {
         struct hd_comm_move piece = move;
-        piece.bytes = HD_LINKS_MOVE_BYTES;
-        HD_TRY(start(apart, seq, &piece));
+        piece.bytes = HD_LINKS_MESSAGE_BYTES;
+        HD_TRY(start(state, seq, &piece));
         move.data = (char *)move.data + piece.bytes;
         move.bytes -= piece.bytes;
     }
-    return start(apart, seq, &move);
+    return start(state, seq, &move);
 }
 
 /* What rank `rank` gets, or gives; an empty message if nothing. */
-static int start_with(struct hd_comm_apart *apart, int64_t seq, int rank, bool out,
+static int start_with(struct hd_message_passing *state, int64_t seq, int rank, bool out,
                       const struct hd_comm_move *moves, int n)
 {
     bool any = false;
     for (int i = 0; i < n; i++)
         if (moves[i].rank == rank && moves[i].out == out && moves[i].bytes > 0) {
-            HD_TRY(start_pieces(apart, seq, moves[i]));
+            HD_TRY(start_pieces(state, seq, moves[i]));
             any = true;
         }
     const struct hd_comm_move empty = {.rank = rank, .out = out};
-    return any ? HD_OK : start(apart, seq, &empty);
+    return any ? HD_OK : start(state, seq, &empty);
 }
 
 /* Receiving first: what comes finds its place. Each rank begins with its next neighbour, so that
@@ -156,21 +156,22 @@ static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_mov
     for (int out = 0; out < 2; out++)
         for (int i = 1; i < comm->world; i++) {
             const int step = out ? i : comm->world - i;
-            HD_TRY(start_with(comm->apart, seq, (comm->rank + step) % comm->world, out, moves, n));
+            HD_TRY(start_with(comm->message_passing, seq, (comm->rank + step) % comm->world, out,
+                              moves, n));
         }
     return HD_OK;
 }
 
-void hd_comm_apart_post(struct hd_comm *comm, int64_t seq, const char *name,
-                        const struct hd_comm_move *moves, int n)
+void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
+                          const struct hd_comm_move *moves, int n)
 {
-    struct hd_comm_apart *apart = comm->apart;
-    pthread_mutex_lock(&apart->lock);
-    apart->posted = seq;
-    snprintf(apart->name, sizeof apart->name, "%s", name);
+    struct hd_message_passing *state = comm->message_passing;
+    pthread_mutex_lock(&state->lock);
+    state->posted = seq;
+    snprintf(state->name, sizeof state->name, "%s", name);
     if (usable(comm))
-        check(apart, start_all(comm, seq, moves, n));
-    pthread_mutex_unlock(&apart->lock);
+        check(state, start_all(comm, seq, moves, n));
+    pthread_mutex_unlock(&state->lock);
 }
 
 /* -- Progress -------------------------------------------------------------------------------------
@@ -179,53 +180,53 @@ void hd_comm_apart_post(struct hd_comm *comm, int64_t seq, const char *name,
 /* A rank has reached what lies before its first message that is not over. */
 static void note_arrivals(struct hd_comm *comm)
 {
-    struct hd_comm_apart *apart = comm->apart;
+    struct hd_message_passing *state = comm->message_passing;
     bool all = true;
     for (int rank = 0; rank < comm->world; rank++)
-        apart->reached[rank] = apart->posted;
-    for (int i = apart->n - 1; i >= 0; i--)
-        if (!apart->over[i]) {
-            apart->reached[apart->messages[i].rank] = apart->messages[i].seq - 1;
+        state->reached[rank] = state->posted;
+    for (int i = state->n - 1; i >= 0; i--)
+        if (!state->done[i]) {
+            state->reached[state->messages[i].rank] = state->messages[i].seq - 1;
             all = false;
         }
     for (int rank = 0; rank < comm->world; rank++) {
-        const int64_t reached = apart->reached[rank];
+        const int64_t reached = state->reached[rank];
         if (rank != comm->rank &&
             atomic_load_explicit(&comm->head->lines[rank].arrived, memory_order_relaxed) < reached)
-            hd_comm_mark(comm, rank, reached, apart->name);
+            hd_comm_mark(comm, rank, reached, state->name);
     }
     if (!all)
         return;
-    apart->links->is->forget(apart->links);
-    apart->n = 0;
+    state->links->ops->reset(state->links);
+    state->n = 0;
 }
 
-void hd_comm_apart_progress(struct hd_comm *comm)
+void hd_comm_message_progress(struct hd_comm *comm)
 {
-    struct hd_comm_apart *apart = comm->apart;
-    if (pthread_mutex_trylock(&apart->lock) != 0)
+    struct hd_message_passing *state = comm->message_passing;
+    if (pthread_mutex_trylock(&state->lock) != 0)
         return;
-    if (apart->n > 0 && usable(comm)) {
-        int status = apart->links->is->progress(apart->links, apart->over);
-        check(apart, status);
+    if (state->n > 0 && usable(comm)) {
+        int status = state->links->ops->progress(state->links, state->done);
+        check(state, status);
         if (status == HD_OK)
             note_arrivals(comm);
     }
-    if (apart->broken_ns > 0)
+    if (state->broken_ns > 0)
         fail_when_broken(comm);
-    pthread_mutex_unlock(&apart->lock);
+    pthread_mutex_unlock(&state->lock);
 }
 
-bool hd_comm_apart_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
+bool hd_comm_message_is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
 {
-    struct hd_comm_apart *apart = comm->apart;
+    struct hd_message_passing *state = comm->message_passing;
     bool ahead = false;
-    if (rank == comm->rank || pthread_mutex_trylock(&apart->lock) != 0)
+    if (rank == comm->rank || pthread_mutex_trylock(&state->lock) != 0)
         return false;
-    *seq_p = apart->posted + 1;
+    *seq_p = state->posted + 1;
     /* What is not over would be first in line. */
-    if (apart->n == 0 && apart->links->is->waiting && usable(comm))
-        ahead = apart->links->is->waiting(apart->links, rank, tag_of(*seq_p));
-    pthread_mutex_unlock(&apart->lock);
+    if (state->n == 0 && state->links->ops->probe && usable(comm))
+        ahead = state->links->ops->probe(state->links, rank, tag_of(*seq_p));
+    pthread_mutex_unlock(&state->lock);
     return ahead;
 }

@@ -56,9 +56,9 @@ static int make_room(struct mpi_links *links, int more)
     return HD_OK;
 }
 
-static int start(struct hd_links *is, int tag, const struct hd_comm_move *moves, int n)
+static int start(struct hd_links *base, int tag, const struct hd_comm_move *moves, int n)
 {
-    struct mpi_links *links = of(is);
+    struct mpi_links *links = of(base);
     HD_TRY(make_room(links, n));
     for (int i = 0; i < n; i++) {
         const struct hd_comm_move *move = &moves[i];
@@ -75,10 +75,10 @@ static int start(struct hd_links *is, int tag, const struct hd_comm_move *moves,
 }
 
 /* A long message goes over a socket in many fragments, and each call moves a few of them. */
-static int progress(struct hd_links *is, bool *over)
+static int progress(struct hd_links *base, bool *done)
 {
     enum { CALLS = 8 };
-    struct mpi_links *links = of(is);
+    struct mpi_links *links = of(base);
     int n_finished = 0;
     for (int call = 0; call < CALLS && n_finished != MPI_UNDEFINED; call++) {
         int code = MPI_Testsome(links->n, links->requests, &n_finished, links->finished,
@@ -86,31 +86,31 @@ static int progress(struct hd_links *is, bool *over)
         if (code != MPI_SUCCESS)
             return refuse(code, "a message failed", links->error, sizeof links->error);
         for (int i = 0; n_finished != MPI_UNDEFINED && i < n_finished; i++)
-            over[links->finished[i]] = true;
+            done[links->finished[i]] = true;
     }
     return HD_OK;
 }
 
-static void forget(struct hd_links *is)
+static void reset(struct hd_links *base)
 {
-    of(is)->n = 0;
+    of(base)->n = 0;
 }
 
-static bool waiting(struct hd_links *is, int rank, int tag)
+static bool probe(struct hd_links *base, int rank, int tag)
 {
     int flag = 0;
-    return MPI_Iprobe(rank, tag, of(is)->comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+    return MPI_Iprobe(rank, tag, of(base)->comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
 }
 
-static const char *error(struct hd_links *is)
+static const char *error(struct hd_links *base)
 {
-    return of(is)->error;
+    return of(base)->error;
 }
 
 /* Freeing a communicator waits for the others. */
-static void close_links(struct hd_links *is, bool orderly)
+static void close_links(struct hd_links *base, bool orderly)
 {
-    struct mpi_links *links = of(is);
+    struct mpi_links *links = of(base);
     if (orderly)
         MPI_Comm_free(&links->comm);
     free(links->requests);
@@ -118,12 +118,12 @@ static void close_links(struct hd_links *is, bool orderly)
     free(links);
 }
 
-static const struct hd_links_class class = {.start = start,
-                                            .progress = progress,
-                                            .forget = forget,
-                                            .waiting = waiting,
-                                            .error = error,
-                                            .close = close_links};
+static const struct hd_links_ops ops = {.start = start,
+                                        .progress = progress,
+                                        .reset = reset,
+                                        .probe = probe,
+                                        .error = error,
+                                        .close = close_links};
 
 static int make_links(struct hd_links **links_p, char *text, int64_t bytes)
 {
@@ -139,7 +139,7 @@ static int make_links(struct hd_links **links_p, char *text, int64_t bytes)
         free(links);
         return refuse(code, "no communicator", text, bytes);
     }
-    links->links.is = &class;
+    links->links.ops = &ops;
     *links_p = &links->links;
     return HD_OK;
 }

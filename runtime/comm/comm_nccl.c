@@ -116,7 +116,8 @@ int hd_nccl_failed(struct hd_nccl *nccl, int status, const char *what, const cha
             nccl->done < nccl->posted ? hd_nccl_nth(nccl, nccl->done) : NULL;
         char where[HD_COMM_NAME + 32] = "";
         if (open)
-            snprintf(where, sizeof where, " in #%lld %s", (long long)open->sequence, open->is.name);
+            snprintf(where, sizeof where, " in #%lld %s", (long long)open->sequence,
+                     open->collective.name);
         snprintf(nccl->why, sizeof nccl->why, "GPU %d of rank %d%s: %s: %s",
                  nccl->options.devices[0], nccl->options.rank, where, what, says);
         atomic_store_explicit(&nccl->status, status, memory_order_release);
@@ -341,12 +342,12 @@ static const stage_function stages[][STAGES_MAX] = {
 
 int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_p)
 {
-    const stage_function stage = stages[next->is.kind][next->stage];
+    const stage_function stage = stages[next->collective.kind][next->stage];
     *more_p = stage != NULL;
     if (!stage)
         return HD_OK;
     next->stage++;
-    int status = stage(nccl, &next->is);
+    int status = stage(nccl, &next->collective);
     return status == HD_OK ? HD_OK : hd_nccl_failed(nccl, status, "adding the terms", "failed");
 }
 

@@ -11,7 +11,7 @@
 
 /* A posted collective: its stages are queued one after the other, then its event. */
 struct hd_nccl_posted {
-    struct hd_nccl_collective is;
+    struct hd_nccl_collective collective;
     int64_t sequence, since_ns;
     int stage;
     void *event; /* CUDA's, as the stream is */

@@ -81,7 +81,7 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
     int status = mistake ? HD_ERR_INPUT : atomic_load(&nccl->status);
     if (status == HD_OK) {
         struct hd_nccl_posted *next = hd_nccl_nth(nccl, nccl->posted);
-        next->is = *collective;
+        next->collective = *collective;
         next->sequence = nccl->posted_sequence = sequence;
         next->since_ns = hd_clock_ns();
         next->stage = 0;
@@ -174,7 +174,7 @@ void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
     else
         snprintf(text, bytes,
                  "GPU %d of rank %d is in #%lld %s since %lld s (%s; NCCL %s reports no error)",
-                 device, rank, (long long)open->sequence, open->is.name, s,
+                 device, rank, (long long)open->sequence, open->collective.name, s,
                  nccl->issued > nccl->done ? "waits for the others" : "connects to the others",
                  version);
     pthread_mutex_unlock(&nccl->lock);

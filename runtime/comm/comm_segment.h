@@ -13,14 +13,14 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-enum { HD_COMM_APART = 128, HD_COMM_PAGE = 4096, HD_COMM_HUGE_PAGE = 1 << 21 };
+enum { HD_COMM_SPACING = 128, HD_COMM_PAGE = 4096, HD_COMM_HUGE_PAGE = 1 << 21 };
 
 /* Written by its rank alone. */
 struct hd_comm_line {
-    alignas(HD_COMM_APART) atomic_int_fast64_t arrived;
+    alignas(HD_COMM_SPACING) atomic_int_fast64_t arrived;
     /* The rest describes `arrived` to people: valid when `version` is even and did not change while
      * it was read (a sequence lock). */
-    alignas(HD_COMM_APART) atomic_uint_fast64_t version;
+    alignas(HD_COMM_SPACING) atomic_uint_fast64_t version;
     atomic_int_fast64_t seq, since_ns;
     atomic_uint_fast64_t name[HD_COMM_NAME / 8];
 };
@@ -28,9 +28,9 @@ struct hd_comm_line {
 enum hd_comm_abort { HD_COMM_FINE, HD_COMM_ABORTING, HD_COMM_ABORTED };
 
 struct hd_comm_head {
-    uint64_t token;                          /* of this segment, to tell it from any other file */
-    alignas(HD_COMM_APART) atomic_int abort; /* enum hd_comm_abort */
-    int abort_rank;                          /* these two: once HD_COMM_ABORTED */
+    uint64_t token;                            /* of this segment, to tell it from any other file */
+    alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
+    int abort_rank;                            /* these two: once HD_COMM_ABORTED */
     char abort_text[HD_STORE_TEXT];
     struct hd_comm_line lines[]; /* [world] */
 };
@@ -43,8 +43,8 @@ struct hd_comm {
     int64_t buffer_bytes; /* max_bytes rounded up to pages */
     int64_t area_bytes;   /* rounded up to huge pages */
     int64_t segment_bytes;
-    void (*release)(struct hd_comm *comm); /* of the segment */
-    struct hd_comm_apart *apart;           /* or NULL: the segment is all ranks' */
+    void (*release)(struct hd_comm *comm);      /* of the segment */
+    struct hd_message_passing *message_passing; /* or NULL: the segment is all ranks' */
 };
 
 /* Fills in sizes; HD_ERR_INPUT (logged) when they overflow. */
@@ -65,17 +65,17 @@ void hd_comm_claim(struct hd_comm *comm);
 void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name);
 
 /* comm_message.c: what moves and how far it is. */
-void hd_comm_apart_post(struct hd_comm *comm, int64_t seq, const char *name,
-                        const struct hd_comm_move *moves, int n);
-void hd_comm_apart_progress(struct hd_comm *comm);
-void hd_comm_apart_close(struct hd_comm *comm);
+void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
+                          const struct hd_comm_move *moves, int n);
+void hd_comm_message_progress(struct hd_comm *comm);
+void hd_comm_message_close(struct hd_comm *comm);
 
 /* Whether a message of `rank` is waiting for the number after this rank's last, *seq_p. */
-bool hd_comm_apart_ahead(struct hd_comm *comm, int rank, int64_t *seq_p);
+bool hd_comm_message_is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p);
 
 /* The kinds of memory. comm->rank, world and the sizes are set before. */
 int hd_comm_self_open(struct hd_comm *comm);
 int hd_comm_shm_open(struct hd_comm *comm, struct hd_store *store);
-int hd_comm_apart_open(struct hd_comm *comm, struct hd_links *links);
+int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links);
 
 #endif

@@ -28,9 +28,9 @@ static int lost(struct hd_tcp_links *links, int rank, const char *why)
 /* -- Starting -------------------------------------------------------------------------------------
  */
 
-static int start(struct hd_links *is, int tag, const struct hd_comm_move *moves, int n)
+static int start(struct hd_links *base, int tag, const struct hd_comm_move *moves, int n)
 {
-    struct hd_tcp_links *links = of(is);
+    struct hd_tcp_links *links = of(base);
     if (hd_grow((void **)&links->messages, &links->room, links->n + n, sizeof *links->messages)) {
         snprintf(links->error, sizeof links->error, "no memory for %d messages", links->n + n);
         return HD_ERR_NOMEM;
@@ -85,7 +85,7 @@ static void pop_if_done(struct hd_tcp_links *links, struct hd_tcp_queue *queue)
     struct hd_tcp_message *message = &links->messages[queue->first];
     if (queue->used < HEAD + message->bytes)
         return;
-    message->over = true;
+    message->done = true;
     queue->first = message->next;
     queue->used = 0;
 }
@@ -131,9 +131,9 @@ static int receive_some(struct hd_tcp_links *links, int rank)
     return more;
 }
 
-static int progress(struct hd_links *is, bool *over)
+static int progress(struct hd_links *base, bool *done)
 {
-    struct hd_tcp_links *links = of(is);
+    struct hd_tcp_links *links = of(base);
     for (int rank = 0; rank < links->ranks; rank++) {
         int more = 1;
         while (more == 1 && links->peers[rank].out.first >= 0)
@@ -146,18 +146,18 @@ static int progress(struct hd_links *is, bool *over)
             return more;
     }
     for (int i = 0; i < links->n; i++)
-        over[i] = links->messages[i].over;
+        done[i] = links->messages[i].done;
     return HD_OK;
 }
 
-static void forget(struct hd_links *is)
+static void reset(struct hd_links *base)
 {
-    of(is)->n = 0;
+    of(base)->n = 0;
 }
 
-static bool waiting(struct hd_links *is, int rank, int tag)
+static bool probe(struct hd_links *base, int rank, int tag)
 {
-    struct hd_tcp_links *links = of(is);
+    struct hd_tcp_links *links = of(base);
     struct hd_tcp_queue *queue = &links->peers[rank].in;
     if (queue->first >= 0)
         return false;
@@ -166,16 +166,16 @@ static bool waiting(struct hd_links *is, int rank, int tag)
     return queue->used == HEAD && queue->head.tag == tag;
 }
 
-static const char *error(struct hd_links *is)
+static const char *error(struct hd_links *base)
 {
-    return of(is)->error;
+    return of(base)->error;
 }
 
 /* What was sent is the kernel's to deliver, so there is nobody to wait for. */
-static void close_links(struct hd_links *is, bool orderly)
+static void close_links(struct hd_links *base, bool orderly)
 {
     (void)orderly;
-    struct hd_tcp_links *links = of(is);
+    struct hd_tcp_links *links = of(base);
     for (int rank = 0; links->peers && rank < links->ranks; rank++)
         if (links->peers[rank].fd >= 0)
             close(links->peers[rank].fd);
@@ -184,12 +184,12 @@ static void close_links(struct hd_links *is, bool orderly)
     hd_free(links);
 }
 
-static const struct hd_links_class class = {.start = start,
-                                            .progress = progress,
-                                            .forget = forget,
-                                            .waiting = waiting,
-                                            .error = error,
-                                            .close = close_links};
+static const struct hd_links_ops ops = {.start = start,
+                                        .progress = progress,
+                                        .reset = reset,
+                                        .probe = probe,
+                                        .error = error,
+                                        .close = close_links};
 
 static struct hd_tcp_links *make_links(const struct hd_world *world)
 {
@@ -201,7 +201,7 @@ static struct hd_tcp_links *make_links(const struct hd_world *world)
         return NULL;
     }
     *links = (struct hd_tcp_links){
-        .links.is = &class, .rank = world->rank, .ranks = world->world, .peers = peers};
+        .links.ops = &ops, .rank = world->rank, .ranks = world->world, .peers = peers};
     for (int rank = 0; rank < world->world; rank++)
         peers[rank] = (struct hd_tcp_peer){-1, {.first = -1}, {.first = -1}};
     return links;

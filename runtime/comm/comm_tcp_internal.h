@@ -27,7 +27,7 @@ struct hd_tcp_message {
     void *data;
     int64_t bytes;
     int tag, next; /* in its queue */
-    bool over;
+    bool done;
 };
 
 struct hd_tcp_links {

@@ -260,7 +260,8 @@ static int run_add(struct hd_context *context, const struct hd_view *views, cons
 {
     (void)views;
     const struct round *round = args;
-    hd_apart_add(round->session->options.comm, &round->is, round->sequence, context->scratch);
+    hd_message_add_slice(round->session->options.comm, &round->is, round->sequence,
+                         context->scratch);
     return HD_OK;
 }
 
@@ -379,8 +380,8 @@ static int submit_step(struct round *round, int step)
                                   .iteration = c->iteration,
                                   .priority = c->priority,
                                   .group = c->group};
-    HD_TRY(hd_apart_moves(round->session->options.comm, c, round->sliced ? step : HD_APART_WHOLE,
-                          &point));
+    HD_TRY(hd_message_list_transfers(round->session->options.comm, c,
+                                     round->sliced ? step : HD_MESSAGE_WHOLE, &point));
     int status = hd_submit_sync(round->session, &point);
     if (status != HD_OK)
         hd_free(point.owned);
@@ -397,7 +398,7 @@ static int submit_round(struct round *round)
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
-    round->sliced = hd_apart_sliced(session->options.comm, c);
+    round->sliced = hd_message_is_two_step(session->options.comm, c);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
     HD_TRY(submit_step(round, 0));
     if (round->sliced) {

@@ -9,10 +9,11 @@
 enum { SLICED_FROM = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
 
 /* Vectors of such types are floats that are added one by one. */
-bool hd_apart_sliced(const struct hd_comm *comm, const struct hd_collective *c)
+bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collective *c)
 {
-    return hd_comm_apart(comm) && c->kind == HD_COLLECTIVE_REDUCE && c->in_spec->type->flat &&
-           c->in_spec->type->weight && hd_collective_payload(c) >= SLICED_FROM;
+    return hd_comm_is_message_passing(comm) && c->kind == HD_COLLECTIVE_REDUCE &&
+           c->in_spec->type->flat && c->in_spec->type->weight &&
+           hd_collective_payload(c) >= SLICED_FROM;
 }
 
 /* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */
@@ -28,8 +29,8 @@ static struct slice slice_of(const struct hd_collective *c, int rank, int ranks)
     return (struct slice){lo * LINE, (hi - lo) * LINE};
 }
 
-void hd_apart_add(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                  const float **room)
+void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
+                          const float **room)
 {
     const int rank = hd_comm_rank(comm), ranks = hd_comm_world(comm);
     const struct slice own = slice_of(c, rank, ranks);
@@ -75,10 +76,10 @@ static int move_whole(struct hd_comm *comm, const struct hd_collective *c, int64
     return n;
 }
 
-int hd_apart_moves(struct hd_comm *comm, const struct hd_collective *c, int step,
-                   struct hd_sync_point *point)
+int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *c, int step,
+                              struct hd_sync_point *point)
 {
-    if (!hd_comm_apart(comm) || c->kind == HD_COLLECTIVE_BARRIER)
+    if (!hd_comm_is_message_passing(comm) || c->kind == HD_COLLECTIVE_BARRIER)
         return HD_OK;
     const int ranks = hd_comm_world(comm);
     struct hd_comm_move *moves = hd_alloc(2 * ranks, sizeof *moves);
@@ -88,7 +89,7 @@ int hd_apart_moves(struct hd_comm *comm, const struct hd_collective *c, int step
     for (int rank = 0; rank < ranks; rank++) {
         if (rank == hd_comm_rank(comm))
             continue;
-        if (step == HD_APART_WHOLE) {
+        if (step == HD_MESSAGE_WHOLE) {
             n += move_whole(comm, c, point->sequence, rank, moves + n);
         } else {
             move_slices(comm, c, point->sequence, step, rank, moves + n);

@@ -8,20 +8,20 @@
 
 #include "runtime/engine/session_internal.h"
 
-enum { HD_APART_WHOLE = -1 };
+enum { HD_MESSAGE_WHOLE = -1 };
 
 /* Whether c goes in two steps; step s has the number of the first + s. Equal on all ranks. */
-bool hd_apart_sliced(const struct hd_comm *comm, const struct hd_collective *c);
+bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collective *c);
 
 /* Between the steps: adds this rank's slice of what all ranks packed for `sequence`; the sum goes
  * into the own buffer of the next number, where step 1 brings the other slices to. room: a pointer
  * for every rank. */
-void hd_apart_add(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                  const float **room);
+void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
+                          const float **room);
 
 /* Completes *point, whose sequence is set, by what c moves there in `step` or as a whole: nothing
  * where memory is shared. The point owns it. Errors: HD_ERR_NOMEM. */
-int hd_apart_moves(struct hd_comm *comm, const struct hd_collective *c, int step,
-                   struct hd_sync_point *point);
+int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *c, int step,
+                              struct hd_sync_point *point);
 
 #endif

@@ -20,7 +20,7 @@ struct part {
     const float **group; /* [groups]: where the terms of a shard begin; where memory is apart, the
                             sum of a rank's, its block of the tree */
     /* Where memory is apart: */
-    bool apart;
+    bool message_passing;
     const float **own; /* [n_in]: where the terms of this rank's shards begin */
     float *counts;     /* [ranks]: samples in the block of each */
     const float **at;  /* [ranks]: scratch of run_slice */
@@ -96,7 +96,7 @@ static bool one_term_each(const struct part *part)
 static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum, float *room)
 {
     const int own = part->session->options.rank;
-    if (!part->apart) {
+    if (!part->message_passing) {
         hd_tree_add(part->groups, part->group, part->is.terms->leaves, leaf_stride(part), lo, hi,
                     sum);
         return;
@@ -114,7 +114,7 @@ static float count_all(const struct part *part)
 {
     const float *counts = part->counts;
     float count;
-    if (!part->apart)
+    if (!part->message_passing)
         return group_weights(part, part->group, 0, part->groups);
     hd_tree_add(1, &counts, part->groups, 1, 0, 1, &count);
     return count;
@@ -184,7 +184,7 @@ static void find_groups(struct part *part)
 {
     for (int i = 0; i < part->is.n_in; i++)
         part->own[i] = part->is.in[i];
-    const int shards = part->apart ? 1 : part->is.n_in;
+    const int shards = part->message_passing ? 1 : part->is.n_in;
     for (int rank = 0; rank < part->session->options.ranks; rank++)
         for (int i = 0; i < shards; i++)
             part->group[part->groups++] = on_rank(part->session, rank, part->is.in[i]);
@@ -201,7 +201,7 @@ static struct part *make_part(struct hd_session *session, const struct hd_exchan
     part->session = session;
     part->is = *exchange;
     part->part = number;
-    part->apart = ranks > 1 && hd_comm_apart(session->options.comm);
+    part->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
     part->group = (const float **)(part + 1);
     part->at = part->group + groups;
     part->own = part->at + ranks;
@@ -330,7 +330,7 @@ static int submit_sync(struct part *part,
                                   .iteration = part->is.context.iteration,
                                   .priority = priority_of(part),
                                   .group = part->is.group};
-    if (part->apart)
+    if (part->message_passing)
         HD_TRY(list_moves(part, list, &point));
     int status = list_accesses(part, true, &accesses, &point.n_accesses);
     if (status == HD_OK) {
@@ -345,7 +345,7 @@ static int submit_sync(struct part *part,
 
 static int begin_part(struct part *part)
 {
-    if (part->apart)
+    if (part->message_passing)
         HD_TRY(submit_task(part, run_block, true, false));
     HD_TRY(submit_sync(part, move_terms));
     return submit_task(part, run_slice, true, false);

@@ -87,6 +87,6 @@ int hd_transport_open(struct hd_train *train)
         HD_TRY(hd_tcp_links(&train->world, train->store, train->links_fd, &links));
     else
         HD_TRY(join_mpi(train, &links));
-    return hd_comm_create_apart(&train->world, links, hd_plan_payload(train->plan),
-                                train->plan->shared_bytes, &train->comm);
+    return hd_comm_create_message_passing(&train->world, links, hd_plan_payload(train->plan),
+                                          train->plan->shared_bytes, &train->comm);
 }

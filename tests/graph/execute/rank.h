@@ -36,7 +36,7 @@ enum { RANKS_MAX = 4 };
 extern atomic_int rank_interrupted;
 
 /* Set, ranks exchange by messages, as between hosts. */
-extern bool rank_apart;
+extern bool rank_message_passing;
 
 /* Meets the other ranks and makes everything up to the executor: scheduler lws, one or two workers
  * by the window; comparisons every two updates; a watchdog of `patience_s`. */

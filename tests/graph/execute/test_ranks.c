@@ -18,7 +18,7 @@ enum { SHARDS = 4, GRAPHS = 12 };
 
 struct job {
     uint64_t seed;
-    bool sequential, apart;
+    bool sequential, message_passing;
 };
 
 static int run_rank(const struct hd_world *world, void *arg)
@@ -29,7 +29,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     const char *reason;
     hd_log_set_rank(world->rank, world->world);
     char *text = hd_random_graph(job->seed);
-    rank_apart = job->apart;
+    rank_message_passing = job->message_passing;
     l = rank_load(&hd_toy_registry, text, SHARDS, job->seed);
     struct hd_reference *reference = hd_reference_run(l.graph);
     rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
@@ -44,9 +44,9 @@ static int run_rank(const struct hd_world *world, void *arg)
     return code;
 }
 
-static void run_world(int ranks, uint64_t seed, bool sequential, bool apart)
+static void run_world(int ranks, uint64_t seed, bool sequential, bool message_passing)
 {
-    struct job job = {seed, sequential, apart};
+    struct job job = {seed, sequential, message_passing};
     struct hd_world world = ranks_world(ranks);
     pid_t pids[RANKS_MAX];
     ranks_start(&world, pids, run_rank, &job);
@@ -54,7 +54,7 @@ static void run_world(int ranks, uint64_t seed, bool sequential, bool apart)
         int code = ranks_wait(pids[r]);
         ck_assert_msg(code == 0, "seed %llu, rank %d of %d, %s%s: exit code %d",
                       (unsigned long long)seed, r, ranks, sequential ? "sequential" : "StarPU",
-                      apart ? ", apart" : "", code);
+                      message_passing ? ", message passing" : "", code);
     }
 }
 
@@ -64,8 +64,8 @@ START_TEST(any_number_of_ranks_gives_the_same_bits)
     const char *text = getenv("HD_RANDOM_GRAPHS");
     const uint64_t graphs = text ? strtoull(text, NULL, 10) : GRAPHS;
     for (uint64_t seed = 500; seed < 500 + graphs; seed++)
-        for (int apart = 0; apart <= (ranks[_i] > 1); apart++)
-            run_world(ranks[_i], seed, seed % 4 == 0, apart);
+        for (int message_passing = 0; message_passing <= (ranks[_i] > 1); message_passing++)
+            run_world(ranks[_i], seed, seed % 4 == 0, message_passing);
 }
 END_TEST
 

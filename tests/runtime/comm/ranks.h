@@ -54,21 +54,21 @@ static inline int ranks_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* Meets the other ranks and makes a communicator; apart: over TCP, as between hosts. */
-static inline int ranks_meet(const struct hd_world *world, bool apart, int64_t max_bytes,
+/* Meets the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
+static inline int ranks_meet(const struct hd_world *world, bool message_passing, int64_t max_bytes,
                              int64_t area_bytes, struct hd_store **store_p, struct hd_comm **comm_p)
 {
     struct hd_store_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
     struct hd_links *links;
     int fd = -1;
-    if (apart)
+    if (message_passing)
         HD_TRY(hd_store_listen("127.0.0.1", 0, true, &fd, &options.links_port));
     HD_TRY(hd_store_create(&options, store_p));
-    if (!apart)
+    if (!message_passing)
         return hd_comm_create(world, *store_p, max_bytes, area_bytes, comm_p);
     HD_TRY(hd_tcp_links(world, *store_p, fd, &links));
-    return hd_comm_create_apart(world, links, max_bytes, area_bytes, comm_p);
+    return hd_comm_create_message_passing(world, links, max_bytes, area_bytes, comm_p);
 }
 
 #endif

@@ -269,7 +269,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("apart");
+    Suite *suite = suite_create("message passing");
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, moves_arrive_whole);

@@ -138,7 +138,7 @@ static int check_result(struct hd_context *context, const struct hd_view *views,
  */
 
 static int open_run(const struct hd_world *world, int parts, bool sequential, int64_t watchdog_ns,
-                    bool apart)
+                    bool message_passing)
 {
     run.rank = world->rank;
     run.ranks = world->world;
@@ -158,7 +158,7 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     run.state = run.result;
     const int64_t area = INSTANCES * run.terms.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_meet(world, apart, 64, area, &run.store, &run.comm));
+        HD_TRY(ranks_meet(world, message_passing, 64, area, &run.store, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + parts % 2,
                                                .scheduler = "lws",
@@ -241,14 +241,14 @@ static int submit_update(int64_t update)
 
 struct job {
     int parts;
-    bool sequential, apart;
+    bool sequential, message_passing;
 };
 
 static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
     run = (struct run){.fails_at = -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->message_passing));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -275,8 +275,8 @@ START_TEST(every_rank_holds_every_result_after_every_update)
     const int ranks[] = {1, 2, 4};
     for (int parts = 1; parts <= 3; parts++)
         for (int sequential = 0; sequential < 2; sequential++)
-            for (int apart = 0; apart <= (ranks[_i] > 1); apart++) {
-                struct job job = {parts, sequential, apart};
+            for (int message_passing = 0; message_passing <= (ranks[_i] > 1); message_passing++) {
+                struct job job = {parts, sequential, message_passing};
                 run_world(ranks[_i], run_updates, &job);
             }
 }
@@ -290,7 +290,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->apart));
+    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->message_passing));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
