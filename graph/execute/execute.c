@@ -191,7 +191,7 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     if (!is_due(executor, op))
         return HD_OK;
     rotate_writes(executor, step);
-    HD_TRY(hd_executor_bring_reads(executor, op));
+    HD_TRY(hd_executor_transfer_reads(executor, op));
     if (step->verb->kind == HD_VERB_STOP)
         HD_TRY(run_stop(executor, op, stopped_p));
     else if (op->mean)
@@ -354,7 +354,7 @@ static int make_instances(struct hd_executor *executor)
                 first = &executor->instances[j];
         snprintf(executor->snapshot_labels[i], HD_LABEL_BYTES, "snapshot %s", value->spec.name);
         snprintf(executor->compare_labels[i], HD_LABEL_BYTES, "compare %s", value->spec.name);
-        snprintf(executor->move_labels[i], HD_LABEL_BYTES, "move %s", value->spec.name);
+        snprintf(executor->transfer_labels[i], HD_LABEL_BYTES, "transfer %s", value->spec.name);
         HD_TRY(hd_instances_create(executor->session, &executor->setup, executor->plan, i, first,
                                    &executor->instances[i]));
     }
@@ -392,10 +392,10 @@ static int fill(struct hd_executor *executor)
     executor->exchange_labels = hd_alloc(graph->total_steps, sizeof *executor->exchange_labels);
     executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
-    executor->move_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
+    executor->transfer_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
         !executor->memories || !executor->works || !executor->exchange_labels ||
-        !executor->snapshot_labels || !executor->compare_labels || !executor->move_labels)
+        !executor->snapshot_labels || !executor->compare_labels || !executor->transfer_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->param_check_interval;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
@@ -452,7 +452,7 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_free(executor->accesses);
     hd_free(executor->snapshot_labels);
     hd_free(executor->compare_labels);
-    hd_free(executor->move_labels);
+    hd_free(executor->transfer_labels);
     hd_free(executor);
 }
 
@@ -466,7 +466,7 @@ const void *hd_executor_data(struct hd_executor *executor, int value, int instan
         return NULL;
     struct hd_row *row = &instances->rows[instances->current];
     if (row->copies[0].version != row->version &&
-        (hd_executor_bring(executor, value, row, 0) != HD_OK ||
+        (hd_executor_transfer(executor, value, row, 0) != HD_OK ||
          hd_session_drain(executor->session) != HD_OK))
         return NULL;
     return row->copies[0].data[instance];

@@ -68,7 +68,7 @@ struct hd_executor {
     struct hd_control_request requests[HD_WINDOW_MAX];
     const char *reason; /* of the stop step that held */
     char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
-    char (*move_labels)[HD_LABEL_BYTES];
+    char (*transfer_labels)[HD_LABEL_BYTES];
 };
 
 /* The iteration being submitted. */
@@ -103,8 +103,8 @@ struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op
 
 /* Moves (transfers.c): has copy `copy` of a row hold what the row holds; all that an op reads,
  * to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
-int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy);
-int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row *row, int copy);
+int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op *op);
 void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
 
 /* Steps in pieces (subtasks.c): their memory, and their tasks for all of `instances` from

@@ -242,7 +242,7 @@ int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkp
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
             if (k == 0 || differs(executor, value, k))
-                HD_TRY(hd_executor_bring(executor, value, row_of(executor, value, k), 0));
+                HD_TRY(hd_executor_transfer(executor, value, row_of(executor, value, k), 0));
     HD_TRY(hd_session_drain(executor->session));
     HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_iteration(executor)));
     for (int value = 0; value < n; value++)

@@ -248,7 +248,7 @@ int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct 
 {
     struct hd_instances *instances = &executor->instances[value];
     const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !side;
-    HD_TRY(hd_executor_bring(executor, value, &instances->rows[instances->current], copy));
+    HD_TRY(hd_executor_transfer(executor, value, &instances->rows[instances->current], copy));
     for (int i = 0; i < instances->plan->instances; i++)
         HD_TRY(submit_copy(executor, value, to, copy, i, side));
     to->copies[copy].version = to->version;
@@ -259,7 +259,7 @@ int hd_executor_submit_compare(struct hd_executor *executor, int value)
 {
     const struct hd_instances *instances = &executor->instances[value];
     struct hd_row *row = &instances->rows[instances->current];
-    HD_TRY(hd_executor_bring(executor, value, row, 0));
+    HD_TRY(hd_executor_transfer(executor, value, row, 0));
     const struct hd_collective c = {.verb = "compare",
                                     .name = executor->compare_labels[value],
                                     .kind = HD_COLLECTIVE_COMPARE,

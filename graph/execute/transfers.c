@@ -5,14 +5,15 @@
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
-static int move_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int transfer_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     return hd_device_copy(views[1].data, views[0].data, hd_value_common_bytes(views[0].spec),
                           context->stream);
 }
 
-static int move_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int transfer_part_body(struct hd_context *context, const struct hd_view *views,
+                              const void *args)
 {
     (void)args;
     int64_t at, bytes, lo, hi;
@@ -40,8 +41,8 @@ static int renew_on_host_body(struct hd_context *context, const struct hd_view *
 static struct hd_task make_task(struct hd_executor *executor, int value, int instance)
 {
     return (struct hd_task){
-        .verb = "move",
-        .name = executor->move_labels[value],
+        .verb = "transfer",
+        .name = executor->transfer_labels[value],
         .context =
             hd_executor_context(executor, NULL, executor->plan->values[value].first + instance),
         .priority = HD_PRIORITY_FIRST,
@@ -72,8 +73,8 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
 
 /* Of an instance, or a part of it. A GPU's own stream does it: the one that it comes to, or that it
  * comes from. */
-static int submit_move(struct hd_executor *executor, int value, const struct hd_row *row, int from,
-                       int to, int instance, int part)
+static int submit_transfer(struct hd_executor *executor, int value, const struct hd_row *row,
+                           int from, int to, int instance, int part)
 {
     const struct hd_copies *source = &row->copies[from], *target = &row->copies[to];
     const struct hd_spec *spec = &executor->instances[value].value->spec;
@@ -82,7 +83,7 @@ static int submit_move(struct hd_executor *executor, int value, const struct hd_
         {target->buffers[instance], part, HD_ALL_LEAVES, HD_WRITE}};
     struct hd_task task = make_task(executor, value, instance);
     task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
-    task.body = part == HD_ALL_PARTS ? move_body : move_part_body;
+    task.body = part == HD_ALL_PARTS ? transfer_body : transfer_part_body;
     task.views[0] = (struct hd_view){.data = source->data[instance], .spec = spec, .part = part};
     task.views[1] = (struct hd_view){.data = target->data[instance], .spec = spec, .part = part};
     task.n = task.n_accesses = 2;
@@ -90,26 +91,26 @@ static int submit_move(struct hd_executor *executor, int value, const struct hd_
     return hd_submit(executor->session, &task);
 }
 
-static int move_whole(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+static int transfer_whole(struct hd_executor *executor, int value, const struct hd_row *row, int to)
 {
     int from = 0;
     while (row->copies[from].version != row->version)
         from++;
     for (int i = 0; i < executor->instances[value].plan->instances; i++) {
-        HD_TRY(submit_move(executor, value, row, from, to, i, HD_ALL_PARTS));
+        HD_TRY(submit_transfer(executor, value, row, from, to, i, HD_ALL_PARTS));
         HD_TRY(submit_renewal(executor, value, row, to, i));
     }
     return HD_OK;
 }
 
 /* Every part from where it is at home. */
-static int gather_parts(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+static int transfer_parts(struct hd_executor *executor, int value, const struct hd_row *row, int to)
 {
     const int parts = executor->instances[value].value->spec.parts;
     for (int part = 0; part < parts; part++) {
         const int from = hd_plan_home(executor->plan, part, parts);
         if (from != to)
-            HD_TRY(submit_move(executor, value, row, from, to, 0, part));
+            HD_TRY(submit_transfer(executor, value, row, from, to, 0, part));
     }
     return submit_renewal(executor, value, row, to, 0);
 }
@@ -122,14 +123,14 @@ static bool whole_somewhere(const struct hd_row *row, int homes)
     return false;
 }
 
-int hd_executor_bring(struct hd_executor *executor, int value, struct hd_row *row, int copy)
+int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row *row, int copy)
 {
     if (row->copies[copy].version == row->version)
         return HD_OK;
     if (whole_somewhere(row, executor->instances[value].plan->homes))
-        HD_TRY(move_whole(executor, value, row, copy));
+        HD_TRY(transfer_whole(executor, value, row, copy));
     else
-        HD_TRY(gather_parts(executor, value, row, copy));
+        HD_TRY(transfer_parts(executor, value, row, copy));
     row->copies[copy].version = row->version;
     return HD_OK;
 }
@@ -150,7 +151,7 @@ static bool runs_at(const struct hd_executor *executor, const struct hd_op *op, 
            executor->plan->graph->values[op->step->refs[0].value].spec.placement == HD_SHARD;
 }
 
-int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op)
+int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op *op)
 {
     for (int i = 0; i < op->step->n_refs; i++) {
         const struct hd_ref *ref = &op->step->refs[i];
@@ -161,10 +162,10 @@ int hd_executor_bring_reads(struct hd_executor *executor, const struct hd_op *op
         if (value->homes == 1 || value->instances == 0 || parts_are_there(executor, op, i, row))
             continue;
         if (hd_op_touches(op, i, false))
-            HD_TRY(hd_executor_bring(executor, ref->value, row, 0));
+            HD_TRY(hd_executor_transfer(executor, ref->value, row, 0));
         for (int copy = 1; copy < value->homes && hd_op_touches(op, i, true); copy++)
             if (runs_at(executor, op, copy))
-                HD_TRY(hd_executor_bring(executor, ref->value, row, copy));
+                HD_TRY(hd_executor_transfer(executor, ref->value, row, copy));
     }
     return HD_OK;
 }

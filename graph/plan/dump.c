@@ -47,7 +47,7 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
 }
 
 /* Readers whose version may be on the other side: who changes the value there moves it. */
-static void dump_move(const struct hd_plan *plan, const struct hd_op *op, int i, FILE *file)
+static void dump_processors(const struct hd_plan *plan, const struct hd_op *op, int i, FILE *file)
 {
     if (plan->values[op->step->refs[i].value].homes == 1)
         return;
@@ -70,7 +70,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, " (snapshot)");
         if (!hd_op_whole(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
             fprintf(file, " (by items)");
-        dump_move(plan, op, i, file);
+        dump_processors(plan, op, i, file);
         any = true;
     }
 }

@@ -125,11 +125,11 @@ void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name)
 }
 
 void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
-                  const struct hd_comm_move *moves, int n)
+                  const struct hd_comm_transfer *transfers, int n)
 {
     hd_comm_mark(comm, comm->rank, seq, name);
     if (comm->message_passing)
-        hd_comm_message_post(comm, seq, name, moves, n);
+        hd_comm_message_post(comm, seq, name, transfers, n);
 }
 
 void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)

@@ -12,9 +12,9 @@
  * all-gather) takes two numbers.
  *
  * Where memory is apart (several hosts), every rank has room for all ranks' buffers and areas at
- * the same places, and in it what was sent: a sync point carries moves, what this rank sends to
+ * the same places, and in it what was sent: a sync point carries transfers, what this rank sends to
  * others and receives from them, and is passed when all of them are over too. Of the memory of
- * other ranks, only what moves have brought is valid.
+ * other ranks, only what transfers have brought is valid.
  *
  * Threads: any thread may make these calls, except that steps 1-4 of one communicator follow one
  * another (an executor orders them by a token) and destroy comes last. */
@@ -31,7 +31,7 @@ struct hd_comm;
 struct hd_links;
 
 /* Bytes on their way at a sync point: to `rank`, or from it. */
-struct hd_comm_move {
+struct hd_comm_transfer {
     int rank;
     bool out;
     void *data; /* stays as it is, or is written by nobody else, until the sync point is passed */
@@ -71,11 +71,11 @@ char *hd_comm_area(struct hd_comm *comm, int rank);
  * system call that could (a few stores). */
 void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name);
 
-/* The same with moves[n], read during the call; without effect where memory is shared. What rank a
- * sends to b in one sync point, b receives from a there, in the same order and sizes. Only starts
- * the moves; hd_comm_test drives them on. */
+/* The same with transfers[n], read during the call; without effect where memory is shared. What
+ * rank a sends to b in one sync point, b receives from a there, in the same order and sizes. Only
+ * starts the transfers; hd_comm_test drives them on. */
 void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
-                  const struct hd_comm_move *moves, int n);
+                  const struct hd_comm_transfer *transfers, int n);
 
 /* Whether all ranks have arrived at seq; true makes their buffers visible to the caller. */
 bool hd_comm_test(struct hd_comm *comm, int64_t seq);

@@ -14,10 +14,10 @@ enum {
 
 /* All calls one after another, from any thread. None blocks but `close`. */
 struct hd_links_ops {
-    /* Starts moves[n] (none of this rank itself; 0 bytes are a message too). Between two ranks,
+    /* Starts transfers[n] (none of this rank itself; 0 bytes are a message too). Between two ranks,
      * messages stay in order. They are numbered from 0, on from those started before, until
      * `reset`. */
-    int (*start)(struct hd_links *links, int tag, const struct hd_comm_move *moves, int n);
+    int (*start)(struct hd_links *links, int tag, const struct hd_comm_transfer *transfers, int n);
     /* Makes progress, then done[i] says whether message i is done. */
     int (*progress)(struct hd_links *links, bool *done);
     /* All messages are over: numbers begin anew. */

@@ -114,63 +114,66 @@ static int tag_of(int64_t seq)
     return (int)(seq % HD_LINKS_TAGS);
 }
 
-static int start(struct hd_message_passing *state, int64_t seq, const struct hd_comm_move *move)
+static int start(struct hd_message_passing *state, int64_t seq,
+                 const struct hd_comm_transfer *transfer)
 {
     HD_TRY(make_room(state));
-    HD_TRY(state->links->ops->start(state->links, tag_of(seq), move, 1));
+    HD_TRY(state->links->ops->start(state->links, tag_of(seq), transfer, 1));
     state->done[state->n] = false;
-    state->messages[state->n++] = (struct message){move->rank, seq};
+    state->messages[state->n++] = (struct message){transfer->rank, seq};
     return HD_OK;
 }
 
-static int start_pieces(struct hd_message_passing *state, int64_t seq, struct hd_comm_move move)
+static int start_fragments(struct hd_message_passing *state, int64_t seq,
+                           struct hd_comm_transfer transfer)
 {
-    while (move.bytes > HD_LINKS_MESSAGE_BYTES) {
-        struct hd_comm_move piece = move;
-        piece.bytes = HD_LINKS_MESSAGE_BYTES;
-        HD_TRY(start(state, seq, &piece));
-        move.data = (char *)move.data + piece.bytes;
-        move.bytes -= piece.bytes;
+    while (transfer.bytes > HD_LINKS_MESSAGE_BYTES) {
+        struct hd_comm_transfer fragment = transfer;
+        fragment.bytes = HD_LINKS_MESSAGE_BYTES;
+        HD_TRY(start(state, seq, &fragment));
+        transfer.data = (char *)transfer.data + fragment.bytes;
+        transfer.bytes -= fragment.bytes;
     }
-    return start(state, seq, &move);
+    return start(state, seq, &transfer);
 }
 
 /* What rank `rank` gets, or gives; an empty message if nothing. */
 static int start_with(struct hd_message_passing *state, int64_t seq, int rank, bool out,
-                      const struct hd_comm_move *moves, int n)
+                      const struct hd_comm_transfer *transfers, int n)
 {
     bool any = false;
     for (int i = 0; i < n; i++)
-        if (moves[i].rank == rank && moves[i].out == out && moves[i].bytes > 0) {
-            HD_TRY(start_pieces(state, seq, moves[i]));
+        if (transfers[i].rank == rank && transfers[i].out == out && transfers[i].bytes > 0) {
+            HD_TRY(start_fragments(state, seq, transfers[i]));
             any = true;
         }
-    const struct hd_comm_move empty = {.rank = rank, .out = out};
+    const struct hd_comm_transfer empty = {.rank = rank, .out = out};
     return any ? HD_OK : start(state, seq, &empty);
 }
 
 /* Receiving first: what comes finds its place. Each rank begins with its next neighbour, so that
  * not all send to the same one at once. */
-static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_move *moves, int n)
+static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
+                     int n)
 {
     for (int out = 0; out < 2; out++)
         for (int i = 1; i < comm->world; i++) {
             const int step = out ? i : comm->world - i;
             HD_TRY(start_with(comm->message_passing, seq, (comm->rank + step) % comm->world, out,
-                              moves, n));
+                              transfers, n));
         }
     return HD_OK;
 }
 
 void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
-                          const struct hd_comm_move *moves, int n)
+                          const struct hd_comm_transfer *transfers, int n)
 {
     struct hd_message_passing *state = comm->message_passing;
     pthread_mutex_lock(&state->lock);
     state->posted = seq;
     snprintf(state->name, sizeof state->name, "%s", name);
     if (usable(comm))
-        check(state, start_all(comm, seq, moves, n));
+        check(state, start_all(comm, seq, transfers, n));
     pthread_mutex_unlock(&state->lock);
 }
 

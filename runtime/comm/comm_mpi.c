@@ -56,17 +56,17 @@ static int make_room(struct mpi_links *links, int more)
     return HD_OK;
 }
 
-static int start(struct hd_links *base, int tag, const struct hd_comm_move *moves, int n)
+static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
 {
     struct mpi_links *links = of(base);
     HD_TRY(make_room(links, n));
     for (int i = 0; i < n; i++) {
-        const struct hd_comm_move *move = &moves[i];
+        const struct hd_comm_transfer *transfer = &transfers[i];
         MPI_Request *request = &links->requests[links->n];
-        int code = move->out ? MPI_Isend(move->data, (int)move->bytes, MPI_BYTE, move->rank, tag,
-                                         links->comm, request)
-                             : MPI_Irecv(move->data, (int)move->bytes, MPI_BYTE, move->rank, tag,
-                                         links->comm, request);
+        int code = transfer->out ? MPI_Isend(transfer->data, (int)transfer->bytes, MPI_BYTE,
+                                             transfer->rank, tag, links->comm, request)
+                                 : MPI_Irecv(transfer->data, (int)transfer->bytes, MPI_BYTE,
+                                             transfer->rank, tag, links->comm, request);
         if (code != MPI_SUCCESS)
             return refuse(code, "a message cannot be started", links->error, sizeof links->error);
         links->n++;
@@ -74,7 +74,7 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_move *move
     return HD_OK;
 }
 
-/* A long message goes over a socket in many fragments, and each call moves a few of them. */
+/* A long message goes over a socket in many fragments, and each call transfers a few of them. */
 static int progress(struct hd_links *base, bool *done)
 {
     enum { CALLS = 8 };

@@ -64,9 +64,9 @@ void hd_comm_claim(struct hd_comm *comm);
 /* Rank `rank` has reached seq, in `name`, just now. */
 void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name);
 
-/* comm_message.c: what moves and how far it is. */
+/* comm_message.c: what is transferred and how far it is. */
 void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
-                          const struct hd_comm_move *moves, int n);
+                          const struct hd_comm_transfer *transfers, int n);
 void hd_comm_message_progress(struct hd_comm *comm);
 void hd_comm_message_close(struct hd_comm *comm);
 

@@ -28,7 +28,7 @@ static int lost(struct hd_tcp_links *links, int rank, const char *why)
 /* -- Starting -------------------------------------------------------------------------------------
  */
 
-static int start(struct hd_links *base, int tag, const struct hd_comm_move *moves, int n)
+static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
 {
     struct hd_tcp_links *links = of(base);
     if (hd_grow((void **)&links->messages, &links->room, links->n + n, sizeof *links->messages)) {
@@ -36,11 +36,11 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_move *move
         return HD_ERR_NOMEM;
     }
     for (int i = 0; i < n; i++) {
-        struct hd_tcp_peer *peer = &links->peers[moves[i].rank];
-        struct hd_tcp_queue *queue = moves[i].out ? &peer->out : &peer->in;
+        struct hd_tcp_peer *peer = &links->peers[transfers[i].rank];
+        struct hd_tcp_queue *queue = transfers[i].out ? &peer->out : &peer->in;
         const int number = links->n++;
         links->messages[number] =
-            (struct hd_tcp_message){moves[i].data, moves[i].bytes, tag, -1, 0};
+            (struct hd_tcp_message){transfers[i].data, transfers[i].bytes, tag, -1, 0};
         if (queue->first < 0)
             queue->first = number;
         else

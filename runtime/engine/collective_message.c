@@ -40,39 +40,42 @@ void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, i
                 (float *)hd_comm_buffer(comm, rank, sequence + 1) + own.lo);
 }
 
-static struct hd_comm_move move_slice(int rank, bool out, void *vector, struct slice slice)
+static struct hd_comm_transfer make_slice_transfer(int rank, bool out, void *vector,
+                                                   struct slice slice)
 {
-    return (struct hd_comm_move){rank, out, (float *)vector + slice.lo,
-                                 slice.n * (int64_t)sizeof(float)};
+    return (struct hd_comm_transfer){rank, out, (float *)vector + slice.lo,
+                                     slice.n * (int64_t)sizeof(float)};
 }
 
 /* Step 0 sends a rank its slice of this rank's vector, step 1 this rank's slice of the sum, which
  * all ranks put together in their own buffers. */
-static void move_slices(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                        int step, int rank, struct hd_comm_move *moves)
+static void list_slice_transfers(struct hd_comm *comm, const struct hd_collective *c,
+                                 int64_t sequence, int step, int rank,
+                                 struct hd_comm_transfer *transfers)
 {
     const int own = hd_comm_rank(comm), ranks = hd_comm_world(comm);
     const struct slice mine = slice_of(c, own, ranks), theirs = slice_of(c, rank, ranks);
     void *here = hd_comm_buffer(comm, own, sequence);
     void *there = hd_comm_buffer(comm, rank, sequence);
-    moves[0] = move_slice(rank, true, here, step == 0 ? theirs : mine);
-    moves[1] =
-        step == 0 ? move_slice(rank, false, there, mine) : move_slice(rank, false, here, theirs);
+    transfers[0] = make_slice_transfer(rank, true, here, step == 0 ? theirs : mine);
+    transfers[1] = step == 0 ? make_slice_transfer(rank, false, there, mine)
+                             : make_slice_transfer(rank, false, here, theirs);
 }
 
-/* All get rank 0's vector, or every rank every other's. Returns how many moves. */
-static int move_whole(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                      int rank, struct hd_comm_move *moves)
+/* All get rank 0's vector, or every rank every other's. Returns how many transfers. */
+static int list_whole_transfers(struct hd_comm *comm, const struct hd_collective *c,
+                                int64_t sequence, int rank, struct hd_comm_transfer *transfers)
 {
     const int own = hd_comm_rank(comm);
     const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
     const int64_t bytes = hd_collective_payload(c);
     int n = 0;
     if (!from_root || own == 0)
-        moves[n++] = (struct hd_comm_move){rank, true, hd_comm_buffer(comm, own, sequence), bytes};
+        transfers[n++] =
+            (struct hd_comm_transfer){rank, true, hd_comm_buffer(comm, own, sequence), bytes};
     if (!from_root || rank == 0)
-        moves[n++] =
-            (struct hd_comm_move){rank, false, hd_comm_buffer(comm, rank, sequence), bytes};
+        transfers[n++] =
+            (struct hd_comm_transfer){rank, false, hd_comm_buffer(comm, rank, sequence), bytes};
     return n;
 }
 
@@ -82,21 +85,21 @@ int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *
     if (!hd_comm_is_message_passing(comm) || c->kind == HD_COLLECTIVE_BARRIER)
         return HD_OK;
     const int ranks = hd_comm_world(comm);
-    struct hd_comm_move *moves = hd_alloc(2 * ranks, sizeof *moves);
-    if (!moves)
+    struct hd_comm_transfer *transfers = hd_alloc(2 * ranks, sizeof *transfers);
+    if (!transfers)
         return HD_ERR_NOMEM;
     int n = 0;
     for (int rank = 0; rank < ranks; rank++) {
         if (rank == hd_comm_rank(comm))
             continue;
         if (step == HD_MESSAGE_WHOLE) {
-            n += move_whole(comm, c, point->sequence, rank, moves + n);
+            n += list_whole_transfers(comm, c, point->sequence, rank, transfers + n);
         } else {
-            move_slices(comm, c, point->sequence, step, rank, moves + n);
+            list_slice_transfers(comm, c, point->sequence, step, rank, transfers + n);
             n += 2;
         }
     }
-    point->moves = point->owned = moves;
-    point->n_moves = n;
+    point->transfers = point->owned = transfers;
+    point->n_transfers = n;
     return HD_OK;
 }

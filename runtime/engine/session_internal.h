@@ -15,8 +15,8 @@ struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
     const struct hd_nccl_collective *exchange; /* what NCCL does meanwhile; or NULL: nothing */
-    const struct hd_comm_move *moves;          /* [n_moves], as hd_comm_post takes them */
-    int n_moves;
+    const struct hd_comm_transfer *transfers;  /* [n_transfers], as hd_comm_post takes them */
+    int n_transfers;
     void *owned; /* freed with it, as of tasks */
     int64_t sequence, iteration;
     const char *name;
@@ -148,8 +148,8 @@ struct hd_sync_point {
     int priority;
     struct hd_group *group;
     const struct hd_nccl_collective *exchange; /* as in struct hd_sync */
-    const struct hd_comm_move *moves;
-    int n_moves;
+    const struct hd_comm_transfer *transfers;
+    int n_transfers;
     void *owned;
 };
 

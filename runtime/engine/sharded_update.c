@@ -268,28 +268,31 @@ static int submit_task(struct part *part,
 /* -- What moves where memory is apart -------------------------------------------------------------
  */
 
-static struct hd_comm_move move_floats(int rank, bool out, void *data, int64_t lo, int64_t hi)
+static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int64_t lo, int64_t hi)
 {
-    return (struct hd_comm_move){rank, out, (float *)data + lo, (hi - lo) * (int64_t)sizeof(float)};
+    return (struct hd_comm_transfer){rank, out, (float *)data + lo,
+                                     (hi - lo) * (int64_t)sizeof(float)};
 }
 
 /* A: slices of the terms to whom they are for, with how many samples are in them. */
-static int move_terms(const struct part *part, int rank, struct hd_comm_move *moves)
+static int list_operand_transfers(const struct part *part, int rank,
+                                  struct hd_comm_transfer *transfers)
 {
     const int own = part->session->options.rank;
     void *here = part->is.in[0], *there = on_rank(part->session, rank, here);
     int64_t lo, hi, own_lo, own_hi;
     slice_of(part, rank, &lo, &hi);
     slice_of(part, own, &own_lo, &own_hi);
-    moves[0] = move_floats(rank, true, one_term_each(part) ? here : there, lo, hi);
-    moves[1] = move_floats(rank, true, part->counts, own, own + 1);
-    moves[2] = move_floats(rank, false, there, own_lo, own_hi);
-    moves[3] = move_floats(rank, false, part->counts, rank, rank + 1);
+    transfers[0] = make_transfer(rank, true, one_term_each(part) ? here : there, lo, hi);
+    transfers[1] = make_transfer(rank, true, part->counts, own, own + 1);
+    transfers[2] = make_transfer(rank, false, there, own_lo, own_hi);
+    transfers[3] = make_transfer(rank, false, part->counts, rank, rank + 1);
     return 4;
 }
 
 /* B: own slices of what is wanted whole to all. */
-static int move_results(const struct part *part, int rank, struct hd_comm_move *moves)
+static int list_result_transfers(const struct part *part, int rank,
+                                 struct hd_comm_transfer *transfers)
 {
     int64_t lo, hi, own_lo, own_hi;
     int n = 0;
@@ -299,30 +302,31 @@ static int move_results(const struct part *part, int rank, struct hd_comm_move *
         if (!part->is.wanted_whole[i])
             continue;
         void *here = part->is.views[i].data;
-        moves[n++] = move_floats(rank, true, here, own_lo, own_hi);
-        moves[n++] = move_floats(rank, false, on_rank(part->session, rank, here), lo, hi);
+        transfers[n++] = make_transfer(rank, true, here, own_lo, own_hi);
+        transfers[n++] = make_transfer(rank, false, on_rank(part->session, rank, here), lo, hi);
     }
     return n;
 }
 
-static int list_moves(const struct part *part,
-                      int (*list)(const struct part *, int, struct hd_comm_move *),
-                      struct hd_sync_point *point)
+static int list_transfers(const struct part *part,
+                          int (*list)(const struct part *, int, struct hd_comm_transfer *),
+                          struct hd_sync_point *point)
 {
     enum { MOST = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
     const struct hd_session_options *options = &part->session->options;
-    struct hd_comm_move *moves = hd_alloc((int64_t)MOST * options->ranks, sizeof *moves);
-    if (!moves)
+    struct hd_comm_transfer *transfers =
+        hd_alloc((int64_t)MOST * options->ranks, sizeof *transfers);
+    if (!transfers)
         return HD_ERR_NOMEM;
     for (int rank = 0; rank < options->ranks; rank++)
         if (rank != options->rank)
-            point->n_moves += list(part, rank, moves + point->n_moves);
-    point->moves = point->owned = moves;
+            point->n_transfers += list(part, rank, transfers + point->n_transfers);
+    point->transfers = point->owned = transfers;
     return HD_OK;
 }
 
 static int submit_sync(struct part *part,
-                       int (*list)(const struct part *, int, struct hd_comm_move *))
+                       int (*list)(const struct part *, int, struct hd_comm_transfer *))
 {
     struct hd_access *accesses;
     struct hd_sync_point point = {.name = part->is.labels[part->part],
@@ -331,7 +335,7 @@ static int submit_sync(struct part *part,
                                   .priority = priority_of(part),
                                   .group = part->is.group};
     if (part->message_passing)
-        HD_TRY(list_moves(part, list, &point));
+        HD_TRY(list_transfers(part, list, &point));
     int status = list_accesses(part, true, &accesses, &point.n_accesses);
     if (status == HD_OK) {
         point.accesses = accesses;
@@ -347,13 +351,13 @@ static int begin_part(struct part *part)
 {
     if (part->message_passing)
         HD_TRY(submit_task(part, run_block, true, false));
-    HD_TRY(submit_sync(part, move_terms));
+    HD_TRY(submit_sync(part, list_operand_transfers));
     return submit_task(part, run_slice, true, false);
 }
 
 static int end_part(struct part *part)
 {
-    HD_TRY(submit_sync(part, move_results));
+    HD_TRY(submit_sync(part, list_result_transfers));
     return submit_task(part, run_copy, false, true);
 }
 

@@ -320,7 +320,8 @@ static void post_sync(void *arg)
     if (hd_session_status(session) == HD_OK && sync->exchange)
         post_exchange(session, sync->sequence, sync->exchange);
     else if (hd_session_status(session) == HD_OK)
-        hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->moves, sync->n_moves);
+        hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->transfers,
+                     sync->n_transfers);
     hd_trace_open(sync->session->trace, sync->begin_ns);
     hd_moment_set(&session->collective, sync->name, sync->sequence, sync->begin_ns);
     atomic_store(&sync->session->open, sync);
@@ -354,8 +355,8 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
         post_exchange(session, point->sequence, point->exchange);
         status = hd_nccl_wait(session->options.nccl, point->sequence, limit_ns, cancelled, session);
     } else {
-        hd_comm_post(session->options.comm, point->sequence, point->name, point->moves,
-                     point->n_moves);
+        hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
+                     point->n_transfers);
         status = hd_comm_wait(session->options.comm, point->sequence, limit_ns, cancelled, session);
     }
     if (status == HD_ERR_WATCHDOG)
@@ -384,8 +385,8 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .name = point->name,
                              .group = point->group,
                              .exchange = point->exchange,
-                             .moves = point->moves,
-                             .n_moves = point->n_moves,
+                             .transfers = point->transfers,
+                             .n_transfers = point->n_transfers,
                              .owned = point->owned};
     starpu->name = point->name;
     starpu->priority = hd_session_priority(session, point->priority);

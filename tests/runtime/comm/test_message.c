@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sync points where memory is apart: moves of any size and number arrive whole and in order,
+/* Sync points where memory is apart: transfers of any size and number arrive whole and in order,
  * several numbers may be open, a rank that is ahead or gone is noticed, and nothing blocks
  * meanwhile. */
 #include "runtime/base/clock.h"
@@ -12,7 +12,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, PIECES = 3 };
+enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };
 
 struct rank {
     struct hd_store *store;
@@ -48,34 +48,34 @@ static void run(int ranks, int (*body)(const struct hd_world *, void *), void *a
 /* -- Moves ----------------------------------------------------------------------------------------
  * Piece p from a to b in round n: as long as a hash says, none at all now and then. */
 
-static int64_t length_of(int from, int to, int64_t seq, int piece)
+static int64_t length_of(int from, int to, int64_t seq, int number)
 {
-    const uint64_t hash = hd_hash_mix((uint64_t)(seq * 64 + from * 8 + to), (uint64_t)piece);
-    return hash % 5 == 0 ? 0 : (int64_t)(hash % (piece == 1 ? AREA / 32 : 200));
+    const uint64_t hash = hd_hash_mix((uint64_t)(seq * 64 + from * 8 + to), (uint64_t)number);
+    return hash % 5 == 0 ? 0 : (int64_t)(hash % (number == 1 ? AREA / 32 : 200));
 }
 
-static unsigned char byte_of(int from, int64_t seq, int piece, int64_t i)
+static unsigned char byte_of(int from, int64_t seq, int number, int64_t i)
 {
-    return (unsigned char)(from * 31 + seq * 7 + piece * 3 + i % 251);
+    return (unsigned char)(from * 31 + seq * 7 + number * 3 + i % 251);
 }
 
 /* What a sends to b lies in a's area at b's place, and comes to the same place of a's image. */
-static unsigned char *place(struct hd_comm *comm, int from, int to, int64_t seq, int piece)
+static unsigned char *place(struct hd_comm *comm, int from, int to, int64_t seq, int number)
 {
     return (unsigned char *)hd_comm_area(comm, from) + (seq & 1) * (AREA / 2) + to * (AREA / 8) +
-           piece * (AREA / 32);
+           number * (AREA / 32);
 }
 
-static int list_moves(struct hd_comm *comm, int64_t seq, struct hd_comm_move *moves)
+static int list_transfers(struct hd_comm *comm, int64_t seq, struct hd_comm_transfer *transfers)
 {
     const int own = hd_comm_rank(comm);
     int n = 0;
     for (int r = 0; r < hd_comm_world(comm); r++)
-        for (int piece = 0; piece < PIECES && r != own; piece++) {
-            moves[n++] = (struct hd_comm_move){r, true, place(comm, own, r, seq, piece),
-                                               length_of(own, r, seq, piece)};
-            moves[n++] = (struct hd_comm_move){r, false, place(comm, r, own, seq, piece),
-                                               length_of(r, own, seq, piece)};
+        for (int number = 0; number < TRANSFERS && r != own; number++) {
+            transfers[n++] = (struct hd_comm_transfer){r, true, place(comm, own, r, seq, number),
+                                                       length_of(own, r, seq, number)};
+            transfers[n++] = (struct hd_comm_transfer){r, false, place(comm, r, own, seq, number),
+                                                       length_of(r, own, seq, number)};
         }
     return n;
 }
@@ -84,18 +84,18 @@ static void fill(struct hd_comm *comm, int64_t seq)
 {
     const int own = hd_comm_rank(comm);
     for (int r = 0; r < hd_comm_world(comm); r++)
-        for (int piece = 0; piece < PIECES; piece++)
-            for (int64_t i = 0; i < length_of(own, r, seq, piece); i++)
-                place(comm, own, r, seq, piece)[i] = byte_of(own, seq, piece, i);
+        for (int number = 0; number < TRANSFERS; number++)
+            for (int64_t i = 0; i < length_of(own, r, seq, number); i++)
+                place(comm, own, r, seq, number)[i] = byte_of(own, seq, number, i);
 }
 
 static bool arrived(struct hd_comm *comm, int64_t seq)
 {
     const int own = hd_comm_rank(comm);
     for (int r = 0; r < hd_comm_world(comm); r++)
-        for (int piece = 0; piece < PIECES && r != own; piece++)
-            for (int64_t i = 0; i < length_of(r, own, seq, piece); i++)
-                if (place(comm, r, own, seq, piece)[i] != byte_of(r, seq, piece, i))
+        for (int number = 0; number < TRANSFERS && r != own; number++)
+            for (int64_t i = 0; i < length_of(r, own, seq, number); i++)
+                if (place(comm, r, own, seq, number)[i] != byte_of(r, seq, number, i))
                     return false;
     return true;
 }
@@ -103,14 +103,14 @@ static bool arrived(struct hd_comm *comm, int64_t seq)
 static int body_moves(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct hd_comm_move moves[2 * PIECES * MAX_RANKS];
+    struct hd_comm_transfer transfers[2 * TRANSFERS * MAX_RANKS];
     struct rank rank = start(world);
     for (int64_t seq = 1; seq <= ROUNDS; seq++) {
         if (hd_hash_mix((uint64_t)seq, (uint64_t)world->rank) % 8 == 0)
             usleep(2000);
         fill(rank.comm, seq);
-        int n = list_moves(rank.comm, seq, moves);
-        hd_comm_post(rank.comm, seq, "moves", moves, n);
+        int n = list_transfers(rank.comm, seq, transfers);
+        hd_comm_post(rank.comm, seq, "transfers", transfers, n);
         if (hd_comm_wait(rank.comm, seq, 20000000000, NULL, NULL) != HD_OK)
             return 1;
         if (!arrived(rank.comm, seq))
@@ -131,13 +131,13 @@ END_TEST
 static int body_two_open(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct hd_comm_move moves[2][2 * PIECES * MAX_RANKS];
+    struct hd_comm_transfer transfers[2][2 * TRANSFERS * MAX_RANKS];
     struct rank rank = start(world);
     for (int64_t seq = 1; seq <= 20; seq += 2) {
         for (int i = 0; i < 2; i++) {
             fill(rank.comm, seq + i);
-            int n = list_moves(rank.comm, seq + i, moves[i]);
-            hd_comm_post(rank.comm, seq + i, "two", moves[i], n);
+            int n = list_transfers(rank.comm, seq + i, transfers[i]);
+            hd_comm_post(rank.comm, seq + i, "two", transfers[i], n);
         }
         if (hd_comm_wait(rank.comm, seq + 1, 20000000000, NULL, NULL) != HD_OK)
             return 1;
@@ -245,15 +245,15 @@ START_TEST(a_lost_connection_ends_waiting)
 }
 END_TEST
 
-/* Ranks that disagree about what moves do not take one for the other. */
+/* Ranks that disagree about what transfers do not take one for the other. */
 static int body_mixed(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
     char *own = hd_comm_area(rank.comm, world->rank);
-    const struct hd_comm_move move = {1 - world->rank, world->rank == 1, own,
-                                      world->rank == 1 ? 100 : 90};
-    hd_comm_post(rank.comm, 1, "mixed", &move, 1);
+    const struct hd_comm_transfer transfer = {1 - world->rank, world->rank == 1, own,
+                                              world->rank == 1 ? 100 : 90};
+    hd_comm_post(rank.comm, 1, "mixed", &transfer, 1);
     int status =
         hd_comm_wait(rank.comm, 1, world->rank == 0 ? 20000000000 : 4000000000, NULL, NULL);
     int code = status != HD_OK || world->rank == 1 ? 0 : 1;
