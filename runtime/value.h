@@ -216,13 +216,13 @@ struct hd_context {
     int64_t shard;   /* -1: not a shard step */
     int64_t shards;  /* S */
     int rank, ranks; /* for messages only */
-    /* Steps in pieces (struct hd_pieces); 0, 0 and 1 for others. */
+    /* Steps in subtasks (struct hd_subtasks); 0, 0 and 1 for others. */
     int64_t item;
     int stage;
     int64_t items;
     void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
                    of the item, undefined before stage 0; NULL when the step wants none */
-    void *const *works; /* finish: [items], every item's memory; else NULL */
+    void *const *work_buffers; /* finish: [items], every item's memory; else NULL */
     void *head; /* likewise, the item's `head_bytes`, which `finish` sees wherever it runs */
     void *const *heads; /* finish: [items] */
     double *pool;       /* what this stage adds to a sum over all items of all shards; else NULL */

@@ -5,7 +5,7 @@
 
 #include "runtime/value.h"
 
-/* Which tasks of a step in pieces touch a port's value. */
+/* Which tasks of a step in subtasks touch a port's value. */
 enum hd_span {
     HD_SPAN_FIRST, /* stage 0 of every item */
     HD_SPAN_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap their
@@ -28,7 +28,7 @@ struct hd_port {
 
 /* How a step is cut: `items` that are independent of one another, each in `stages` that follow one
  * another. Item i writes leaf i of the flat value that the step writes. */
-struct hd_pieces {
+struct hd_subtasks {
     int64_t items;
     int stages;
     int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
@@ -66,12 +66,13 @@ struct hd_count {
  * hold when the body is called may be read by the body itself. */
 struct hd_gpu_verb {
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from `works`. */
+    /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from
+     * `work_buffers`. */
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     bool (*able)(const void *args);             /* NULL: with every config */
     bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
-    void (*pieces)(const void *args, struct hd_pieces *pieces_p); /* NULL: the verb's */
-    int64_t (*scratch)(const void *args);                         /* bytes on the GPU; NULL: 0 */
+    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p); /* NULL: the verb's */
+    int64_t (*scratch)(const void *args); /* bytes on the GPU; NULL: 0 */
     /* Whether tasks on GPUs, or on the host, touch a port, where spans alone do not tell; NULL:
      * they do. */
     bool (*touches)(const void *args, int port, bool gpu);
@@ -118,11 +119,11 @@ struct hd_verb {
     /* CPU body: views in order of ports (or of the file, for `many`). 0 or hd_body_fail(). Called
      * from any worker; never blocks, allocates or reads a clock. */
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* The following may be NULL. A step in pieces calls `body` once per item and stage
+    /* The following may be NULL. A step in subtasks calls `body` once per item and stage
      * (context->item, stage, work), then `finish` once after stage 0, or the last, of all items
-     * (context->works). Pieces are a function of args alone; NULL: one item, one stage, no work
-     * memory. With one item of one stage, one task runs body and finish. */
-    void (*pieces)(const void *args, struct hd_pieces *pieces_p);
+     * (context->work_buffers). Subtasks are a function of args alone; NULL: one item, one stage, no
+     * work memory. With one item of one stage, one task runs body and finish. */
+    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p);
     /* Elements [*lo_p, *hi_p) of the flat value that the step writes which `stage` finishes; stages
      * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
     void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);

@@ -6,7 +6,7 @@
 
 bool hd_op_pools_after(const struct hd_op *op, int stage)
 {
-    return op->pools && stage >= 0 && stage < op->pieces.stages && op->pools[stage].n > 0;
+    return op->pools && stage >= 0 && stage < op->subtasks.stages && op->pools[stage].n > 0;
 }
 
 static int create(struct hd_executor *executor, const struct hd_pool *pool, int instances,
@@ -29,25 +29,25 @@ static int create(struct hd_executor *executor, const struct hd_pool *pool, int 
 
 int hd_pools_create(struct hd_executor *executor, const struct hd_op *op)
 {
-    struct hd_works *works = &executor->works[op->step->index];
+    struct hd_work_buffers *work = &executor->work_buffers[op->step->index];
     if (!op->pools)
         return HD_OK;
-    works->pools = hd_alloc(op->pieces.stages, sizeof *works->pools);
-    if (!works->pools)
+    work->pools = hd_alloc(op->subtasks.stages, sizeof *work->pools);
+    if (!work->pools)
         return HD_ERR_NOMEM;
-    works->n_pools = op->pieces.stages;
-    for (int stage = 0; stage < works->n_pools; stage++)
+    work->n_pools = op->subtasks.stages;
+    for (int stage = 0; stage < work->n_pools; stage++)
         if (hd_op_pools_after(op, stage))
             HD_TRY(create(executor, &op->pools[stage],
                           (int)(executor->plan->graph->shards / executor->plan->ranks),
-                          &works->pools[stage]));
+                          &work->pools[stage]));
     return HD_OK;
 }
 
-void hd_pools_destroy(struct hd_works *works)
+void hd_pools_destroy(struct hd_work_buffers *work)
 {
-    for (int stage = 0; stage < works->n_pools; stage++) {
-        struct hd_pool_memory *memory = &works->pools[stage];
+    for (int stage = 0; stage < work->n_pools; stage++) {
+        struct hd_pool_memory *memory = &work->pools[stage];
         for (int i = 0; memory->items && memory->buffers && i < memory->n; i++) {
             hd_buffer_destroy(memory->buffers[i]);
             hd_free(memory->items[i]);
@@ -57,14 +57,14 @@ void hd_pools_destroy(struct hd_works *works)
         hd_free(memory->buffers);
         hd_free(memory->sums);
     }
-    hd_free(works->pools);
+    hd_free(work->pools);
 }
 
-double *hd_pool_of(const struct hd_op *op, const struct hd_works *works, int stage, int instance,
-                   int64_t item)
+double *hd_pool_of(const struct hd_op *op, const struct hd_work_buffers *work, int stage,
+                   int instance, int64_t item)
 {
     const struct hd_spec *spec = &op->pools[stage].items;
-    char *data = works->pools[stage].items[instance];
+    char *data = work->pools[stage].items[instance];
     return (double *)(data + item * (spec->bytes / spec->leaves));
 }
 
@@ -81,7 +81,7 @@ static struct hd_collective collective_of(const struct hd_pool *pool)
 
 int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op, int stage)
 {
-    const struct hd_pool_memory *memory = &executor->works[op->step->index].pools[stage];
+    const struct hd_pool_memory *memory = &executor->work_buffers[op->step->index].pools[stage];
     struct hd_collective c = collective_of(&op->pools[stage]);
     c.n_in = memory->n;
     c.in = memory->items;
@@ -98,7 +98,7 @@ void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *
                    int64_t *payload_p)
 {
     *scratch_p = *payload_p = 0;
-    for (int stage = 0; stage < op->pieces.stages; stage++) {
+    for (int stage = 0; stage < op->subtasks.stages; stage++) {
         if (!hd_op_pools_after(op, stage))
             continue;
         struct hd_collective c = collective_of(&op->pools[stage]);

@@ -388,19 +388,19 @@ static int fill(struct hd_executor *executor)
     executor->attributes = hd_alloc(graph->n_values, sizeof *executor->attributes);
     executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
     executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
-    executor->works = hd_alloc(graph->total_steps, sizeof *executor->works);
+    executor->work_buffers = hd_alloc(graph->total_steps, sizeof *executor->work_buffers);
     executor->exchange_labels = hd_alloc(graph->total_steps, sizeof *executor->exchange_labels);
     executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->transfer_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
-        !executor->memories || !executor->works || !executor->exchange_labels ||
+        !executor->memories || !executor->work_buffers || !executor->exchange_labels ||
         !executor->snapshot_labels || !executor->compare_labels || !executor->transfer_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->param_check_interval;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
     for (int i = 0; i < executor->plan->n_ops; i++) {
-        HD_TRY(hd_works_create(executor, &executor->plan->ops[i]));
+        HD_TRY(hd_work_buffers_create(executor, &executor->plan->ops[i]));
         HD_TRY(hd_exchange_labels(executor, &executor->plan->ops[i]));
     }
     HD_TRY(make_instances(executor));
@@ -441,13 +441,13 @@ void hd_executor_destroy(struct hd_executor *executor)
         hd_instances_destroy(executor->session, &executor->instances[i]);
     for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)
         hd_free(executor->memories[i].fields);
-    for (int i = 0; executor->works && i < executor->plan->graph->total_steps; i++)
-        hd_works_destroy(executor, &executor->works[i]);
+    for (int i = 0; executor->work_buffers && i < executor->plan->graph->total_steps; i++)
+        hd_work_buffers_destroy(executor, &executor->work_buffers[i]);
     hd_free(executor->instances);
     hd_free(executor->attributes);
     hd_free(executor->counters);
     hd_free(executor->memories);
-    hd_free(executor->works);
+    hd_free(executor->work_buffers);
     hd_free(executor->exchange_labels);
     hd_free(executor->accesses);
     hd_free(executor->snapshot_labels);

@@ -16,8 +16,8 @@ struct hd_step_memory {
     double *fields;                  /* stop: by slot, what it last saw; NaN: none */
 };
 
-/* What steps in pieces keep between their tasks, for every instance and item. */
-struct hd_works {
+/* What steps in subtasks keep between their tasks, for every instance and item. */
+struct hd_work_buffers {
     void **memory; /* [instances][items], on the instance's GPU if the step runs there */
     void **heads;  /* likewise, host memory */
     int instances;
@@ -56,10 +56,10 @@ struct hd_executor {
     struct hd_instances *instances;           /* by value */
     int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* by value */
     int64_t *counters;
-    struct hd_step_memory *memories; /* by step index */
-    struct hd_works *works;          /* by step index */
-    const char ***exchange_labels;   /* by step index of the mean, by part; or NULL */
-    struct hd_access *accesses;      /* of the task being made */
+    struct hd_step_memory *memories;      /* by step index */
+    struct hd_work_buffers *work_buffers; /* by step index */
+    const char ***exchange_labels;        /* by step index of the mean, by part; or NULL */
+    struct hd_access *accesses;           /* of the task being made */
     int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
     int64_t trip;
@@ -107,20 +107,20 @@ int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row 
 int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op *op);
 void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
 
-/* Steps in pieces (subtasks.c): their memory, and their tasks for all of `instances` from
+/* Steps in subtasks (subtasks.c): their memory, and their tasks for all of `instances` from
  * shard `first` on (-1: not a shard step). */
-int hd_works_create(struct hd_executor *executor, const struct hd_op *op);
-void hd_works_destroy(struct hd_executor *executor, struct hd_works *works);
-int hd_executor_submit_pieces(struct hd_executor *executor, const struct hd_op *op, int instances,
-                              int64_t first);
+int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_work_buffers_destroy(struct hd_executor *executor, struct hd_work_buffers *work);
+int hd_executor_submit_subtasks(struct hd_executor *executor, const struct hd_op *op, int instances,
+                                int64_t first);
 
 /* Pools (cross_shard_sums.c): whether a stage is followed by one; their memory; where an item
  * leaves its numbers; the collective after a stage; what the collectives of an op need at most. */
 bool hd_op_pools_after(const struct hd_op *op, int stage);
 int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
-void hd_pools_destroy(struct hd_works *works);
-double *hd_pool_of(const struct hd_op *op, const struct hd_works *works, int stage, int instance,
-                   int64_t item);
+void hd_pools_destroy(struct hd_work_buffers *work);
+double *hd_pool_of(const struct hd_op *op, const struct hd_work_buffers *work, int stage,
+                   int instance, int64_t item);
 int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op, int stage);
 void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *scratch_p,
                    int64_t *payload_p);

@@ -110,7 +110,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         task.replays = step->verb->gpu->replays;
     }
     task.work_at = op->scratch;
-    task.head_at = op->scratch + hd_padded(op->pieces.work_bytes);
+    task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);
     for (int part = 0; part < op->parts; part++) {
         if (spread)
             task.home = hd_plan_home(executor->plan, part, op->parts);
@@ -129,8 +129,8 @@ int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op
     const bool by_shard = op->step->placement == HD_SHARD;
     const int instances = by_shard ? (int)(plan->graph->shards / plan->ranks) : 1;
     const int64_t first = by_shard ? plan->rank * (int64_t)instances : -1;
-    if (!hd_op_whole(op))
-        return hd_executor_submit_pieces(executor, op, instances, first);
+    if (!hd_op_is_single_task(op))
+        return hd_executor_submit_subtasks(executor, op, instances, first);
     for (int i = 0; i < instances; i++)
         HD_TRY(submit_instance(executor, op, i, instances, first + i));
     return HD_OK;
@@ -307,8 +307,8 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
             int64_t pools, payload;
             hd_pools_need(plan, op, &pools, &payload);
             bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
-            if (hd_op_whole(op))
-                bytes += hd_padded(op->pieces.work_bytes) + hd_padded(op->pieces.head_bytes);
+            if (hd_op_is_single_task(op))
+                bytes += hd_padded(op->subtasks.work_bytes) + hd_padded(op->subtasks.head_bytes);
             bytes = pools > bytes ? pools : bytes;
         }
         most = bytes > most ? bytes : most;

@@ -65,18 +65,18 @@ static const struct hd_type type = {.name = "pool", .reduction = &reduction};
 
 /* -- What a step pools ------------------------------------------------------------------------- */
 
-static int64_t count(const struct hd_step *step, const struct hd_pieces *pieces, int stage)
+static int64_t count(const struct hd_step *step, const struct hd_subtasks *subtasks, int stage)
 {
-    return stage < pieces->stages && step->verb->pool ? step->verb->pool(step->args, stage) : 0;
+    return stage < subtasks->stages && step->verb->pool ? step->verb->pool(step->args, stage) : 0;
 }
 
 bool hd_step_pools(const struct hd_step *step)
 {
-    struct hd_pieces pieces = {.items = 1, .stages = 1};
-    if (step->verb->pieces)
-        step->verb->pieces(step->args, &pieces);
-    for (int stage = 0; stage < pieces.stages; stage++)
-        if (count(step, &pieces, stage) > 0)
+    struct hd_subtasks subtasks = {.items = 1, .stages = 1};
+    if (step->verb->get_subtasks)
+        step->verb->get_subtasks(step->args, &subtasks);
+    for (int stage = 0; stage < subtasks.stages; stage++)
+        if (count(step, &subtasks, stage) > 0)
             return true;
     return false;
 }
@@ -90,9 +90,9 @@ static void fill(struct hd_pool *pool, const struct hd_op *op, int stage, int64_
                                    .type = &type,
                                    .placement = HD_SHARD,
                                    .shape = pool,
-                                   .bytes = op->pieces.items * leaf_bytes,
+                                   .bytes = op->subtasks.items * leaf_bytes,
                                    .parts = 1,
-                                   .leaves = op->pieces.items};
+                                   .leaves = op->subtasks.items};
     pool->sums = pool->items;
     pool->sums.placement = HD_GLOBAL;
     pool->sums.bytes = leaf_bytes;
@@ -108,14 +108,14 @@ int hd_plan_pools(struct hd_op *op)
         return hd_fail(HD_ERR_UNSUPPORTED,
                        "%s adds up over shards between its stages, but is not a shard step",
                        step->label);
-    if (count(step, &op->pieces, op->pieces.stages - 1) > 0)
+    if (count(step, &op->subtasks, op->subtasks.stages - 1) > 0)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s adds up after its last stage: nobody sees the sums",
                        step->label);
-    op->pools = hd_alloc(op->pieces.stages, sizeof *op->pools);
+    op->pools = hd_alloc(op->subtasks.stages, sizeof *op->pools);
     if (!op->pools)
         return HD_ERR_NOMEM;
-    for (int stage = 0; stage < op->pieces.stages; stage++) {
-        const int64_t n = count(step, &op->pieces, stage);
+    for (int stage = 0; stage < op->subtasks.stages; stage++) {
+        const int64_t n = count(step, &op->subtasks, stage);
         if (n > 0)
             fill(&op->pools[stage], op, stage, n);
     }

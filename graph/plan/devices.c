@@ -15,10 +15,10 @@ static bool is_collective(const struct hd_op *op)
     return op->step->verb->kind != HD_VERB_TASK && op->step->verb->kind != HD_VERB_STOP;
 }
 
-/* Whether the piece of a step that runs `stage` (or `finish` for stage -1) touches a port. */
-static bool piece_touches(const struct hd_op *op, enum hd_span span, int stage)
+/* Whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches a port. */
+static bool subtask_touches(const struct hd_op *op, enum hd_span span, int stage)
 {
-    if (hd_op_whole(op))
+    if (hd_op_is_single_task(op))
         return true;
     switch (span) {
     case HD_SPAN_FIRST:
@@ -42,11 +42,11 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
     if (form && form->touches && !form->touches(op->step->args, i, gpu))
         return false;
     const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
-    for (int stage = 0; stage < op->pieces.stages; stage++)
-        if (hd_op_stage_on_gpu(op, stage) == gpu && piece_touches(op, span, stage))
+    for (int stage = 0; stage < op->subtasks.stages; stage++)
+        if (hd_op_stage_on_gpu(op, stage) == gpu && subtask_touches(op, span, stage))
             return true;
-    return !hd_op_whole(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
-           piece_touches(op, span, -1);
+    return !hd_op_is_single_task(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
+           subtask_touches(op, span, -1);
 }
 
 bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)

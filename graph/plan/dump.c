@@ -68,7 +68,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, "@-%d", ref->lag);
         if (op->sources[i] == HD_FROM_SIDE)
             fprintf(file, " (snapshot)");
-        if (!hd_op_whole(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
+        if (!hd_op_is_single_task(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
             fprintf(file, " (by items)");
         dump_processors(plan, op, i, file);
         any = true;
@@ -117,9 +117,9 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
     int on_gpu = 0;
     if (!op->gpu)
         return;
-    for (int stage = 0; stage < op->pieces.stages; stage++)
+    for (int stage = 0; stage < op->subtasks.stages; stage++)
         on_gpu += hd_op_stage_on_gpu(op, stage);
-    const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->pieces.stages;
+    const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->subtasks.stages;
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
     if (hd_op_spread(plan, op))
         fprintf(file, ", spread");
@@ -132,9 +132,9 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
     if (op->parts > 1)
         fprintf(file, ", %d parts", op->parts);
-    if (!hd_op_whole(op))
-        fprintf(file, ", %" PRId64 " items x %d stages", op->pieces.items, op->pieces.stages);
-    if (!hd_op_whole(op) && op->pieces.finish_last)
+    if (!hd_op_is_single_task(op))
+        fprintf(file, ", %" PRId64 " items x %d stages", op->subtasks.items, op->subtasks.stages);
+    if (!hd_op_is_single_task(op) && op->subtasks.finish_last)
         fprintf(file, ", finish last");
     if (op->mean)
         fprintf(file, ", in slices with %s", op->mean->step->label);
@@ -150,7 +150,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
 
 static void dump_pools(const struct hd_op *op, int depth, FILE *file)
 {
-    for (int stage = 0; op->pools && stage < op->pieces.stages; stage++)
+    for (int stage = 0; op->pools && stage < op->subtasks.stages; stage++)
         if (op->pools[stage].n > 0)
             fprintf(file, "%*s%s [collective, %" PRId64 " numbers] after stage %d\n", 4 + 2 * depth,
                     "", op->pools[stage].label, op->pools[stage].n, stage);

@@ -122,7 +122,7 @@ static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct h
                          .step = step,
                          .value = value,
                          .parts = 1,
-                         .pieces = {.items = 1, .stages = 1},
+                         .subtasks = {.items = 1, .stages = 1},
                          .flat = -1};
     return op;
 }
@@ -136,7 +136,7 @@ static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
     return 1;
 }
 
-/* Item i of a step in pieces has leaf i to itself. */
+/* Item i of a step in subtasks has leaf i to itself. */
 static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
 {
     const struct hd_step *step = op->step;
@@ -145,22 +145,22 @@ static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
             (i != op->flat && hd_step_span(step, i) != HD_SPAN_ITEM))
             continue;
         const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
-        if (spec->leaves != op->pieces.items)
+        if (spec->leaves != op->subtasks.items)
             return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
-                           step->label, (long long)op->pieces.items, spec->name,
+                           step->label, (long long)op->subtasks.items, spec->name,
                            (long long)spec->leaves);
     }
     return HD_OK;
 }
 
-static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
+static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
 {
     const struct hd_step *step = op->step;
-    if (step->verb->pieces) {
-        if (op->gpu && step->verb->gpu->pieces)
-            step->verb->gpu->pieces(step->args, &op->pieces);
+    if (step->verb->get_subtasks) {
+        if (op->gpu && step->verb->gpu->get_subtasks)
+            step->verb->gpu->get_subtasks(step->args, &op->subtasks);
         else
-            step->verb->pieces(step->args, &op->pieces);
+            step->verb->get_subtasks(step->args, &op->subtasks);
         for (int i = 0; i < step->n_refs; i++)
             if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
                 graph->values[step->refs[i].value].spec.type->flat &&
@@ -168,7 +168,7 @@ static int cut_in_pieces(const struct hd_graph *graph, struct hd_op *op)
                 op->flat = i;
     }
     HD_TRY(check_leaves(graph, op));
-    if (op->pieces.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
+    if (op->subtasks.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);
     return hd_plan_pools(op);
@@ -240,7 +240,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     if (step->verb->scratch)
         op->scratch = hd_padded(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);
-    return cut_in_pieces(plan->graph, op);
+    return split_in_subtasks(plan->graph, op);
 }
 
 static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *side)

@@ -56,8 +56,8 @@ struct hd_op {
     int parts;       /* tasks per instance */
     int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
     bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
-    struct hd_pieces pieces;
-    int flat; /* ref of the flat value that a step in pieces writes by ranges of leaves, or -1 */
+    struct hd_subtasks subtasks;
+    int flat; /* ref of the flat value that a step in subtasks writes by ranges of leaves, or -1 */
     struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
@@ -107,9 +107,10 @@ static inline int64_t hd_plan_shared_bytes(int64_t bytes)
 }
 
 /* Whether a step's work is one task per instance and part. */
-static inline bool hd_op_whole(const struct hd_op *op)
+static inline bool hd_op_is_single_task(const struct hd_op *op)
 {
-    return op->pieces.items == 1 && op->pieces.stages == 1 && !(op->gpu && op->step->verb->finish);
+    return op->subtasks.items == 1 && op->subtasks.stages == 1 &&
+           !(op->gpu && op->step->verb->finish);
 }
 
 /* A step's form for GPUs, if it runs on one; NULL for what else there is, collectives too. */
@@ -155,7 +156,7 @@ static inline const struct hd_port *hd_step_port(const struct hd_step *step, int
     return &step->verb->ports[step->verb->many ? 0 : i];
 }
 
-/* Which tasks of a step in pieces, whose task object is made, touch the value of ref i. */
+/* Which tasks of a step in subtasks, whose task object is made, touch the value of ref i. */
 static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
 {
     return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;

@@ -74,14 +74,14 @@ void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, i
 /* -- Adding arrays --------------------------------------------------------------------------------
  */
 
-enum { PIECE = 512, LEVELS_MAX = 64 }; /* floats at a time; levels that no tree here exceeds */
+enum { TILE = 512, LEVELS_MAX = 64 }; /* floats at a time; levels that no tree here exceeds */
 
-struct piece {
+struct tile {
     const float *const *group;
     int64_t members, stride;
     int64_t at, n; /* elements [at, at + n) */
     float *sum;    /* of level 0 */
-    float rows[LEVELS_MAX][PIECE];
+    float rows[LEVELS_MAX][TILE];
 };
 
 static void add_to(float *restrict sum, const float *restrict term, int64_t n)
@@ -98,45 +98,44 @@ static void add_two(float *restrict sum, const float *restrict left, const float
 }
 
 /* As in hd_tree_fold, `left` is the level's own row or a term left in place. */
-static const float *add(struct piece *piece, int level, const float *left, const float *right)
+static const float *add(struct tile *tile, int level, const float *left, const float *right)
 {
-    float *row = level == 0 ? piece->sum : piece->rows[level];
+    float *row = level == 0 ? tile->sum : tile->rows[level];
     if (left == row)
-        add_to(row, right, piece->n);
+        add_to(row, right, tile->n);
     else
-        add_two(row, left, right, piece->n);
+        add_two(row, left, right, tile->n);
     return row;
 }
 
-static const float *add_members(struct piece *piece, int64_t group, int64_t lo, int64_t n,
-                                int level)
+static const float *add_members(struct tile *tile, int64_t group, int64_t lo, int64_t n, int level)
 {
     if (n == 1)
-        return piece->group[group] + lo * piece->stride + piece->at;
-    const float *left = add_members(piece, group, lo, n / 2, level);
-    return add(piece, level, left, add_members(piece, group, lo + n / 2, n - n / 2, level + 1));
+        return tile->group[group] + lo * tile->stride + tile->at;
+    const float *left = add_members(tile, group, lo, n / 2, level);
+    return add(tile, level, left, add_members(tile, group, lo + n / 2, n - n / 2, level + 1));
 }
 
-static const float *add_groups(struct piece *piece, int64_t lo, int64_t n, int level)
+static const float *add_groups(struct tile *tile, int64_t lo, int64_t n, int level)
 {
     if (n == 1)
-        return add_members(piece, lo, 0, piece->members, level);
-    const float *left = add_groups(piece, lo, n / 2, level);
-    return add(piece, level, left, add_groups(piece, lo + n / 2, n - n / 2, level + 1));
+        return add_members(tile, lo, 0, tile->members, level);
+    const float *left = add_groups(tile, lo, n / 2, level);
+    return add(tile, level, left, add_groups(tile, lo + n / 2, n - n / 2, level + 1));
 }
 
 void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
                  int64_t lo, int64_t hi, float *sum)
 {
-    struct piece piece; /* rows stay as they are */
-    piece.group = group;
-    piece.members = members;
-    piece.stride = stride;
-    for (piece.at = lo; piece.at < hi; piece.at += PIECE) {
-        piece.n = hi - piece.at < PIECE ? hi - piece.at : PIECE;
-        piece.sum = sum + (piece.at - lo);
-        const float *result = add_groups(&piece, 0, groups, 0);
-        if (result != piece.sum)
-            memcpy(piece.sum, result, (size_t)piece.n * sizeof(float));
+    struct tile tile; /* rows stay as they are */
+    tile.group = group;
+    tile.members = members;
+    tile.stride = stride;
+    for (tile.at = lo; tile.at < hi; tile.at += TILE) {
+        tile.n = hi - tile.at < TILE ? hi - tile.at : TILE;
+        tile.sum = sum + (tile.at - lo);
+        const float *result = add_groups(&tile, 0, groups, 0);
+        if (result != tile.sum)
+            memcpy(tile.sum, result, (size_t)tile.n * sizeof(float));
     }
 }

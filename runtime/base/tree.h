@@ -45,7 +45,7 @@ void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, i
                    void *(*combine)(void *arg, int level, void *left, void *right), void *arg);
 
 /* sum[i - lo], lo <= i < hi, = element i of all terms, added in tree order: first the `members` of
- * every group, which lie `stride` floats apart from group[g] on, then the groups. Works off a piece
+ * every group, which lie `stride` floats apart from group[g] on, then the groups. Works off a tile
  * small enough for the first cache at a time. sum overlaps no term. */
 void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
                  int64_t lo, int64_t hi, float *sum);

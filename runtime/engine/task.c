@@ -42,13 +42,13 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
         status = task->body(context, task->views, task->args);
     }
     if (status == HD_OK && task->finish) {
-        void *const *works = context->works, *const *heads = context->heads;
-        if (!works)
-            context->works = &context->work;
+        void *const *work_buffers = context->work_buffers, *const *heads = context->heads;
+        if (!work_buffers)
+            context->work_buffers = &context->work;
         if (!heads)
             context->heads = &context->head;
         status = task->finish(context, task->views, task->args);
-        context->works = works;
+        context->work_buffers = work_buffers;
         context->heads = heads;
     }
     context->work = own_work;

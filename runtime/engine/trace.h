@@ -15,7 +15,7 @@ struct hd_event {
     int64_t begin_ns, end_ns;
     int32_t iteration;
     int16_t shard, part; /* shard -1: none */
-    int16_t item, stage; /* of steps in pieces */
+    int16_t item, stage; /* of steps in subtasks */
 };
 
 struct hd_trace_options {

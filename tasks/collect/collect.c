@@ -132,10 +132,10 @@ static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, str
     return arena.used;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     struct head unused;
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = 1, .stages = 1, .head_bytes = lay_out_head(args, false, NULL, &unused)};
 }
 
@@ -384,16 +384,16 @@ static int64_t lay_out_work(const struct args *args, void *memory, struct work *
     return arena.used;
 }
 
-static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     struct work work;
     struct head head;
-    *pieces_p = (struct hd_pieces){.items = 1,
-                                   .stages = 2 * (int)args->steps + 1,
-                                   .work_bytes = lay_out_work(args, NULL, &work),
-                                   .head_bytes = lay_out_head(args, true, NULL, &head),
-                                   .finish_last = true};
+    *subtasks_p = (struct hd_subtasks){.items = 1,
+                                       .stages = 2 * (int)args->steps + 1,
+                                       .work_bytes = lay_out_work(args, NULL, &work),
+                                       .head_bytes = lay_out_head(args, true, NULL, &head),
+                                       .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -426,7 +426,7 @@ static const struct hd_gpu_verb on_gpu = {
     .able = able_on_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
-    .pieces = pieces_on_gpu,
+    .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
 };
 #endif
@@ -439,7 +439,7 @@ const struct hd_verb hd_verb_collect = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "plays the envs with exploration until n_sample transitions are made",

@@ -109,10 +109,10 @@ static int64_t scratch(const void *memory)
 }
 
 /* `finish` finds in the item's head what trajectories start with. */
-static void pieces(const void *memory, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = 1, .stages = 1, .head_bytes = hd_trajectories_counts_bytes(args->to)};
 }
 
@@ -260,7 +260,7 @@ const struct hd_verb hd_verb_collect_on_gpu = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help =

@@ -87,12 +87,12 @@ static int64_t scratch(const void *args)
     return ((const struct args *)args)->scratch;
 }
 
-static void pieces(const void *memory, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
-    *pieces_p = (struct hd_pieces){.items = args->groups,
-                                   .stages = args->split ? 2 * (int)args->steps : 1,
-                                   .finish_last = true};
+    *subtasks_p = (struct hd_subtasks){.items = args->groups,
+                                       .stages = args->split ? 2 * (int)args->steps : 1,
+                                       .finish_last = true};
 }
 
 /* A group's collect under way. All that is known from one task to the next is in its leaves. */
@@ -325,17 +325,17 @@ static bool touches(const void *args, int port, bool gpu)
     return gpu == (port == POLICY || port == NORM);
 }
 
-static void pieces_on_gpu(const void *memory, struct hd_pieces *pieces_p)
+static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     struct hd_play_on_gpu play;
     struct head head;
-    *pieces_p =
-        (struct hd_pieces){.items = args->groups,
-                           .stages = last_stage(args) + 1,
-                           .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
-                           .head_bytes = lay_out_head(args, NULL, &head),
-                           .finish_last = true};
+    *subtasks_p =
+        (struct hd_subtasks){.items = args->groups,
+                             .stages = last_stage(args) + 1,
+                             .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
+                             .head_bytes = lay_out_head(args, NULL, &head),
+                             .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -388,7 +388,7 @@ static const struct hd_gpu_verb on_gpu = {
     .able = able_on_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
-    .pieces = pieces_on_gpu,
+    .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
 };
 #endif
@@ -414,7 +414,7 @@ const struct hd_verb hd_verb_collect_on_policy = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "plays the envs by draws from the policy until n_sample samples are made",

@@ -66,11 +66,11 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
-    *pieces_p =
-        (struct hd_pieces){.items = 1, .stages = 1, .head_bytes = sizeof(struct hd_replay_report)};
+    *subtasks_p = (struct hd_subtasks){
+        .items = 1, .stages = 1, .head_bytes = sizeof(struct hd_replay_report)};
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -121,7 +121,7 @@ const struct hd_verb hd_verb_store = {
     .counts = counts,
     .prepare = prepare,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "puts a rollout into the replay ring, over the oldest transitions",

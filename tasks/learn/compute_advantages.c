@@ -118,13 +118,13 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
     return arena.used;
 }
 
-static void pieces(const void *memory, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     struct work unused;
     const int64_t block = lay_out(args, args->block, NULL, &unused);
     const int64_t after = lay_out(args, args->after, NULL, &unused);
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = args->blocks + 1, .stages = 1, .work_bytes = block > after ? block : after};
 }
 
@@ -215,7 +215,7 @@ static const float *values_of(const struct args *args, const struct hd_context *
                               int64_t item)
 {
     struct work work;
-    lay_out(args, rows_of(args, item), context->works[item], &work);
+    lay_out(args, rows_of(args, item), context->work_buffers[item], &work);
     return work.value;
 }
 
@@ -307,10 +307,10 @@ static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work
     return arena.used;
 }
 
-static void pieces_on_gpu(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks_on_gpu(const void *args, struct hd_subtasks *subtasks_p)
 {
     struct work_on_gpu unused;
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = 1, .stages = 1, .work_bytes = lay_out_on_gpu(args, NULL, &unused)};
 }
 
@@ -359,7 +359,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
     const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
     struct work_on_gpu work;
-    lay_out_on_gpu(args, context->works[0], &work);
+    lay_out_on_gpu(args, context->work_buffers[0], &work);
     struct hd_targets_job job = {
         .steps = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .gamma = args->gamma,
@@ -385,7 +385,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
     .finish = finish_on_gpu,
-    .pieces = pieces_on_gpu,
+    .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
     .replays = true,
 };
@@ -399,7 +399,7 @@ const struct hd_verb hd_verb_targets = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "values, advantages and returns of the samples under the policy",

@@ -89,10 +89,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
-    *pieces_p = (struct hd_pieces){.items = 1, .stages = 1, .head_bytes = sizeof(double)};
+    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 1, .head_bytes = sizeof(double)};
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -128,7 +128,7 @@ const struct hd_verb hd_verb_grad_norm = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "the L2 norm of a mean gradient, or of each shard's own",

@@ -214,14 +214,15 @@ static void release(void *memory)
     hd_free(args);
 }
 
-/* -- Pieces ---------------------------------------------------------------------------------------
+/* -- Subtasks
+ * ---------------------------------------------------------------------------------------
  */
 
-static void pieces(const void *arg, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = arg;
     struct work unused;
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = args->items,
         .stages = args->levels > 0             ? 2 * args->levels + 1
                   : args->backward_stages == 1 ? 1
@@ -401,7 +402,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct hd_view *stats = &views[HD_LOSS_STATS];
     double values[MOST_FIELDS], weights[MOST_FIELDS];
     if (args->levels > 0)
-        track(args, &views[HD_LOSS_NORM_STATE], context->works[0]);
+        track(args, &views[HD_LOSS_NORM_STATE], context->work_buffers[0]);
     double loss = args->loss->sum(args->loss_args, context->heads, args->items, values, weights);
     if (args->skips && stats->data)
         hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);
@@ -442,11 +443,11 @@ static struct pass_bytes bytes_on_gpu(const struct args *args)
                                hd_net_backward_cuda_bytes(args->net, args->micro)};
 }
 
-static void pieces_on_gpu(const void *arg, struct hd_pieces *pieces_p)
+static void get_subtasks_on_gpu(const void *arg, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = arg;
     struct work unused;
-    *pieces_p = (struct hd_pieces){
+    *subtasks_p = (struct hd_subtasks){
         .items = args->items,
         .stages = in_one_stage(args) ? 1 : 1 + args->backward_stages,
         .work_bytes = lay_out(args, bytes_on_gpu(args), NULL, NULL, &unused),
@@ -524,7 +525,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
     .able = able_on_gpu,
-    .pieces = pieces_on_gpu,
+    .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
     .replays = true,
 };
@@ -539,7 +540,7 @@ const struct hd_verb hd_verb_loss_grad = {
     .prepare = prepare,
     .release = release,
     .body = body,
-    .pieces = pieces,
+    .get_subtasks = get_subtasks,
     .stage_range = stage_range,
     .finish = finish,
     .span = span,

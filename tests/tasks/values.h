@@ -141,47 +141,47 @@ static inline struct hd_setup step_setup(const struct hd_verb *verb, const struc
     return step;
 }
 
-/* Items have no order: run_pieces takes the last first, or else the first. */
+/* Items have no order: run_subtasks takes the last first, or else the first. */
 static bool first_item_first;
 
 /* Every item and stage of a step, then its end. Work memory has a guard zone behind it; scratch
  * holds nothing from one task to the next. */
-static inline int run_pieces(const struct hd_verb *verb, struct hd_context *context,
-                             const struct hd_view *views, const void *args, int64_t scratch)
+static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *context,
+                               const struct hd_view *views, const void *args, int64_t scratch)
 {
     enum { MOST_ITEMS = 64 };
-    void *works[MOST_ITEMS], *heads[MOST_ITEMS];
-    struct hd_pieces pieces;
+    void *work_buffers[MOST_ITEMS], *heads[MOST_ITEMS];
+    struct hd_subtasks subtasks;
     int status = HD_OK;
-    verb->pieces(args, &pieces);
-    ck_assert_int_le(pieces.items, MOST_ITEMS);
-    context->items = pieces.items;
-    for (int64_t i = 0; i < pieces.items; i++) {
-        works[i] = hd_alloc(1, (size_t)pieces.work_bytes + GUARD_BYTES);
-        memset(works[i], 0xA5, (size_t)pieces.work_bytes + GUARD_BYTES);
-        heads[i] = hd_alloc(1, (size_t)pieces.head_bytes + GUARD_BYTES);
-        memset(heads[i], 0xA5, (size_t)pieces.head_bytes + GUARD_BYTES);
+    verb->get_subtasks(args, &subtasks);
+    ck_assert_int_le(subtasks.items, MOST_ITEMS);
+    context->items = subtasks.items;
+    for (int64_t i = 0; i < subtasks.items; i++) {
+        work_buffers[i] = hd_alloc(1, (size_t)subtasks.work_bytes + GUARD_BYTES);
+        memset(work_buffers[i], 0xA5, (size_t)subtasks.work_bytes + GUARD_BYTES);
+        heads[i] = hd_alloc(1, (size_t)subtasks.head_bytes + GUARD_BYTES);
+        memset(heads[i], 0xA5, (size_t)subtasks.head_bytes + GUARD_BYTES);
     }
-    for (context->stage = 0; context->stage < pieces.stages; context->stage++)
-        for (int64_t i = 0; status == HD_OK && i < pieces.items; i++) {
-            context->item = first_item_first ? i : pieces.items - 1 - i;
-            context->work = works[context->item];
+    for (context->stage = 0; context->stage < subtasks.stages; context->stage++)
+        for (int64_t i = 0; status == HD_OK && i < subtasks.items; i++) {
+            context->item = first_item_first ? i : subtasks.items - 1 - i;
+            context->work = work_buffers[context->item];
             context->head = heads[context->item];
             memset(context->scratch, 0xA5, (size_t)scratch);
             status = verb->body(context, views, args);
         }
     context->work = context->head = NULL;
-    context->works = works;
+    context->work_buffers = work_buffers;
     context->heads = heads;
     memset(context->scratch, 0xA5, (size_t)scratch);
     if (status == HD_OK && verb->finish)
         status = verb->finish(context, views, args);
-    for (int64_t i = 0; i < pieces.items; i++) {
+    for (int64_t i = 0; i < subtasks.items; i++) {
         for (int j = 0; j < GUARD_BYTES; j++) {
-            ck_assert_uint_eq(((unsigned char *)works[i])[pieces.work_bytes + j], 0xA5);
-            ck_assert_uint_eq(((unsigned char *)heads[i])[pieces.head_bytes + j], 0xA5);
+            ck_assert_uint_eq(((unsigned char *)work_buffers[i])[subtasks.work_bytes + j], 0xA5);
+            ck_assert_uint_eq(((unsigned char *)heads[i])[subtasks.head_bytes + j], 0xA5);
         }
-        hd_free(works[i]);
+        hd_free(work_buffers[i]);
         hd_free(heads[i]);
     }
     return status;
@@ -204,8 +204,8 @@ static inline int run_body(const struct hd_verb *verb, struct value *const *valu
     int status;
     do {
         memset(context.scratch, 0xA5, (size_t)scratch + GUARD_BYTES);
-        status = verb->pieces ? run_pieces(verb, &context, views, args, scratch)
-                              : verb->body(&context, views, args);
+        status = verb->get_subtasks ? run_subtasks(verb, &context, views, args, scratch)
+                                    : verb->body(&context, views, args);
         context.again = true;
         for (int i = 0; i < GUARD_BYTES; i++)
             ck_assert_uint_eq(((unsigned char *)context.scratch)[scratch + i], 0xA5);

@@ -201,7 +201,7 @@ void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf)
     memset(t.made, 0, head_bytes(&t));
 }
 
-/* Calls visit for the pieces of memory that are in use, in order; stops at the first failure. */
+/* Calls visit for the subtasks of memory that are in use, in order; stops at the first failure. */
 static int visit_used(const struct hd_spec *spec, const void *data,
                       int (*visit)(void *arg, char *memory, size_t bytes), void *arg)
 {

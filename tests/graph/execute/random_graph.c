@@ -188,7 +188,7 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
-/* A gradient in pieces, its mean, and what uses it: one exchange unless something forbids it. */
+/* A gradient in subtasks, its mean, and what uses it: one exchange unless something forbids it. */
 static bool add_exchange(struct generator *g, const char *pad, bool lag)
 {
     const int first = g->first_exchanged;

@@ -125,10 +125,11 @@ static void call(int (*body)(struct hd_context *, const struct hd_view *, const 
 
 /* Stages [from, to) of all items, one item after another: items must not see one another. */
 static void run_items(const struct hd_step *step, struct hd_context *context,
-                      const struct hd_view *views, void **works, void **heads, int from, int to)
+                      const struct hd_view *views, void **work_buffers, void **heads, int from,
+                      int to)
 {
     for (context->item = 0; context->item < context->items; context->item++) {
-        context->work = works[context->item];
+        context->work = work_buffers[context->item];
         context->head = heads[context->item];
         for (context->stage = from; context->stage < to; context->stage++)
             call(step->verb->body, context, views, step->args);
@@ -137,33 +138,33 @@ static void run_items(const struct hd_step *step, struct hd_context *context,
     context->work = context->head = NULL;
 }
 
-static void run_pieces(const struct hd_step *step, struct hd_context *context,
-                       const struct hd_view *views)
+static void run_subtasks(const struct hd_step *step, struct hd_context *context,
+                         const struct hd_view *views)
 {
-    struct hd_pieces pieces = {.items = 1, .stages = 1};
-    if (step->verb->pieces)
-        step->verb->pieces(step->args, &pieces);
-    const int head = pieces.finish_last ? pieces.stages : 1;
-    void **works = hd_alloc(pieces.items, sizeof *works);
-    void **heads = hd_alloc(pieces.items, sizeof *heads);
-    for (int64_t i = 0; i < pieces.items; i++) {
-        works[i] = hd_alloc(pieces.work_bytes, 1);
-        heads[i] = hd_alloc(pieces.head_bytes, 1);
+    struct hd_subtasks subtasks = {.items = 1, .stages = 1};
+    if (step->verb->get_subtasks)
+        step->verb->get_subtasks(step->args, &subtasks);
+    const int head = subtasks.finish_last ? subtasks.stages : 1;
+    void **work_buffers = hd_alloc(subtasks.items, sizeof *work_buffers);
+    void **heads = hd_alloc(subtasks.items, sizeof *heads);
+    for (int64_t i = 0; i < subtasks.items; i++) {
+        work_buffers[i] = hd_alloc(subtasks.work_bytes, 1);
+        heads[i] = hd_alloc(subtasks.head_bytes, 1);
     }
-    context->items = pieces.items;
-    run_items(step, context, views, works, heads, 0, head);
+    context->items = subtasks.items;
+    run_items(step, context, views, work_buffers, heads, 0, head);
     if (step->verb->finish) {
-        context->works = works;
+        context->work_buffers = work_buffers;
         context->heads = heads;
         call(step->verb->finish, context, views, step->args);
-        context->works = context->heads = NULL;
+        context->work_buffers = context->heads = NULL;
     }
-    run_items(step, context, views, works, heads, head, pieces.stages);
-    for (int64_t i = 0; i < pieces.items; i++) {
-        hd_free(works[i]);
+    run_items(step, context, views, work_buffers, heads, head, subtasks.stages);
+    for (int64_t i = 0; i < subtasks.items; i++) {
+        hd_free(work_buffers[i]);
         hd_free(heads[i]);
     }
-    hd_free(works);
+    hd_free(work_buffers);
     hd_free(heads);
 }
 
@@ -213,7 +214,7 @@ static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t
     struct hd_context context = context_of(r, step, shard);
     for (int part = 0; part < parts_of(r, step); part++) {
         view(r, step, shard, part, views);
-        run_pieces(step, &context, views);
+        run_subtasks(step, &context, views);
     }
 }
 
@@ -225,7 +226,7 @@ enum { POOL_MAX = 256, ITEMS_MAX = 8, SHARDS_MAX = 8 };
 struct pooled_step {
     struct hd_context contexts[SHARDS_MAX];
     struct hd_view views[SHARDS_MAX][HD_PORTS_MAX];
-    void *works[SHARDS_MAX][ITEMS_MAX];
+    void *work_buffers[SHARDS_MAX][ITEMS_MAX];
     double numbers[SHARDS_MAX][ITEMS_MAX][POOL_MAX], sums[POOL_MAX];
 };
 
@@ -248,13 +249,13 @@ static double add_shards(const struct pooled_step *p, int64_t items, int64_t lo,
 }
 
 static void run_shard_stage(struct pooled_step *p, const struct hd_step *step, int64_t shard,
-                            const struct hd_pieces *pieces, int stage)
+                            const struct hd_subtasks *subtasks, int stage)
 {
     struct hd_context *context = &p->contexts[shard];
-    for (int64_t item = 0; item < pieces->items; item++) {
+    for (int64_t item = 0; item < subtasks->items; item++) {
         context->item = item;
         context->stage = stage;
-        context->work = p->works[shard][item];
+        context->work = p->work_buffers[shard][item];
         context->pool = step->verb->pool(step->args, stage) ? p->numbers[shard][item] : NULL;
         context->pooled = stage > 0 && step->verb->pool(step->args, stage - 1) ? p->sums : NULL;
         call(step->verb->body, context, p->views[shard], step->args);
@@ -262,36 +263,36 @@ static void run_shard_stage(struct pooled_step *p, const struct hd_step *step, i
     context->item = context->stage = 0;
     context->work = context->pool = NULL;
     context->pooled = NULL;
-    if (step->verb->finish && stage == (pieces->finish_last ? pieces->stages - 1 : 0)) {
-        context->works = p->works[shard];
+    if (step->verb->finish && stage == (subtasks->finish_last ? subtasks->stages - 1 : 0)) {
+        context->work_buffers = p->work_buffers[shard];
         call(step->verb->finish, context, p->views[shard], step->args);
-        context->works = NULL;
+        context->work_buffers = NULL;
     }
 }
 
 static void run_pooled(struct hd_reference *r, const struct hd_step *step)
 {
-    struct hd_pieces pieces;
+    struct hd_subtasks subtasks;
     struct pooled_step *p = hd_alloc(1, sizeof *p);
-    step->verb->pieces(step->args, &pieces);
-    ck_assert_int_le(pieces.items, ITEMS_MAX);
+    step->verb->get_subtasks(step->args, &subtasks);
+    ck_assert_int_le(subtasks.items, ITEMS_MAX);
     ck_assert_int_le(r->graph->shards, SHARDS_MAX);
     for (int64_t s = 0; s < r->graph->shards; s++) {
         p->contexts[s] = context_of(r, step, s);
-        p->contexts[s].items = pieces.items;
+        p->contexts[s].items = subtasks.items;
         view(r, step, s, 0, p->views[s]);
-        for (int64_t i = 0; i < pieces.items; i++)
-            p->works[s][i] = hd_alloc(pieces.work_bytes, 1);
+        for (int64_t i = 0; i < subtasks.items; i++)
+            p->work_buffers[s][i] = hd_alloc(subtasks.work_bytes, 1);
     }
-    for (int stage = 0; stage < pieces.stages; stage++) {
+    for (int stage = 0; stage < subtasks.stages; stage++) {
         for (int64_t s = 0; s < r->graph->shards; s++)
-            run_shard_stage(p, step, s, &pieces, stage);
+            run_shard_stage(p, step, s, &subtasks, stage);
         for (int n = 0; n < step->verb->pool(step->args, stage); n++)
-            p->sums[n] = add_shards(p, pieces.items, 0, r->graph->shards, n);
+            p->sums[n] = add_shards(p, subtasks.items, 0, r->graph->shards, n);
     }
     for (int64_t s = 0; s < r->graph->shards; s++)
-        for (int64_t i = 0; i < pieces.items; i++)
-            hd_free(p->works[s][i]);
+        for (int64_t i = 0; i < subtasks.items; i++)
+            hd_free(p->work_buffers[s][i]);
     hd_free(p);
 }
 

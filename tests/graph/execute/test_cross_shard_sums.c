@@ -30,20 +30,20 @@ static int pooling_stage, last_stage; /* of the graph to be loaded */
 
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
-    struct hd_pieces *pieces = hd_alloc(1, sizeof *pieces);
-    if (!pieces)
+    struct hd_subtasks *subtasks = hd_alloc(1, sizeof *subtasks);
+    if (!subtasks)
         return HD_ERR_NOMEM;
-    *pieces = (struct hd_pieces){.items = LEAVES / setup->shards,
-                                 .stages = last_stage + 1,
-                                 .work_bytes = NUMBERS * sizeof(double),
-                                 .finish_last = true};
-    *args_p = pieces;
+    *subtasks = (struct hd_subtasks){.items = LEAVES / setup->shards,
+                                     .stages = last_stage + 1,
+                                     .work_bytes = NUMBERS * sizeof(double),
+                                     .finish_last = true};
+    *args_p = subtasks;
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
-    *pieces_p = *(const struct hd_pieces *)args;
+    *subtasks_p = *(const struct hd_subtasks *)args;
 }
 
 static int64_t pool(const void *args, int stage)
@@ -68,7 +68,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     (void)args;
     int64_t *to = views[0].data;
     for (int64_t item = 0; item < context->items; item++) {
-        const double *sums = context->works[item];
+        const double *sums = context->work_buffers[item];
         int64_t right = 0;
         for (int64_t i = 0; i < NUMBERS; i++)
             right += sums[i] == expected(i);
@@ -82,7 +82,7 @@ static const struct hd_port ports[] = {
 static const struct hd_verb verb_share = {.name = "share",
                                           .ports = ports,
                                           .prepare = prepare,
-                                          .pieces = pieces,
+                                          .get_subtasks = get_subtasks,
                                           .pool = pool,
                                           .body = share,
                                           .finish = finish};

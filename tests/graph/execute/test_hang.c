@@ -26,10 +26,10 @@ static int stall(struct hd_context *context, const struct hd_view *views, const 
 }
 
 /* The same between stages that add up over the shards. */
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
-    *pieces_p = (struct hd_pieces){.items = 1, .stages = 3};
+    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 3};
 }
 
 static int64_t pool(const void *args, int stage)
@@ -48,7 +48,7 @@ static int share(struct hd_context *context, const struct hd_view *views, const 
 static const struct hd_port ports[] = {{.name = "to", .type = "ints", .mode = HD_UPDATE}, {0}};
 static const struct hd_verb verb_stall = {.name = "stall", .ports = ports, .body = stall};
 static const struct hd_verb verb_share = {
-    .name = "share", .ports = ports, .pieces = pieces, .pool = pool, .body = share};
+    .name = "share", .ports = ports, .get_subtasks = get_subtasks, .pool = pool, .body = share};
 
 static const struct hd_registry *registry(void)
 {

@@ -159,7 +159,7 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, pieces = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0,
+    int exchanges = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0,
         by_gpus = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
@@ -169,9 +169,9 @@ START_TEST(all_lowerings_are_among_them)
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             exchanges += plan->ops[i].mean != NULL;
-            pieces += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat >= 0;
-            items += !hd_op_whole(&plan->ops[i]) && plan->ops[i].flat < 0;
-            lasts += !hd_op_whole(&plan->ops[i]) && plan->ops[i].pieces.finish_last;
+            subtasks += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat >= 0;
+            items += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat < 0;
+            lasts += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].subtasks.finish_last;
             pools += plan->ops[i].pools != NULL;
             alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;
@@ -190,15 +190,15 @@ START_TEST(all_lowerings_are_among_them)
         hd_diag_destroy(l.diag);
         hd_free(text);
     }
-    printf("in %d graphs: %d exchanges, %d steps in pieces of sums, %d by items, %d of them with "
+    printf("in %d graphs: %d exchanges, %d steps in subtasks of sums, %d by items, %d of them with "
            "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
            "of several calls, %d means by two GPUs\n",
-           SEEDS, exchanges, pieces, items, lasts, alone, pools, sides, by_gpus);
+           SEEDS, exchanges, subtasks, items, lasts, alone, pools, sides, by_gpus);
 #if HD_CUDA
     ck_assert_int_ge(by_gpus, SEEDS / 20);
 #endif
     ck_assert_int_ge(exchanges, SEEDS / 10);
-    ck_assert_int_ge(pieces, SEEDS / 10);
+    ck_assert_int_ge(subtasks, SEEDS / 10);
     ck_assert_int_ge(items, SEEDS / 10);
     ck_assert_int_ge(lasts, SEEDS / 20);
     ck_assert_int_ge(alone, SEEDS / 20);

@@ -47,10 +47,10 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
-    *pieces_p = (struct hd_pieces){.items = given_items, .stages = STAGES, .finish_last = true};
+    *subtasks_p = (struct hd_subtasks){.items = given_items, .stages = STAGES, .finish_last = true};
 }
 
 static const struct hd_port ports[] = {
@@ -66,8 +66,12 @@ static enum hd_span span(const void *args, int port)
     return port == 2 && first_is_every ? HD_SPAN_EVERY : ports[port].span;
 }
 
-static const struct hd_verb verb_meet = {
-    .name = "meet", .ports = ports, .pieces = pieces, .body = meet, .finish = finish, .span = span};
+static const struct hd_verb verb_meet = {.name = "meet",
+                                         .ports = ports,
+                                         .get_subtasks = get_subtasks,
+                                         .body = meet,
+                                         .finish = finish,
+                                         .span = span};
 
 /* -- Graphs of it ---------------------------------------------------------------------------------
  */
@@ -176,7 +180,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pieces");
+    Suite *suite = suite_create("subtasks");
     TCase *tests = tcase_create("items");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, items_need_not_wait_for_each_other, 0, 6);

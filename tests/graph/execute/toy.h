@@ -10,7 +10,7 @@
  * and `news` (ints that start as none). Verbs `mix` (reads a, writes to), `blend` (reads a and b,
  * updates to), `bump` (updates to, counts its size), `note` (reads a, updates to: meant for what
  * nobody reads), `fail` (reads a, writes to, fails at iteration 3), and the built-in collectives
- * and stop. In toy_pieces.c: type `sums` (flat like floats, one to three leaves a shard by its
+ * and stop. In toy_subtasks.c: type `sums` (flat like floats, one to three leaves a shard by its
  * name, a weight per part), verbs `spread` (reads a and b, writes sums by items and stages,
  * updates tally at its finish), `fill` (likewise, but whole), `apply` (reads a mean of sums and
  * hint, updates to and state by parts or in slices) and `creep` (reads a, updates ints in several

@@ -29,7 +29,7 @@ static const struct hd_port ports[] = {
 /* Shards add up over all of them after every other stage but the last, a few numbers or many. */
 enum { STAGES_MAX = 5, FEW = 3, MANY = 200 };
 struct cut {
-    struct hd_pieces pieces;
+    struct hd_subtasks subtasks;
     int64_t pool[STAGES_MAX];
 };
 
@@ -41,11 +41,11 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     const uint64_t kind = hd_hash_mix(setup->seed, 6);
     const bool pools = setup->specs[STATE]->placement == HD_SHARD && kind / 8 % 3 > 0;
-    cut->pieces = (struct hd_pieces){.items = setup->specs[STATE]->leaves,
-                                     .stages = stages[kind % 4],
-                                     .work_bytes = sizeof(uint64_t),
-                                     .finish_last = kind / 4 % 2};
-    for (int stage = 0; stage < cut->pieces.stages - 1; stage++)
+    cut->subtasks = (struct hd_subtasks){.items = setup->specs[STATE]->leaves,
+                                         .stages = stages[kind % 4],
+                                         .work_bytes = sizeof(uint64_t),
+                                         .finish_last = kind / 4 % 2};
+    for (int stage = 0; stage < cut->subtasks.stages - 1; stage++)
         cut->pool[stage] = !pools || (kind / 16 + (uint64_t)stage) % 3 == 0 ? 0
                            : stage == 1                                     ? MANY
                                                                             : FEW;
@@ -53,9 +53,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
-    *pieces_p = ((const struct cut *)args)->pieces;
+    *subtasks_p = ((const struct cut *)args)->subtasks;
 }
 
 static int64_t pool(const void *args, int stage)
@@ -126,7 +126,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     (void)args;
     int64_t *tally = views[TALLY].data;
     for (int64_t item = 0; item < context->items; item++) {
-        const uint64_t *work = context->works[item];
+        const uint64_t *work = context->work_buffers[item];
         stir(row_of(&views[STATE], item), *work + (uint64_t)hd_toy_element(&views[EVERY], 1));
         if (tally)
             stir(&tally[item % INTS], *work);
@@ -140,7 +140,7 @@ const struct hd_verb hd_toy_weave = {.name = "weave",
                                      .stream_id = 6,
                                      .ports = ports,
                                      .prepare = prepare,
-                                     .pieces = pieces,
+                                     .get_subtasks = get_subtasks,
                                      .pool = pool,
                                      .body = weave,
                                      .finish = finish};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Toys in pieces: a sum of leaves written by items and stages, its mean used in slices, and a body
- * of several calls. */
+/* Toys in subtasks: a sum of leaves written by items and stages, its mean used in slices, and a
+ * body of several calls. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -171,7 +171,7 @@ static const struct hd_port spread_ports[] = {
 /* How a graph's spread is cut: all in one stage; a forward stage and two of backward that meet in
  * the middle of a part; the same with one that writes nothing in between. */
 struct cut {
-    struct hd_pieces pieces;
+    struct hd_subtasks subtasks;
     bool forward;
     int64_t middle;
 };
@@ -188,24 +188,24 @@ static int prepare_spread(const struct hd_setup *setup, void **args_p)
     if (!cut)
         return HD_ERR_NOMEM;
     uint64_t kind = hd_hash_mix(setup->seed, 5);
-    cut->pieces = (struct hd_pieces){.items = setup->specs[TO]->leaves,
-                                     .stages = stages[kind % 4],
-                                     .work_bytes = sizeof(struct work),
-                                     .finish_last = kind % 3 == 0};
+    cut->subtasks = (struct hd_subtasks){.items = setup->specs[TO]->leaves,
+                                         .stages = stages[kind % 4],
+                                         .work_bytes = sizeof(struct work),
+                                         .finish_last = kind % 3 == 0};
     cut->middle = (int64_t)(kind / 4 % FLOATS);
     *args_p = cut;
     return HD_OK;
 }
 
-static void pieces(const void *args, struct hd_pieces *pieces_p)
+static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
-    *pieces_p = ((const struct cut *)args)->pieces;
+    *subtasks_p = ((const struct cut *)args)->subtasks;
 }
 
 static void stage_range(const void *args, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     const struct cut *cut = args;
-    const int stages = cut->pieces.stages;
+    const int stages = cut->subtasks.stages;
     *lo_p = stage == stages - 1 && stage > 0 && stages != 2 ? cut->middle : 0;
     *hi_p = stage == stages - 1 ? FLOATS : stage == 1 ? cut->middle : 0;
     if (stage == 2 && stages == 4)
@@ -247,7 +247,7 @@ static int spread(struct hd_context *context, const struct hd_view *views, const
         work->state = work->head;
     }
     work->state = hd_hash_mix(work->state, (uint64_t)context->stage);
-    if (cut->pieces.stages == 1) {
+    if (cut->subtasks.stages == 1) {
         write_range(context, views, 0, FLOATS);
         return HD_OK;
     }
@@ -262,10 +262,10 @@ static int finish_spread(struct hd_context *context, const struct hd_view *views
     const struct cut *cut = args;
     int64_t *tally = views[TALLY].data;
     for (int64_t item = 0; tally && item < context->items; item++) {
-        const struct work *work = context->works[item];
+        const struct work *work = context->work_buffers[item];
         int64_t *at = &tally[item % INTS];
         /* By address, so that no compiler reads both: the state may be under way. */
-        const uint64_t *seen = cut->pieces.finish_last ? &work->state : &work->head;
+        const uint64_t *seen = cut->subtasks.finish_last ? &work->state : &work->head;
         *at = (int64_t)(hd_hash_mix((uint64_t)*at, *seen) % 1000);
     }
     return HD_OK;
@@ -275,7 +275,7 @@ const struct hd_verb hd_toy_spread = {.name = "spread",
                                       .stream_id = 7,
                                       .ports = spread_ports,
                                       .prepare = prepare_spread,
-                                      .pieces = pieces,
+                                      .get_subtasks = get_subtasks,
                                       .stage_range = stage_range,
                                       .body = spread,
                                       .finish = finish_spread};

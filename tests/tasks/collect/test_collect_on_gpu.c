@@ -305,11 +305,11 @@ static struct mirror mirror_of(struct world *w)
 {
     const struct hd_gpu_verb *gpu = w->verb->gpu;
     struct mirror m = {.args = prepare(w->verb, &w->setup, w->ports)};
-    struct hd_pieces pieces;
-    w->verb->pieces(m.args, &pieces);
+    struct hd_subtasks subtasks;
+    w->verb->get_subtasks(m.args, &subtasks);
     ck_assert(gpu != NULL && gpu->ready(m.args) == HD_OK);
     m.scratch = device_make(NULL, gpu->scratch(m.args));
-    m.head = device_shared(pieces.head_bytes);
+    m.head = device_shared(subtasks.head_bytes);
     for (int i = 0; i < N_VALUES; i++) {
         const struct value *value = &w->values[i];
         m.views[i] = (struct hd_view){.spec = &value->spec, .data = value->data};

@@ -56,7 +56,7 @@ static void spoil(struct world *w)
 
 struct split {
     void *args, *policy, *head, *work, *scratch;
-    struct hd_pieces pieces;
+    struct hd_subtasks subtasks;
     char *obs, *seen, *none; /* what the GPU acts on, that on the host, nothing */
     int64_t obs_bytes;
     int acted, rested;
@@ -72,9 +72,9 @@ static struct split split_open(const struct world *w)
     ck_assert(verb->gpu->able(s.args));
     ck_assert_int_eq(form->ready(&policy->spec), HD_OK);
     ck_assert_int_eq(verb->gpu->ready(s.args), HD_OK);
-    verb->gpu->pieces(s.args, &s.pieces);
-    s.head = device_shared(s.pieces.head_bytes);
-    s.work = device_make(NULL, s.pieces.work_bytes);
+    verb->gpu->get_subtasks(s.args, &s.subtasks);
+    s.head = device_shared(s.subtasks.head_bytes);
+    s.work = device_make(NULL, s.subtasks.work_bytes);
     s.scratch = test_alloc(verb->scratch(s.args), 1);
     const struct hd_envs_shape *envs = hd_envs_shape(&w->values[ENVS].spec);
     struct hd_play_on_gpu play;
@@ -132,10 +132,10 @@ static void collect_split(struct split *s, struct world *w, int64_t iteration)
     context.gpu = true;
     context.head = s->head;
     context.message = message;
-    memset(s->head, 0xA5, (size_t)s->pieces.head_bytes);
-    DEVICE_TRY(cudaMemset(s->work, 0xFF, (size_t)s->pieces.work_bytes));
+    memset(s->head, 0xA5, (size_t)s->subtasks.head_bytes);
+    DEVICE_TRY(cudaMemset(s->work, 0xFF, (size_t)s->subtasks.work_bytes));
     spoil(w);
-    for (context.stage = 0; context.stage < s->pieces.stages; context.stage++)
+    for (context.stage = 0; context.stage < s->subtasks.stages; context.stage++)
         run_stage(s, w, &context);
     context.heads = &s->head;
     counts[COUNTS] = (struct hd_view){.data = w->values[COUNTS].data};

@@ -17,7 +17,7 @@ enum { OBS = 4, ACTIONS = 2, MOST_SHARDS = 4, MOST_ITEMS = 4, MOST_SUMS = 64 };
 /* The learner of one shard. */
 struct shard {
     struct value batch, stats, grad, state, *ports[MAX_PORTS];
-    void *works[MOST_ITEMS], *heads[MOST_ITEMS];
+    void *work_buffers[MOST_ITEMS], *heads[MOST_ITEMS];
 };
 
 struct world {
@@ -186,34 +186,34 @@ static void learn(struct world *w)
     static struct pools pools[2];
     const struct hd_verb *verb = &hd_verb_loss_grad;
     char message[HD_MESSAGE_BYTES] = "";
-    struct hd_pieces pieces;
+    struct hd_subtasks subtasks;
     struct hd_view views[MAX_PORTS];
-    verb->pieces(w->args, &pieces);
-    ck_assert(pieces.finish_last && pieces.items == w->items);
+    verb->get_subtasks(w->args, &subtasks);
+    ck_assert(subtasks.finish_last && subtasks.items == w->items);
     struct hd_context context = at(&w->setup, 0, 0);
     context.scratch = hd_alloc(verb->scratch ? verb->scratch(w->args) : 0, 1);
     context.message = message;
     context.items = w->items;
-    for (context.stage = 0; context.stage < pieces.stages; context.stage++) {
+    for (context.stage = 0; context.stage < subtasks.stages; context.stage++) {
         struct pools *to = &pools[context.stage % 2], *from = &pools[1 - context.stage % 2];
         const int64_t n = verb->pool(w->args, context.stage);
         ck_assert_int_le(n, MOST_SUMS);
-        ck_assert_int_eq(n > 0, context.stage + 1 < pieces.stages);
+        ck_assert_int_eq(n > 0, context.stage + 1 < subtasks.stages);
         for (int s = w->shards - 1; s >= 0; s--)
             for (context.item = 0; context.item < w->items; context.item++) {
                 struct shard *shard = &w->shard[s];
                 if (context.stage == 0)
-                    shard->works[context.item] = hd_alloc(pieces.work_bytes, 1);
+                    shard->work_buffers[context.item] = hd_alloc(subtasks.work_bytes, 1);
                 if (context.stage == 0)
-                    memset(shard->works[context.item], 0xFF, (size_t)pieces.work_bytes);
+                    memset(shard->work_buffers[context.item], 0xFF, (size_t)subtasks.work_bytes);
                 if (context.stage == 0)
-                    shard->heads[context.item] = hd_alloc(pieces.head_bytes, 1);
+                    shard->heads[context.item] = hd_alloc(subtasks.head_bytes, 1);
                 context.shard = s;
-                context.work = shard->works[context.item];
+                context.work = shard->work_buffers[context.item];
                 context.head = shard->heads[context.item];
                 context.pool = n > 0 ? to->leaf[s * w->items + context.item] : NULL;
                 context.pooled = context.stage > 0 ? from->sum : NULL;
-                views_of(w, s, context.stage, pieces.stages, false, views);
+                views_of(w, s, context.stage, subtasks.stages, false, views);
                 ck_assert_int_eq(verb->body(&context, views, w->args), HD_OK);
             }
         add_up(to, w->shards * w->items, n);
@@ -223,12 +223,12 @@ static void learn(struct world *w)
     context.pooled = NULL;
     for (int s = 0; s < w->shards; s++) {
         context.shard = s;
-        context.works = w->shard[s].works;
+        context.work_buffers = w->shard[s].work_buffers;
         context.heads = w->shard[s].heads;
-        views_of(w, s, pieces.stages - 1, pieces.stages, true, views);
+        views_of(w, s, subtasks.stages - 1, subtasks.stages, true, views);
         ck_assert_msg(verb->finish(&context, views, w->args) == HD_OK, "%s", message);
         for (int64_t i = 0; i < w->items; i++)
-            hd_free(w->shard[s].works[i]), hd_free(w->shard[s].heads[i]);
+            hd_free(w->shard[s].work_buffers[i]), hd_free(w->shard[s].heads[i]);
     }
     hd_free(context.scratch);
 }
