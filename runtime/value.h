@@ -39,9 +39,9 @@ struct hd_spec {
     int64_t elements; /* flat types: number of floats; else 0 */
     double part_mb;   /* `bucket_mb:` in MiB, 0: one part */
     int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
-    int64_t leaves;   /* >= 1: an instance is [leaves][bytes / leaves], each leaf memory of its own
-                         as far as tasks are concerned; flat types: each leaf starts with its
-                         floats, and the value is the sum of its leaves */
+    int64_t partials; /* >= 1: an instance is [partials][bytes / partials], each partial memory of
+                       its own as far as tasks are concerned; flat types: each partial starts with
+                       its floats, and the value is the sum of its partials */
 };
 
 /* What a type or verb needs to complete a spec or prepare a step. */
@@ -63,9 +63,9 @@ struct hd_term {
     const float *floats, *count;
 };
 
-/* How instances of different shards or ranks combine: a leaf vector per instance and part, combined
- * pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors are 64-byte
- * aligned and padded to whole 64 bytes by the caller. */
+/* How instances of different shards or ranks combine: a partial vector per instance and part,
+ * combined pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors
+ * are 64-byte aligned and padded to whole 64 bytes by the caller. */
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
 extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {
@@ -118,7 +118,7 @@ struct hd_type {
     int (*resolve)(struct hd_spec *spec, const struct hd_setup *setup);
     void (*release)(struct hd_spec *spec); /* frees spec->shape; default: hd_free(shape) */
     /* Fills zeroed memory with the initial version of instance `shard` (0 for others). Default:
-     * leaves it zeroed. */
+     * partials it zeroed. */
     int (*init)(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                 void *data);
     void (*fini)(const struct hd_spec *spec, void *data); /* default: nothing */
@@ -145,10 +145,10 @@ struct hd_type {
     bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
     bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
-    /* Flat types with a reduction: samples in a part of a leaf. A type that has it is combined by
-     * adding its floats one by one, and a mean is the sum divided by the sum of these; so it may be
-     * combined block by block, without a vector. Or NULL. */
-    float (*weight)(const struct hd_spec *spec, int part, const void *data, int64_t leaf);
+    /* Flat types with a reduction: samples in a part of a partial. A type that has it is combined
+     * by adding its floats one by one, and a mean is the sum divided by the sum of these; so it may
+     * be combined block by block, without a vector. Or NULL. */
+    float (*weight)(const struct hd_spec *spec, int part, const void *data, int64_t partial);
     /* Named numbers for expressions ("verdict.mean") and logs: fields are counted from 0; name NULL
      * past the end. */
     const char *(*field_name)(const struct hd_spec *spec, int field);

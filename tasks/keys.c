@@ -56,7 +56,7 @@ const struct hd_key hd_task_keys[] = {
      "updates after each collect"},
     {"policy.learn.batch_size", HD_KEY_INT, 1, 1e6, "64", NULL, PER_SHARD, "samples of an update"},
     {"policy.learn.microbatch", HD_KEY_INT, 0, 1e6, "0", NULL, PER_SHARD,
-     "samples per leaf of the sum, a divisor of batch_size; 0: batch_size"},
+     "samples per partial of the sum, a divisor of batch_size; 0: batch_size"},
     {"policy.learn.accumulate", HD_KEY_INT, 1, 1e6, "1", NULL, "global",
      "batches of batch_size whose gradients are added up before the ranks exchange them"},
     {"policy.learn.learning_rate", HD_KEY_REAL, 0, 1e3, "0.001", NULL, "global", "of Adam"},

@@ -12,9 +12,9 @@ enum hd_span {
                       stage_range (all parts when the verb has none). A flat value that the step
                       writes, unless by items, is always so. */
     HD_SPAN_EVERY, /* every stage of every item, and `finish` */
-    HD_SPAN_ITEM,  /* every stage of item i, leaf i of a value of as many leaves as the step has
-                      items; `finish`, all leaves */
-    HD_SPAN_LAST   /* `finish` only */
+    HD_SPAN_ITEM, /* every stage of item i, partial i of a value of as many partials as the step has
+                     items; `finish`, all partials */
+    HD_SPAN_LAST  /* `finish` only */
 };
 
 struct hd_port {
@@ -27,7 +27,7 @@ struct hd_port {
 };
 
 /* How a step is cut: `items` that are independent of one another, each in `stages` that follow one
- * another. Item i writes leaf i of the flat value that the step writes. */
+ * another. Item i writes partial i of the flat value that the step writes. */
 struct hd_subtasks {
     int64_t items;
     int stages;
@@ -130,9 +130,9 @@ struct hd_verb {
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* The span of a port where it depends on the task object; default: the port's. */
     enum hd_span (*span)(const void *args, int port);
-    /* How many doubles `stage` of every item leaves at context->pool, to be added up over all items
-     * of all shards, in the tree over (shard, item), before any item's next stage finds the sums at
-     * context->pooled; 0: none. For shard steps; not after the last stage. */
+    /* How many doubles `stage` of every item partials at context->pool, to be added up over all
+     * items of all shards, in the tree over (shard, item), before any item's next stage finds the
+     * sums at context->pooled; 0: none. For shard steps; not after the last stage. */
     int64_t (*pool)(const void *args, int stage);
     /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
      * the part views[].part, with the mean given as `sum` (hi - lo floats, for element lo on) and

@@ -19,9 +19,9 @@
 
 enum { RANKS_MAX = 16, PARTS_MAX = 4096, WARM_UP = 3, EXCHANGES = 20 };
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
 {
-    (void)spec, (void)part, (void)data, (void)leaf;
+    (void)spec, (void)part, (void)data, (void)partial;
     return 32;
 }
 
@@ -96,7 +96,7 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
                                      .bytes = bytes,
                                      .elements = elements,
                                      .parts = parts,
-                                     .leaves = 1};
+                                     .partials = 1};
     bench->terms = bench->params;
     bench->terms.type = &type_terms;
     for (int part = 0; part < parts; part++)

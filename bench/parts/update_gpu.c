@@ -67,21 +67,21 @@ static int backward(const struct update *u)
                                 hd_net_stages(u->net), u->grad, u->stream);
 }
 
-static struct hd_leaves leaves(const struct update *u)
+static struct hd_partials make_partials(const struct update *u)
 {
-    return (struct hd_leaves){.floats = u->grad, .counts = u->count, .n = 1};
+    return (struct hd_partials){.floats = u->grad, .counts = u->count, .n = 1};
 }
 
 static int norm(const struct update *u)
 {
-    const struct hd_leaves grad = leaves(u);
+    const struct hd_partials grad = make_partials(u);
     HD_TRY(hd_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
     return hd_squares_sum_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->squares, u->stream);
 }
 
 static int step(const struct update *u)
 {
-    const struct hd_leaves grad = leaves(u);
+    const struct hd_partials grad = make_partials(u);
     HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, u->scale, u->updates, u->room, u->m, u->v,
                              u->params, u->stream));
     return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);

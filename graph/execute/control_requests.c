@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests from outside: of a rank that is asked to stop, of rank 0 whose clock says that it is
  * time for a checkpoint. They come at any moment on any rank, and all ranks must apply them before
- * the same iteration. So every iteration adds up what ranks request; when the iteration leaves the
- * window, everybody knows the sum. A rank that is alone applies its request at once. */
+ * the same iteration. So every iteration adds up what ranks request; when the iteration partials
+ * the window, everybody knows the sum. A rank that is alone applies its request at once. */
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
@@ -23,8 +23,11 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
 static const struct hd_reduction reduction = {
     .bytes = hd_value_vector_bytes, .pack = hd_value_pack, .combine = combine, .unpack = unpack};
 static const struct hd_type type = {.name = "control_requests", .reduction = &reduction};
-static const struct hd_spec spec = {
-    .name = "control_requests", .type = &type, .bytes = sizeof(unsigned), .parts = 1, .leaves = 1};
+static const struct hd_spec spec = {.name = "control_requests",
+                                    .type = &type,
+                                    .bytes = sizeof(unsigned),
+                                    .parts = 1,
+                                    .partials = 1};
 
 int hd_control_requests_create(struct hd_executor *executor)
 {

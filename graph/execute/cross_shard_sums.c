@@ -22,7 +22,7 @@ static int create(struct hd_executor *executor, const struct hd_pool *pool, int 
         memory->items[i] = hd_alloc(pool->items.bytes, 1);
         if (!memory->items[i])
             return HD_ERR_NOMEM;
-        HD_TRY(hd_buffer_create(executor->session, 1, pool->items.leaves, &memory->buffers[i]));
+        HD_TRY(hd_buffer_create(executor->session, 1, pool->items.partials, &memory->buffers[i]));
     }
     return hd_buffer_create(executor->session, 1, 1, &memory->sums_buffer);
 }
@@ -65,7 +65,7 @@ double *hd_pool_of(const struct hd_op *op, const struct hd_work_buffers *work, i
 {
     const struct hd_spec *spec = &op->pools[stage].items;
     char *data = work->pools[stage].items[instance];
-    return (double *)(data + item * (spec->bytes / spec->leaves));
+    return (double *)(data + item * (spec->bytes / spec->partials));
 }
 
 /* What pools and collectives of a plan have in common. */

@@ -115,7 +115,8 @@ int hd_executor_submit_subtasks(struct hd_executor *executor, const struct hd_op
                                 int64_t first);
 
 /* Pools (cross_shard_sums.c): whether a stage is followed by one; their memory; where an item
- * leaves its numbers; the collective after a stage; what the collectives of an op need at most. */
+ * partials its numbers; the collective after a stage; what the collectives of an op need at most.
+ */
 bool hd_op_pools_after(const struct hd_op *op, int stage);
 int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
 void hd_pools_destroy(struct hd_work_buffers *work);

@@ -92,7 +92,7 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct f
 {
     const struct hd_copies *to = &hd_executor_row(executor, op, 1)->copies[home];
     struct hd_task task = hd_executor_task(executor, op, -1);
-    accesses[fold->n] = (struct hd_access){to->buffers[0], fold->is.part, HD_ALL_LEAVES, mode};
+    accesses[fold->n] = (struct hd_access){to->buffers[0], fold->is.part, HD_ALL_PARTIALS, mode};
     task.body = body;
     task.args = task.owned = fold;
     task.home = home;
@@ -125,7 +125,7 @@ static int submit_own_terms(struct hd_executor *executor, const struct hd_op *op
     for (int i = 0; i < c->n_in; i++) {
         if (hd_plan_home(executor->plan, i, c->n_in) != home)
             continue;
-        accesses[fold->n] = (struct hd_access){c->in_buffers[i], c->part, HD_ALL_LEAVES, HD_READ};
+        accesses[fold->n] = (struct hd_access){c->in_buffers[i], c->part, HD_ALL_PARTIALS, HD_READ};
         fold->memory[fold->n++] = c->in[i];
     }
     return submit(executor, op, fold, home, own_terms_body, HD_WRITE, accesses);
@@ -144,7 +144,7 @@ static int submit_all_terms(struct hd_executor *executor, const struct hd_op *op
     for (; fold->n < gpus; fold->n++) {
         const struct hd_copies *term = &row->copies[1 + fold->n];
         accesses[fold->n] = (struct hd_access){fold->n == fold->mine ? NULL : term->buffers[0],
-                                               c->part, HD_ALL_LEAVES, HD_READ};
+                                               c->part, HD_ALL_PARTIALS, HD_READ};
         fold->memory[fold->n] = term->data[0];
     }
     return submit(executor, op, fold, home, all_terms_body, HD_UPDATE, accesses);

@@ -78,11 +78,11 @@ struct subtask {
 };
 
 static int add_access(struct hd_executor *executor, struct hd_buffer *buffer, int part,
-                      int64_t leaf, enum hd_mode mode)
+                      int64_t partial, enum hd_mode mode)
 {
     HD_TRY(hd_grow((void **)&executor->accesses, &executor->accesses_capacity,
                    executor->n_accesses + 1, sizeof *executor->accesses));
-    executor->accesses[executor->n_accesses++] = (struct hd_access){buffer, part, leaf, mode};
+    executor->accesses[executor->n_accesses++] = (struct hd_access){buffer, part, partial, mode};
     return HD_OK;
 }
 
@@ -108,7 +108,7 @@ static bool touched_before(const struct subtask *subtask, const struct hd_spec *
     return false;
 }
 
-/* The parts that the subtask's range overlaps, of one leaf if it is written, else of all. Parts
+/* The parts that the subtask's range overlaps, of one partial if it is written, else of all. Parts
  * that are empty belong to the end. */
 static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
                      struct hd_buffer *buffer, bool written)
@@ -123,8 +123,8 @@ static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
         enum hd_mode mode = !written                              ? HD_READ
                             : touched_before(subtask, spec, part) ? HD_UPDATE
                                                                   : HD_WRITE;
-        HD_TRY(add_access(subtask->executor, buffer, part, written ? subtask->item : HD_ALL_LEAVES,
-                          mode));
+        HD_TRY(add_access(subtask->executor, buffer, part,
+                          written ? subtask->item : HD_ALL_PARTIALS, mode));
     }
     return HD_OK;
 }
@@ -176,7 +176,7 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
         if (subtask->body)
             HD_TRY(add_range(subtask, spec, whole.buffer, true));
     } else if (touches_whole(subtask, span)) {
-        HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, whole.leaf, whole.mode));
+        HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, whole.partial, whole.mode));
     } else if (span == HD_SPAN_ITEM && subtask->body) {
         HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, subtask->item, whole.mode));
     } else if (span == HD_SPAN_RANGE && subtask->body && spec->type->flat) {

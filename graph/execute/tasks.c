@@ -73,8 +73,8 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
                                       .version = row->version,
                                       .fresh = hd_executor_is_fresh(executor, op, i)};
     bool by_part = op->parts > 1 && spec->parts == op->parts;
-    *access = (struct hd_access){copies->buffers[at], by_part ? part : HD_ALL_PARTS, HD_ALL_LEAVES,
-                                 ref->mode};
+    *access = (struct hd_access){copies->buffers[at], by_part ? part : HD_ALL_PARTS,
+                                 HD_ALL_PARTIALS, ref->mode};
 }
 
 struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op, int64_t shard)
@@ -233,8 +233,8 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
         task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
     for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
         const int which = by_part ? part : HD_ALL_PARTS;
-        const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_LEAVES, HD_READ},
-                                             {to->buffers[i], which, HD_ALL_LEAVES, HD_WRITE}};
+        const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_PARTIALS, HD_READ},
+                                             {to->buffers[i], which, HD_ALL_PARTIALS, HD_WRITE}};
         task.accesses = accesses;
         task.views[0].part = task.views[1].part = part;
         HD_TRY(hd_submit(executor->session, &task));

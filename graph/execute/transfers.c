@@ -57,7 +57,7 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_device_form *form = spec->type->device;
     const struct hd_copies *copies = &row->copies[to];
-    const struct hd_access access = {copies->buffers[instance], HD_ALL_PARTS, HD_ALL_LEAVES,
+    const struct hd_access access = {copies->buffers[instance], HD_ALL_PARTS, HD_ALL_PARTIALS,
                                      HD_UPDATE};
     if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
@@ -79,8 +79,8 @@ static int submit_transfer(struct hd_executor *executor, int value, const struct
     const struct hd_copies *source = &row->copies[from], *target = &row->copies[to];
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_access accesses[] = {
-        {source->buffers[instance], part, HD_ALL_LEAVES, HD_READ},
-        {target->buffers[instance], part, HD_ALL_LEAVES, HD_WRITE}};
+        {source->buffers[instance], part, HD_ALL_PARTIALS, HD_READ},
+        {target->buffers[instance], part, HD_ALL_PARTIALS, HD_WRITE}};
     struct hd_task task = make_task(executor, value, instance);
     task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
     task.body = part == HD_ALL_PARTS ? transfer_body : transfer_part_body;

@@ -116,10 +116,10 @@ static int check_collective(struct checker *checker, struct hd_step *step)
     if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
         return hd_diag_error(checker->diag, step->refs[0].mark,
                              "'%s' is global: every rank has it already", from->name);
-    if (step->verb->kind == HD_VERB_BROADCAST && from->leaves != to->leaves)
+    if (step->verb->kind == HD_VERB_BROADCAST && from->partials != to->partials)
         return hd_diag_error(checker->diag, step->mark,
-                             "'%s' is made of %lld leaves, '%s' of %lld%s", from->name,
-                             (long long)from->leaves, to->name, (long long)to->leaves,
+                             "'%s' is made of %lld partials, '%s' of %lld%s", from->name,
+                             (long long)from->partials, to->name, (long long)to->partials,
                              from->type->flat ? ": add them up (mean, sum)" : "");
     if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction && !plain(from->type))
         return hd_diag_error(checker->diag, step->refs[0].mark,

@@ -173,7 +173,7 @@ static int parse_values(struct hd_parser *parser, const struct hd_node *map)
     for (int i = 0; i < graph->n_values; i++) {
         const char *name = map->keys[i]->text;
         graph->values[i] = (struct hd_graph_value){
-            .spec = {.name = name, .mark = map->keys[i]->mark, .parts = 1, .leaves = 1},
+            .spec = {.name = name, .mark = map->keys[i]->mark, .parts = 1, .partials = 1},
             .node = map->items[i],
             .slots = 1,
         };

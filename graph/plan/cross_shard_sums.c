@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: numbers that all items of a stage, on all shards, leave to be added up before the next
- * stage. To the runtime a stage's numbers are a value like any other, of a leaf per item, that a
+ * stage. To the runtime a stage's numbers are a value like any other, of a partial per item, that a
  * collective sums. */
 #include "graph/plan/plan.h"
 #include "runtime/base/alloc.h"
@@ -22,21 +22,21 @@ static int64_t vector_bytes(const struct hd_spec *spec, int part)
     return count_of(spec) * (int64_t)sizeof(double);
 }
 
-/* Leaves [lo, lo + n) in the tree of runtime/base/tree.h. */
-static double add_leaves(const double *first, int64_t stride, int64_t lo, int64_t n)
+/* Partials [lo, lo + n) in the tree of runtime/base/tree.h. */
+static double add_partials(const double *first, int64_t stride, int64_t lo, int64_t n)
 {
     if (n == 1)
         return first[lo * stride];
-    double left = add_leaves(first, stride, lo, n / 2);
-    return left + add_leaves(first, stride, lo + n / 2, n - n / 2);
+    double left = add_partials(first, stride, lo, n / 2);
+    return left + add_partials(first, stride, lo + n / 2, n - n / 2);
 }
 
 static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
 {
     (void)part;
-    const int64_t stride = spec->bytes / spec->leaves / (int64_t)sizeof(double);
+    const int64_t stride = spec->bytes / spec->partials / (int64_t)sizeof(double);
     for (int64_t i = 0; i < count_of(spec); i++)
-        ((double *)vector)[i] = add_leaves((const double *)data + i, stride, 0, spec->leaves);
+        ((double *)vector)[i] = add_partials((const double *)data + i, stride, 0, spec->partials);
 }
 
 static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
@@ -83,20 +83,20 @@ bool hd_step_pools(const struct hd_step *step)
 
 static void fill(struct hd_pool *pool, const struct hd_op *op, int stage, int64_t n)
 {
-    const int64_t leaf_bytes = hd_padded(n * (int64_t)sizeof(double));
+    const int64_t partial_bytes = hd_padded(n * (int64_t)sizeof(double));
     snprintf(pool->label, sizeof pool->label, "%s.pool%d", op->step->label, stage);
     pool->n = n;
     pool->items = (struct hd_spec){.name = pool->label,
                                    .type = &type,
                                    .placement = HD_SHARD,
                                    .shape = pool,
-                                   .bytes = op->subtasks.items * leaf_bytes,
+                                   .bytes = op->subtasks.items * partial_bytes,
                                    .parts = 1,
-                                   .leaves = op->subtasks.items};
+                                   .partials = op->subtasks.items};
     pool->sums = pool->items;
     pool->sums.placement = HD_GLOBAL;
-    pool->sums.bytes = leaf_bytes;
-    pool->sums.leaves = 1;
+    pool->sums.bytes = partial_bytes;
+    pool->sums.partials = 1;
 }
 
 int hd_plan_pools(struct hd_op *op)

@@ -29,8 +29,8 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
         fprintf(file, " lag_copies %d", value->lag_copies);
     if (value->side_copies)
         fprintf(file, " side_copies %d", value->side_copies);
-    if (spec->leaves > 1)
-        fprintf(file, " leaves %" PRId64, spec->leaves);
+    if (spec->partials > 1)
+        fprintf(file, " partials %" PRId64, spec->partials);
     if (value->shared != HD_NOT_SHARED)
         fprintf(file, " shared");
     if (value->parted)

@@ -136,8 +136,8 @@ static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
     return 1;
 }
 
-/* Item i of a step in subtasks has leaf i to itself. */
-static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
+/* Item i of a step in subtasks has partial i to itself. */
+static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
 {
     const struct hd_step *step = op->step;
     for (int i = 0; i < step->n_refs; i++) {
@@ -145,10 +145,10 @@ static int check_leaves(const struct hd_graph *graph, const struct hd_op *op)
             (i != op->flat && hd_step_span(step, i) != HD_SPAN_ITEM))
             continue;
         const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
-        if (spec->leaves != op->subtasks.items)
-            return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld leaves",
+        if (spec->partials != op->subtasks.items)
+            return hd_fail(HD_ERR_UNSUPPORTED, "%s has %lld items, but '%s' has %lld partials",
                            step->label, (long long)op->subtasks.items, spec->name,
-                           (long long)spec->leaves);
+                           (long long)spec->partials);
     }
     return HD_OK;
 }
@@ -167,7 +167,7 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
                 hd_step_span(step, i) != HD_SPAN_ITEM)
                 op->flat = i;
     }
-    HD_TRY(check_leaves(graph, op));
+    HD_TRY(check_partials(graph, op));
     if (op->subtasks.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);

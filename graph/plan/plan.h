@@ -40,8 +40,8 @@ enum hd_op_kind {
     HD_OP_COMPARE        /* compares `value` between ranks every `param_check_interval` updates */
 };
 
-/* What a stage of all items leaves to be added up before the next: as a value per shard with a leaf
- * per item, and its sum. */
+/* What a stage of all items partials to be added up before the next: as a value per shard with a
+ * partial per item, and its sum. */
 struct hd_pool {
     int64_t n; /* doubles; 0: nothing */
     struct hd_spec items, sums;
@@ -57,7 +57,8 @@ struct hd_op {
     int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
     bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
     struct hd_subtasks subtasks;
-    int flat; /* ref of the flat value that a step in subtasks writes by ranges of leaves, or -1 */
+    int flat; /* ref of the flat value that a step in subtasks writes by ranges of partials, or -1
+               */
     struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */

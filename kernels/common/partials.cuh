@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels that read leaves of gradients share: sums of leaves in tree order, a few elements a
- * thread, in registers. */
+/* What kernels that read partials of gradients share: sums of partials in tree order, a few
+ * elements a thread, in registers. */
 #ifndef HD_KERNELS_COMMON_PARTIALS_CUH
 #define HD_KERNELS_COMMON_PARTIALS_CUH
 
@@ -11,23 +11,23 @@ extern "C" {
 #include "runtime/base/tree.h"
 }
 
-/* Groups of leaves and the order in which they are added, as a kernel's argument. */
-template <int GROUPS> struct hd_leaves_tree {
+/* Groups of partials and the order in which they are added, as a kernel's argument. */
+template <int GROUPS> struct hd_partials_tree {
     int groups, members;
     int rows;  /* sums that wait at a time */
     bool wide; /* elements from `lo` on can be read four at a time */
-    /* After leaf m of a group so many sums, and after group g so many besides. */
-    uint8_t member_sums[HD_LEAVES_MEMBERS], group_sums[GROUPS];
-    struct hd_leaves group[GROUPS];
+    /* After partial m of a group so many sums, and after group g so many besides. */
+    uint8_t member_sums[HD_PARTIALS_MEMBERS], group_sums[GROUPS];
+    struct hd_partials group[GROUPS];
 };
 
-static inline bool hd_leaves_aligned(const void *at)
+static inline bool hd_partials_are_aligned(const void *at)
 {
     return (uintptr_t)at % 16 == 0;
 }
 
 /* Returns how many sums wait at a time. */
-static inline int hd_leaves_sums(int64_t n, uint8_t *sums)
+static inline int hd_partials_count_sums(int64_t n, uint8_t *sums)
 {
     int waiting = 0, most = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -38,46 +38,47 @@ static inline int hd_leaves_sums(int64_t n, uint8_t *sums)
     return most;
 }
 
-/* Groups of the same number of leaves, to be read from element `lo` on. */
+/* Groups of the same number of partials, to be read from element `lo` on. */
 template <int GROUPS>
-static int hd_leaves_tree_make(int groups, const struct hd_leaves *group, int64_t lo,
-                               hd_leaves_tree<GROUPS> *tree)
+static int hd_partials_tree_make(int groups, const struct hd_partials *group, int64_t lo,
+                                 hd_partials_tree<GROUPS> *tree)
 {
-    if (groups < 1 || groups > GROUPS || group->n < 1 || group->n > HD_LEAVES_MEMBERS)
+    if (groups < 1 || groups > GROUPS || group->n < 1 || group->n > HD_PARTIALS_MEMBERS)
         return hd_fail(HD_ERR_UNSUPPORTED,
-                       "%d gradients of %lld leaves cannot be added on a GPU: at most %d of %d",
-                       groups, (long long)group->n, GROUPS, (int)HD_LEAVES_MEMBERS);
+                       "%d gradients of %lld partials cannot be added on a GPU: at most %d of %d",
+                       groups, (long long)group->n, GROUPS, (int)HD_PARTIALS_MEMBERS);
     tree->groups = groups;
     tree->members = (int)group->n;
-    tree->rows =
-        hd_leaves_sums(groups, tree->group_sums) + hd_leaves_sums(tree->members, tree->member_sums);
+    tree->rows = hd_partials_count_sums(groups, tree->group_sums) +
+                 hd_partials_count_sums(tree->members, tree->member_sums);
     tree->wide = true;
     for (int g = 0; g < groups; g++) {
         if (group[g].n != group->n)
-            return hd_fail(HD_ERR_UNSUPPORTED, "gradients of %lld and %lld leaves cannot be added",
+            return hd_fail(HD_ERR_UNSUPPORTED,
+                           "gradients of %lld and %lld partials cannot be added",
                            (long long)group->n, (long long)group[g].n);
         tree->group[g] = group[g];
-        tree->wide = tree->wide && hd_leaves_aligned(group[g].floats + lo) &&
+        tree->wide = tree->wide && hd_partials_are_aligned(group[g].floats + lo) &&
                      (group[g].n == 1 || group[g].stride % 4 == 0);
     }
     return HD_OK;
 }
 
-/* Kernels that read leaves have parameters <elements of a thread, sums that may wait> and are
- * compiled for these; hd_leaves_variant says which to launch. */
-#define HD_LEAVES_VARIANTS(kernel)                                                                 \
+/* Kernels that read partials have parameters <elements of a thread, sums that may wait> and are
+ * compiled for these; hd_partials_variant says which to launch. */
+#define HD_PARTIALS_VARIANTS(kernel)                                                               \
     {                                                                                              \
         kernel<4, 1>, kernel<4, 3>, kernel<4, 7>, kernel<4, 14>, kernel<1, 14>                     \
     }
 
-struct hd_leaves_variant {
+struct hd_partials_variant {
     int index, width; /* in the list above; elements of a thread */
 };
 
-static inline struct hd_leaves_variant hd_leaves_variant(int rows, bool wide)
+static inline struct hd_partials_variant hd_partials_find_variant(int rows, bool wide)
 {
     const int index = !wide ? 4 : rows <= 1 ? 0 : rows <= 3 ? 1 : rows <= 7 ? 2 : 3;
-    const struct hd_leaves_variant variant = {index, wide ? 4 : 1};
+    const struct hd_partials_variant variant = {index, wide ? 4 : 1};
     return variant;
 }
 
@@ -97,15 +98,15 @@ template <int W> static __device__ void hd_floats_store(float *to, const hd_floa
 }
 
 /* A node of the tree: W elements and the samples behind them. */
-template <int W> struct hd_leaves_node {
+template <int W> struct hd_partials_node {
     hd_floats<W> floats;
     float samples;
 };
 
-template <int W, int ROWS> struct hd_leaves_stack {
-    hd_leaves_node<W> row[ROWS]; /* the upper one first */
+template <int W, int ROWS> struct hd_partials_stack {
+    hd_partials_node<W> row[ROWS]; /* the upper one first */
 
-    __device__ void push(const hd_leaves_node<W> &node)
+    __device__ void push(const hd_partials_node<W> &node)
     {
 #pragma unroll
         for (int r = ROWS - 1; r > 0; r--)
@@ -114,7 +115,7 @@ template <int W, int ROWS> struct hd_leaves_stack {
     }
 
     /* node = the upper one, which goes, + node */
-    __device__ void add_to(hd_leaves_node<W> *node)
+    __device__ void add_to(hd_partials_node<W> *node)
     {
 #pragma unroll
         for (int k = 0; k < W; k++)
@@ -128,10 +129,11 @@ template <int W, int ROWS> struct hd_leaves_stack {
 
 /* The root of elements [i, i + W). All threads go the same way. */
 template <int W, int ROWS, int GROUPS>
-static __device__ hd_leaves_node<W> hd_leaves_sum(const hd_leaves_tree<GROUPS> &tree, int64_t i)
+static __device__ hd_partials_node<W> hd_partials_sum(const hd_partials_tree<GROUPS> &tree,
+                                                      int64_t i)
 {
-    hd_leaves_stack<W, ROWS> stack = {};
-    hd_leaves_node<W> node = {};
+    hd_partials_stack<W, ROWS> stack = {};
+    hd_partials_node<W> node = {};
     for (int g = 0; g < tree.groups; g++) {
         const float *floats = tree.group[g].floats + i, *counts = tree.group[g].counts;
         const int64_t stride = tree.group[g].stride;
@@ -150,7 +152,7 @@ static __device__ hd_leaves_node<W> hd_leaves_sum(const hd_leaves_tree<GROUPS> &
 }
 
 /* Divides the sum by its samples, if there are any. */
-template <int W> static __device__ void hd_leaves_divide(hd_leaves_node<W> *node)
+template <int W> static __device__ void hd_partials_divide(hd_partials_node<W> *node)
 {
     const float divisor = node->samples > 0 ? node->samples : 1;
 #pragma unroll

@@ -2,23 +2,23 @@
 #include "kernels/common/cuda.cuh"
 #include "kernels/common/partials.cuh"
 
-typedef hd_leaves_tree<HD_LEAVES_GROUPS> tree_of_groups;
+typedef hd_partials_tree<HD_PARTIALS_GROUPS> tree_of_groups;
 
 template <int W, int ROWS>
 static __device__ void add_elements(const tree_of_groups &tree, bool mean, int64_t i, bool first,
                                     float *to, float *count)
 {
-    hd_leaves_node<W> node = hd_leaves_sum<W, ROWS>(tree, i);
+    hd_partials_node<W> node = hd_partials_sum<W, ROWS>(tree, i);
     if (first && count)
         *count = node.samples;
     if (mean)
-        hd_leaves_divide(&node);
+        hd_partials_divide(&node);
     hd_floats_store(to + i, node.floats);
 }
 
 template <int W, int ROWS>
-static __global__ void add_leaves(const __grid_constant__ tree_of_groups tree, bool mean,
-                                  int64_t lo, int64_t hi, float *to, float *count)
+static __global__ void add_partials(const __grid_constant__ tree_of_groups tree, bool mean,
+                                    int64_t lo, int64_t hi, float *to, float *count)
 {
     int64_t i = lo + HD_ELEMENT * W;
     if (i + W <= hi)
@@ -28,18 +28,18 @@ static __global__ void add_leaves(const __grid_constant__ tree_of_groups tree, b
             add_elements<1, ROWS>(tree, mean, i, i == lo, to, count);
 }
 
-extern "C" int hd_leaves_mean_cuda(int groups, const struct hd_leaves *group, bool mean, int64_t lo,
-                                   int64_t hi, float *to, float *count, void *stream)
+extern "C" int hd_partials_mean_cuda(int groups, const struct hd_partials *group, bool mean,
+                                     int64_t lo, int64_t hi, float *to, float *count, void *stream)
 {
     static void (*const variants[])(tree_of_groups, bool, int64_t, int64_t, float *, float *) =
-        HD_LEAVES_VARIANTS(add_leaves);
+        HD_PARTIALS_VARIANTS(add_partials);
     tree_of_groups tree;
-    HD_TRY(hd_leaves_tree_make(groups, group, lo, &tree));
+    HD_TRY(hd_partials_tree_make(groups, group, lo, &tree));
     if (lo >= hi)
         return HD_OK;
-    const struct hd_leaves_variant variant =
-        hd_leaves_variant(tree.rows, tree.wide && hd_leaves_aligned(to + lo));
-    const auto sum_of_leaves = variants[variant.index];
+    const struct hd_partials_variant variant =
+        hd_partials_find_variant(tree.rows, tree.wide && hd_partials_are_aligned(to + lo));
+    const auto sum_partials = variants[variant.index];
     const unsigned blocks = hd_cuda_blocks((hi - lo + variant.width - 1) / variant.width);
-    return HD_LAUNCH(sum_of_leaves, blocks, HD_THREADS, stream, tree, mean, lo, hi, to, count);
+    return HD_LAUNCH(sum_partials, blocks, HD_THREADS, stream, tree, mean, lo, hi, to, count);
 }

@@ -6,7 +6,7 @@ extern "C" {
 #include "kernels/learn/adam_internal.h"
 }
 
-typedef hd_leaves_tree<1> leaves_of_grad;
+typedef hd_partials_tree<1> grad_partials;
 
 /* What a step changes, from element 0 on. */
 struct state {
@@ -22,14 +22,14 @@ static __global__ void begin_step(struct hd_adam adam, int64_t *updates,
 
 /* All is read before anything is written: one pass over memory with many reads under way. */
 template <int W, int ROWS>
-static __device__ void step_elements(const leaves_of_grad &leaves,
+static __device__ void step_elements(const grad_partials &partials,
                                      const struct hd_adam_scalars &scalars, float scale, int64_t i,
                                      const struct state &state)
 {
     hd_floats<W> m = hd_floats_load<W>(state.m + i), v = hd_floats_load<W>(state.v + i);
     hd_floats<W> params = hd_floats_load<W>(state.params + i);
-    hd_leaves_node<W> grad = hd_leaves_sum<W, ROWS>(leaves, i);
-    hd_leaves_divide(&grad);
+    hd_partials_node<W> grad = hd_partials_sum<W, ROWS>(partials, i);
+    hd_partials_divide(&grad);
 #pragma unroll
     for (int k = 0; k < W; k++)
         hd_adam_one(&scalars, grad.floats.at[k] * scale, &m.at[k], &v.at[k], &params.at[k]);
@@ -39,38 +39,38 @@ static __device__ void step_elements(const leaves_of_grad &leaves,
 }
 
 template <int W, int ROWS>
-static __global__ void step_all(const __grid_constant__ leaves_of_grad leaves,
+static __global__ void step_all(const __grid_constant__ grad_partials partials,
                                 const struct hd_adam_scalars *scalars, float scale, int64_t lo,
                                 int64_t hi, struct state state)
 {
     const struct hd_adam_scalars s = *scalars;
     int64_t i = lo + HD_ELEMENT * W;
     if (i + W <= hi)
-        step_elements<W, ROWS>(leaves, s, scale, i, state);
+        step_elements<W, ROWS>(partials, s, scale, i, state);
     else
         for (; i < hi; i++)
-            step_elements<1, ROWS>(leaves, s, scale, i, state);
+            step_elements<1, ROWS>(partials, s, scale, i, state);
 }
 
-extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_leaves *grad,
+extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad,
                                  int64_t lo, int64_t n, float scale, int64_t *updates, float *room,
                                  float *m, float *v, float *params, void *stream)
 {
-    static void (*const variants[])(leaves_of_grad, const struct hd_adam_scalars *, float, int64_t,
-                                    int64_t, struct state) = HD_LEAVES_VARIANTS(step_all);
+    static void (*const variants[])(grad_partials, const struct hd_adam_scalars *, float, int64_t,
+                                    int64_t, struct state) = HD_PARTIALS_VARIANTS(step_all);
     static_assert(sizeof(struct hd_adam_scalars) == HD_ADAM_ROOM * sizeof(float), "room");
     struct hd_adam_scalars *scalars = (struct hd_adam_scalars *)room;
-    leaves_of_grad leaves;
-    HD_TRY(hd_leaves_tree_make(1, grad, lo, &leaves));
+    grad_partials partials;
+    HD_TRY(hd_partials_tree_make(1, grad, lo, &partials));
     if (updates)
         HD_TRY(HD_LAUNCH(begin_step, 1, 1, stream, *adam, updates, scalars));
     if (n <= 0)
         return HD_OK;
-    const struct hd_leaves_variant variant = hd_leaves_variant(
-        leaves.rows, leaves.wide && hd_leaves_aligned(m + lo) && hd_leaves_aligned(v + lo) &&
-                         hd_leaves_aligned(params + lo));
+    const struct hd_partials_variant variant = hd_partials_find_variant(
+        partials.rows, partials.wide && hd_partials_are_aligned(m + lo) &&
+                           hd_partials_are_aligned(v + lo) && hd_partials_are_aligned(params + lo));
     const auto step = variants[variant.index];
     const struct state state = {m, v, params};
     const unsigned blocks = hd_cuda_blocks((n + variant.width - 1) / variant.width);
-    return HD_LAUNCH(step, blocks, HD_THREADS, stream, leaves, scalars, scale, lo, lo + n, state);
+    return HD_LAUNCH(step, blocks, HD_THREADS, stream, partials, scalars, scale, lo, lo + n, state);
 }

@@ -50,12 +50,12 @@ static __device__ float unit_of(const struct hd_targets_job *job)
 static __device__ void fill_row(const struct hd_targets_job *job, int64_t i, float unit,
                                 const struct rows *rows)
 {
-    const char *leaf = hd_steps_leaf(&job->steps, i);
+    const char *group = hd_steps_get_group(&job->steps, i);
     const int64_t step = hd_steps_row(&job->steps, i);
     const float end = hd_steps_end(&job->steps, i);
-    const float done = ((const float *)(leaf + job->steps.at.done))[step];
+    const float done = ((const float *)(group + job->steps.at.done))[step];
     rows->value[i] = job->value[i] * unit;
-    rows->reward[i] = ((const float *)(leaf + job->steps.at.reward))[step];
+    rows->reward[i] = ((const float *)(group + job->steps.at.reward))[step];
     rows->done[i] = done;
     rows->end[i] = end;
     if (done != 0)
@@ -90,7 +90,7 @@ static __global__ void finish_rows(const struct hd_targets_job job, int64_t n,
 
 extern "C" int hd_targets_cuda(const struct hd_targets_job *job, void *stream)
 {
-    const int64_t n = job->steps.leaves * job->steps.samples;
+    const int64_t n = job->steps.groups * job->steps.samples;
     const struct rows rows = rows_at(job->work, n);
     struct hd_gae gae = {n,           job->gamma, job->lambda, rows.value, rows.next_value,
                          rows.reward, rows.done,  rows.end};

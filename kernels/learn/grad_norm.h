@@ -12,9 +12,9 @@
 double hd_squares(const float *x, int64_t n);
 
 /* On a GPU, to the bit, for elements [lo, hi) of a gradient, lo a multiple of HD_BLOCK:
- * blocks[i / HD_BLOCK] = hd_squares of the leaves' mean (as hd_leaves_mean_cuda has it) in the
+ * blocks[i / HD_BLOCK] = hd_squares of the partials' mean (as hd_partials_mean_cuda has it) in the
  * block of element i. `blocks` is the device's; grad is read before the call returns. */
-int hd_squares_cuda(const struct hd_leaves *grad, int64_t lo, int64_t hi, double *blocks,
+int hd_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi, double *blocks,
                     void *stream);
 
 /* Then *sum_p, the device's or shared, = blocks[n] added in the fixed tree. */

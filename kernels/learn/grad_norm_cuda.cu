@@ -7,32 +7,32 @@ extern "C" {
 #include "runtime/base/hash.h"
 }
 
-typedef hd_leaves_tree<1> leaves_of_grad;
+typedef hd_partials_tree<1> grad_partials;
 
 enum { LANES = 16 }; /* chains, as on a CPU */
 
 template <int W, int ROWS>
-static __device__ void read_elements(const leaves_of_grad &leaves, int64_t i, float *to)
+static __device__ void read_elements(const grad_partials &partials, int64_t i, float *to)
 {
-    hd_leaves_node<W> grad = hd_leaves_sum<W, ROWS>(leaves, i);
-    hd_leaves_divide(&grad);
+    hd_partials_node<W> grad = hd_partials_sum<W, ROWS>(partials, i);
+    hd_partials_divide(&grad);
     hd_floats_store(to, grad.floats);
 }
 
 /* The mean of elements [at, at + n) to tile[n]. */
 template <int W, int ROWS>
-static __device__ void read_block(const leaves_of_grad &leaves, int64_t at, int n, float *tile)
+static __device__ void read_block(const grad_partials &partials, int64_t at, int n, float *tile)
 {
     for (int i = (int)threadIdx.x * W; i < n; i += HD_THREADS * W)
         if (i + W <= n)
-            read_elements<W, ROWS>(leaves, at + i, tile + i);
+            read_elements<W, ROWS>(partials, at + i, tile + i);
         else
             for (int k = i; k < n; k++)
-                read_elements<1, ROWS>(leaves, at + k, tile + k);
+                read_elements<1, ROWS>(partials, at + k, tile + k);
 }
 
 template <int W, int ROWS>
-static __global__ void square_blocks(const __grid_constant__ leaves_of_grad leaves, int64_t lo,
+static __global__ void square_blocks(const __grid_constant__ grad_partials partials, int64_t lo,
                                      int64_t hi, double *blocks)
 {
     alignas(16) __shared__ float tile[HD_BLOCK];
@@ -40,7 +40,7 @@ static __global__ void square_blocks(const __grid_constant__ leaves_of_grad leav
     const int64_t at = lo + (int64_t)blockIdx.x * HD_BLOCK;
     const int n = hi - at < HD_BLOCK ? (int)(hi - at) : (int)HD_BLOCK;
     const int lane = (int)threadIdx.x;
-    read_block<W, ROWS>(leaves, at, n, tile);
+    read_block<W, ROWS>(partials, at, n, tile);
     __syncthreads();
     if (lane < LANES) {
         double sum = 0;
@@ -58,18 +58,18 @@ static __global__ void square_blocks(const __grid_constant__ leaves_of_grad leav
     }
 }
 
-extern "C" int hd_squares_cuda(const struct hd_leaves *grad, int64_t lo, int64_t hi, double *blocks,
-                               void *stream)
+extern "C" int hd_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
+                               double *blocks, void *stream)
 {
-    static void (*const variants[])(leaves_of_grad, int64_t, int64_t, double *) =
-        HD_LEAVES_VARIANTS(square_blocks);
-    leaves_of_grad leaves;
-    HD_TRY(hd_leaves_tree_make(1, grad, lo, &leaves));
+    static void (*const variants[])(grad_partials, int64_t, int64_t, double *) =
+        HD_PARTIALS_VARIANTS(square_blocks);
+    grad_partials partials;
+    HD_TRY(hd_partials_tree_make(1, grad, lo, &partials));
     if (lo >= hi)
         return HD_OK;
-    const auto squares = variants[hd_leaves_variant(leaves.rows, leaves.wide).index];
+    const auto squares = variants[hd_partials_find_variant(partials.rows, partials.wide).index];
     const unsigned grid = (unsigned)((hi - lo + HD_BLOCK - 1) / HD_BLOCK);
-    return HD_LAUNCH(squares, grid, HD_THREADS, stream, leaves, lo, hi, blocks);
+    return HD_LAUNCH(squares, grid, HD_THREADS, stream, partials, lo, hi, blocks);
 }
 
 /* -- The tree over the blocks ---------------------------------------------------------------------
@@ -92,7 +92,7 @@ static __device__ double sum_serially(const double *blocks, int64_t n)
 }
 
 /* Thread t does the node that the bits of t lead to, downwards from the root, the upper bit first.
- * A node of one leaf has an empty left child. */
+ * A node of one partial has an empty left child. */
 static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p)
 {
     __shared__ double nodes[HD_THREADS];

@@ -10,14 +10,14 @@ static __device__ void copy_numbers(const struct hd_gather *gather, int64_t samp
                                     const struct hd_gathered *to, int64_t row)
 {
     const struct hd_steps *from = &gather->from;
-    const char *leaf = hd_steps_leaf(from, sample);
+    const char *group = hd_steps_get_group(from, sample);
     const int64_t step = hd_steps_row(from, sample), actions = from->actions;
-    const float *logit = (const float *)(leaf + from->at.logit) + step * actions;
+    const float *logit = (const float *)(group + from->at.logit) + step * actions;
     for (int64_t i = threadIdx.x; i < actions; i += blockDim.x)
         to->logit[row * actions + i] = logit[i];
     if (threadIdx.x != 0)
         return;
-    to->action[row] = ((const int32_t *)(leaf + from->at.action))[step];
+    to->action[row] = ((const int32_t *)(group + from->at.action))[step];
     to->advantage[row] = gather->advantage[sample];
     to->target[row] = gather->target[sample];
     to->value[row] = gather->value[sample];

@@ -12,7 +12,7 @@ extern "C" {
 /* What the width of words depends on. */
 static inline uint64_t hd_steps_bits(const struct hd_steps *steps, const char *obs)
 {
-    return (uint64_t)(steps->frame_bytes | steps->at.frames | steps->leaf_bytes) |
+    return (uint64_t)(steps->frame_bytes | steps->at.frames | steps->group_bytes) |
            hd_cuda_bits(obs);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an on-policy collect yields, on a GPU: where its steps and frames lie, and observations put
- * together from them. Steps, samples and the arrays of a leaf are those of the type `trajectories`
+ * together from them. Steps, samples and the arrays of a group are those of the type `trajectories`
  * (tasks/types/collect/trajectories.h). Thread safe; launches only. */
 #ifndef HD_KERNELS_ROLLOUT_STEPS_H
 #define HD_KERNELS_ROLLOUT_STEPS_H
@@ -9,14 +9,14 @@
 
 #include <stdint.h>
 
-/* Sample i of the collect is sample i % Q of leaf i / Q. An array of a leaf starts so many bytes
- * behind the leaf's start. */
+/* Sample i of the collect is sample i % Q of group i / Q. An array of a group starts so many bytes
+ * behind the group's start. */
 struct hd_steps {
-    const char *data;           /* the leaves, device memory, 64-byte aligned */
-    int64_t leaves, leaf_bytes; /* G; from one leaf's start to the next one's, whole 64 bytes */
-    int64_t samples;            /* Q: of a leaf; all together fewer than 2^31 */
-    int64_t steps, frames;      /* T, F: of an env */
-    int64_t stack, frame_bytes; /* frames of an observation, oldest first */
+    const char *data;            /* the groups, device memory, 64-byte aligned */
+    int64_t groups, group_bytes; /* G; from one group's start to the next one's, whole 64 bytes */
+    int64_t samples;             /* Q: of a group; all together fewer than 2^31 */
+    int64_t steps, frames;       /* T, F: of an env */
+    int64_t stack, frame_bytes;  /* frames of an observation, oldest first */
     int64_t actions;
     struct {
         int64_t row;              /* int32 [Q]: number of each sample's step, env * T + t */
@@ -32,23 +32,23 @@ struct hd_steps {
 /* -- One sample ---------------------------------------------------------------------------------
  */
 
-/* The start of a sample's leaf. */
-HD_INLINE const char *hd_steps_leaf(const struct hd_steps *steps, int64_t sample)
+/* The start of a sample's group. */
+HD_INLINE const char *hd_steps_get_group(const struct hd_steps *steps, int64_t sample)
 {
-    return steps->data + (uint32_t)sample / (uint32_t)steps->samples * steps->leaf_bytes;
+    return steps->data + (uint32_t)sample / (uint32_t)steps->samples * steps->group_bytes;
 }
 
-/* The number of a sample's step in its leaf. */
+/* The number of a sample's step in its group. */
 HD_INLINE int64_t hd_steps_row(const struct hd_steps *steps, int64_t sample)
 {
-    const int32_t *row = (const int32_t *)(hd_steps_leaf(steps, sample) + steps->at.row);
+    const int32_t *row = (const int32_t *)(hd_steps_get_group(steps, sample) + steps->at.row);
     return row[(uint32_t)sample % (uint32_t)steps->samples];
 }
 
 /* 1 where a sample ends its chunk or its episode, else 0. */
 HD_INLINE float hd_steps_end(const struct hd_steps *steps, int64_t sample)
 {
-    const float *end = (const float *)(hd_steps_leaf(steps, sample) + steps->at.end);
+    const float *end = (const float *)(hd_steps_get_group(steps, sample) + steps->at.end);
     return end[(uint32_t)sample % (uint32_t)steps->samples];
 }
 
@@ -57,13 +57,13 @@ HD_INLINE float hd_steps_end(const struct hd_steps *steps, int64_t sample)
 HD_INLINE const char *hd_steps_frame(const struct hd_steps *steps, int64_t sample, int ahead,
                                      int64_t k)
 {
-    const char *leaf = hd_steps_leaf(steps, sample);
+    const char *group = hd_steps_get_group(steps, sample);
     const int64_t step = hd_steps_row(steps, sample);
     const int64_t env = (uint32_t)step / (uint32_t)steps->steps;
-    const int64_t last = ((const int32_t *)(leaf + steps->at.frame))[step];
-    const int64_t first = last - ((const int32_t *)(leaf + steps->at.frame_age))[step];
+    const int64_t last = ((const int32_t *)(group + steps->at.frame))[step];
+    const int64_t first = last - ((const int32_t *)(group + steps->at.frame_age))[step];
     const int64_t frame = last + ahead - steps->stack + 1 + k;
-    return leaf + steps->at.frames +
+    return group + steps->at.frames +
            (env * steps->frames + (frame > first ? frame : first)) * steps->frame_bytes;
 }
 

@@ -46,7 +46,7 @@ static __device__ bool is_after(const struct hd_steps *steps, int64_t sample)
 {
     if (hd_steps_end(steps, sample) == 0)
         return false;
-    const float *done = (const float *)(hd_steps_leaf(steps, sample) + steps->at.done);
+    const float *done = (const float *)(hd_steps_get_group(steps, sample) + steps->at.done);
     return done[hd_steps_row(steps, sample)] == 0;
 }
 
@@ -73,7 +73,7 @@ static __device__ int sum_before(int mine, int *total_p)
 
 static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t room)
 {
-    const int64_t n = steps.leaves * steps.samples, each = (n + THREADS - 1) / THREADS;
+    const int64_t n = steps.groups * steps.samples, each = (n + THREADS - 1) / THREADS;
     const int64_t lo = min(n, threadIdx.x * each), hi = min(n, lo + each);
     int mine = 0, total;
     for (int64_t i = lo; i < hi; i++)

@@ -53,8 +53,8 @@ int64_t hd_collective_payload(const struct hd_collective *c)
 
 int64_t hd_collective_scratch(const struct hd_collective *c, int ranks)
 {
-    int64_t leaves = c->n_in > ranks ? c->n_in : ranks;
-    return hd_collective_payload(c) * hd_tree_levels(leaves > 0 ? leaves : 1);
+    int64_t partials = c->n_in > ranks ? c->n_in : ranks;
+    return hd_collective_payload(c) * hd_tree_levels(partials > 0 ? partials : 1);
 }
 
 /* -- The tree -----------------------------------------------------------------------------------
@@ -342,9 +342,9 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     int part = c->kind == HD_COLLECTIVE_REDUCE ? c->part : HD_ALL_PARTS;
     list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
     for (int i = 0; reads && i < inputs_of(round); i++)
-        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_LEAVES, HD_READ};
+        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_PARTIALS, HD_READ};
     if (writes && c->out)
-        list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_LEAVES, HD_WRITE};
+        list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_PARTIALS, HD_WRITE};
     task.accesses = list;
     task.n_accesses = n;
     task.owned = last ? round : NULL;
@@ -359,7 +359,7 @@ static int submit_between_gpus(struct round *round)
     const struct hd_collective *c = &round->is;
     set_exchange(round);
     HD_TRY(submit_part(round, make_task(round, run_term), true, true, false));
-    const struct hd_access result = {c->out_buffer, c->part, HD_ALL_LEAVES, HD_UPDATE};
+    const struct hd_access result = {c->out_buffer, c->part, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .sequence = round->sequence,
                                         .iteration = c->iteration,

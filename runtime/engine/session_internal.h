@@ -87,8 +87,8 @@ struct hd_session {
 struct hd_buffer {
     struct hd_session *session;
     int parts;
-    int64_t leaves;
-    starpu_data_handle_t handles[]; /* [parts][leaves] */
+    int64_t partials;
+    starpu_data_handle_t handles[]; /* [parts][partials] */
 };
 
 /* A task ended: updates its group. Any thread. */

@@ -58,38 +58,39 @@ static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *
     hd_exchange_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
 }
 
-static float leaf_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
+static float partial_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
 {
     const struct hd_spec *spec = part->is.terms;
     if (n == 1)
         return spec->type->weight(spec, part->part, data, lo);
-    float left = leaf_weights(part, data, lo, n / 2);
-    return left + leaf_weights(part, data, lo + n / 2, n - n / 2);
+    float left = partial_weights(part, data, lo, n / 2);
+    return left + partial_weights(part, data, lo + n / 2, n - n / 2);
 }
 
 static float group_weights(const struct part *part, const float *const *group, int64_t lo,
                            int64_t n)
 {
     if (n == 1)
-        return leaf_weights(part, group[lo], 0, part->is.terms->leaves);
+        return partial_weights(part, group[lo], 0, part->is.terms->partials);
     float left = group_weights(part, group, lo, n / 2);
     return left + group_weights(part, group, lo + n / 2, n - n / 2);
 }
 
-static int64_t leaf_stride(const struct part *part)
+static int64_t partial_stride(const struct part *part)
 {
-    return part->is.terms->bytes / part->is.terms->leaves / (int64_t)sizeof(float);
+    return part->is.terms->bytes / part->is.terms->partials / (int64_t)sizeof(float);
 }
 
 /* Elements [lo, hi) of the terms of this rank's shards. */
 static void add_own(const struct part *part, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(part->is.n_in, part->own, part->is.terms->leaves, leaf_stride(part), lo, hi, sum);
+    hd_tree_add(part->is.n_in, part->own, part->is.terms->partials, partial_stride(part), lo, hi,
+                sum);
 }
 
 static bool one_term_each(const struct part *part)
 {
-    return part->is.n_in * part->is.terms->leaves == 1;
+    return part->is.n_in * part->is.terms->partials == 1;
 }
 
 /* Elements [lo, hi) of all terms, at most a block; `room` is a block. */
@@ -97,8 +98,8 @@ static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum,
 {
     const int own = part->session->options.rank;
     if (!part->message_passing) {
-        hd_tree_add(part->groups, part->group, part->is.terms->leaves, leaf_stride(part), lo, hi,
-                    sum);
+        hd_tree_add(part->groups, part->group, part->is.terms->partials, partial_stride(part), lo,
+                    hi, sum);
         return;
     }
     for (int64_t rank = 0; rank < part->groups; rank++)
@@ -124,7 +125,7 @@ static float count_all(const struct part *part)
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct part *part = args;
-    const bool single = part->is.terms->leaves * part->groups == 1;
+    const bool single = part->is.terms->partials * part->groups == 1;
     const float count = count_all(part);
     int64_t lo, hi;
     slice_of(part, part->session->options.rank, &lo, &hi);
@@ -226,10 +227,10 @@ static int list_accesses(const struct part *part, bool terms, struct hd_access *
         const struct hd_buffer *buffer = is->buffers[i];
         bool cut = buffer && buffer->parts == is->terms->parts;
         list[n++] = (struct hd_access){is->buffers[i], cut ? part->part : HD_ALL_PARTS,
-                                       HD_ALL_LEAVES, is->modes[i]};
+                                       HD_ALL_PARTIALS, is->modes[i]};
     }
     for (int i = 0; terms && i < is->n_in; i++)
-        list[n++] = (struct hd_access){is->in_buffers[i], part->part, HD_ALL_LEAVES, HD_READ};
+        list[n++] = (struct hd_access){is->in_buffers[i], part->part, HD_ALL_PARTIALS, HD_READ};
     *list_p = list;
     *n_p = n;
     return HD_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A mean over shards that is used as it is made, slice by slice (ZeRO's optimizer sharding,
- * Rajbhandari et al. 2020, on memory that all ranks see). A flat value is summed over its leaves
+ * Rajbhandari et al. 2020, on memory that all ranks see). A flat value is summed over its partials
  * and all shards in tree order and handed on, a block at a time, to a function that changes other
  * values of the same parts; the mean is never stored.
  *

@@ -49,19 +49,19 @@ void hd_session_free_jobs(struct hd_session *session)
 
 static int64_t handles_of(const struct hd_buffer *buffer)
 {
-    return buffer->parts * buffer->leaves;
+    return buffer->parts * buffer->partials;
 }
 
-int hd_buffer_create(struct hd_session *session, int parts, int64_t leaves,
+int hd_buffer_create(struct hd_session *session, int parts, int64_t partials,
                      struct hd_buffer **buffer_p)
 {
     struct hd_buffer *buffer =
-        hd_alloc(1, sizeof *buffer + (size_t)(parts * leaves) * sizeof buffer->handles[0]);
+        hd_alloc(1, sizeof *buffer + (size_t)(parts * partials) * sizeof buffer->handles[0]);
     if (!buffer)
         return HD_ERR_NOMEM;
     buffer->session = session;
     buffer->parts = parts;
-    buffer->leaves = leaves;
+    buffer->partials = partials;
     for (int64_t i = 0; i < handles_of(buffer) && !session->options.sequential; i++)
         starpu_void_data_register(&buffer->handles[i]);
     *buffer_p = buffer;
@@ -160,7 +160,7 @@ static int64_t count_handles(const struct hd_access *accesses, int n)
     for (int i = 0; i < n; i++)
         if (accesses[i].buffer)
             needed += (accesses[i].part == HD_ALL_PARTS ? accesses[i].buffer->parts : 1) *
-                      (accesses[i].leaf == HD_ALL_LEAVES ? accesses[i].buffer->leaves : 1);
+                      (accesses[i].partial == HD_ALL_PARTIALS ? accesses[i].buffer->partials : 1);
     return needed;
 }
 
@@ -171,11 +171,11 @@ static void add_access(struct handle_list *list, const struct hd_access *access)
         return;
     int part = access->part == HD_ALL_PARTS ? 0 : access->part;
     int parts = access->part == HD_ALL_PARTS ? buffer->parts : part + 1;
-    int64_t leaf = access->leaf == HD_ALL_LEAVES ? 0 : access->leaf;
-    int64_t leaves = access->leaf == HD_ALL_LEAVES ? buffer->leaves : leaf + 1;
+    int64_t partial = access->partial == HD_ALL_PARTIALS ? 0 : access->partial;
+    int64_t partials = access->partial == HD_ALL_PARTIALS ? buffer->partials : partial + 1;
     for (int p = part; p < parts; p++)
-        for (int64_t l = leaf; l < leaves; l++)
-            add_handle(list, buffer->handles[p * buffer->leaves + l], starpu_mode(access->mode));
+        for (int64_t l = partial; l < partials; l++)
+            add_handle(list, buffer->handles[p * buffer->partials + l], starpu_mode(access->mode));
 }
 
 static int set_handles(struct starpu_task *starpu, const char *name,

@@ -9,22 +9,22 @@
 
 #include <stdatomic.h>
 
-/* What dependences are tracked on: the memory of one instance, by parts of its leaves. Has no
+/* What dependences are tracked on: the memory of one instance, by parts of its partials. Has no
  * memory itself. */
 struct hd_buffer;
 
-/* Of parts >= 1 and leaves >= 1. Errors: HD_ERR_NOMEM. */
-int hd_buffer_create(struct hd_session *session, int parts, int64_t leaves,
+/* Of parts >= 1 and partials >= 1. Errors: HD_ERR_NOMEM. */
+int hd_buffer_create(struct hd_session *session, int parts, int64_t partials,
                      struct hd_buffer **buffer_p);
 /* Waits for the tasks that use it. Accepts NULL. */
 void hd_buffer_destroy(struct hd_buffer *buffer);
 
-enum { HD_ALL_PARTS = -1, HD_ALL_LEAVES = -1, HD_VIEWS_MAX = 16 };
+enum { HD_ALL_PARTS = -1, HD_ALL_PARTIALS = -1, HD_VIEWS_MAX = 16 };
 
 struct hd_access {
     struct hd_buffer *buffer; /* NULL: none */
     int part;                 /* or HD_ALL_PARTS */
-    int64_t leaf;             /* or HD_ALL_LEAVES */
+    int64_t partial;          /* or HD_ALL_PARTIALS */
     enum hd_mode mode;
 };
 

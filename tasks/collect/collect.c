@@ -66,7 +66,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_config *config = setup->config;
     const struct hd_spec *envs = setup->specs[ENVS];
     HD_TRY(hd_envs_check_role(envs, setup, false));
-    if (envs->leaves > 1)
+    if (envs->partials > 1)
         return hd_diag_error(setup->diag, setup->mark,
                              "%s steps all envs together: policy.collect.env_groups must be 1",
                              setup->verb);

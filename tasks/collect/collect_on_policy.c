@@ -76,7 +76,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     args->net = net;
     args->envs = hd_envs_shape(envs);
-    args->groups = envs->leaves;
+    args->groups = envs->partials;
     args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
     args->split = hd_config_bool(setup->config, "policy.collect.overlap_act_step");
     return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
@@ -95,7 +95,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
                                        .finish_last = true};
 }
 
-/* A group's collect under way. All that is known from one task to the next is in its leaves. */
+/* A group's collect under way. All that is known from one task to the next is in its groups. */
 struct collect {
     struct hd_context *context;
     const struct hd_view *views;
@@ -117,7 +117,7 @@ static int start(struct collect *c, int64_t env, void *frame)
     return hd_play_start(c->shape, &c->envs, env, seed, frame, c->context);
 }
 
-/* Empties the leaf, starts the envs that never were, and keeps the frames that they show. */
+/* Empties the group, starts the envs that never were, and keeps the frames that they show. */
 static int begin(struct collect *c)
 {
     hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
@@ -237,7 +237,7 @@ static int play_all(struct collect *c)
 
 /* -- With a GPU -----------------------------------------------------------------------------------
  * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
- * GPU's, fetches what it has not seen yet. The leaf on either side is complete then. Of what envs
+ * GPU's, fetches what it has not seen yet. The group on either side is complete then. Of what envs
  * show each frame goes to the GPU once; logits and actions come back in the item's head. */
 
 struct head {
@@ -399,8 +399,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     (void)context, (void)memory;
     const struct hd_view *from = &views[TRAJECTORIES];
     const int64_t envs = hd_trajectories_shape(from->spec)->envs;
-    for (int64_t leaf = 0; leaf < from->spec->leaves; leaf++) {
-        const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, leaf);
+    for (int64_t group = 0; group < from->spec->partials; group++) {
+        const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, group);
         hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTS].data);
     }
     return HD_OK;

@@ -13,7 +13,7 @@ int hd_episodes_declare(const struct hd_setup *setup, struct hd_spec *spec);
 /* An episode has ended. */
 void hd_episodes_push(const struct hd_view *episodes, double episode_return, double steps);
 
-/* The same for all episodes that a leaf of trajectories notes, whose steps, episodes and samples,
+/* The same for all episodes that a group of trajectories notes, whose steps, episodes and samples,
  * of `envs` envs, are added to *counts. */
 void hd_episodes_count(const struct hd_view *episodes, const struct hd_trajectories *t,
                        int64_t envs, struct hd_counts *counts);

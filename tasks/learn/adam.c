@@ -146,8 +146,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct hd_view *policy = &views[POLICY];
     const struct hd_adam adam = adam_now(args, &views[RATE]);
-    const struct hd_leaves grad =
-        hd_grad_leaves(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].part);
+    const struct hd_partials grad =
+        hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].part);
     const struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t lo, hi;
     hd_spec_part(policy->spec, policy->part, &lo, &hi);

@@ -131,7 +131,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 /* -- Values ---------------------------------------------------------------------------------------
  */
 
-static struct hd_trajectories leaf_of(const struct hd_view *from, int64_t sample, int64_t *row_p)
+static struct hd_trajectories group_of(const struct hd_view *from, int64_t sample, int64_t *row_p)
 {
     const int64_t samples = hd_trajectories_shape(from->spec)->samples;
     *row_p = sample % samples;
@@ -142,14 +142,14 @@ static struct hd_trajectories leaf_of(const struct hd_view *from, int64_t sample
 static bool needs_after(const struct hd_view *from, int64_t sample)
 {
     int64_t row;
-    const struct hd_trajectories t = leaf_of(from, sample, &row);
+    const struct hd_trajectories t = group_of(from, sample, &row);
     return t.end[row] != 0 && t.done[t.row[row]] == 0;
 }
 
 static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char *obs)
 {
     int64_t row;
-    const struct hd_trajectories t = leaf_of(from, sample, &row);
+    const struct hd_trajectories t = group_of(from, sample, &row);
     hd_trajectories_obs(hd_trajectories_shape(from->spec), &t, t.row[row], ahead, obs);
 }
 
@@ -226,7 +226,7 @@ static void fill_rows(const struct args *args, const struct hd_context *context,
     const float *after = values_of(args, context, args->blocks);
     for (int64_t i = 0; i < args->samples; i++) {
         int64_t row;
-        const struct hd_trajectories t = leaf_of(from, i, &row);
+        const struct hd_trajectories t = group_of(from, i, &row);
         rows->value[i] = values_of(args, context, i / args->block)[i % args->block] * scale;
         rows->reward[i] = t.reward[t.row[row]];
         rows->done[i] = t.done[t.row[row]];

@@ -109,10 +109,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
     for (int part = 0; part < grad->spec->parts; part++) {
-        const struct hd_leaves leaves = hd_grad_leaves(grad->spec, grad->data, part);
+        const struct hd_partials partials = hd_grad_get_partials(grad->spec, grad->data, part);
         int64_t lo, hi;
         hd_spec_part(grad->spec, part, &lo, &hi);
-        HD_TRY(hd_squares_cuda(&leaves, lo, hi, context->scratch, context->stream));
+        HD_TRY(hd_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
     }
     return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);
 }

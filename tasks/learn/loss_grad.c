@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_grad: the gradient of a loss over a shard's batch, as a sum over samples. An item is a
- * microbatch, a leaf of the tree that all shards' samples are summed in. Its first stage goes
+ * microbatch, a partial of the tree that all shards' samples are summed in. Its first stage goes
  * forward as far as the loss's derivative by the net's outputs, the others back through the net;
  * nets of one backward stage do all in one. Nets with batch norm stop at each norm in either
  * direction, for what all items of all shards add up to: with L levels of norms, stages 0 … L go
  * forward and L … 2 L back, and `finish` hands the batch's moments to the running statistics.
  *
  * A microbatch whose loss is not finite ends the run, or (runtime.on_nan: skip) has a count that is
- * no number: so has then every sum with it, on every rank, by which adam leaves parameters alone.
+ * no number: so has then every sum with it, on every rank, by which adam partials parameters alone.
  */
 #include "kernels/learn/samples.h"
 #include "kernels/net/net.h"
@@ -177,7 +177,7 @@ static int check_microbatch(const struct hd_setup *setup, struct args *args)
     const struct hd_node *node = hd_config_node(setup->config, key);
     args->batch = learn.rows;
     args->micro = learn.micro;
-    args->items = learn.leaves;
+    args->items = learn.partials;
     if (learn.rows % learn.micro == 0)
         return HD_OK;
     return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
@@ -295,10 +295,10 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
 }
 
 /* The counts of all parts that a range touches. */
-static void count_samples(const struct hd_view *grad, int64_t leaf, float rows, int64_t lo,
+static void count_samples(const struct hd_view *grad, int64_t partial, float rows, int64_t lo,
                           int64_t hi)
 {
-    float *counts = hd_grad_counts(grad->spec, grad->data, leaf);
+    float *counts = hd_grad_counts(grad->spec, grad->data, partial);
     for (int part = 0; part < grad->spec->parts; part++) {
         int64_t part_lo, part_hi;
         hd_spec_part(grad->spec, part, &part_lo, &part_hi);
@@ -330,7 +330,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     hd_net_stage_range(args->net, stage, &lo, &hi);
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro, forward_rows(args),
                     work->forward, work->dout, work->backward, stage,
-                    hd_grad_leaf(grad->spec, grad->data, item));
+                    hd_grad_get_partial(grad->spec, grad->data, item));
     count_samples(grad, item, count_of(args, work->head), lo, hi);
 }
 
@@ -352,7 +352,8 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
         .work = work->forward,
         .q = work->out,
         .dq = work->dout,
-        .grad = stage == 2 * levels ? hd_grad_leaf(grad->spec, grad->data, context->item) : NULL,
+        .grad =
+            stage == 2 * levels ? hd_grad_get_partial(grad->spec, grad->data, context->item) : NULL,
     };
     if (stage <= levels)
         hd_net_training_forward(args->net, &training, stage, context->pooled, context->pool);
@@ -476,9 +477,9 @@ static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass 
 
 /* The counts of all parts from that of element lo to that before hi. */
 static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss_pass *pass,
-                                int64_t leaf, int64_t lo, int64_t hi)
+                                int64_t partial, int64_t lo, int64_t hi)
 {
-    float *counts = hd_grad_counts(grad->spec, grad->data, leaf);
+    float *counts = hd_grad_counts(grad->spec, grad->data, partial);
     int first = -1, end = 0;
     for (int part = 0; part < grad->spec->parts; part++) {
         int64_t part_lo, part_hi;
@@ -502,7 +503,8 @@ static int go_backward_on_gpu(const struct args *args, const struct hd_loss_pass
     hd_net_stage_range(args->net, to - 1, &unused, &hi);
     HD_TRY(hd_net_backward_cuda(args->net, pass->views[HD_LOSS_POLICY].data, args->micro,
                                 forward_rows(args), work->forward, work->dout, work->backward, from,
-                                to, hd_grad_leaf(grad->spec, grad->data, item), pass->stream));
+                                to, hd_grad_get_partial(grad->spec, grad->data, item),
+                                pass->stream));
     return count_samples_on_gpu(grad, pass, item, lo, hi);
 }
 

@@ -57,7 +57,7 @@ static inline void value_resolve_at(struct value *value, const struct hd_setup *
                                      .role = role,
                                      .mark = setup->mark,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     if (type->resolve)
         ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the bytes of a leaf; memory NULL: only counts. */
+/* Returns the bytes of a group; memory NULL: only counts. */
 static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct hd_envs *envs)
 {
     struct hd_arena arena = {.memory = memory};
@@ -31,7 +31,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct h
     return arena.used;
 }
 
-static int64_t leaf_bytes(const struct hd_envs_shape *shape)
+static int64_t group_bytes(const struct hd_envs_shape *shape)
 {
     struct hd_envs unused;
     return lay_out(shape, NULL, &unused);
@@ -144,9 +144,9 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
                                                                : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
-    shape->leaves =
+    shape->groups =
         shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.env_groups");
-    shape->envs = (shape->all / shape->leaves + shape->instances - 1) / shape->instances;
+    shape->envs = (shape->all / shape->groups + shape->instances - 1) / shape->instances;
     shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
 }
 
@@ -154,13 +154,13 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
                         const struct hd_setup *setup)
 {
     const struct hd_node *node = hd_config_node(setup->config, "policy.collect.env_groups");
-    if (shape->all % shape->leaves == 0)
+    if (shape->all % shape->groups == 0)
         return HD_OK;
     return hd_diag_error(
         setup->diag, node ? node->mark : spec->mark,
         "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
         "found %lld",
-        (long long)shape->all, (long long)shape->leaves);
+        (long long)shape->all, (long long)shape->groups);
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
@@ -207,8 +207,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return status;
     }
     spec->shape = shape;
-    spec->leaves = shape->leaves;
-    spec->bytes = shape->leaves * leaf_bytes(shape);
+    spec->partials = shape->groups;
+    spec->bytes = shape->groups * group_bytes(shape);
     return HD_OK;
 }
 
@@ -217,16 +217,16 @@ const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec)
     return spec->shape;
 }
 
-struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t leaf)
+struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t group)
 {
     struct hd_envs envs;
-    lay_out(spec->shape, (char *)data + leaf * leaf_bytes(spec->shape), &envs);
+    lay_out(spec->shape, (char *)data + group * group_bytes(spec->shape), &envs);
     return envs;
 }
 
-int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t leaf)
+int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group)
 {
-    return shape->instances == 1 ? leaf * shape->envs : shard * shape->all / shape->instances;
+    return shape->instances == 1 ? group * shape->envs : shard * shape->all / shape->instances;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
@@ -278,10 +278,10 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
     return refuse(spec, "create", message);
 }
 
-static int init_leaf(const struct hd_spec *spec, int64_t shard, void *data, int64_t leaf)
+static int init_partial(const struct hd_spec *spec, int64_t shard, void *data, int64_t group)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    struct hd_envs envs = hd_envs_at(spec, data, leaf);
+    struct hd_envs envs = hd_envs_at(spec, data, group);
     *envs.count = shape->envs;
     if (shape->instances > 1)
         *envs.count = hd_envs_first(shape, shard + 1, 0) - hd_envs_first(shape, shard, 0);
@@ -292,30 +292,30 @@ static int init_leaf(const struct hd_spec *spec, int64_t shard, void *data, int6
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     (void)setup;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++)
-        HD_TRY(init_leaf(spec, shard, data, leaf));
+    for (int64_t group = 0; group < spec->partials; group++)
+        HD_TRY(init_partial(spec, shard, data, group));
     return HD_OK;
 }
 
 static void fini(const struct hd_spec *spec, void *data)
 {
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        struct hd_envs envs = hd_envs_at(spec, data, leaf);
+    for (int64_t group = 0; group < spec->partials; group++) {
+        struct hd_envs envs = hd_envs_at(spec, data, group);
         if (*envs.group)
             hd_envs_shape(spec)->env->destroy(*envs.group);
         *envs.group = NULL;
     }
 }
 
-/* Everything of a leaf but the group's pointer, which comes first. */
+/* Everything of a group but the group's pointer, which comes first. */
 static char *plain_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const char *start = (const char *)envs->group;
-    *bytes_p = (size_t)(start + leaf_bytes(spec->shape) - (const char *)envs->count);
+    *bytes_p = (size_t)(start + group_bytes(spec->shape) - (const char *)envs->count);
     return (char *)envs->count;
 }
 
-/* The states of a leaf's envs, one after the other; NULL when that fails. */
+/* The states of a group's envs, one after the other; NULL when that fails. */
 static char *save_group(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const struct hd_envs_shape *shape = spec->shape;
@@ -342,7 +342,8 @@ static int load_group(const struct hd_spec *spec, struct hd_envs *envs, const ch
     return HD_OK;
 }
 
-static int snapshot_leaf(const struct hd_spec *spec, struct hd_envs *dst, const struct hd_envs *src)
+static int snapshot_partial(const struct hd_spec *spec, struct hd_envs *dst,
+                            const struct hd_envs *src)
 {
     size_t bytes;
     char *states = save_group(spec, src, &bytes);
@@ -357,14 +358,15 @@ static int snapshot_leaf(const struct hd_spec *spec, struct hd_envs *dst, const 
 
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 {
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        struct hd_envs to = hd_envs_at(spec, dst, leaf), from = hd_envs_at(spec, (void *)src, leaf);
-        HD_TRY(snapshot_leaf(spec, &to, &from));
+    for (int64_t group = 0; group < spec->partials; group++) {
+        struct hd_envs to = hd_envs_at(spec, dst, group),
+                       from = hd_envs_at(spec, (void *)src, group);
+        HD_TRY(snapshot_partial(spec, &to, &from));
     }
     return HD_OK;
 }
 
-static int save_leaf(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
+static int save_partial(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
 {
     size_t bytes, states_bytes;
     const char *plain = plain_bytes(spec, envs, &bytes);
@@ -380,9 +382,9 @@ static int save_leaf(const struct hd_spec *spec, const struct hd_envs *envs, FIL
 
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
-        HD_TRY(save_leaf(spec, &envs, file));
+    for (int64_t group = 0; group < spec->partials; group++) {
+        struct hd_envs envs = hd_envs_at(spec, (void *)data, group);
+        HD_TRY(save_partial(spec, &envs, file));
     }
     return HD_OK;
 }
@@ -400,7 +402,7 @@ static int load_states(const struct hd_spec *spec, struct hd_envs *envs, FILE *f
     return status;
 }
 
-static int load_leaf(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
+static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
 {
     size_t bytes;
     const int64_t count = *envs->count;
@@ -417,9 +419,9 @@ static int load_leaf(const struct hd_spec *spec, struct hd_envs *envs, FILE *fil
 /* Into an instance of the same shard, or into one that was never initialised. */
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        struct hd_envs envs = hd_envs_at(spec, data, leaf);
-        HD_TRY(load_leaf(spec, &envs, file));
+    for (int64_t group = 0; group < spec->partials; group++) {
+        struct hd_envs envs = hd_envs_at(spec, data, group);
+        HD_TRY(load_partial(spec, &envs, file));
     }
     return HD_OK;
 }
@@ -427,8 +429,8 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
 static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
     uint64_t result = 0;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        const struct hd_envs envs = hd_envs_at(spec, (void *)data, leaf);
+    for (int64_t group = 0; group < spec->partials; group++) {
+        const struct hd_envs envs = hd_envs_at(spec, (void *)data, group);
         size_t bytes, states_bytes;
         const char *plain = plain_bytes(spec, &envs, &bytes);
         char *states = save_group(spec, &envs, &states_bytes);

@@ -19,8 +19,8 @@ struct hd_envs_shape {
     struct hd_env_spec frame;        /* what one env shows at a time */
     struct hd_env_settings settings; /* its texts are the config's */
     bool evaluator;
-    int64_t leaves;    /* groups that are played independently, each a leaf of the instance */
-    int64_t envs;      /* E: rows of a leaf */
+    int64_t groups;    /* groups that are played independently, each a group of the instance */
+    int64_t envs;      /* E: rows of a group */
     int64_t all;       /* envs of all instances that share them */
     int64_t instances; /* so many share them: S for a spread evaluator, else 1 */
     int64_t chunk;     /* L: steps of one env that are handed on together; evaluator: 0 */
@@ -28,7 +28,7 @@ struct hd_envs_shape {
     int64_t state_bytes; /* of one env, saved */
 };
 
-/* The arrays of a leaf. The first *count envs are there, other rows stay zero. */
+/* The arrays of a group. The first *count envs are there, other rows stay zero. */
 struct hd_envs {
     void **group;           /* [1]: made by the env's `create`; NULL where there are no envs */
     int64_t *count;         /* [1]: envs of this instance, at most E */
@@ -44,13 +44,13 @@ struct hd_envs {
     char *obs;              /* [E][stack][frame]: the present observations */
 };
 
-/* The shape of a value of type envs, and the arrays of a leaf of one instance. */
+/* The shape of a value of type envs, and the arrays of a group of one instance. */
 const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec);
-struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t leaf);
+struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t group);
 
-/* Number of the first env of a leaf: of shard `shard` among those that share an evaluation, or of
- * group `leaf` of a collector. */
-int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t leaf);
+/* Number of the first env of a group: of shard `shard` among those that share an evaluation, or of
+ * group `group` of a collector. */
+int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);
 
 /* Starts an episode of env `env` from `env_seed`: its pending steps must have been handed on. Its
  * first frame is written to frame[frame_bytes] and is all of the env's observation. A failure is a

@@ -22,7 +22,7 @@ static void lay_out_counts(const struct hd_trajectories_shape *shape, struct hd_
     t->ended_steps = hd_arena_take(arena, steps, sizeof *t->ended_steps);
 }
 
-/* Returns the bytes of a leaf; memory NULL: only counts. Frames come last. */
+/* Returns the bytes of a group; memory NULL: only counts. Frames come last. */
 static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
                        struct hd_trajectories *t)
 {
@@ -41,7 +41,7 @@ static int64_t lay_out(const struct hd_trajectories_shape *shape, void *memory,
     return arena.used;
 }
 
-static int64_t leaf_bytes(const struct hd_trajectories_shape *shape)
+static int64_t group_bytes(const struct hd_trajectories_shape *shape)
 {
     struct hd_trajectories unused;
     return lay_out(shape, NULL, &unused);
@@ -91,8 +91,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
     measure(shape);
     spec->shape = shape;
-    spec->leaves = groups;
-    spec->bytes = groups * leaf_bytes(shape);
+    spec->partials = groups;
+    spec->bytes = groups * group_bytes(shape);
     return HD_OK;
 }
 
@@ -101,10 +101,10 @@ const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *
     return spec->shape;
 }
 
-struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t leaf)
+struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t group)
 {
     struct hd_trajectories t;
-    lay_out(spec->shape, (char *)data + leaf * leaf_bytes(spec->shape), &t);
+    lay_out(spec->shape, (char *)data + group * group_bytes(spec->shape), &t);
     return t;
 }
 
@@ -115,8 +115,8 @@ struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *da
     const char *start = data;
     return (struct hd_steps){
         .data = data,
-        .leaves = spec->leaves,
-        .leaf_bytes = leaf_bytes(shape),
+        .groups = spec->partials,
+        .group_bytes = group_bytes(shape),
         .samples = shape->samples,
         .steps = shape->steps,
         .frames = shape->frames,
@@ -138,7 +138,7 @@ struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *da
 int64_t hd_trajectories_head_bytes(const struct hd_spec *spec)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
-    return leaf_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
+    return group_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
 }
 
 int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)
@@ -152,38 +152,38 @@ int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)
 /* -- Frames ---------------------------------------------------------------------------------------
  */
 
-static char *frame_at(const struct hd_trajectories_shape *shape, const struct hd_trajectories *leaf,
-                      int64_t env, int64_t frame)
+static char *frame_at(const struct hd_trajectories_shape *shape,
+                      const struct hd_trajectories *group, int64_t env, int64_t frame)
 {
-    return leaf->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
+    return group->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
 }
 
 struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                    const struct hd_trajectories *leaf)
+                                    const struct hd_trajectories *group)
 {
     return (struct hd_show){
         .envs = shape->envs,
         .frames = shape->frames,
         .stack = shape->obs.stack,
         .frame_bytes = shape->obs.frame_bytes,
-        .host_frames = leaf->frames,
-        .shown = leaf->shown,
-        .age = leaf->age,
+        .host_frames = group->frames,
+        .shown = group->shown,
+        .age = group->age,
     };
 }
 
 /* Where the episode is younger than the observation, its first frame stands in. */
 void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
-                         const struct hd_trajectories *leaf, int64_t step, int ahead, void *obs)
+                         const struct hd_trajectories *group, int64_t step, int ahead, void *obs)
 {
-    const int64_t env = step / shape->steps, last = leaf->frame[step] + ahead;
-    const int64_t first = leaf->frame[step] - leaf->frame_age[step], stack = shape->obs.stack;
+    const int64_t env = step / shape->steps, last = group->frame[step] + ahead;
+    const int64_t first = group->frame[step] - group->frame_age[step], stack = shape->obs.stack;
     const int64_t bytes = shape->obs.frame_bytes;
     int64_t missing = first - (last - stack + 1);
     missing = missing > 0 ? missing : 0;
     for (int64_t i = 0; i < missing; i++)
-        memcpy((char *)obs + i * bytes, frame_at(shape, leaf, env, first), (size_t)bytes);
-    memcpy((char *)obs + missing * bytes, frame_at(shape, leaf, env, last - stack + 1 + missing),
+        memcpy((char *)obs + i * bytes, frame_at(shape, group, env, first), (size_t)bytes);
+    memcpy((char *)obs + missing * bytes, frame_at(shape, group, env, last - stack + 1 + missing),
            (size_t)((stack - missing) * bytes));
 }
 
@@ -195,9 +195,9 @@ static size_t head_bytes(const struct hd_trajectories *t)
     return (size_t)(t->frames - (const char *)t->made);
 }
 
-void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf)
+void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group)
 {
-    struct hd_trajectories t = hd_trajectories_at(spec, data, leaf);
+    struct hd_trajectories t = hd_trajectories_at(spec, data, group);
     memset(t.made, 0, head_bytes(&t));
 }
 
@@ -206,8 +206,8 @@ static int visit_used(const struct hd_spec *spec, const void *data,
                       int (*visit)(void *arg, char *memory, size_t bytes), void *arg)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, leaf);
+    for (int64_t group = 0; group < spec->partials; group++) {
+        const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, group);
         HD_TRY(visit(arg, (char *)t.made, head_bytes(&t)));
         for (int64_t env = 0; env < shape->envs; env++) {
             if (t.shown[env] < 0 || t.shown[env] > shape->frames)
@@ -265,7 +265,7 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
     return visit_used(spec, data, write_piece, &transfer);
 }
 
-/* The arrays of a leaf are read before its frames, so that their number is known. */
+/* The arrays of a group are read before its frames, so that their number is known. */
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};

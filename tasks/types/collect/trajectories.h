@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `trajectories`: what one on-policy collect of one shard yields. Each group of envs has a
- * leaf with the steps that its envs made, the frames that they showed, and its samples: those
+ * group with the steps that its envs made, the frames that they showed, and its samples: those
  * steps, in the order in which their chunks were completed, that a learner takes. */
 #ifndef HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 #define HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
@@ -13,7 +13,7 @@
 extern const struct hd_type hd_type_trajectories;
 
 struct hd_trajectories_shape {
-    int64_t groups;  /* G: leaves */
+    int64_t groups;  /* G: groups */
     int64_t envs;    /* E: of a group */
     int64_t samples; /* Q: of a group, policy.collect.n_sample / G */
     int64_t chunk;   /* L: samples of an env that are completed together, at most */
@@ -24,7 +24,7 @@ struct hd_trajectories_shape {
     struct hd_obs_shape obs;
 };
 
-/* The arrays of a leaf. A step is numbered env * T + its number in this collect. */
+/* The arrays of a group. A step is numbered env * T + its number in this collect. */
 struct hd_trajectories {
     int64_t *made;    /* [1]: samples so far, those beyond Q included */
     int64_t *forward; /* [1]: steps of all envs so far */
@@ -44,25 +44,25 @@ struct hd_trajectories {
     char *frames;                       /* [E][F][frame_bytes] */
 };
 
-/* The shape of a value of type trajectories, and the arrays of a leaf of an instance. */
+/* The shape of a value of type trajectories, and the arrays of a group of an instance. */
 const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec);
-struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t leaf);
+struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t group);
 
-/* For GPUs: where all leaves of an instance lie, and the bytes of a leaf before its frames, and
+/* For GPUs: where all groups of an instance lie, and the bytes of a group before its frames, and
  * before its samples: what was counted, and the episodes that ended. */
 struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data);
 int64_t hd_trajectories_head_bytes(const struct hd_spec *spec);
 int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
 
-/* Empties a leaf, whatever it held. */
-void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t leaf);
+/* Empties a group, whatever it held. */
+void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group);
 
-/* The frames of a leaf as hd_show_next fills them; what a GPU has of them is left NULL. */
+/* The frames of a group as hd_show_next fills them; what a GPU has of them is left NULL. */
 struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                    const struct hd_trajectories *leaf);
+                                    const struct hd_trajectories *group);
 
 /* Copies the observation of step `step` (of the one after it: ahead = 1) to obs[obs_bytes]. */
 void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
-                         const struct hd_trajectories *leaf, int64_t step, int ahead, void *obs);
+                         const struct hd_trajectories *group, int64_t step, int ahead, void *obs);
 
 #endif

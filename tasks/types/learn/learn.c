@@ -43,6 +43,6 @@ struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config)
     };
     if (shape.micro == 0)
         shape.micro = batch < shape.rows ? batch : shape.rows;
-    shape.leaves = shape.micro < shape.rows ? shape.rows / shape.micro : 1;
+    shape.partials = shape.micro < shape.rows ? shape.rows / shape.micro : 1;
     return shape;
 }

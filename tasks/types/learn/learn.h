@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How one update of one shard is cut, as the run file says: a batch of rows, learned from in
- * microbatches, each a leaf of the gradient's sum. */
+ * microbatches, each a partial of the gradient's sum. */
 #ifndef HD_TASKS_TYPES_LEARN_LEARN_H
 #define HD_TASKS_TYPES_LEARN_LEARN_H
 
 #include "runtime/base/config/config.h"
 
 struct hd_learn_shape {
-    int64_t rows;   /* of a batch: policy.learn.batch_size, `accumulate` times */
-    int64_t micro;  /* of a microbatch: policy.learn.microbatch, else batch_size */
-    int64_t leaves; /* rows / micro, a whole number unless the config is mistaken */
+    int64_t rows;     /* of a batch: policy.learn.batch_size, `accumulate` times */
+    int64_t micro;    /* of a microbatch: policy.learn.microbatch, else batch_size */
+    int64_t partials; /* rows / micro, a whole number unless the config is mistaken */
 };
 
 /* From policy.learn and, for on-policy learning, hd_minibatch_shape_of. */

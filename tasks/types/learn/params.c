@@ -237,10 +237,11 @@ static void release_nothing(struct hd_spec *spec)
     (void)spec;
 }
 
-/* -- grad: leaves, each the floats and then a count per part --------------------------------------
+/* -- grad: partials, each the floats and then a count per part
+ * --------------------------------------
  */
 
-static int64_t leaf_bytes(const struct hd_spec *spec)
+static int64_t partial_bytes(const struct hd_spec *spec)
 {
     return floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(float));
 }
@@ -249,44 +250,44 @@ static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
     if (spec->placement == HD_SHARD)
-        spec->leaves = hd_learn_shape_of(setup->config).leaves; /* one for every microbatch */
-    spec->bytes = spec->leaves * leaf_bytes(spec);
+        spec->partials = hd_learn_shape_of(setup->config).partials; /* one for every microbatch */
+    spec->bytes = spec->partials * partial_bytes(spec);
     return HD_OK;
 }
 
-static const float *leaf_floats(const struct hd_spec *spec, const void *data, int64_t leaf)
+static const float *partial_floats(const struct hd_spec *spec, const void *data, int64_t partial)
 {
-    return (const float *)((const char *)data + leaf * leaf_bytes(spec));
+    return (const float *)((const char *)data + partial * partial_bytes(spec));
 }
 
-static const float *leaf_counts(const struct hd_spec *spec, const void *data, int64_t leaf)
+static const float *partial_counts(const struct hd_spec *spec, const void *data, int64_t partial)
 {
-    return (const float *)((const char *)data + leaf * leaf_bytes(spec) + floats_bytes(spec));
+    return (const float *)((const char *)data + partial * partial_bytes(spec) + floats_bytes(spec));
 }
 
-float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf)
+float *hd_grad_get_partial(const struct hd_spec *spec, void *data, int64_t partial)
 {
-    return (float *)leaf_floats(spec, data, leaf);
+    return (float *)partial_floats(spec, data, partial);
 }
 
-float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf)
+float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t partial)
 {
-    return (float *)leaf_counts(spec, data, leaf);
+    return (float *)partial_counts(spec, data, partial);
 }
 
 static uint64_t hash_grad(const struct hd_spec *spec, const void *data)
 {
     uint64_t hash = 0;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        hash = hd_hash_floats(hash, leaf_floats(spec, data, leaf), spec->elements);
-        hash = hd_hash_floats(hash, leaf_counts(spec, data, leaf), spec->parts);
+    for (int64_t partial = 0; partial < spec->partials; partial++) {
+        hash = hd_hash_floats(hash, partial_floats(spec, data, partial), spec->elements);
+        hash = hd_hash_floats(hash, partial_counts(spec, data, partial), spec->parts);
     }
     return hash;
 }
 
-static float weight_grad(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+static float weight_grad(const struct hd_spec *spec, int part, const void *data, int64_t partial)
 {
-    return leaf_counts(spec, data, leaf)[part];
+    return partial_counts(spec, data, partial)[part];
 }
 
 static int64_t vector_bytes(const struct hd_spec *spec, int part)
@@ -299,8 +300,8 @@ static int64_t vector_bytes(const struct hd_spec *spec, int part)
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
                          int64_t hi, float *room, float *count_p)
 {
-    const int64_t stride = leaf_bytes(spec) / (int64_t)sizeof(float);
-    const float *floats = leaf_floats(spec, data, 0), *counts = leaf_counts(spec, data, 0);
+    const int64_t stride = partial_bytes(spec) / (int64_t)sizeof(float);
+    const float *floats = partial_floats(spec, data, 0), *counts = partial_counts(spec, data, 0);
     *count_p = 1;
     float count = counts[part];
     if (spec->placement != HD_SHARD) {
@@ -308,16 +309,16 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part,
             *count_p = count;
         return floats + lo;
     }
-    hd_tree_add(1, &counts, spec->leaves, stride, part, part + 1, &count);
+    hd_tree_add(1, &counts, spec->partials, stride, part, part + 1, &count);
     if (count > 0 || isnan(count))
         *count_p = count;
-    if (spec->leaves == 1)
+    if (spec->partials == 1)
         return floats + lo;
-    hd_tree_add(1, &floats, spec->leaves, stride, lo, hi, room);
+    hd_tree_add(1, &floats, spec->partials, stride, lo, hi, room);
     return room;
 }
 
-/* Of a mean: one leaf. */
+/* Of a mean: one partial. */
 static int64_t span_of_grad(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
                             int64_t *at_p)
 {
@@ -326,15 +327,15 @@ static int64_t span_of_grad(const struct hd_spec *spec, int part, int64_t lo, in
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
-/* The sum of the leaves, floats and count alike. */
+/* The sum of the partials, floats and count alike. */
 static void pack_grad(const struct hd_spec *spec, int part, const void *data, void *vector)
 {
-    int64_t lo, hi, stride = leaf_bytes(spec) / (int64_t)sizeof(float);
+    int64_t lo, hi, stride = partial_bytes(spec) / (int64_t)sizeof(float);
     float *sum = vector;
-    const float *floats = leaf_floats(spec, data, 0), *counts = leaf_counts(spec, data, 0);
+    const float *floats = partial_floats(spec, data, 0), *counts = partial_counts(spec, data, 0);
     hd_spec_part(spec, part, &lo, &hi);
-    hd_tree_add(1, &floats, spec->leaves, stride, lo, hi, sum);
-    hd_tree_add(1, &counts, spec->leaves, stride, part, part + 1, sum + (hi - lo));
+    hd_tree_add(1, &floats, spec->partials, stride, lo, hi, sum);
+    hd_tree_add(1, &counts, spec->partials, stride, part, part + 1, sum + (hi - lo));
 }
 
 static void combine_grad(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
@@ -362,13 +363,13 @@ static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine ho
     hd_grad_counts(spec, data, 0)[part] = count;
 }
 
-struct hd_leaves hd_grad_leaves(const struct hd_spec *spec, const void *data, int part)
+struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int part)
 {
-    return (struct hd_leaves){
-        .floats = leaf_floats(spec, data, 0),
-        .counts = spec->placement == HD_SHARD ? leaf_counts(spec, data, 0) + part : NULL,
-        .n = spec->leaves,
-        .stride = leaf_bytes(spec) / (int64_t)sizeof(float),
+    return (struct hd_partials){
+        .floats = partial_floats(spec, data, 0),
+        .counts = spec->placement == HD_SHARD ? partial_counts(spec, data, 0) + part : NULL,
+        .n = spec->partials,
+        .stride = partial_bytes(spec) / (int64_t)sizeof(float),
     };
 }
 
@@ -377,28 +378,29 @@ static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how
                        const void *const *in, const struct hd_spec *out_spec, void *out,
                        void *stream)
 {
-    struct hd_leaves leaves[HD_LEAVES_GROUPS];
+    struct hd_partials partials[HD_PARTIALS_GROUPS];
     int64_t lo, hi;
-    if (n_in > HD_LEAVES_GROUPS)
+    if (n_in > HD_PARTIALS_GROUPS)
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
-                       HD_LEAVES_GROUPS, n_in);
+                       HD_PARTIALS_GROUPS, n_in);
     for (int i = 0; i < n_in; i++)
-        leaves[i] = hd_grad_leaves(spec, in[i], part);
+        partials[i] = hd_grad_get_partials(spec, in[i], part);
     hd_spec_part(spec, part, &lo, &hi);
-    return hd_leaves_mean_cuda(n_in, leaves, how == HD_MEAN, lo, hi, out,
-                               hd_grad_counts(out_spec, out, 0) + part, stream);
+    return hd_partials_mean_cuda(n_in, partials, how == HD_MEAN, lo, hi, out,
+                                 hd_grad_counts(out_spec, out, 0) + part, stream);
 }
 
 static int add_on_gpu(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
                       float *to, float *total, void *stream)
 {
-    struct hd_leaves leaves[HD_LEAVES_GROUPS];
-    if (n_terms > HD_LEAVES_GROUPS)
+    struct hd_partials partials[HD_PARTIALS_GROUPS];
+    if (n_terms > HD_PARTIALS_GROUPS)
         return hd_fail(HD_ERR_UNSUPPORTED, "gradients of %d ranks: at most %d are added on GPUs",
-                       n_terms, HD_LEAVES_GROUPS);
+                       n_terms, HD_PARTIALS_GROUPS);
     for (int i = 0; i < n_terms; i++)
-        leaves[i] = (struct hd_leaves){.floats = terms[i].floats, .counts = terms[i].count, .n = 1};
-    return hd_leaves_mean_cuda(n_terms, leaves, how == HD_MEAN, 0, n, to, total, stream);
+        partials[i] =
+            (struct hd_partials){.floats = terms[i].floats, .counts = terms[i].count, .n = 1};
+    return hd_partials_mean_cuda(n_terms, partials, how == HD_MEAN, 0, n, to, total, stream);
 }
 
 static float *count_of(const struct hd_spec *spec, int part, void *data)

@@ -15,21 +15,21 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec);
  * run file, that it must be `type`, and `why`. Returns HD_ERR_INPUT. */
 int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why);
 
-/* Leaf `leaf` of a gradient: [elements] sums over its samples, and how many they are in each part
- * [parts]. */
-float *hd_grad_leaf(const struct hd_spec *spec, void *data, int64_t leaf);
-float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t leaf);
+/* Partial `partial` of a gradient: [elements] sums over its samples, and how many they are in each
+ * part [parts]. */
+float *hd_grad_get_partial(const struct hd_spec *spec, void *data, int64_t partial);
+float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t partial);
 
 /* Elements [lo, hi) of part `part` of the mean over a gradient's samples, as a sum and *count_p,
- * the number to divide it by. A shard's own gradient is the sum of its leaves in tree order, put
+ * the number to divide it by. A shard's own gradient is the sum of its partials in tree order, put
  * into room[hi - lo] or read where it lies; one that is not a shard's is a mean already (divided by
  * 1). Without samples the sum is zero and divided by 1. */
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
                          int64_t hi, float *room, float *count_p);
 
-/* The same leaves for a GPU: those of part `part`, floats from element 0 on. A gradient that is not
- * a shard's is a mean already: it has no counts. */
-struct hd_leaves hd_grad_leaves(const struct hd_spec *spec, const void *data, int part);
+/* The same partials for a GPU: those of part `part`, floats from element 0 on. A gradient that is
+ * not a shard's is a mean already: it has no counts. */
+struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int part);
 
 /* First and second moments [elements] and number of updates [parts] of an adam_state. */
 struct hd_moments {

@@ -13,9 +13,9 @@
 
 enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };
-/* The values of an exchange, after the others: leaves, their mean, what it changes. */
-enum { LEAVES, MEAN, CHANGED, STATE, EXCHANGED };
-/* What a shard's own leaves change, after those, and a copy for all. */
+/* The values of an exchange, after the others: partials, their mean, what it changes. */
+enum { PARTIALS, MEAN, CHANGED, STATE, EXCHANGED };
+/* What a shard's own partials change, after those, and a copy for all. */
 enum { OWN, OWN_STATE, SHOWN, ALONE };
 /* Values that steps by items take, after those. */
 enum { ROWS = 3 };
@@ -196,7 +196,7 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     int b = draw(g, 2) ? first + CHANGED : pick(g, 1u << SHARD | 1u << GLOBAL, ANY);
     int hint = pick(g, 1u << GLOBAL, INTS);
     char ta[16], tb[16], th[16];
-    if (!g->exchange || a < 0 || b < 0 || a == first + LEAVES || b == first + LEAVES ||
+    if (!g->exchange || a < 0 || b < 0 || a == first + PARTIALS || b == first + PARTIALS ||
         (g->exchanges > 0 && draw(g, 4)))
         return false;
     g->exchanges++;
@@ -207,14 +207,14 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     name(g, b, lag, tb);
     const bool whole = draw(g, 3) == 0;
     append(g->steps, "%s- %s: {reads: [a: %s, b: %s], writes: [v%d]", pad,
-           whole ? "fill" : "spread", ta, tb, first + LEAVES);
+           whole ? "fill" : "spread", ta, tb, first + PARTIALS);
     if (!whole && tally >= 0 && tally != a && tally != b && draw(g, 2)) {
         g->values[tally].updated = g->values[tally].used = true;
         append(g->steps, ", updates: [v%d]", tally);
     }
     if (draw(g, 12) == 0)
         guard(g, false);
-    append(g->steps, "}\n%s- mean: {reads: [v%d], writes: [v%d]}\n", pad, first + LEAVES,
+    append(g->steps, "}\n%s- mean: {reads: [v%d], writes: [v%d]}\n", pad, first + PARTIALS,
            first + MEAN);
     append(g->steps, "%s- apply: {reads: [mean: v%d", pad, first + MEAN);
     if (hint >= 0 && draw(g, 2)) {
@@ -272,13 +272,13 @@ static bool add_alone(struct generator *g, const char *pad, bool lag)
 {
     const int own = g->first_alone + OWN, hint = pick(g, 1u << SHARD, INTS);
     if (g->first_alone < 0 ||
-        (!g->values[g->first_exchanged + LEAVES].used && !add_exchange(g, pad, lag)))
+        (!g->values[g->first_exchanged + PARTIALS].used && !add_exchange(g, pad, lag)))
         return false;
     for (int i = 0; i < ALONE; i++) {
         g->values[g->first_alone + i].used = true;
         g->values[g->first_alone + i].updated |= i != SHOWN;
     }
-    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, g->first_exchanged + LEAVES);
+    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, g->first_exchanged + PARTIALS);
     if (hint >= 0 && draw(g, 2)) {
         g->values[hint].used = true;
         append(g->steps, ", hint: v%d", hint);
@@ -360,7 +360,7 @@ static void make_values(struct generator *g)
         g->values[g->n_values].sums = i <= MEAN;
         g->values[g->n_values].floats = i > MEAN;
         g->values[g->n_values].exchanged = true;
-        g->values[g->n_values].place = i == LEAVES ? SHARD : GLOBAL;
+        g->values[g->n_values].place = i == PARTIALS ? SHARD : GLOBAL;
         g->values[g->n_values++].parts = 3;
     }
     if (g->exchange && draw(g, 2)) {

@@ -11,14 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAVES = 4, NUMBERS = 70 };
+enum { PARTIALS = 4, NUMBERS = 70 };
 
-/* -- Verb share: LEAVES numbers among all items of all shards -------------------------------------
+/* -- Verb share: PARTIALS numbers among all items of all shards
+ * -------------------------------------
  */
 
-static double number(int64_t leaf, int64_t i)
+static double number(int64_t partial, int64_t i)
 {
-    return (double)(leaf * leaf + 3 * i + 1) / 7 * (leaf == 1 ? 1e6 : 1);
+    return (double)(partial * partial + 3 * i + 1) / 7 * (partial == 1 ? 1e6 : 1);
 }
 
 static double expected(int64_t i)
@@ -33,7 +34,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     struct hd_subtasks *subtasks = hd_alloc(1, sizeof *subtasks);
     if (!subtasks)
         return HD_ERR_NOMEM;
-    *subtasks = (struct hd_subtasks){.items = LEAVES / setup->shards,
+    *subtasks = (struct hd_subtasks){.items = PARTIALS / setup->shards,
                                      .stages = last_stage + 1,
                                      .work_bytes = NUMBERS * sizeof(double),
                                      .finish_last = true};
@@ -127,14 +128,14 @@ static int run_rank(const struct hd_world *world, void *arg)
     const int value = hd_graph_find(l.graph, "right");
     int code = 0;
     const int instances = rank.plan->values[value].instances;
-    int64_t before[LEAVES];
+    int64_t before[PARTIALS];
     for (int i = 0; i < instances; i++)
         before[i] = *(const int64_t *)hd_executor_data(rank.executor, value, i);
     if (hd_executor_run(rank.executor, &reason) != HD_OK)
         code = hd_fail(1, "%s", hd_session_message(rank.session));
     for (int i = 0; code == 0 && i < instances; i++) {
         int64_t right = *(const int64_t *)hd_executor_data(rank.executor, value, i) - before[i];
-        if (right != ITERATIONS * LEAVES / job->shards)
+        if (right != ITERATIONS * PARTIALS / job->shards)
             code = hd_fail(2, "instance %d: %lld items saw the right sums", i, (long long)right);
     }
     rank_stop(&rank);

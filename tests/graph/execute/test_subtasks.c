@@ -93,7 +93,7 @@ struct loaded {
     struct hd_graph *graph;
 };
 
-/* With a seed by which rows have ITEMS leaves. */
+/* With a seed by which rows have ITEMS partials. */
 static struct loaded load(void)
 {
     static const struct hd_verb *verbs[32];
@@ -104,7 +104,7 @@ static struct loaded load(void)
     const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
     struct loaded l;
     l.graph = hd_toy_load_with(&registry, text, 1, 6, &l.document, &l.config, &l.diag);
-    ck_assert_int_eq(l.graph->values[hd_graph_find(l.graph, "rows")].spec.leaves, ITEMS);
+    ck_assert_int_eq(l.graph->values[hd_graph_find(l.graph, "rows")].spec.partials, ITEMS);
     return l;
 }
 
@@ -159,7 +159,7 @@ START_TEST(the_plan_shows_items_and_stages)
     fclose(file);
     ck_assert_ptr_nonnull(strstr(dump, "meet [global, 2 items x 4 stages, finish last] reads a, b "
                                        "updates rows (by items), last"));
-    ck_assert_ptr_nonnull(strstr(dump, "leaves 2"));
+    ck_assert_ptr_nonnull(strstr(dump, "partials 2"));
     free(dump);
     hd_plan_destroy(plan);
     unload(&l);

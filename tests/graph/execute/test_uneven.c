@@ -15,19 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 4, LEAVES = 2, ITERATIONS = 7 };
+enum { SHARDS = 4, PARTIALS = 2, ITERATIONS = 7 };
 
 /* -- Verb uneven: a gradient with or without samples ----------------------------------------------
  */
 
 enum { GRAD, POLICY };
 
-/* Samples of a leaf: one leaf of shard 1 empty, shard 2, half the shards, three of them, all. */
-static int64_t samples(int64_t iteration, int64_t shard, int64_t leaf)
+/* Samples of a partial: one partial of shard 1 empty, shard 2, half the shards, three of them, all.
+ */
+static int64_t samples(int64_t iteration, int64_t shard, int64_t partial)
 {
     switch (iteration) {
     case 1:
-        return shard == 1 && leaf == 1 ? 0 : 2;
+        return shard == 1 && partial == 1 ? 0 : 2;
     case 2:
         return shard == 2 ? 0 : 1;
     case 3:
@@ -41,24 +42,25 @@ static int64_t samples(int64_t iteration, int64_t shard, int64_t leaf)
     }
 }
 
-static float element(int64_t iteration, int64_t shard, int64_t leaf, int64_t i)
+static float element(int64_t iteration, int64_t shard, int64_t partial, int64_t i)
 {
-    const uint64_t key = (uint64_t)(((iteration * SHARDS + shard) * LEAVES + leaf) * 100003 + i);
-    return samples(iteration, shard, leaf) ? (float)(hd_hash_mix(11, key) % 2001) * 1e-3f + 0.1f
-                                           : 0;
+    const uint64_t key =
+        (uint64_t)(((iteration * SHARDS + shard) * PARTIALS + partial) * 100003 + i);
+    return samples(iteration, shard, partial) ? (float)(hd_hash_mix(11, key) % 2001) * 1e-3f + 0.1f
+                                              : 0;
 }
 
 static int uneven(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     const struct hd_spec *spec = views[GRAD].spec;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
-        float *floats = hd_grad_leaf(spec, views[GRAD].data, leaf);
+    for (int64_t partial = 0; partial < spec->partials; partial++) {
+        float *floats = hd_grad_get_partial(spec, views[GRAD].data, partial);
         for (int64_t i = 0; i < spec->elements; i++)
-            floats[i] = element(context->iteration, context->shard, leaf, i);
+            floats[i] = element(context->iteration, context->shard, partial, i);
         for (int part = 0; part < spec->parts; part++)
-            hd_grad_counts(spec, views[GRAD].data, leaf)[part] =
-                (float)samples(context->iteration, context->shard, leaf);
+            hd_grad_counts(spec, views[GRAD].data, partial)[part] =
+                (float)samples(context->iteration, context->shard, partial);
     }
     return HD_OK;
 }
@@ -172,9 +174,9 @@ static double trained(double param, int64_t i)
     for (int64_t t = 1; t <= ITERATIONS; t++) {
         double sum = 0, count = 0;
         for (int64_t shard = 0; shard < SHARDS; shard++)
-            for (int64_t leaf = 0; leaf < LEAVES; leaf++) {
-                sum += element(t - 1, shard, leaf, i);
-                count += (double)samples(t - 1, shard, leaf);
+            for (int64_t partial = 0; partial < PARTIALS; partial++) {
+                sum += element(t - 1, shard, partial, i);
+                count += (double)samples(t - 1, shard, partial);
             }
         const double g = count > 0 ? sum / count : 0;
         m = 0.9 * m + 0.1 * g;

@@ -22,11 +22,11 @@ static int resolve_ints(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-/* Leaves of eight integers: as many in all values of a graph, so that a step may take several. */
+/* Partials of eight integers: as many in all values of a graph, so that a step may take several. */
 static int resolve_rows(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    spec->leaves = 1 + (int64_t)(hd_hash_mix(setup->seed, 3) % 4);
-    spec->bytes = spec->leaves * INTS * (int64_t)sizeof(int64_t);
+    spec->partials = 1 + (int64_t)(hd_hash_mix(setup->seed, 3) % 4);
+    spec->bytes = spec->partials * INTS * (int64_t)sizeof(int64_t);
     return HD_OK;
 }
 
@@ -209,7 +209,7 @@ int64_t hd_toy_element(const struct hd_view *view, int i)
         return 7;
     if (view->spec->type->flat)
         return (int64_t)(((const float *)view->data)[i * 131] * 1024);
-    return ((const int64_t *)view->data)[i % view->spec->leaves * INTS + i];
+    return ((const int64_t *)view->data)[i % view->spec->partials * INTS + i];
 }
 
 /* The floats of `to`: read-modify-write, so that order and rounding show. */

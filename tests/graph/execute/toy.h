@@ -5,12 +5,12 @@
 
 #include "graph/language/graph.h"
 
-/* Types `ints` (8 integers, counted attribute `size`, field `first`), `rows` (one to four leaves
+/* Types `ints` (8 integers, counted attribute `size`, field `first`), `rows` (one to four partials
  * of 8 integers, by the seed), `floats` (flat, three blocks and a bit, so that `parts` can cut it)
  * and `news` (ints that start as none). Verbs `mix` (reads a, writes to), `blend` (reads a and b,
  * updates to), `bump` (updates to, counts its size), `note` (reads a, updates to: meant for what
  * nobody reads), `fail` (reads a, writes to, fails at iteration 3), and the built-in collectives
- * and stop. In toy_subtasks.c: type `sums` (flat like floats, one to three leaves a shard by its
+ * and stop. In toy_subtasks.c: type `sums` (flat like floats, one to three partials a shard by its
  * name, a weight per part), verbs `spread` (reads a and b, writes sums by items and stages,
  * updates tally at its finish), `fill` (likewise, but whole), `apply` (reads a mean of sums and
  * hint, updates to and state by parts or in slices) and `creep` (reads a, updates ints in several
@@ -23,8 +23,8 @@ enum { HD_TOY_INTS = 8, HD_TOY_FLOATS = 3 * 4096 + 17 };
 extern const struct hd_type hd_toy_sums;
 extern const struct hd_verb hd_toy_spread, hd_toy_fill, hd_toy_apply, hd_toy_creep, hd_toy_weave;
 
-/* Element i (of leaf i modulo leaves) of a view as an integer, whatever its type; a value that is
- * none counts as 7. */
+/* Element i (of partial i modulo partials) of a view as an integer, whatever its type; a value that
+ * is none counts as 7. */
 int64_t hd_toy_element(const struct hd_view *view, int i);
 
 /* Loads a graph text with the toy registry and an empty config. Aborts the test when the text has

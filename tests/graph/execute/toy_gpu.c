@@ -78,7 +78,7 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
 /* -- Reductions -----------------------------------------------------------------------------------
  */
 
-/* Leaves are vectors: floats and their count, added as the runtime does not. */
+/* Partials are vectors: floats and their count, added as the runtime does not. */
 struct sum {
     const struct hd_spec *spec, *out_spec;
     int part;

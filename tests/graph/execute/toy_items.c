@@ -41,7 +41,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     const uint64_t kind = hd_hash_mix(setup->seed, 6);
     const bool pools = setup->specs[STATE]->placement == HD_SHARD && kind / 8 % 3 > 0;
-    cut->subtasks = (struct hd_subtasks){.items = setup->specs[STATE]->leaves,
+    cut->subtasks = (struct hd_subtasks){.items = setup->specs[STATE]->partials,
                                          .stages = stages[kind % 4],
                                          .work_bytes = sizeof(uint64_t),
                                          .finish_last = kind / 4 % 2};
@@ -87,9 +87,9 @@ static int take_sums(struct hd_context *context, int64_t n, uint64_t *work)
     return HD_OK;
 }
 
-static int64_t *row_of(const struct hd_view *view, int64_t leaf)
+static int64_t *row_of(const struct hd_view *view, int64_t partial)
 {
-    return view->data ? (int64_t *)view->data + leaf * INTS : NULL;
+    return view->data ? (int64_t *)view->data + partial * INTS : NULL;
 }
 
 static void stir(int64_t *at, uint64_t with)

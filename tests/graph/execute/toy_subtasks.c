@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Toys in subtasks: a sum of leaves written by items and stages, its mean used in slices, and a
+/* Toys in subtasks: a sum of partials written by items and stages, its mean used in slices, and a
  * body of several calls. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -11,7 +11,8 @@
 
 enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
 
-/* -- Type sums: leaves of floats and a weight per part --------------------------------------------
+/* -- Type sums: partials of floats and a weight per part
+ * --------------------------------------------
  */
 
 static int64_t padded(int64_t bytes)
@@ -19,19 +20,19 @@ static int64_t padded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-static int64_t leaf_bytes(const struct hd_spec *spec)
+static int64_t partial_bytes(const struct hd_spec *spec)
 {
     return padded(FLOATS * (int64_t)sizeof(float)) + padded(spec->parts * (int64_t)sizeof(float));
 }
 
-static float *leaf_floats(const struct hd_spec *spec, const void *data, int64_t leaf)
+static float *partial_floats(const struct hd_spec *spec, const void *data, int64_t partial)
 {
-    return (float *)((char *)data + leaf * leaf_bytes(spec));
+    return (float *)((char *)data + partial * partial_bytes(spec));
 }
 
-static float *leaf_weights(const struct hd_spec *spec, const void *data, int64_t leaf)
+static float *partial_weights(const struct hd_spec *spec, const void *data, int64_t partial)
 {
-    return (float *)((char *)leaf_floats(spec, data, leaf) +
+    return (float *)((char *)partial_floats(spec, data, partial) +
                      padded(FLOATS * (int64_t)sizeof(float)));
 }
 
@@ -40,23 +41,23 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     (void)setup;
     spec->elements = FLOATS;
     spec->parts = spec->part_mb > 0 ? (int)spec->part_mb : 1;
-    spec->leaves = spec->placement == HD_SHARD
-                       ? 1 + (int64_t)((hd_hash_text(spec->name) + setup->seed) % 3)
-                       : 1;
-    spec->bytes = spec->leaves * leaf_bytes(spec);
+    spec->partials = spec->placement == HD_SHARD
+                         ? 1 + (int64_t)((hd_hash_text(spec->name) + setup->seed) % 3)
+                         : 1;
+    spec->bytes = spec->partials * partial_bytes(spec);
     return HD_OK;
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     uint64_t name = hd_hash_text(spec->name) + setup->seed;
-    for (int64_t leaf = 0; leaf < spec->leaves; leaf++) {
+    for (int64_t partial = 0; partial < spec->partials; partial++) {
         for (int i = 0; i < FLOATS; i++)
-            leaf_floats(spec, data, leaf)[i] =
-                (float)(hd_hash_mix(name, (uint64_t)((shard * 8 + leaf) * FLOATS + i)) % 1000) *
+            partial_floats(spec, data, partial)[i] =
+                (float)(hd_hash_mix(name, (uint64_t)((shard * 8 + partial) * FLOATS + i)) % 1000) *
                 0.001f;
         for (int part = 0; part < spec->parts; part++)
-            leaf_weights(spec, data, leaf)[part] = (float)(1 + leaf);
+            partial_weights(spec, data, partial)[part] = (float)(1 + partial);
     }
     return HD_OK;
 }
@@ -68,23 +69,23 @@ static int64_t vector_bytes(const struct hd_spec *spec, int part)
     return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
-/* Leaves [first, first + n) added, element by element: not as the runtime does it. */
-static float add_leaves(const float *leaf, int64_t stride, int64_t n)
+/* Partials [first, first + n) added, element by element: not as the runtime does it. */
+static float add_partials(const float *partial, int64_t stride, int64_t n)
 {
     if (n == 1)
-        return *leaf;
-    float left = add_leaves(leaf, stride, n / 2);
-    return left + add_leaves(leaf + n / 2 * stride, stride, n - n / 2);
+        return *partial;
+    float left = add_partials(partial, stride, n / 2);
+    return left + add_partials(partial + n / 2 * stride, stride, n - n / 2);
 }
 
 static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
 {
-    int64_t lo, hi, stride = leaf_bytes(spec) / (int64_t)sizeof(float);
+    int64_t lo, hi, stride = partial_bytes(spec) / (int64_t)sizeof(float);
     float *sum = vector;
     hd_spec_part(spec, part, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
-        sum[i - lo] = add_leaves(leaf_floats(spec, data, 0) + i, stride, spec->leaves);
-    sum[hi - lo] = add_leaves(leaf_weights(spec, data, 0) + part, stride, spec->leaves);
+        sum[i - lo] = add_partials(partial_floats(spec, data, 0) + i, stride, spec->partials);
+    sum[hi - lo] = add_partials(partial_weights(spec, data, 0) + part, stride, spec->partials);
 }
 
 static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
@@ -103,22 +104,22 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
     const float *sum = vector;
     const float divisor = how == HD_MEAN && sum[hi - lo] > 0 ? sum[hi - lo] : 1;
     for (int64_t i = lo; i < hi; i++)
-        leaf_floats(spec, data, 0)[i] = sum[i - lo] / divisor;
-    leaf_weights(spec, data, 0)[part] = sum[hi - lo];
+        partial_floats(spec, data, 0)[i] = sum[i - lo] / divisor;
+    partial_weights(spec, data, 0)[part] = sum[hi - lo];
 }
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
 {
-    return leaf_weights(spec, data, leaf)[part];
+    return partial_weights(spec, data, partial)[part];
 }
 
-/* Of a value with one leaf. */
+/* Of a value with one partial. */
 static int64_t span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
                     int64_t *at_p)
 {
     const char *start = NULL;
     const float *at =
-        i == 0 ? leaf_floats(spec, start, 0) + lo : leaf_weights(spec, start, 0) + part;
+        i == 0 ? partial_floats(spec, start, 0) + lo : partial_weights(spec, start, 0) + part;
     *at_p = (const char *)at - start;
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
@@ -126,7 +127,7 @@ static int64_t span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi
 #if HD_CUDA
 static float *weight_of(const struct hd_spec *spec, int part, void *data)
 {
-    return leaf_weights(spec, data, 0) + part;
+    return partial_weights(spec, data, 0) + part;
 }
 #endif
 
@@ -188,7 +189,7 @@ static int prepare_spread(const struct hd_setup *setup, void **args_p)
     if (!cut)
         return HD_ERR_NOMEM;
     uint64_t kind = hd_hash_mix(setup->seed, 5);
-    cut->subtasks = (struct hd_subtasks){.items = setup->specs[TO]->leaves,
+    cut->subtasks = (struct hd_subtasks){.items = setup->specs[TO]->partials,
                                          .stages = stages[kind % 4],
                                          .work_bytes = sizeof(struct work),
                                          .finish_last = kind % 3 == 0};
@@ -212,14 +213,14 @@ static void stage_range(const void *args, int stage, int64_t *lo_p, int64_t *hi_
         *lo_p = *hi_p = cut->middle;
 }
 
-/* Every other leaf has nothing to contribute: zeros of weight 0. */
+/* Every other partial has nothing to contribute: zeros of weight 0. */
 static void write_range(struct hd_context *context, const struct hd_view *views, int64_t lo,
                         int64_t hi)
 {
     const struct hd_view *to = &views[TO], *b = &views[B];
     const struct work *work = context->work;
     const bool empty = work->head % 2;
-    float *floats = leaf_floats(to->spec, to->data, context->item);
+    float *floats = partial_floats(to->spec, to->data, context->item);
     for (int64_t i = lo; i < hi; i++) {
         float other = b->spec->type->flat ? ((const float *)b->data)[i] : 0.5f;
         floats[i] =
@@ -229,7 +230,7 @@ static void write_range(struct hd_context *context, const struct hd_view *views,
         int64_t part_lo, part_hi;
         hd_spec_part(to->spec, part, &part_lo, &part_hi);
         if (part_lo >= lo && (part_lo < hi || hi == FLOATS)) /* the last may be empty */
-            leaf_weights(to->spec, to->data, context->item)[part] =
+            partial_weights(to->spec, to->data, context->item)[part] =
                 empty ? 0 : (float)(1 + (work->state + (uint64_t)part) % 5);
     }
 }
@@ -293,7 +294,7 @@ static const struct hd_port fill_ports[] = {
 static int fill(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    for (context->item = 0; context->item < views[TO].spec->leaves; context->item++) {
+    for (context->item = 0; context->item < views[TO].spec->partials; context->item++) {
         struct work work = {.head = hd_rng_u64(&context->rng, (uint32_t)context->item)};
         for (int i = 0; i < INTS; i++)
             work.head = hd_hash_mix(work.head, (uint64_t)hd_toy_element(&views[A], i));
@@ -346,7 +347,7 @@ static int apply(struct hd_context *context, const struct hd_view *views, const 
     (void)context, (void)args;
     int64_t lo, hi;
     hd_spec_part(views[CHANGED].spec, views[CHANGED].part, &lo, &hi);
-    apply_range(views, lo, hi, leaf_floats(views[MEAN].spec, views[MEAN].data, 0) + lo, 1);
+    apply_range(views, lo, hi, partial_floats(views[MEAN].spec, views[MEAN].data, 0) + lo, 1);
     return HD_OK;
 }
 

@@ -110,11 +110,11 @@ static const struct {
      "  - reduce: {reads: [lea], writes: [r], op: max}\n",
      7, 45, "values of type sums ('lea') combine by sum, mean, not by max"},
     {VALUES "  - stop: {reads: [s], if: iteration > 1}\n" REST, 8, 20, "cannot see shard value"},
-    /* With this seed the name has more than one leaf, as two thirds of all names. */
+    /* With this seed the name has more than one partial, as two thirds of all names. */
     {"values:\n  g: {type: ints}\n  lea: {type: sums, per: shard}\n  sum: {type: sums}\n"
      "iteration:\n  - spread: {reads: [a: g, b: g], writes: [lea]}\n"
      "  - broadcast: {reads: [lea], writes: [sum]}\n",
-     7, 5, "leaves, 'sum' of 1: add them up"},
+     7, 5, "partials, 'sum' of 1: add them up"},
     {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
     {"values:\n  w: {type: floats, per: shard, bucket_mb: 3}\n  m: {type: floats}\n"
      "iteration:\n  - mean: {reads: [w], writes: [m]}\n",

@@ -145,7 +145,7 @@ static struct device_adam make_device_adam(int64_t updates)
 }
 
 /* Elements [lo, hi) of its next step, or of the last one once more. */
-static void device_step(const struct device_adam *d, const struct hd_leaves *grad, float scale,
+static void device_step(const struct device_adam *d, const struct hd_partials *grad, float scale,
                         int64_t lo, int64_t hi, bool again)
 {
     struct hd_adam adam = hd_adam_default(1e-2);
@@ -168,7 +168,7 @@ START_TEST(cuda_steps_are_those_of_a_naive_version)
     static struct naive naive;
     for (int t = 1; t <= STEPS; t++) {
         gradient(t, g);
-        const struct hd_leaves grad = {device_make(g, sizeof g), NULL, 1, N};
+        const struct hd_partials grad = {device_make(g, sizeof g), NULL, 1, N};
         device_step(&d, &grad, 1, 0, N, false);
         device_get(p, d.p, sizeof p);
         check_step(&naive, t, g, p);
@@ -179,19 +179,19 @@ END_TEST
 
 enum { MOST = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
 
-/* Leaves of step t with samples at their ends; their sum and their samples. */
-static float fill_leaves(int t, int leaves, float *floats, float *sum)
+/* Partials of step t with samples at their ends; their sum and their samples. */
+static float fill_partials(int t, int partials, float *floats, float *sum)
 {
     const float *all = floats, *counts = floats + N;
     float count;
-    for (int l = 0; l < leaves; l++) {
+    for (int l = 0; l < partials; l++) {
         gradient(t * MOST + l, floats + l * STRIDE);
         for (int i = 0; i < N; i++) /* from ordinary down to squares that vanish */
             floats[l * STRIDE + i] *= ldexpf(1, i % 40 - 30);
         floats[l * STRIDE + N] = (float)((l + t) % 3);
     }
-    hd_tree_add(1, &all, leaves, STRIDE, 0, N, sum);
-    hd_tree_add(1, &counts, leaves, STRIDE, 0, 1, &count);
+    hd_tree_add(1, &all, partials, STRIDE, 0, N, sum);
+    hd_tree_add(1, &counts, partials, STRIDE, 0, 1, &count);
     return count > 0 ? count : 1;
 }
 
@@ -210,18 +210,18 @@ static void check_state(const struct device_adam *d, const float *m, const float
         CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
 }
 
-/* One leaf and more, cut anywhere, scaled, after steps that this one does not know of. */
+/* One partial and more, cut anywhere, scaled, after steps that this one does not know of. */
 START_TEST(cuda_steps_are_the_cpu_s)
 {
-    static const int leaves[] = {1, 2, 5, 8, MOST}, cuts[] = {0, 1, 512, 1001, N};
+    static const int partials[] = {1, 2, 5, 8, MOST}, cuts[] = {0, 1, 512, 1001, N};
     static float p[N], m[N], v[N], sum[N];
     const struct device_adam d = make_device_adam(BEFORE);
     const struct hd_adam adam = hd_adam_default(1e-2);
     float *floats = device_shared(LONG * MOST * STRIDE * sizeof *floats);
     for (int t = 0; t < LONG; t++, floats += MOST * STRIDE) {
         const int cut = cuts[t % 5];
-        const struct hd_leaves grad = {floats, floats + N, leaves[_i], STRIDE};
-        const float count = fill_leaves(t, leaves[_i], floats, sum), scale = t % 2 ? .37f : 1;
+        const struct hd_partials grad = {floats, floats + N, partials[_i], STRIDE};
+        const float count = fill_partials(t, partials[_i], floats, sum), scale = t % 2 ? .37f : 1;
         hd_adam_step(&adam, BEFORE + t + 1, N, sum, count, scale, m, v, p);
         device_step(&d, &grad, scale, 0, cut, false);
         device_step(&d, &grad, scale, cut, N, true);

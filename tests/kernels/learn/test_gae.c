@@ -139,7 +139,7 @@ END_TEST
  */
 
 struct targets_case {
-    int64_t leaves, samples;
+    int64_t groups, samples;
     bool has_unit;
     double count; /* of the statistics that the unit comes from */
     bool returns;
@@ -159,25 +159,25 @@ struct played {
 
 static void play(const struct targets_case *c, struct played *p)
 {
-    const int64_t q = c->samples, n = c->leaves * q;
+    const int64_t q = c->samples, n = c->groups * q;
     char *data = test_alloc(n, 4 * 4);
     p->steps =
-        (struct hd_steps){.leaves = c->leaves, .leaf_bytes = 4 * q * 4, .samples = q, .steps = q};
+        (struct hd_steps){.groups = c->groups, .group_bytes = 4 * q * 4, .samples = q, .steps = q};
     p->steps.at.end = q * 4;
     p->steps.at.reward = 2 * q * 4;
     p->steps.at.done = 3 * q * 4;
     p->reward = random_floats(n, 1);
     p->done = random_flags(n, 4, 2);
     p->end = random_flags(n, 6, 3);
-    for (int64_t l = 0; l < c->leaves; l++) {
-        float *leaf = (float *)(data + l * p->steps.leaf_bytes);
+    for (int64_t l = 0; l < c->groups; l++) {
+        float *group = (float *)(data + l * p->steps.group_bytes);
         for (int64_t i = 0; i < q; i++) {
             const int64_t sample = l * q + i, step = q - 1 - i;
             p->end[sample] = i == q - 1 || p->done[sample] != 0 || p->end[sample] != 0;
-            ((int32_t *)leaf)[i] = (int32_t)step;
-            leaf[q + i] = p->end[sample];
-            leaf[2 * q + step] = p->reward[sample];
-            leaf[3 * q + step] = p->done[sample];
+            ((int32_t *)group)[i] = (int32_t)step;
+            group[q + i] = p->end[sample];
+            group[2 * q + step] = p->reward[sample];
+            group[3 * q + step] = p->done[sample];
         }
     }
     p->steps.data = device_make(data, 4 * n * 4);
@@ -217,7 +217,7 @@ static struct hd_statistics number(const double *count, const double *mean, cons
 START_TEST(targets_of_a_gpu)
 {
     const struct targets_case *c = &targets_cases[_i];
-    const int64_t n = c->leaves * c->samples, room = n + 5;
+    const int64_t n = c->groups * c->samples, room = n + 5;
     const double mean = 1, squares = 7.7, epsilon = 1e-8;
     const float unit = !c->has_unit    ? 1
                        : c->count == 0 ? (float)sqrt(1 + epsilon)

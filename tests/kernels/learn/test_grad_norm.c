@@ -41,50 +41,50 @@ enum { MOST = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
 /* Parts of whole blocks, each with samples of its own: [0, 2 blocks) and the rest. */
 enum { CUT = 2 * HD_BLOCK, COUNTS = LONGEST + 1 };
 
-static void fill_leaves(float *leaves, int n)
+static void fill_partials(float *partials, int n)
 {
     const struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
     for (uint32_t i = 0; i < (uint32_t)n * STRIDE; i++)
-        leaves[i] = (float)hd_rng_uniform(&rng, i) - .5f;
+        partials[i] = (float)hd_rng_uniform(&rng, i) - .5f;
     for (int l = 0; l < n; l++) {
-        leaves[l * STRIDE + COUNTS] = (float)(l + 3);
-        leaves[l * STRIDE + COUNTS + 1] = 0;
+        partials[l * STRIDE + COUNTS] = (float)(l + 3);
+        partials[l * STRIDE + COUNTS + 1] = 0;
     }
 }
 
 /* hd_squares of the blocks of elements [lo, hi) of the mean. */
-static void wanted_blocks(const float *leaves, int n, int part, int64_t lo, int64_t hi,
+static void wanted_blocks(const float *partials, int n, int part, int64_t lo, int64_t hi,
                           double *blocks)
 {
     float sum[HD_BLOCK], count;
-    const float *counts = leaves + COUNTS;
+    const float *counts = partials + COUNTS;
     hd_tree_add(1, &counts, n, STRIDE, part, part + 1, &count);
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
         const int64_t end = hi - at < HD_BLOCK ? hi : at + HD_BLOCK;
-        hd_tree_add(1, &leaves, n, STRIDE, at, end, sum);
+        hd_tree_add(1, &partials, n, STRIDE, at, end, sum);
         for (int64_t i = 0; i < end - at && count > 0; i++)
             sum[i] /= count;
         blocks[at / HD_BLOCK] = hd_squares(sum, end - at);
     }
 }
 
-/* Leaves that begin at a multiple of 16 bytes, where STRIDE allows it, and one float further. */
+/* Partials that begin at a multiple of 16 bytes, where STRIDE allows it, and one float further. */
 START_TEST(cuda_squares_are_the_cpu_s)
 {
-    static const int leaves[] = {1, 2, 5, MOST};
+    static const int partials[] = {1, 2, 5, MOST};
     static const int64_t sizes[] = {LONGEST, CUT + 1, CUT + 4 * HD_BLOCK};
-    const int n = leaves[_i / 3];
+    const int n = partials[_i / 3];
     const int64_t size = sizes[_i % 3], blocks = (size + HD_BLOCK - 1) / HD_BLOCK;
     float *here = (float *)test_alloc(n * STRIDE + 1, sizeof *here) + 1;
     here[-1] = NAN;
-    fill_leaves(here, n);
+    fill_partials(here, n);
     double wanted[16], found[16], *sum = device_shared(sizeof *sum);
     wanted_blocks(here, n, 0, 0, CUT, wanted);
     wanted_blocks(here, n, 1, CUT, size, wanted);
     for (int off = 0; off < 2; off++) {
         float *there = device_make(here - off, (n * STRIDE + off) * sizeof *here);
         double *squares = device_make(NULL, sizeof found);
-        struct hd_leaves grad = {there + off, there + off + COUNTS, n, STRIDE};
+        struct hd_partials grad = {there + off, there + off + COUNTS, n, STRIDE};
         ck_assert_int_eq(hd_squares_cuda(&grad, 0, CUT, squares, device_stream()), HD_OK);
         grad.counts++;
         ck_assert_int_eq(hd_squares_cuda(&grad, CUT, size, squares, device_stream()), HD_OK);

@@ -14,7 +14,7 @@
  */
 
 struct shape {
-    int64_t leaves, envs, samples, steps, stack, frame_bytes, actions;
+    int64_t groups, envs, samples, steps, stack, frame_bytes, actions;
 };
 
 static const struct shape shapes[] = {{1, 3, 40, 20, 4, 48, 3},   {3, 2, 17, 12, 3, 20, 18},
@@ -23,8 +23,8 @@ static const struct shape shapes[] = {{1, 3, 40, 20, 4, 48, 3},   {3, 2, 17, 12,
                                       {1, 30, 1500, 70, 2, 16, 2}};
 enum { MOST_LEAVES = 40, SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* A leaf's arrays in the host's memory, and what each step showed. */
-struct leaf {
+/* A group's arrays in the host's memory, and what each step showed. */
+struct group {
     char *memory;
     char *obs, *next_obs; /* [E][T][stack frames] */
 };
@@ -32,8 +32,8 @@ struct leaf {
 struct collect {
     struct shape is;
     struct hd_steps steps; /* on the device */
-    char *memory;          /* all leaves */
-    struct leaf leaf[MOST_LEAVES];
+    char *memory;          /* all groups */
+    struct group group[MOST_LEAVES];
     struct hd_rng rng;
     uint32_t draws;
 };
@@ -43,7 +43,7 @@ static int64_t draw(struct collect *c, int64_t below)
     return hd_rng_below(&c->rng, c->draws++, below);
 }
 
-/* Room for an array in a leaf, of which *bytes_p are taken. */
+/* Room for an array in a group, of which *bytes_p are taken. */
 static int64_t place(int64_t *bytes_p, int64_t bytes, int64_t alignment)
 {
     const int64_t at = (*bytes_p + alignment - 1) / alignment * alignment;
@@ -65,22 +65,22 @@ static void lay_out(struct collect *c)
     c->steps.at.done = place(&bytes, steps * 4, 4);
     c->steps.at.logit = place(&bytes, steps * is->actions * 4, 4);
     c->steps.at.frames = place(&bytes, is->envs * c->steps.frames * is->frame_bytes, 64);
-    c->steps.leaf_bytes = (bytes + 63) / 64 * 64;
-    c->memory = test_alloc(is->leaves, (size_t)c->steps.leaf_bytes);
-    for (int64_t l = 0; l < is->leaves; l++)
-        c->leaf[l] = (struct leaf){.memory = c->memory + l * c->steps.leaf_bytes,
-                                   .obs = test_alloc(steps, (size_t)obs_bytes),
-                                   .next_obs = test_alloc(steps, (size_t)obs_bytes)};
+    c->steps.group_bytes = (bytes + 63) / 64 * 64;
+    c->memory = test_alloc(is->groups, (size_t)c->steps.group_bytes);
+    for (int64_t l = 0; l < is->groups; l++)
+        c->group[l] = (struct group){.memory = c->memory + l * c->steps.group_bytes,
+                                     .obs = test_alloc(steps, (size_t)obs_bytes),
+                                     .next_obs = test_alloc(steps, (size_t)obs_bytes)};
 }
 
-static float *floats(const struct leaf *leaf, int64_t at)
+static float *floats(const struct group *group, int64_t at)
 {
-    return (float *)(leaf->memory + at);
+    return (float *)(group->memory + at);
 }
 
-static int32_t *ints(const struct leaf *leaf, int64_t at)
+static int32_t *ints(const struct group *group, int64_t at)
 {
-    return (int32_t *)(leaf->memory + at);
+    return (int32_t *)(group->memory + at);
 }
 
 /* An env at play: the window holds its last frames. */
@@ -107,10 +107,10 @@ static void show(struct collect *c, struct env *env, bool first)
 }
 
 /* All steps of an env, which is in the midst of an episode at first. */
-static void play(struct collect *c, struct leaf *leaf, int64_t number)
+static void play(struct collect *c, struct group *group, int64_t number)
 {
     const int64_t obs_bytes = c->is.stack * c->is.frame_bytes;
-    struct env env = {.frames = leaf->memory + c->steps.at.frames +
+    struct env env = {.frames = group->memory + c->steps.at.frames +
                                 number * c->steps.frames * c->is.frame_bytes,
                       .window = test_alloc(1, (size_t)obs_bytes)};
     for (int64_t k = 0; k < c->is.stack; k++)
@@ -118,17 +118,17 @@ static void play(struct collect *c, struct leaf *leaf, int64_t number)
     env.age = c->is.stack - 1;
     for (int64_t t = 0; t < c->is.steps; t++) {
         const int64_t step = number * c->is.steps + t;
-        ints(leaf, c->steps.at.frame)[step] = (int32_t)(env.shown - 1);
-        ints(leaf, c->steps.at.frame_age)[step] = (int32_t)env.age;
-        ints(leaf, c->steps.at.action)[step] = (int32_t)draw(c, c->is.actions);
-        floats(leaf, c->steps.at.reward)[step] = (float)draw(c, 100);
-        floats(leaf, c->steps.at.done)[step] = draw(c, 4) == 0;
+        ints(group, c->steps.at.frame)[step] = (int32_t)(env.shown - 1);
+        ints(group, c->steps.at.frame_age)[step] = (int32_t)env.age;
+        ints(group, c->steps.at.action)[step] = (int32_t)draw(c, c->is.actions);
+        floats(group, c->steps.at.reward)[step] = (float)draw(c, 100);
+        floats(group, c->steps.at.done)[step] = draw(c, 4) == 0;
         for (int64_t i = 0; i < c->is.actions; i++)
-            floats(leaf, c->steps.at.logit)[step * c->is.actions + i] = (float)draw(c, 1000);
-        memcpy(leaf->obs + step * obs_bytes, env.window, (size_t)obs_bytes);
+            floats(group, c->steps.at.logit)[step * c->is.actions + i] = (float)draw(c, 1000);
+        memcpy(group->obs + step * obs_bytes, env.window, (size_t)obs_bytes);
         show(c, &env, false);
-        memcpy(leaf->next_obs + step * obs_bytes, env.window, (size_t)obs_bytes);
-        if (floats(leaf, c->steps.at.done)[step] != 0)
+        memcpy(group->next_obs + step * obs_bytes, env.window, (size_t)obs_bytes);
+        if (floats(group, c->steps.at.done)[step] != 0)
             show(c, &env, true);
     }
 }
@@ -136,7 +136,7 @@ static void play(struct collect *c, struct leaf *leaf, int64_t number)
 static void collect_make(struct collect *c, const struct shape *is, int64_t seed, bool on_device)
 {
     *c = (struct collect){.is = *is, .rng = hd_rng_make((uint64_t)seed, 1, 0, 0, 0)};
-    c->steps = (struct hd_steps){.leaves = is->leaves,
+    c->steps = (struct hd_steps){.groups = is->groups,
                                  .samples = is->samples,
                                  .steps = is->steps,
                                  .frames = is->stack + 2 * is->steps,
@@ -144,38 +144,38 @@ static void collect_make(struct collect *c, const struct shape *is, int64_t seed
                                  .frame_bytes = is->frame_bytes,
                                  .actions = is->actions};
     lay_out(c);
-    for (int64_t l = 0; l < is->leaves; l++) {
-        struct leaf *leaf = &c->leaf[l];
+    for (int64_t l = 0; l < is->groups; l++) {
+        struct group *group = &c->group[l];
         for (int64_t env = 0; env < is->envs; env++)
-            play(c, leaf, env);
+            play(c, group, env);
         for (int64_t i = 0; i < is->samples; i++) {
-            ints(leaf, c->steps.at.row)[i] = (int32_t)draw(c, is->envs * is->steps);
-            floats(leaf, c->steps.at.end)[i] = draw(c, 3) == 0;
+            ints(group, c->steps.at.row)[i] = (int32_t)draw(c, is->envs * is->steps);
+            floats(group, c->steps.at.end)[i] = draw(c, 3) == 0;
         }
     }
-    const int64_t bytes = is->leaves * c->steps.leaf_bytes;
+    const int64_t bytes = is->groups * c->steps.group_bytes;
     c->steps.data = on_device ? device_make(c->memory, bytes) : c->memory;
 }
 
 static int64_t all_samples(const struct collect *c)
 {
-    return c->is.leaves * c->is.samples;
+    return c->is.groups * c->is.samples;
 }
 
-/* The leaf and the step of a sample. */
-static const struct leaf *leaf_of(const struct collect *c, int64_t sample, int64_t *step_p)
+/* The group and the step of a sample. */
+static const struct group *group_of(const struct collect *c, int64_t sample, int64_t *step_p)
 {
-    const struct leaf *leaf = &c->leaf[sample / c->is.samples];
-    *step_p = ints(leaf, c->steps.at.row)[sample % c->is.samples];
-    return leaf;
+    const struct group *group = &c->group[sample / c->is.samples];
+    *step_p = ints(group, c->steps.at.row)[sample % c->is.samples];
+    return group;
 }
 
 static void check_obs(const struct collect *c, int64_t sample, bool after, const char *found)
 {
     const int64_t bytes = c->is.stack * c->is.frame_bytes;
     int64_t step;
-    const struct leaf *leaf = leaf_of(c, sample, &step);
-    ck_assert_mem_eq(found, (after ? leaf->next_obs : leaf->obs) + step * bytes, (size_t)bytes);
+    const struct group *group = group_of(c, sample, &step);
+    ck_assert_mem_eq(found, (after ? group->next_obs : group->obs) + step * bytes, (size_t)bytes);
 }
 
 /* Which frames make an observation, by the functions that kernels call. */
@@ -254,9 +254,9 @@ START_TEST(observations_after_chunks)
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t step;
-        const struct leaf *leaf = leaf_of(c, i, &step);
-        if (floats(leaf, c->steps.at.end)[i % c->is.samples] == 0 ||
-            floats(leaf, c->steps.at.done)[step] != 0)
+        const struct group *group = group_of(c, i, &step);
+        if (floats(group, c->steps.at.end)[i % c->is.samples] == 0 ||
+            floats(group, c->steps.at.done)[step] != 0)
             continue;
         ck_assert_int_eq(found[count], i);
         check_obs(c, i, true, found_obs + count++ * bytes);
@@ -286,11 +286,11 @@ static void check_row(const struct collect *c, const float *const expected[3], i
                       const struct hd_gathered *found, int64_t row)
 {
     int64_t step;
-    const struct leaf *leaf = leaf_of(c, sample, &step);
+    const struct group *group = group_of(c, sample, &step);
     check_obs(c, sample, false, found->obs + row * c->is.stack * c->is.frame_bytes);
-    ck_assert_int_eq(found->action[row], ints(leaf, c->steps.at.action)[step]);
+    ck_assert_int_eq(found->action[row], ints(group, c->steps.at.action)[step]);
     ck_assert_mem_eq(found->logit + row * c->is.actions,
-                     floats(leaf, c->steps.at.logit) + step * c->is.actions,
+                     floats(group, c->steps.at.logit) + step * c->is.actions,
                      (size_t)c->is.actions * 4);
     ck_assert_float_eq(found->advantage[row], expected[0][sample]);
     ck_assert_float_eq(found->target[row], expected[1][sample]);

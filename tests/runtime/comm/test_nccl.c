@@ -101,10 +101,10 @@ static int add_by_kernel(const void *arg, const struct hd_term *terms, int n_ter
                          float *to, float *total, void *stream)
 {
     const struct adder *adder = arg;
-    struct hd_leaves groups[HD_LEAVES_GROUPS];
+    struct hd_partials groups[HD_PARTIALS_GROUPS];
     for (int t = 0; t < n_terms; t++)
-        groups[t] = (struct hd_leaves){terms[t].floats, terms[t].count, 1, 0};
-    return hd_leaves_mean_cuda(n_terms, groups, adder->mean, 0, n, to, total, stream);
+        groups[t] = (struct hd_partials){terms[t].floats, terms[t].count, 1, 0};
+    return hd_partials_mean_cuda(n_terms, groups, adder->mean, 0, n, to, total, stream);
 }
 
 /* -- Sums ---------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ START_TEST(late_ranks_are_named_and_left)
 }
 END_TEST
 
-/* A rank that dies leaves the others waiting until they abort. */
+/* A rank that dies partials the others waiting until they abort. */
 static int body_dead(const struct hd_world *world, void *arg)
 {
     (void)arg;

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENTS = 4 * HD_BLOCK + 100, LEAVES = 2, INSTANCES = 2, UPDATES = 24, MAX_RANKS = 4 };
-enum { LEAF = (ELEMENTS + 15) / 16 * 16 }; /* floats from leaf to leaf */
+enum { ELEMENTS = 4 * HD_BLOCK + 100, PARTIALS = 2, INSTANCES = 2, UPDATES = 24, MAX_RANKS = 4 };
+enum { LEAF = (ELEMENTS + 15) / 16 * 16 }; /* floats from partial to partial */
 
 static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.2)"};
 
@@ -47,10 +47,10 @@ static void delay(uint64_t key)
         ;
 }
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t leaf)
+static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
 {
     (void)spec, (void)part, (void)data;
-    return (float)(1 + leaf);
+    return (float)(1 + partial);
 }
 
 static int copy_slowly(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
@@ -69,22 +69,22 @@ static const struct hd_type type_terms = {.name = "terms", .flat = true, .weight
 static const struct hd_type type_result = {
     .name = "result", .flat = true, .copy_range = copy_slowly};
 
-static float term(int64_t shard, int64_t leaf, int64_t update, int64_t i)
+static float term(int64_t shard, int64_t partial, int64_t update, int64_t i)
 {
-    return (float)(hd_hash_mix((uint64_t)(shard * 16 + leaf),
+    return (float)(hd_hash_mix((uint64_t)(shard * 16 + partial),
                                (uint64_t)(update * 4096 + i % 4096)) %
                    1024) *
-           (leaf ? 0.001f : 1.0f);
+           (partial ? 0.001f : 1.0f);
 }
 
 static int write_terms(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
     delay((uint64_t)context->iteration * 31);
-    for (int64_t leaf = 0; leaf < LEAVES; leaf++)
+    for (int64_t partial = 0; partial < PARTIALS; partial++)
         for (int64_t i = 0; i < ELEMENTS; i++)
-            ((float *)views[0].data)[leaf * LEAF + i] =
-                term(context->shard, leaf, context->iteration, i);
+            ((float *)views[0].data)[partial * LEAF + i] =
+                term(context->shard, partial, context->iteration, i);
     return HD_OK;
 }
 
@@ -145,16 +145,16 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     run.parts = parts;
     run.terms = (struct hd_spec){.name = "grad",
                                  .type = &type_terms,
-                                 .bytes = LEAVES * LEAF * (int64_t)sizeof(float),
+                                 .bytes = PARTIALS * LEAF * (int64_t)sizeof(float),
                                  .elements = ELEMENTS,
                                  .parts = parts,
-                                 .leaves = LEAVES};
+                                 .partials = PARTIALS};
     run.result = (struct hd_spec){.name = "policy",
                                   .type = &type_result,
                                   .bytes = ELEMENTS * (int64_t)sizeof(float),
                                   .elements = ELEMENTS,
                                   .parts = parts,
-                                  .leaves = 1};
+                                  .partials = 1};
     run.state = run.result;
     const int64_t area = INSTANCES * run.terms.bytes + run.result.bytes;
     if (world->world > 1)
@@ -172,7 +172,7 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
     for (int i = 0; i < INSTANCES; i++) {
         run.terms_data[i] = memory + i * run.terms.bytes;
-        HD_TRY(hd_buffer_create(run.session, parts, LEAVES, &run.terms_buffers[i]));
+        HD_TRY(hd_buffer_create(run.session, parts, PARTIALS, &run.terms_buffers[i]));
     }
     run.result_data = (float *)(memory + INSTANCES * run.terms.bytes);
     run.state_data = hd_alloc(ELEMENTS, sizeof(float));
@@ -202,7 +202,7 @@ static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, 
                        int64_t update, int64_t shard, void *data, struct hd_buffer *buffer,
                        enum hd_mode mode)
 {
-    const struct hd_access access = {buffer, HD_ALL_PARTS, HD_ALL_LEAVES, mode};
+    const struct hd_access access = {buffer, HD_ALL_PARTS, HD_ALL_PARTIALS, mode};
     const struct hd_task task = {.verb = "test",
                                  .name = "test",
                                  .body = body,

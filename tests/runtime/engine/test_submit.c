@@ -56,7 +56,7 @@ static int submit(int (*body)(struct hd_context *, const struct hd_view *, const
 /* -- Hazards ------------------------------------------------------------------------------------
  */
 
-/* A cell that a writer leaves torn for a while, and counts those who saw it so. */
+/* A cell that a writer partials torn for a while, and counts those who saw it so. */
 static struct cell {
     _Atomic int64_t low, high;
 } cells[4];
@@ -154,7 +154,7 @@ START_TEST(a_whole_access_waits_for_all_parts)
             steps[2 * round + c] = (struct step){c, round};
             submit(write_cell, &steps[2 * round + c], &part, 1, NULL);
         }
-        const struct hd_access whole = {buffer, HD_ALL_PARTS, HD_ALL_LEAVES, HD_READ};
+        const struct hd_access whole = {buffer, HD_ALL_PARTS, HD_ALL_PARTIALS, HD_READ};
         expected[round] = round + 1;
         submit(read_all_cells, &expected[round], &whole, 1, NULL);
     }
@@ -177,7 +177,7 @@ START_TEST(a_task_may_touch_many_buffers)
     start(_i);
     for (int i = 0; i < MANY; i++) {
         ck_assert_int_eq(hd_buffer_create(session, 1 + i % 3, 1, &buffers[i]), HD_OK);
-        accesses[i] = (struct hd_access){buffers[i], HD_ALL_PARTS, HD_ALL_LEAVES, HD_UPDATE};
+        accesses[i] = (struct hd_access){buffers[i], HD_ALL_PARTS, HD_ALL_PARTIALS, HD_UPDATE};
     }
     for (int i = 0; i < MANY; i++) {
         steps[i] = (struct step){0, i};

@@ -167,7 +167,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
                                           .mark = w->setup.mark,
                                           .part_mb = w->part_mb,
                                           .parts = 1,
-                                          .leaves = 1}};
+                                          .partials = 1}};
         if (is[i].type->resolve)
             ck_assert_int_eq(is[i].type->resolve(&w->v[i].spec, &w->setup), HD_OK);
     }
@@ -287,7 +287,7 @@ struct fold {
     char *levels[8];
 };
 
-static inline void *fold_leaf(void *arg, int64_t i, int level)
+static inline void *pack_partial(void *arg, int64_t i, int level)
 {
     struct fold *fold = arg;
     const struct value *value = &fold->worlds[i].v[fold->value];
@@ -314,7 +314,7 @@ static inline void worlds_combine(struct world *worlds, int n, int from, enum hd
     for (fold.part = 0; fold.part < spec->parts; fold.part++) {
         for (int i = 0; i < 8; i++)
             fold.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, fold.part) + 64);
-        const void *sum = hd_tree_fold(0, n, fold_leaf, fold_two, &fold);
+        const void *sum = hd_tree_fold(0, n, pack_partial, fold_two, &fold);
         for (int i = 0; i < n; i++)
             reduction->unpack(&worlds[i].v[to].spec, fold.part, how, sum, worlds[i].v[to].data);
         for (int i = 0; i < 8; i++)

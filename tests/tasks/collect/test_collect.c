@@ -461,7 +461,7 @@ START_TEST(test_missing_rollout)
 END_TEST
 
 /* A rollout has room for whatever its collect may show: with episodes of one step every step is two
- * frames, and a long episode leaves every step pending. Guard zones tell. */
+ * frames, and a long episode partials every step pending. Guard zones tell. */
 START_TEST(test_room)
 {
     static const char *const longest[] = {"env={type: blink, options: {longest: 1}}",

@@ -212,11 +212,11 @@ static void collect_naive(struct naive *naive, const struct hd_rng *rng)
     }
 }
 
-static void check_group(const struct hd_spec *spec, void *data, int64_t leaf,
+static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
                         const struct naive_group *group)
 {
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
-    const struct hd_trajectories t = hd_trajectories_at(spec, data, leaf);
+    const struct hd_trajectories t = hd_trajectories_at(spec, data, partial);
     const int64_t bytes = shape->obs.obs_bytes;
     unsigned char obs[NAIVE_OBS_BYTES];
     ck_assert_int_eq(shape->samples, group->n_sample);

@@ -47,7 +47,7 @@ static void open_of(struct value *value, const struct hd_setup *setup, const str
                                      .mark = setup->mark,
                                      .part_mb = part_mb,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
     value_init(value, setup, 0);
 }
@@ -131,7 +131,7 @@ struct fold {
     char levels[4][VECTOR_BYTES];
 };
 
-static void *leaf(void *arg, int64_t i, int level)
+static void *partial(void *arg, int64_t i, int level)
 {
     struct fold *fold = arg;
     const struct value *grad = &fold->shards[i].grad;
@@ -155,7 +155,7 @@ static void mean_of(struct learner *shards, int n)
     fold.shards = shards;
     const struct hd_spec *spec = &shards[0].grad.spec;
     for (fold.part = 0; fold.part < spec->parts; fold.part++) {
-        const void *sum = hd_tree_fold(0, n, leaf, add, &fold);
+        const void *sum = hd_tree_fold(0, n, partial, add, &fold);
         spec->type->reduction->unpack(&shards[0].mean.spec, fold.part, HD_MEAN, sum,
                                       shards[0].mean.data);
     }
@@ -189,7 +189,7 @@ START_TEST(microbatches_sum_to_the_batch_within_rounding)
     learner_open(&cut, SAMPLES, 2, 0);
     compute(&whole, 0);
     compute(&cut, 0);
-    ck_assert_int_eq(cut.grad.spec.leaves, SAMPLES / 2);
+    ck_assert_int_eq(cut.grad.spec.partials, SAMPLES / 2);
     mean_of(&whole, 1);
     mean_of(&cut, 1);
     double difference = 0, norm = 0;
@@ -226,7 +226,7 @@ END_TEST
 /* -- Parts --------------------------------------------------------------------------------------
  */
 
-/* A step of Adam from the mean, or from the sum of the gradient's leaves in ranges of blocks. */
+/* A step of Adam from the mean, or from the sum of the gradient's partials in ranges of blocks. */
 static void step(struct learner *l, struct hd_context *context, const struct hd_view *views,
                  const void *args, bool slices)
 {
@@ -240,7 +240,7 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
     blind[0].data = NULL;
     fold.shards = l;
     fold.part = views[0].part;
-    const float *sum = leaf(&fold, 0, 0);
+    const float *sum = partial(&fold, 0, 0);
     hd_spec_part(&l->policy.spec, fold.part, &part_lo, &part_hi);
     for (int64_t lo = part_lo, hi; lo < part_hi; lo = hi) {
         hi = lo + (lo % 3 + 1) * HD_BLOCK < part_hi ? lo + (lo % 3 + 1) * HD_BLOCK : part_hi;

@@ -39,7 +39,7 @@ static void open_of(struct world *w, struct value *value, const struct hd_type *
                                      .of = &w->policy.spec,
                                      .mark = w->setup.mark,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, &w->setup), HD_OK);
     value_init(value, &w->setup, 0);
 }
@@ -140,23 +140,23 @@ static void fill(struct world *w, int64_t used)
 /* -- What an executor does ------------------------------------------------------------------------
  */
 
-/* Pools of a stage, leaf by leaf of all shards, and their sum in the tree. */
+/* Pools of a stage, partial by partial of all shards, and their sum in the tree. */
 struct pools {
-    double leaf[MOST_SHARDS * MOST_ITEMS][MOST_SUMS], sum[MOST_SUMS];
+    double partial[MOST_SHARDS * MOST_ITEMS][MOST_SUMS], sum[MOST_SUMS];
 };
 
 static double tree(const struct pools *pools, int64_t i, int64_t lo, int64_t n)
 {
     if (n == 1)
-        return pools->leaf[lo][i];
+        return pools->partial[lo][i];
     double left = tree(pools, i, lo, n / 2);
     return left + tree(pools, i, lo + n / 2, n - n / 2);
 }
 
-static void add_up(struct pools *pools, int64_t leaves, int64_t n)
+static void add_up(struct pools *pools, int64_t partials, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        pools->sum[i] = tree(pools, i, 0, leaves);
+        pools->sum[i] = tree(pools, i, 0, partials);
 }
 
 /* A task sees what its stage may touch only. */
@@ -211,7 +211,7 @@ static void learn(struct world *w)
                 context.shard = s;
                 context.work = shard->work_buffers[context.item];
                 context.head = shard->heads[context.item];
-                context.pool = n > 0 ? to->leaf[s * w->items + context.item] : NULL;
+                context.pool = n > 0 ? to->partial[s * w->items + context.item] : NULL;
                 context.pooled = context.stage > 0 ? from->sum : NULL;
                 views_of(w, s, context.stage, subtasks.stages, false, views);
                 ck_assert_int_eq(verb->body(&context, views, w->args), HD_OK);
@@ -233,24 +233,24 @@ static void learn(struct world *w)
     hd_free(context.scratch);
 }
 
-/* The gradient of leaf n of all shards; how many samples it is of, in *count_p. */
-static const float *leaf(struct world *w, int64_t n, float *count_p)
+/* The gradient of partial n of all shards; how many samples it is of, in *count_p. */
+static const float *partial(struct world *w, int64_t n, float *count_p)
 {
     struct value *grad = &w->shard[n / w->items].grad;
     *count_p = hd_grad_counts(&grad->spec, grad->data, n % w->items)[0];
-    return hd_grad_leaf(&grad->spec, grad->data, n % w->items);
+    return hd_grad_get_partial(&grad->spec, grad->data, n % w->items);
 }
 
 /* -- Tests ----------------------------------------------------------------------------------------
  */
 
-/* Leaves and running statistics of two worlds of as many leaves are the same by bits. */
+/* Partials and running statistics of two worlds of as many partials are the same by bits. */
 static void check_same(struct world *a, struct world *b)
 {
     const size_t bytes = (size_t)a->policy.spec.elements * sizeof(float);
     for (int64_t n = 0; n < a->shards * a->items; n++) {
         float counts[2];
-        ck_assert_mem_eq(leaf(a, n, &counts[0]), leaf(b, n, &counts[1]), bytes);
+        ck_assert_mem_eq(partial(a, n, &counts[0]), partial(b, n, &counts[1]), bytes);
         ck_assert(counts[0] == counts[1]);
     }
     for (int s = 0; s < a->shards; s++)
@@ -291,8 +291,8 @@ START_TEST(two_shards_are_one_of_twice_the_batch)
     learn(&one);
     learn(&two);
     float count;
-    const float *sum = leaf(&one, 0, &count), *a = leaf(&two, 0, &count),
-                *b = leaf(&two, 1, &count);
+    const float *sum = partial(&one, 0, &count), *a = partial(&two, 0, &count),
+                *b = partial(&two, 1, &count);
     double off = 0, norm = 0;
     for (int64_t j = 0; j < one.policy.spec.elements; j++) {
         off += pow((double)a[j] + (double)b[j] - (double)sum[j], 2);
@@ -326,7 +326,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
     ck_assert_int_eq(*hd_norm_state_batches(a.shard[1].state.data), _i > 0);
     for (int64_t n = 0; n < 4; n++) {
         float count;
-        const float *floats = leaf(&a, n, &count);
+        const float *floats = partial(&a, n, &count);
         const int64_t left = _i - n % 2 * 6, rows = left < 0 ? 0 : left < 6 ? left : 6;
         double norm = 0;
         for (int64_t j = 0; j < a.policy.spec.elements; j++)
@@ -352,7 +352,7 @@ START_TEST(a_single_sample_is_no_accident)
     learn(&w);
     for (int64_t n = 0; n < 2; n++) {
         float count;
-        const float *floats = leaf(&w, n, &count);
+        const float *floats = partial(&w, n, &count);
         for (int64_t j = 0; j < w.policy.spec.elements; j++)
             ck_assert(isfinite(floats[j]));
     }

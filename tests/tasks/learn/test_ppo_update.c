@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a minibatch to new parameters: how the gradient is summed over leaves and shards, its clip
+/* From a minibatch to new parameters: how the gradient is summed over partials and shards, its clip
  * and Adam's step, by the mean of all shards or a shard's own. */
 #include "runtime/base/hash.h"
 #include "tasks/collect/play.h"
@@ -30,19 +30,19 @@ static void open_three(struct world *w, const char *clip_type, bool own_grad, do
 }
 
 /* A gradient whose mean is zero but for three elements: of all shards, or of the samples of four
- * leaves, one of which has none. */
+ * partials, one of which has none. */
 static void set_gradient(struct world *w, const float *mean)
 {
     static const float rows[] = {3, 0, 4, 1};
     struct value *value = &w->v[w->own_grad ? GRAD : MEAN_GRAD];
     memset(value->data, 0, (size_t)value->spec.bytes);
-    for (int64_t leaf = 0; leaf < value->spec.leaves; leaf++) {
-        const float n = w->own_grad ? rows[leaf] : 1;
-        float *sums = hd_grad_leaf(&value->spec, value->data, leaf);
+    for (int64_t partial = 0; partial < value->spec.partials; partial++) {
+        const float n = w->own_grad ? rows[partial] : 1;
+        float *sums = hd_grad_get_partial(&value->spec, value->data, partial);
         for (int i = 0; i < THREE; i++)
             sums[places[i]] = mean[i] * n;
         for (int part = 0; part < value->spec.parts; part++)
-            hd_grad_counts(&value->spec, value->data, leaf)[part] = n;
+            hd_grad_counts(&value->spec, value->data, partial)[part] = n;
     }
 }
 
@@ -167,7 +167,8 @@ START_TEST(mistakes)
 }
 END_TEST
 
-/* -- Leaves and shards ---------------------------------------------------------------------------
+/* -- Partials and shards
+ * ---------------------------------------------------------------------------
  */
 
 static const struct {
@@ -298,7 +299,7 @@ START_TEST(accumulating_is_a_larger_batch)
     for (int update = 0; update < 3; update++) {
         for (int i = 0; i < 2; i++) {
             struct world *w = &worlds[i];
-            ck_assert_int_eq(w->v[GRAD].spec.leaves, 3);
+            ck_assert_int_eq(w->v[GRAD].spec.partials, 3);
             fill_batch(w, update * 24, 24);
             world_loss(w);
             worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);

@@ -285,7 +285,7 @@ START_TEST(returns)
 }
 END_TEST
 
-/* Nothing new leaves the running statistics, and what follows from them, as they are. */
+/* Nothing new partials the running statistics, and what follows from them, as they are. */
 START_TEST(no_samples_at_all)
 {
     struct world worlds[SHARDS];

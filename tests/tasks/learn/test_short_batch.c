@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum { POLICY, TARGET, BATCH, STATS, GRAD, N_VALUES };
-enum { ROWS = 8, MICRO = 4, LEAVES = ROWS / MICRO, OBS = 4, ACTIONS = 2 };
+enum { ROWS = 8, MICRO = 4, PARTIALS = ROWS / MICRO, OBS = 4, ACTIONS = 2 };
 
 struct learner {
     struct hd_setup setup;
@@ -30,7 +30,7 @@ static void open_params(struct learner *l, int which, const char *name)
                                      .placement = HD_GLOBAL,
                                      .mark = l->setup.mark,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     ck_assert_int_eq(hd_type_params.resolve(&value->spec, &l->setup), HD_OK);
     value_init(value, &l->setup, 0);
 }
@@ -44,9 +44,9 @@ static void open_grad(struct learner *l)
                                      .of = &l->values[POLICY].spec,
                                      .mark = l->setup.mark,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     ck_assert_int_eq(hd_type_grad.resolve(&value->spec, &l->setup), HD_OK);
-    ck_assert_int_eq(value->spec.leaves, LEAVES);
+    ck_assert_int_eq(value->spec.partials, PARTIALS);
     value_init(value, &l->setup, 0);
 }
 
@@ -145,11 +145,11 @@ START_TEST(rows_that_are_not_used_change_nothing)
         fill(&l, 0, 5);
         use_rows(&l, used);
         uint64_t hash = compute(&l);
-        for (int64_t leaf = 0; leaf < LEAVES; leaf++) {
-            int64_t rows = used - leaf * MICRO;
+        for (int64_t partial = 0; partial < PARTIALS; partial++) {
+            int64_t rows = used - partial * MICRO;
             rows = rows < 0 ? 0 : rows < MICRO ? rows : MICRO;
-            ck_assert(hd_grad_counts(&grad->spec, grad->data, leaf)[0] == (float)rows);
-            const float *floats = hd_grad_leaf(&grad->spec, grad->data, leaf);
+            ck_assert(hd_grad_counts(&grad->spec, grad->data, partial)[0] == (float)rows);
+            const float *floats = hd_grad_get_partial(&grad->spec, grad->data, partial);
             double norm = 0;
             for (int64_t i = 0; i < grad->spec.elements; i++)
                 norm += fabs((double)floats[i]);
@@ -236,8 +236,8 @@ START_TEST(gradients_are_those_of_the_used_rows)
     for (int stage = 0; stage < hd_net_stages(net); stage++)
         hd_net_backward(net, l.values[POLICY].data, used, used, work, dq, scratch, stage, wanted);
     for (int64_t i = 0; i < hd_net_elements(net); i++) {
-        const double sum = (double)hd_grad_leaf(&grad->spec, grad->data, 0)[i] +
-                           (double)hd_grad_leaf(&grad->spec, grad->data, 1)[i];
+        const double sum = (double)hd_grad_get_partial(&grad->spec, grad->data, 0)[i] +
+                           (double)hd_grad_get_partial(&grad->spec, grad->data, 1)[i];
         ck_assert_double_eq_tol(sum, wanted[i], 1e-6);
     }
     hd_free(wanted);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation against envs played one by one, and what it leaves behind. */
+/* Evaluation against envs played one by one, and what it partials behind. */
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -33,7 +33,7 @@ static void open_state(struct world *w, struct value *state, int port, int of)
                                      .of = &w->values[of].spec,
                                      .mark = w->setup.mark,
                                      .parts = 1,
-                                     .leaves = 1}};
+                                     .partials = 1}};
     ck_assert_int_eq(hd_type_norm_state.resolve(&state->spec, &w->setup), HD_OK);
     value_init(state, &w->setup, 0);
     w->ports[port] = state;
