@@ -225,10 +225,11 @@ struct hd_context {
     void *const *work_buffers; /* finish: [items], every item's memory; else NULL */
     void *head; /* likewise, the item's `head_bytes`, which `finish` sees wherever it runs */
     void *const *heads; /* finish: [items] */
-    double *pool;       /* what this stage adds to a sum over all items of all shards; else NULL */
-    const double *pooled; /* the sums of what the stage before has added; else NULL */
-    bool again;           /* the last call returned HD_AGAIN */
-    bool gpu;             /* the step is in its form for GPUs, this stage of it perhaps not */
+    double
+        *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
+    const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */
+    bool again;                     /* the last call returned HD_AGAIN */
+    bool gpu; /* the step is in its form for GPUs, this stage of it perhaps not */
     int n_views;
     void *scratch; /* at least verb->scratch bytes, 64-byte aligned, content undefined */
     void *stream;  /* CUDA stream, NULL on a CPU; `scratch` is then the GPU's memory */

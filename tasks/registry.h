@@ -130,10 +130,10 @@ struct hd_verb {
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
     /* The span of a port where it depends on the task object; default: the port's. */
     enum hd_span (*span)(const void *args, int port);
-    /* How many doubles `stage` of every item partials at context->pool, to be added up over all
-     * items of all shards, in the tree over (shard, item), before any item's next stage finds the
-     * sums at context->pooled; 0: none. For shard steps; not after the last stage. */
-    int64_t (*pool)(const void *args, int stage);
+    /* How many doubles `stage` of every item partials at context->partial_sums, to be added up over
+     * all items of all shards, in the tree over (shard, item), before any item's next stage finds
+     * the sums at context->cross_shard_sums; 0: none. For shard steps; not after the last stage. */
+    int64_t (*count_cross_shard_sums)(const void *args, int stage);
     /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
      * the part views[].part, with the mean given as `sum` (hi - lo floats, for element lo on) and
      * the number of samples `count` to divide by (0: do not divide). views[0].data is NULL. Called

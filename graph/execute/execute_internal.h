@@ -24,12 +24,13 @@ struct hd_work_buffers {
     bool gpu;
     struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
     int64_t n;
-    struct hd_pool_memory *pools; /* [n_pools], by stage; NULL: nothing is added up */
-    int n_pools;
+    struct hd_cross_shard_buffers
+        *cross_shard; /* [n_cross_shard], by stage; NULL: nothing is added up */
+    int n_cross_shard;
 };
 
 /* What is added up after a stage: every instance's items, and the sums. */
-struct hd_pool_memory {
+struct hd_cross_shard_buffers {
     void **items; /* [n] */
     struct hd_buffer **buffers;
     int n; /* instances */
@@ -114,17 +115,19 @@ void hd_work_buffers_destroy(struct hd_executor *executor, struct hd_work_buffer
 int hd_executor_submit_subtasks(struct hd_executor *executor, const struct hd_op *op, int instances,
                                 int64_t first);
 
-/* Pools (cross_shard_sums.c): whether a stage is followed by one; their memory; where an item
- * partials its numbers; the collective after a stage; what the collectives of an op need at most.
+/* Cross-shard sums (cross_shard_sums.c): whether a stage is followed by one; their memory; where an
+ * item partials its numbers; the collective after a stage; what the collectives of an op need at
+ * most.
  */
-bool hd_op_pools_after(const struct hd_op *op, int stage);
-int hd_pools_create(struct hd_executor *executor, const struct hd_op *op);
-void hd_pools_destroy(struct hd_work_buffers *work);
-double *hd_pool_of(const struct hd_op *op, const struct hd_work_buffers *work, int stage,
-                   int instance, int64_t item);
-int hd_executor_submit_pool(struct hd_executor *executor, const struct hd_op *op, int stage);
-void hd_pools_need(const struct hd_plan *plan, const struct hd_op *op, int64_t *scratch_p,
-                   int64_t *payload_p);
+bool hd_op_has_cross_shard_sums(const struct hd_op *op, int stage);
+int hd_cross_shard_sums_create(struct hd_executor *executor, const struct hd_op *op);
+void hd_cross_shard_sums_destroy(struct hd_work_buffers *work);
+double *hd_cross_shard_sums_get_item(const struct hd_op *op, const struct hd_work_buffers *work,
+                                     int stage, int instance, int64_t item);
+int hd_executor_submit_cross_shard_sums(struct hd_executor *executor, const struct hd_op *op,
+                                        int stage);
+void hd_cross_shard_sums_get_bytes(const struct hd_plan *plan, const struct hd_op *op,
+                                   int64_t *scratch_p, int64_t *payload_p);
 
 /* Exchanges (sharded_update.c): names of their sync points; the step `op` with its mean. */
 int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);

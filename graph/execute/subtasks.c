@@ -43,12 +43,12 @@ int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
         if (!work->memory[i] || !work->heads[i])
             return HD_ERR_NOMEM;
     }
-    return hd_pools_create(executor, op);
+    return hd_cross_shard_sums_create(executor, op);
 }
 
 void hd_work_buffers_destroy(struct hd_executor *executor, struct hd_work_buffers *work)
 {
-    hd_pools_destroy(work);
+    hd_cross_shard_sums_destroy(work);
     for (int64_t i = 0; work->memory && work->heads && work->buffers && i < work->n; i++) {
         hd_buffer_destroy(work->buffers[i]);
         if (work->gpu) {
@@ -208,20 +208,21 @@ static int add_work_accesses(const struct subtask *subtask, const struct hd_work
 }
 
 /* What the stage adds up, and the sums that wait for it. */
-static int add_pools(const struct subtask *subtask, const struct hd_work_buffers *work,
-                     struct hd_task *task)
+static int add_cross_shard_accesses(const struct subtask *subtask,
+                                    const struct hd_work_buffers *work, struct hd_task *task)
 {
     const struct hd_op *op = subtask->op;
     if (!subtask->body)
         return HD_OK;
-    if (hd_op_pools_after(op, subtask->stage)) {
-        struct hd_buffer *buffer = work->pools[subtask->stage].buffers[subtask->instance];
-        task->context.pool = hd_pool_of(op, work, subtask->stage, subtask->instance, subtask->item);
+    if (hd_op_has_cross_shard_sums(op, subtask->stage)) {
+        struct hd_buffer *buffer = work->cross_shard[subtask->stage].buffers[subtask->instance];
+        task->context.partial_sums = hd_cross_shard_sums_get_item(op, work, subtask->stage,
+                                                                  subtask->instance, subtask->item);
         HD_TRY(add_access(subtask->executor, buffer, 0, subtask->item, HD_WRITE));
     }
-    if (hd_op_pools_after(op, subtask->stage - 1)) {
-        const struct hd_pool_memory *before = &work->pools[subtask->stage - 1];
-        task->context.pooled = before->sums;
+    if (hd_op_has_cross_shard_sums(op, subtask->stage - 1)) {
+        const struct hd_cross_shard_buffers *before = &work->cross_shard[subtask->stage - 1];
+        task->context.cross_shard_sums = before->sums;
         HD_TRY(add_access(subtask->executor, before->sums_buffer, 0, 0, HD_READ));
     }
     return HD_OK;
@@ -257,7 +258,7 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     for (int i = 0; i < op->step->n_refs; i++)
         HD_TRY(add_port(subtask, i, &task));
     HD_TRY(add_work_accesses(subtask, work));
-    HD_TRY(add_pools(subtask, work, &task));
+    HD_TRY(add_cross_shard_accesses(subtask, work, &task));
     task.accesses = executor->accesses;
     task.n_accesses = (int)executor->n_accesses;
     task.finish = subtask->body && subtask->finish ? op->step->verb->finish : NULL;
@@ -304,12 +305,12 @@ int hd_executor_submit_subtasks(struct hd_executor *executor, const struct hd_op
 {
     const int stages = op->subtasks.stages;
     for (int from = 0, to; from < stages; from = to) {
-        for (to = from + 1; to < stages && !hd_op_pools_after(op, to - 1);)
+        for (to = from + 1; to < stages && !hd_op_has_cross_shard_sums(op, to - 1);)
             to++;
         for (int i = 0; i < instances; i++)
             HD_TRY(submit_stages(executor, op, i, first + i, from, to));
         if (to < stages)
-            HD_TRY(hd_executor_submit_pool(executor, op, to - 1));
+            HD_TRY(hd_executor_submit_cross_shard_sums(executor, op, to - 1));
     }
     return HD_OK;
 }

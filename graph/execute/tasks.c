@@ -304,12 +304,12 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
             struct hd_collective c = sized_collective(plan, op);
             bytes = hd_collective_scratch(&c, plan->ranks);
         } else if (op->kind == HD_OP_STEP) {
-            int64_t pools, payload;
-            hd_pools_need(plan, op, &pools, &payload);
+            int64_t cross_shard_sums, payload;
+            hd_cross_shard_sums_get_bytes(plan, op, &cross_shard_sums, &payload);
             bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
             if (hd_op_is_single_task(op))
                 bytes += hd_padded(op->subtasks.work_bytes) + hd_padded(op->subtasks.head_bytes);
-            bytes = pools > bytes ? pools : bytes;
+            bytes = cross_shard_sums > bytes ? cross_shard_sums : bytes;
         }
         most = bytes > most ? bytes : most;
     }
@@ -352,7 +352,7 @@ int64_t hd_plan_payload(const struct hd_plan *plan)
             struct hd_collective c = sized_collective(plan, &plan->ops[i]);
             bytes = hd_collective_payload(&c);
         } else {
-            hd_pools_need(plan, &plan->ops[i], &scratch, &bytes);
+            hd_cross_shard_sums_get_bytes(plan, &plan->ops[i], &scratch, &bytes);
         }
         most = bytes > most ? bytes : most;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: numbers that all items of a stage, on all shards, leave to be added up before the next
- * stage. To the runtime a stage's numbers are a value like any other, of a partial per item, that a
- * collective sums. */
+/* Cross-shard sums: numbers that all items of a stage, on all shards, leave to be added up before
+ * the next stage. To the runtime a stage's numbers are a value like any other, of a partial per
+ * item, that a collective sums. */
 #include "graph/plan/plan.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -13,7 +13,7 @@
 
 static int64_t count_of(const struct hd_spec *spec)
 {
-    return ((const struct hd_pool *)spec->shape)->n;
+    return ((const struct hd_cross_shard_sums *)spec->shape)->n;
 }
 
 static int64_t vector_bytes(const struct hd_spec *spec, int part)
@@ -61,16 +61,19 @@ static const struct hd_reduction reduction = {
     .unpack = unpack,
     .hows = 1 << HD_SUM,
 };
-static const struct hd_type type = {.name = "pool", .reduction = &reduction};
+static const struct hd_type type = {.name = "cross_shard_sums", .reduction = &reduction};
 
-/* -- What a step pools ------------------------------------------------------------------------- */
+/* -- What a step adds up ------------------------------------------------------------------------
+ */
 
 static int64_t count(const struct hd_step *step, const struct hd_subtasks *subtasks, int stage)
 {
-    return stage < subtasks->stages && step->verb->pool ? step->verb->pool(step->args, stage) : 0;
+    return stage < subtasks->stages && step->verb->count_cross_shard_sums
+               ? step->verb->count_cross_shard_sums(step->args, stage)
+               : 0;
 }
 
-bool hd_step_pools(const struct hd_step *step)
+bool hd_step_has_cross_shard_sums(const struct hd_step *step)
 {
     struct hd_subtasks subtasks = {.items = 1, .stages = 1};
     if (step->verb->get_subtasks)
@@ -81,28 +84,28 @@ bool hd_step_pools(const struct hd_step *step)
     return false;
 }
 
-static void fill(struct hd_pool *pool, const struct hd_op *op, int stage, int64_t n)
+static void fill(struct hd_cross_shard_sums *sums, const struct hd_op *op, int stage, int64_t n)
 {
     const int64_t partial_bytes = hd_padded(n * (int64_t)sizeof(double));
-    snprintf(pool->label, sizeof pool->label, "%s.pool%d", op->step->label, stage);
-    pool->n = n;
-    pool->items = (struct hd_spec){.name = pool->label,
+    snprintf(sums->label, sizeof sums->label, "%s.sums%d", op->step->label, stage);
+    sums->n = n;
+    sums->items = (struct hd_spec){.name = sums->label,
                                    .type = &type,
                                    .placement = HD_SHARD,
-                                   .shape = pool,
+                                   .shape = sums,
                                    .bytes = op->subtasks.items * partial_bytes,
                                    .parts = 1,
                                    .partials = op->subtasks.items};
-    pool->sums = pool->items;
-    pool->sums.placement = HD_GLOBAL;
-    pool->sums.bytes = partial_bytes;
-    pool->sums.partials = 1;
+    sums->total = sums->items;
+    sums->total.placement = HD_GLOBAL;
+    sums->total.bytes = partial_bytes;
+    sums->total.partials = 1;
 }
 
-int hd_plan_pools(struct hd_op *op)
+int hd_plan_add_cross_shard_sums(struct hd_op *op)
 {
     const struct hd_step *step = op->step;
-    if (!hd_step_pools(step))
+    if (!hd_step_has_cross_shard_sums(step))
         return HD_OK;
     if (step->placement != HD_SHARD)
         return hd_fail(HD_ERR_UNSUPPORTED,
@@ -111,13 +114,13 @@ int hd_plan_pools(struct hd_op *op)
     if (count(step, &op->subtasks, op->subtasks.stages - 1) > 0)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s adds up after its last stage: nobody sees the sums",
                        step->label);
-    op->pools = hd_alloc(op->subtasks.stages, sizeof *op->pools);
-    if (!op->pools)
+    op->cross_shard_sums = hd_alloc(op->subtasks.stages, sizeof *op->cross_shard_sums);
+    if (!op->cross_shard_sums)
         return HD_ERR_NOMEM;
     for (int stage = 0; stage < op->subtasks.stages; stage++) {
         const int64_t n = count(step, &op->subtasks, stage);
         if (n > 0)
-            fill(&op->pools[stage], op, stage, n);
+            fill(&op->cross_shard_sums[stage], op, stage, n);
     }
     return HD_OK;
 }

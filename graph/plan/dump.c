@@ -148,12 +148,12 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     dump_guards(plan, op->step, file);
 }
 
-static void dump_pools(const struct hd_op *op, int depth, FILE *file)
+static void dump_cross_shard_sums(const struct hd_op *op, int depth, FILE *file)
 {
-    for (int stage = 0; op->pools && stage < op->subtasks.stages; stage++)
-        if (op->pools[stage].n > 0)
+    for (int stage = 0; op->cross_shard_sums && stage < op->subtasks.stages; stage++)
+        if (op->cross_shard_sums[stage].n > 0)
             fprintf(file, "%*s%s [collective, %" PRId64 " numbers] after stage %d\n", 4 + 2 * depth,
-                    "", op->pools[stage].label, op->pools[stage].n, stage);
+                    "", op->cross_shard_sums[stage].label, op->cross_shard_sums[stage].n, stage);
 }
 
 static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, FILE *file)
@@ -181,7 +181,7 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
             break;
         }
         fputc('\n', file);
-        dump_pools(op, depth, file);
+        dump_cross_shard_sums(op, depth, file);
         if (op->kind == HD_OP_REPEAT) {
             dump_ops(plan, at + 1, op->end, depth + 1, file);
             at = op->end - 1;

@@ -56,7 +56,7 @@ static int derive_side(struct hd_step *step, void *arg)
     struct side *side = arg;
     /* What adds up over shards belongs to the one order of collectives, which waits for nobody. */
     if (!step->verb || step->verb->kind != HD_VERB_TASK || side->side[step->index] ||
-        hd_step_pools(step))
+        hd_step_has_cross_shard_sums(step))
         return 0;
     side->writer = step;
     if (!hd_graph_walk(side->plan->graph, is_prompt_reader, side)) {
@@ -171,7 +171,7 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
     if (op->subtasks.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);
-    return hd_plan_pools(op);
+    return hd_plan_add_cross_shard_sums(op);
 }
 
 struct lag {
@@ -329,7 +329,7 @@ void hd_plan_destroy(struct hd_plan *plan)
     if (!plan)
         return;
     for (int i = 0; i < plan->n_ops; i++)
-        hd_free(plan->ops[i].pools);
+        hd_free(plan->ops[i].cross_shard_sums);
     hd_free(plan->values);
     hd_free(plan->ops);
     hd_free(plan);

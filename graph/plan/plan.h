@@ -42,9 +42,9 @@ enum hd_op_kind {
 
 /* What a stage of all items partials to be added up before the next: as a value per shard with a
  * partial per item, and its sum. */
-struct hd_pool {
+struct hd_cross_shard_sums {
     int64_t n; /* doubles; 0: nothing */
-    struct hd_spec items, sums;
+    struct hd_spec items, total;
     char label[64]; /* of the collective: "loss_grad.pool1" */
 };
 
@@ -59,7 +59,8 @@ struct hd_op {
     struct hd_subtasks subtasks;
     int flat; /* ref of the flat value that a step in subtasks writes by ranges of partials, or -1
                */
-    struct hd_pool *pools; /* [stages]; NULL: nothing is added up between stages */
+    struct hd_cross_shard_sums
+        *cross_shard_sums; /* [stages]; NULL: nothing is added up between stages */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
     bool exchanged;           /* of the mean: that step does it */
@@ -173,8 +174,8 @@ void hd_plan_exchanges(struct hd_plan *plan);
 
 /* Whether a step, whose task object is made, adds something up between its stages; and what, into
  * the op (cross_shard_sums.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */
-bool hd_step_pools(const struct hd_step *step);
-int hd_plan_pools(struct hd_op *op);
+bool hd_step_has_cross_shard_sums(const struct hd_step *step);
+int hd_plan_add_cross_shard_sums(struct hd_op *op);
 
 /* Whether step reads or changes ref's value in a way that makes a new version. */
 static inline bool hd_ref_changes(const struct hd_ref *ref)

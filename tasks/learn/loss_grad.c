@@ -240,7 +240,7 @@ static enum hd_span span(const void *arg, int port)
     return args->levels > 0 && throughout ? HD_SPAN_EVERY : ports[port].span;
 }
 
-static int64_t pool(const void *arg, int stage)
+static int64_t count_cross_shard_sums(const void *arg, int stage)
 {
     return hd_net_training_sums(((const struct args *)arg)->net, stage);
 }
@@ -356,12 +356,13 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
             stage == 2 * levels ? hd_grad_get_partial(grad->spec, grad->data, context->item) : NULL,
     };
     if (stage <= levels)
-        hd_net_training_forward(args->net, &training, stage, context->pooled, context->pool);
+        hd_net_training_forward(args->net, &training, stage, context->cross_shard_sums,
+                                context->partial_sums);
     if (stage == levels)
         args->loss->differentiate(args->loss_args, &pass);
     if (stage >= levels)
-        hd_net_training_backward(args->net, &training, stage - levels, context->pooled,
-                                 context->pool);
+        hd_net_training_backward(args->net, &training, stage - levels, context->cross_shard_sums,
+                                 context->partial_sums);
     if (stage == 2 * levels)
         count_samples(grad, context->item, (float)hd_loss_used(&pass), 0,
                       hd_net_elements(args->net));
@@ -546,7 +547,7 @@ const struct hd_verb hd_verb_loss_grad = {
     .stage_range = stage_range,
     .finish = finish,
     .span = span,
-    .pool = pool,
+    .count_cross_shard_sums = count_cross_shard_sums,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "the gradient of the loss over a batch, summed over its samples",
 };

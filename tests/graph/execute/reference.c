@@ -256,13 +256,15 @@ static void run_shard_stage(struct pooled_step *p, const struct hd_step *step, i
         context->item = item;
         context->stage = stage;
         context->work = p->work_buffers[shard][item];
-        context->pool = step->verb->pool(step->args, stage) ? p->numbers[shard][item] : NULL;
-        context->pooled = stage > 0 && step->verb->pool(step->args, stage - 1) ? p->sums : NULL;
+        context->partial_sums =
+            step->verb->count_cross_shard_sums(step->args, stage) ? p->numbers[shard][item] : NULL;
+        context->cross_shard_sums =
+            stage > 0 && step->verb->count_cross_shard_sums(step->args, stage - 1) ? p->sums : NULL;
         call(step->verb->body, context, p->views[shard], step->args);
     }
     context->item = context->stage = 0;
-    context->work = context->pool = NULL;
-    context->pooled = NULL;
+    context->work = context->partial_sums = NULL;
+    context->cross_shard_sums = NULL;
     if (step->verb->finish && stage == (subtasks->finish_last ? subtasks->stages - 1 : 0)) {
         context->work_buffers = p->work_buffers[shard];
         call(step->verb->finish, context, p->views[shard], step->args);
@@ -287,7 +289,7 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
     for (int stage = 0; stage < subtasks.stages; stage++) {
         for (int64_t s = 0; s < r->graph->shards; s++)
             run_shard_stage(p, step, s, &subtasks, stage);
-        for (int n = 0; n < step->verb->pool(step->args, stage); n++)
+        for (int n = 0; n < step->verb->count_cross_shard_sums(step->args, stage); n++)
             p->sums[n] = add_shards(p, subtasks.items, 0, r->graph->shards, n);
     }
     for (int64_t s = 0; s < r->graph->shards; s++)
@@ -383,7 +385,7 @@ static bool run_step(struct hd_reference *r, struct hd_step *step)
         run_collective(r, step);
     else if (step->placement != HD_SHARD)
         run_body(r, step, -1);
-    else if (step->verb->pool)
+    else if (step->verb->count_cross_shard_sums)
         run_pooled(r, step);
     else
         for (int64_t s = 0; s < r->graph->shards; s++)

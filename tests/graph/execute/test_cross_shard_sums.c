@@ -47,7 +47,7 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
     *subtasks_p = *(const struct hd_subtasks *)args;
 }
 
-static int64_t pool(const void *args, int stage)
+static int64_t count_cross_shard_sums(const void *args, int stage)
 {
     (void)args;
     return stage == pooling_stage ? NUMBERS : 0;
@@ -56,10 +56,10 @@ static int64_t pool(const void *args, int stage)
 static int share(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views, (void)args;
-    for (int64_t i = 0; context->pool && i < NUMBERS; i++)
-        context->pool[i] = number(context->shard * context->items + context->item, i);
-    if (context->pooled)
-        memcpy(context->work, context->pooled, NUMBERS * sizeof(double));
+    for (int64_t i = 0; context->partial_sums && i < NUMBERS; i++)
+        context->partial_sums[i] = number(context->shard * context->items + context->item, i);
+    if (context->cross_shard_sums)
+        memcpy(context->work, context->cross_shard_sums, NUMBERS * sizeof(double));
     return HD_OK;
 }
 
@@ -84,7 +84,7 @@ static const struct hd_verb verb_share = {.name = "share",
                                           .ports = ports,
                                           .prepare = prepare,
                                           .get_subtasks = get_subtasks,
-                                          .pool = pool,
+                                          .count_cross_shard_sums = count_cross_shard_sums,
                                           .body = share,
                                           .finish = finish};
 
@@ -184,7 +184,7 @@ START_TEST(the_plan_shows_what_is_added_up)
     fclose(file);
     ck_assert_ptr_nonnull(strstr(dump,
                                  "  share [shard, 2 items x 2 stages, finish last] updates right\n"
-                                 "    share.pool0 [collective, 70 numbers] after stage 0\n"));
+                                 "    share.sums0 [collective, 70 numbers] after stage 0\n"));
     ck_assert_int_ge(hd_plan_payload(plan), NUMBERS * (int64_t)sizeof(double));
     ck_assert_int_ge(hd_plan_scratch(plan), NUMBERS * (int64_t)sizeof(double));
     free(dump);
@@ -211,7 +211,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pools");
+    Suite *suite = suite_create("cross_shard_sums");
     TCase *tests = tcase_create("between stages");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, how_samples_are_spread_changes_no_bit, 0, 8);

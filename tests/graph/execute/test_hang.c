@@ -32,7 +32,7 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
     *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 3};
 }
 
-static int64_t pool(const void *args, int stage)
+static int64_t count_cross_shard_sums(const void *args, int stage)
 {
     (void)args;
     return stage == 1;
@@ -40,15 +40,18 @@ static int64_t pool(const void *args, int stage)
 
 static int share(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    if (context->pool)
-        *context->pool = 1;
+    if (context->partial_sums)
+        *context->partial_sums = 1;
     return context->stage == 0 ? stall(context, views, args) : HD_OK;
 }
 
 static const struct hd_port ports[] = {{.name = "to", .type = "ints", .mode = HD_UPDATE}, {0}};
 static const struct hd_verb verb_stall = {.name = "stall", .ports = ports, .body = stall};
-static const struct hd_verb verb_share = {
-    .name = "share", .ports = ports, .get_subtasks = get_subtasks, .pool = pool, .body = share};
+static const struct hd_verb verb_share = {.name = "share",
+                                          .ports = ports,
+                                          .get_subtasks = get_subtasks,
+                                          .count_cross_shard_sums = count_cross_shard_sums,
+                                          .body = share};
 
 static const struct hd_registry *registry(void)
 {
@@ -89,11 +92,11 @@ static const char reduces[] = "values:\n"
                               "  - reduce: {reads: [a], writes: [t], op: max}\n"
                               "  - stop: {if: iteration >= 50, reason: limit}\n";
 
-static const char pools[] = "values:\n"
-                            "  a: {type: ints, per: shard}\n"
-                            "iteration:\n"
-                            "  - share: {updates: [a]}\n"
-                            "  - stop: {if: iteration >= 50, reason: limit}\n";
+static const char cross_shard_sums[] = "values:\n"
+                                       "  a: {type: ints, per: shard}\n"
+                                       "iteration:\n"
+                                       "  - share: {updates: [a]}\n"
+                                       "  - stop: {if: iteration >= 50, reason: limit}\n";
 
 static int run_rank(const struct hd_world *world, void *arg)
 {
@@ -118,8 +121,12 @@ static int run_rank(const struct hd_world *world, void *arg)
 START_TEST(what_a_rank_waits_in_is_named)
 {
     static const struct job jobs[] = {
-        {reduces, "reduce(a)", false}, {reduces, "reduce(a)", true},  {barriers, "sum(a)", false},
-        {barriers, "barrier", true},   {pools, "share.pool1", false}, {pools, "share.pool1", true},
+        {reduces, "reduce(a)", false},
+        {reduces, "reduce(a)", true},
+        {barriers, "sum(a)", false},
+        {barriers, "barrier", true},
+        {cross_shard_sums, "share.sums1", false},
+        {cross_shard_sums, "share.sums1", true},
     };
     struct hd_world world = ranks_world(RANKS);
     struct job job = jobs[_i];

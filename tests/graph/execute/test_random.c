@@ -159,8 +159,8 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, pools = 0, sides = 0,
-        by_gpus = 0;
+    int exchanges = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
+        sides = 0, by_gpus = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -172,7 +172,7 @@ START_TEST(all_lowerings_are_among_them)
             subtasks += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat >= 0;
             items += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat < 0;
             lasts += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].subtasks.finish_last;
-            pools += plan->ops[i].pools != NULL;
+            cross_shard_sums += plan->ops[i].cross_shard_sums != NULL;
             alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;
             sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
@@ -193,7 +193,7 @@ START_TEST(all_lowerings_are_among_them)
     printf("in %d graphs: %d exchanges, %d steps in subtasks of sums, %d by items, %d of them with "
            "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
            "of several calls, %d means by two GPUs\n",
-           SEEDS, exchanges, subtasks, items, lasts, alone, pools, sides, by_gpus);
+           SEEDS, exchanges, subtasks, items, lasts, alone, cross_shard_sums, sides, by_gpus);
 #if HD_CUDA
     ck_assert_int_ge(by_gpus, SEEDS / 20);
 #endif
@@ -202,7 +202,7 @@ START_TEST(all_lowerings_are_among_them)
     ck_assert_int_ge(items, SEEDS / 10);
     ck_assert_int_ge(lasts, SEEDS / 20);
     ck_assert_int_ge(alone, SEEDS / 20);
-    ck_assert_int_ge(pools, SEEDS / 20);
+    ck_assert_int_ge(cross_shard_sums, SEEDS / 20);
     ck_assert_int_ge(sides, SEEDS / 10);
 }
 END_TEST

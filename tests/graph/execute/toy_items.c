@@ -30,7 +30,7 @@ static const struct hd_port ports[] = {
 enum { STAGES_MAX = 5, FEW = 3, MANY = 200 };
 struct cut {
     struct hd_subtasks subtasks;
-    int64_t pool[STAGES_MAX];
+    int64_t sums[STAGES_MAX];
 };
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -40,15 +40,15 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!cut)
         return HD_ERR_NOMEM;
     const uint64_t kind = hd_hash_mix(setup->seed, 6);
-    const bool pools = setup->specs[STATE]->placement == HD_SHARD && kind / 8 % 3 > 0;
+    const bool cross_shard_sums = setup->specs[STATE]->placement == HD_SHARD && kind / 8 % 3 > 0;
     cut->subtasks = (struct hd_subtasks){.items = setup->specs[STATE]->partials,
                                          .stages = stages[kind % 4],
                                          .work_bytes = sizeof(uint64_t),
                                          .finish_last = kind / 4 % 2};
     for (int stage = 0; stage < cut->subtasks.stages - 1; stage++)
-        cut->pool[stage] = !pools || (kind / 16 + (uint64_t)stage) % 3 == 0 ? 0
-                           : stage == 1                                     ? MANY
-                                                                            : FEW;
+        cut->sums[stage] = !cross_shard_sums || (kind / 16 + (uint64_t)stage) % 3 == 0 ? 0
+                           : stage == 1                                                ? MANY
+                                                                                       : FEW;
     *args_p = cut;
     return HD_OK;
 }
@@ -58,30 +58,30 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
     *subtasks_p = ((const struct cut *)args)->subtasks;
 }
 
-static int64_t pool(const void *args, int stage)
+static int64_t count_cross_shard_sums(const void *args, int stage)
 {
-    return ((const struct cut *)args)->pool[stage];
+    return ((const struct cut *)args)->sums[stage];
 }
 
 /* Fractions, so that the order of addition shows. */
 static int leave_numbers(struct hd_context *context, int64_t n, uint64_t work)
 {
-    if (!context->pool != (n == 0))
+    if (!context->partial_sums != (n == 0))
         return hd_body_fail(context, "stage %d adds up %lld numbers: %p", context->stage,
-                            (long long)n, (void *)context->pool);
+                            (long long)n, (void *)context->partial_sums);
     for (int64_t i = 0; i < n; i++)
-        context->pool[i] = (double)(hd_hash_mix(work, (uint64_t)i) % 1000003) / 7;
+        context->partial_sums[i] = (double)(hd_hash_mix(work, (uint64_t)i) % 1000003) / 7;
     return HD_OK;
 }
 
 static int take_sums(struct hd_context *context, int64_t n, uint64_t *work)
 {
-    if (!context->pooled != (n == 0))
+    if (!context->cross_shard_sums != (n == 0))
         return hd_body_fail(context, "stage %d takes %lld sums: %p", context->stage, (long long)n,
-                            (const void *)context->pooled);
+                            (const void *)context->cross_shard_sums);
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits;
-        memcpy(&bits, &context->pooled[i], sizeof bits);
+        memcpy(&bits, &context->cross_shard_sums[i], sizeof bits);
         *work = hd_hash_mix(*work, bits);
     }
     return HD_OK;
@@ -111,14 +111,14 @@ static int weave(struct hd_context *context, const struct hd_view *views, const 
         if (to)
             to[i] = i;
     }
-    HD_TRY(take_sums(context, context->stage > 0 ? cut->pool[context->stage - 1] : 0, work));
+    HD_TRY(take_sums(context, context->stage > 0 ? cut->sums[context->stage - 1] : 0, work));
     for (int i = 0; i < INTS; i++) {
         *work = hd_hash_mix(*work, (uint64_t)hd_toy_element(&views[EVERY], i));
         stir(&state[i], *work + (uint64_t)(from ? from[i] : 0));
         if (to)
             stir(&to[i], *work);
     }
-    return leave_numbers(context, cut->pool[context->stage], *work);
+    return leave_numbers(context, cut->sums[context->stage], *work);
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -141,6 +141,6 @@ const struct hd_verb hd_toy_weave = {.name = "weave",
                                      .ports = ports,
                                      .prepare = prepare,
                                      .get_subtasks = get_subtasks,
-                                     .pool = pool,
+                                     .count_cross_shard_sums = count_cross_shard_sums,
                                      .body = weave,
                                      .finish = finish};

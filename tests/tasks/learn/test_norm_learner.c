@@ -140,23 +140,24 @@ static void fill(struct world *w, int64_t used)
 /* -- What an executor does ------------------------------------------------------------------------
  */
 
-/* Pools of a stage, partial by partial of all shards, and their sum in the tree. */
-struct pools {
+/* Cross-shard sums of a stage, partial by partial of all shards, and their sum in the tree. */
+struct cross_shard_sums {
     double partial[MOST_SHARDS * MOST_ITEMS][MOST_SUMS], sum[MOST_SUMS];
 };
 
-static double tree(const struct pools *pools, int64_t i, int64_t lo, int64_t n)
+static double tree(const struct cross_shard_sums *cross_shard_sums, int64_t i, int64_t lo,
+                   int64_t n)
 {
     if (n == 1)
-        return pools->partial[lo][i];
-    double left = tree(pools, i, lo, n / 2);
-    return left + tree(pools, i, lo + n / 2, n - n / 2);
+        return cross_shard_sums->partial[lo][i];
+    double left = tree(cross_shard_sums, i, lo, n / 2);
+    return left + tree(cross_shard_sums, i, lo + n / 2, n - n / 2);
 }
 
-static void add_up(struct pools *pools, int64_t partials, int64_t n)
+static void add_up(struct cross_shard_sums *cross_shard_sums, int64_t partials, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        pools->sum[i] = tree(pools, i, 0, partials);
+        cross_shard_sums->sum[i] = tree(cross_shard_sums, i, 0, partials);
 }
 
 /* A task sees what its stage may touch only. */
@@ -183,7 +184,7 @@ static void views_of(struct world *w, int s, int stage, int stages, bool finish,
 
 static void learn(struct world *w)
 {
-    static struct pools pools[2];
+    static struct cross_shard_sums cross_shard_sums[2];
     const struct hd_verb *verb = &hd_verb_loss_grad;
     char message[HD_MESSAGE_BYTES] = "";
     struct hd_subtasks subtasks;
@@ -195,8 +196,9 @@ static void learn(struct world *w)
     context.message = message;
     context.items = w->items;
     for (context.stage = 0; context.stage < subtasks.stages; context.stage++) {
-        struct pools *to = &pools[context.stage % 2], *from = &pools[1 - context.stage % 2];
-        const int64_t n = verb->pool(w->args, context.stage);
+        struct cross_shard_sums *to = &cross_shard_sums[context.stage % 2],
+                                *from = &cross_shard_sums[1 - context.stage % 2];
+        const int64_t n = verb->count_cross_shard_sums(w->args, context.stage);
         ck_assert_int_le(n, MOST_SUMS);
         ck_assert_int_eq(n > 0, context.stage + 1 < subtasks.stages);
         for (int s = w->shards - 1; s >= 0; s--)
@@ -211,16 +213,16 @@ static void learn(struct world *w)
                 context.shard = s;
                 context.work = shard->work_buffers[context.item];
                 context.head = shard->heads[context.item];
-                context.pool = n > 0 ? to->partial[s * w->items + context.item] : NULL;
-                context.pooled = context.stage > 0 ? from->sum : NULL;
+                context.partial_sums = n > 0 ? to->partial[s * w->items + context.item] : NULL;
+                context.cross_shard_sums = context.stage > 0 ? from->sum : NULL;
                 views_of(w, s, context.stage, subtasks.stages, false, views);
                 ck_assert_int_eq(verb->body(&context, views, w->args), HD_OK);
             }
         add_up(to, w->shards * w->items, n);
     }
     context.work = context.head = NULL;
-    context.pool = NULL;
-    context.pooled = NULL;
+    context.partial_sums = NULL;
+    context.cross_shard_sums = NULL;
     for (int s = 0; s < w->shards; s++) {
         context.shard = s;
         context.work_buffers = w->shard[s].work_buffers;
