@@ -41,11 +41,11 @@ int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void
     return HD_OK;
 }
 
-int64_t hd_value_span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                      int64_t *at_p)
+int64_t hd_value_get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                                int64_t *at_p)
 {
-    if (spec->type->span)
-        return spec->type->span(spec, part, lo, hi, i, at_p);
+    if (spec->type->get_byte_range)
+        return spec->type->get_byte_range(spec, part, lo, hi, i, at_p);
     *at_p = lo * (int64_t)sizeof(float);
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : -1;
 }

@@ -131,8 +131,8 @@ struct hd_type {
     /* Flat types: where an instance has what belongs to elements [lo, hi) of a part, in spans i =
      * 0, 1, …: so many bytes from *at_p on; -1: no more. What belongs to the part as a whole is in
      * all its ranges. Default: the floats. */
-    int64_t (*span)(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                    int64_t *at_p);
+    int64_t (*get_byte_range)(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                              int64_t *at_p);
     /* Default: the bytes as they are. */
     int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
@@ -162,8 +162,8 @@ void hd_value_fini(const struct hd_spec *spec, void *data);
 int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src);
 int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                         const void *src);
-int64_t hd_value_span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                      int64_t *at_p);
+int64_t hd_value_get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                                int64_t *at_p);
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);

@@ -6,15 +6,15 @@
 #include "runtime/value.h"
 
 /* Which tasks of a step in subtasks touch a port's value. */
-enum hd_span {
-    HD_SPAN_FIRST, /* stage 0 of every item */
-    HD_SPAN_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap their
-                      stage_range (all parts when the verb has none). A flat value that the step
-                      writes, unless by items, is always so. */
-    HD_SPAN_EVERY, /* every stage of every item, and `finish` */
-    HD_SPAN_ITEM, /* every stage of item i, partial i of a value of as many partials as the step has
-                     items; `finish`, all partials */
-    HD_SPAN_LAST  /* `finish` only */
+enum hd_access_scope {
+    HD_SCOPE_FIRST_STAGE, /* stage 0 of every item */
+    HD_SCOPE_STAGE_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap
+                      their stage_range (all parts when the verb has none). A flat value that the
+                      step writes, unless by items, is always so. */
+    HD_SCOPE_ALL,         /* every stage of every item, and `finish` */
+    HD_SCOPE_ITEM,  /* every stage of item i, partial i of a value of as many partials as the step
+                      has  items; `finish`, all partials */
+    HD_SCOPE_FINISH /* `finish` only */
 };
 
 struct hd_port {
@@ -23,7 +23,7 @@ struct hd_port {
     enum hd_mode mode;
     bool optional;
     bool none; /* may receive a value whose initial version is none */
-    enum hd_span span;
+    enum hd_access_scope scope;
 };
 
 /* How a step is cut: `items` that are independent of one another, each in `stages` that follow one
@@ -73,7 +73,7 @@ struct hd_gpu_verb {
     bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
     void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p); /* NULL: the verb's */
     int64_t (*scratch)(const void *args); /* bytes on the GPU; NULL: 0 */
-    /* Whether tasks on GPUs, or on the host, touch a port, where spans alone do not tell; NULL:
+    /* Whether tasks on GPUs, or on the host, touch a port, where scopes alone do not tell; NULL:
      * they do. */
     bool (*touches)(const void *args, int port, bool gpu);
     /* Makes what the bodies need on the present GPU, before the first of them; NULL: nothing. */
@@ -128,8 +128,8 @@ struct hd_verb {
      * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
     void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* The span of a port where it depends on the task object; default: the port's. */
-    enum hd_span (*span)(const void *args, int port);
+    /* The scope of a port where it depends on the task object; default: the port's. */
+    enum hd_access_scope (*get_scope)(const void *args, int port);
     /* How many doubles `stage` of every item partials at context->partial_sums, to be added up over
      * all items of all shards, in the tree over (shard, item), before any item's next stage finds
      * the sums at context->cross_shard_sums; 0: none. For shard steps; not after the last stage. */

@@ -120,14 +120,14 @@ static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *
                       int64_t lo, int64_t hi, const char *data)
 {
     int64_t total = 0, at, bytes;
-    for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++)
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++)
         total += bytes;
     char *copy = malloc((size_t)total);
     char *name = hd_format("%s:%d.%" PRId64 "-%" PRId64, spec->name, part, lo, hi);
     int status = copy && name ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK) {
         total = 0;
-        for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++) {
+        for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++) {
             memcpy(copy + total, data + at, (size_t)bytes);
             total += bytes;
         }
@@ -294,7 +294,7 @@ static int put_slice(const struct hd_spec *spec, const char *name, char *to, con
     hd_spec_part(spec, part, &part_lo, &part_hi);
     if (lo < part_lo || hi > part_hi || lo >= hi)
         return missing(name);
-    for (int i = 0; (length = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++) {
+    for (int i = 0; (length = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++) {
         if (length > bytes - used)
             return missing(name);
         memcpy(to + at, data + used, (size_t)length);

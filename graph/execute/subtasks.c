@@ -129,18 +129,18 @@ static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
     return HD_OK;
 }
 
-/* Whether the subtask touches the whole value of a port of this span. */
-static bool touches_whole(const struct subtask *subtask, enum hd_span span)
+/* Whether the subtask touches the whole value of a port of this scope. */
+static bool touches_whole(const struct subtask *subtask, enum hd_access_scope scope)
 {
-    switch (span) {
-    case HD_SPAN_FIRST:
-    case HD_SPAN_RANGE:
+    switch (scope) {
+    case HD_SCOPE_FIRST_STAGE:
+    case HD_SCOPE_STAGE_RANGE:
         return subtask->body && subtask->stage == 0;
-    case HD_SPAN_EVERY:
+    case HD_SCOPE_ALL:
         return true;
-    case HD_SPAN_ITEM:
+    case HD_SCOPE_ITEM:
         return subtask->finish;
-    case HD_SPAN_LAST:
+    case HD_SCOPE_FINISH:
         break;
     }
     return subtask->finish;
@@ -148,17 +148,17 @@ static bool touches_whole(const struct subtask *subtask, enum hd_span span)
 
 /* Whether earlier tasks of the step have written what the subtask writes, so that it goes on from
  * there. */
-static bool written_before(const struct subtask *subtask, enum hd_span span)
+static bool written_before(const struct subtask *subtask, enum hd_access_scope scope)
 {
-    if (span == HD_SPAN_LAST)
+    if (scope == HD_SCOPE_FINISH)
         return false;
-    return !subtask->body || subtask->stage > 0 || (subtask->item > 0 && span != HD_SPAN_ITEM);
+    return !subtask->body || subtask->stage > 0 || (subtask->item > 0 && scope != HD_SCOPE_ITEM);
 }
 
 /* Views keep their spec where the task does not touch the value, but show no data. */
 static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
 {
-    const enum hd_span span = hd_step_span(subtask->op->step, i);
+    const enum hd_access_scope scope = hd_step_get_scope(subtask->op->step, i);
     struct hd_access whole;
     const int64_t before = subtask->executor->n_accesses;
     hd_executor_view(subtask->executor, subtask->op, i, subtask->instance, 0, task, &whole);
@@ -170,16 +170,16 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
         task->views[i].data = NULL;
         return HD_OK;
     }
-    if (whole.mode == HD_WRITE && written_before(subtask, span))
+    if (whole.mode == HD_WRITE && written_before(subtask, scope))
         whole.mode = HD_UPDATE;
     if (i == subtask->op->flat) {
         if (subtask->body)
             HD_TRY(add_range(subtask, spec, whole.buffer, true));
-    } else if (touches_whole(subtask, span)) {
+    } else if (touches_whole(subtask, scope)) {
         HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, whole.partial, whole.mode));
-    } else if (span == HD_SPAN_ITEM && subtask->body) {
+    } else if (scope == HD_SCOPE_ITEM && subtask->body) {
         HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, subtask->item, whole.mode));
-    } else if (span == HD_SPAN_RANGE && subtask->body && spec->type->flat) {
+    } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && spec->type->flat) {
         HD_TRY(add_range(subtask, spec, whole.buffer, false));
     }
     if (subtask->executor->n_accesses == before)

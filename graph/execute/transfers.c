@@ -18,7 +18,8 @@ static int transfer_part_body(struct hd_context *context, const struct hd_view *
     (void)args;
     int64_t at, bytes, lo, hi;
     hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
-    for (int i = 0; (bytes = hd_value_span(views[0].spec, views[0].part, lo, hi, i, &at)) >= 0; i++)
+    for (int i = 0;
+         (bytes = hd_value_get_byte_range(views[0].spec, views[0].part, lo, hi, i, &at)) >= 0; i++)
         HD_TRY(hd_device_copy((char *)views[1].data + at, (const char *)views[0].data + at, bytes,
                               context->stream));
     return HD_OK;

@@ -16,19 +16,19 @@ static bool is_collective(const struct hd_op *op)
 }
 
 /* Whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches a port. */
-static bool subtask_touches(const struct hd_op *op, enum hd_span span, int stage)
+static bool subtask_touches(const struct hd_op *op, enum hd_access_scope scope, int stage)
 {
     if (hd_op_is_single_task(op))
         return true;
-    switch (span) {
-    case HD_SPAN_FIRST:
+    switch (scope) {
+    case HD_SCOPE_FIRST_STAGE:
         return stage == 0;
-    case HD_SPAN_RANGE:
+    case HD_SCOPE_STAGE_RANGE:
         return stage >= 0;
-    case HD_SPAN_EVERY:
-    case HD_SPAN_ITEM:
+    case HD_SCOPE_ALL:
+    case HD_SCOPE_ITEM:
         return true;
-    case HD_SPAN_LAST:
+    case HD_SCOPE_FINISH:
         break;
     }
     return stage < 0;
@@ -41,12 +41,13 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
     const struct hd_gpu_verb *form = hd_op_form(op);
     if (form && form->touches && !form->touches(op->step->args, i, gpu))
         return false;
-    const enum hd_span span = i == op->flat ? HD_SPAN_RANGE : hd_step_span(op->step, i);
+    const enum hd_access_scope scope =
+        i == op->flat ? HD_SCOPE_STAGE_RANGE : hd_step_get_scope(op->step, i);
     for (int stage = 0; stage < op->subtasks.stages; stage++)
-        if (hd_op_stage_on_gpu(op, stage) == gpu && subtask_touches(op, span, stage))
+        if (hd_op_stage_on_gpu(op, stage) == gpu && subtask_touches(op, scope, stage))
             return true;
     return !hd_op_is_single_task(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
-           subtask_touches(op, span, -1);
+           subtask_touches(op, scope, -1);
 }
 
 bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)

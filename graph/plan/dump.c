@@ -68,7 +68,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, "@-%d", ref->lag);
         if (op->sources[i] == HD_FROM_SIDE)
             fprintf(file, " (snapshot)");
-        if (!hd_op_is_single_task(op) && hd_step_span(op->step, i) == HD_SPAN_ITEM)
+        if (!hd_op_is_single_task(op) && hd_step_get_scope(op->step, i) == HD_SCOPE_ITEM)
             fprintf(file, " (by items)");
         dump_processors(plan, op, i, file);
         any = true;

@@ -142,7 +142,7 @@ static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
     const struct hd_step *step = op->step;
     for (int i = 0; i < step->n_refs; i++) {
         if (step->refs[i].value == HD_NO_VALUE ||
-            (i != op->flat && hd_step_span(step, i) != HD_SPAN_ITEM))
+            (i != op->flat && hd_step_get_scope(step, i) != HD_SCOPE_ITEM))
             continue;
         const struct hd_spec *spec = &graph->values[step->refs[i].value].spec;
         if (spec->partials != op->subtasks.items)
@@ -164,7 +164,7 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
         for (int i = 0; i < step->n_refs; i++)
             if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE &&
                 graph->values[step->refs[i].value].spec.type->flat &&
-                hd_step_span(step, i) != HD_SPAN_ITEM)
+                hd_step_get_scope(step, i) != HD_SCOPE_ITEM)
                 op->flat = i;
     }
     HD_TRY(check_partials(graph, op));

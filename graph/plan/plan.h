@@ -159,9 +159,10 @@ static inline const struct hd_port *hd_step_port(const struct hd_step *step, int
 }
 
 /* Which tasks of a step in subtasks, whose task object is made, touch the value of ref i. */
-static inline enum hd_span hd_step_span(const struct hd_step *step, int i)
+static inline enum hd_access_scope hd_step_get_scope(const struct hd_step *step, int i)
 {
-    return step->verb->span ? step->verb->span(step->args, i) : hd_step_port(step, i)->span;
+    return step->verb->get_scope ? step->verb->get_scope(step->args, i)
+                                 : hd_step_port(step, i)->scope;
 }
 
 /* Which collectives run on a GPU, and where the values are that GPUs touch (devices.c). */

@@ -30,18 +30,18 @@
 enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
-    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .span = HD_SPAN_EVERY},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .scope = HD_SCOPE_ALL},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
     [COUNTS] = {.name = "counters",
                 .type = "env_counters",
                 .mode = HD_UPDATE,
-                .span = HD_SPAN_LAST},
-    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_EVERY},
+                .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
     [ROLLOUT] = {.name = "transitions",
                  .type = "transition_block",
                  .mode = HD_WRITE,
-                 .span = HD_SPAN_EVERY},
+                 .scope = HD_SCOPE_ALL},
     {0},
 };
 

@@ -30,8 +30,11 @@ static const struct hd_port ports[] = {
     [COUNTS] = {.name = "counters",
                 .type = "env_counters",
                 .mode = HD_UPDATE,
-                .span = HD_SPAN_LAST},
-    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+                .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {.name = "episodes",
+                  .type = "scalars",
+                  .mode = HD_UPDATE,
+                  .scope = HD_SCOPE_FINISH},
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_WRITE},
     {0},
 };

@@ -29,22 +29,25 @@
 enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
-    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
     [NORM] = {.name = "obs_norm",
               .type = "moments",
               .mode = HD_READ,
               .optional = true,
-              .span = HD_SPAN_EVERY},
-    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
+              .scope = HD_SCOPE_ALL},
+    [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
     [COUNTS] = {.name = "counters",
                 .type = "env_counters",
                 .mode = HD_UPDATE,
-                .span = HD_SPAN_LAST},
-    [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+                .scope = HD_SCOPE_FINISH},
+    [EPISODES] = {.name = "episodes",
+                  .type = "scalars",
+                  .mode = HD_UPDATE,
+                  .scope = HD_SCOPE_FINISH},
     [TRAJECTORIES] = {.name = "trajectories",
                       .type = "trajectories",
                       .mode = HD_WRITE,
-                      .span = HD_SPAN_ITEM},
+                      .scope = HD_SCOPE_ITEM},
     {0},
 };
 

@@ -17,7 +17,7 @@ enum { GRAD, NORM };
 
 static const struct hd_port ports[] = {
     [GRAD] = {.name = "grad", .type = "grad", .mode = HD_READ},
-    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    [NORM] = {.name = "norm", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
     {0},
 };
 

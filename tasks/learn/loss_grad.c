@@ -27,26 +27,32 @@
 #include <string.h>
 
 static const struct hd_port ports[] = {
-    [HD_LOSS_POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .span = HD_SPAN_RANGE},
+    [HD_LOSS_POLICY] = {.name = "policy",
+                        .type = "params",
+                        .mode = HD_READ,
+                        .scope = HD_SCOPE_STAGE_RANGE},
     [HD_LOSS_TARGET] = {.name = "target", .type = "params", .mode = HD_READ, .optional = true},
     [HD_LOSS_BATCH] = {.name = "batch", .mode = HD_READ},
     [HD_LOSS_STATS] = {.name = "stats",
                        .type = "scalars",
                        .mode = HD_UPDATE,
                        .optional = true,
-                       .span = HD_SPAN_LAST},
-    [HD_LOSS_GRAD] = {.name = "grad", .type = "grad", .mode = HD_WRITE, .span = HD_SPAN_RANGE},
+                       .scope = HD_SCOPE_FINISH},
+    [HD_LOSS_GRAD] = {.name = "grad",
+                      .type = "grad",
+                      .mode = HD_WRITE,
+                      .scope = HD_SCOPE_STAGE_RANGE},
     [HD_LOSS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [HD_LOSS_NORM_STATE] = {.name = "batch_norm_stats",
                             .type = "batch_norm_stats",
                             .mode = HD_UPDATE,
                             .optional = true,
-                            .span = HD_SPAN_LAST},
+                            .scope = HD_SCOPE_FINISH},
     [HD_LOSS_RATE] = {.name = "learning_rate",
                       .type = "scalars",
                       .mode = HD_READ,
                       .optional = true,
-                      .span = HD_SPAN_LAST},
+                      .scope = HD_SCOPE_FINISH},
     {0},
 };
 
@@ -233,11 +239,11 @@ static void get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
     };
 }
 
-static enum hd_span span(const void *arg, int port)
+static enum hd_access_scope get_scope(const void *arg, int port)
 {
     const struct args *args = arg;
     const bool throughout = port == HD_LOSS_POLICY || port == HD_LOSS_BATCH;
-    return args->levels > 0 && throughout ? HD_SPAN_EVERY : ports[port].span;
+    return args->levels > 0 && throughout ? HD_SCOPE_ALL : ports[port].scope;
 }
 
 static int64_t count_cross_shard_sums(const void *arg, int stage)
@@ -546,7 +552,7 @@ const struct hd_verb hd_verb_loss_grad = {
     .get_subtasks = get_subtasks,
     .stage_range = stage_range,
     .finish = finish,
-    .span = span,
+    .get_scope = get_scope,
     .count_cross_shard_sums = count_cross_shard_sums,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "the gradient of the loss over a batch, summed over its samples",

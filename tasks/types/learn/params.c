@@ -319,8 +319,8 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part,
 }
 
 /* Of a mean: one partial. */
-static int64_t span_of_grad(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                            int64_t *at_p)
+static int64_t get_grad_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi,
+                                   int i, int64_t *at_p)
 {
     *at_p =
         i == 0 ? lo * (int64_t)sizeof(float) : floats_bytes(spec) + part * (int64_t)sizeof(float);
@@ -427,7 +427,7 @@ const struct hd_type hd_type_grad = {
     .flat = true,
     .resolve = resolve_grad,
     .release = release_nothing,
-    .span = span_of_grad,
+    .get_byte_range = get_grad_byte_range,
     .hash = hash_grad,
     .reduction = &grad_reduction,
     .weight = weight_grad,
@@ -450,8 +450,8 @@ struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data)
     return (struct hd_moments){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
 }
 
-static int64_t span_of_adam(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                            int64_t *at_p)
+static int64_t get_adam_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi,
+                                   int i, int64_t *at_p)
 {
     *at_p = i * floats_bytes(spec) +
             (i < 2 ? lo * (int64_t)sizeof(float) : part * (int64_t)sizeof(int64_t));
@@ -471,6 +471,6 @@ const struct hd_type hd_type_adam_state = {
     .flat = true,
     .resolve = resolve_adam,
     .release = release_nothing,
-    .span = span_of_adam,
+    .get_byte_range = get_adam_byte_range,
     .hash = hash_adam,
 };

@@ -54,16 +54,16 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 }
 
 static const struct hd_port ports[] = {
-    {.name = "rows", .type = "rows", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
-    {.name = "every", .type = "ints", .mode = HD_READ, .span = HD_SPAN_EVERY},
+    {.name = "rows", .type = "rows", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    {.name = "every", .type = "ints", .mode = HD_READ, .scope = HD_SCOPE_ALL},
     {.name = "first", .type = "ints", .mode = HD_READ},
-    {.name = "last", .type = "ints", .mode = HD_UPDATE, .span = HD_SPAN_LAST},
+    {.name = "last", .type = "ints", .mode = HD_UPDATE, .scope = HD_SCOPE_FINISH},
     {0}};
 
-static enum hd_span span(const void *args, int port)
+static enum hd_access_scope get_scope(const void *args, int port)
 {
     (void)args;
-    return port == 2 && first_is_every ? HD_SPAN_EVERY : ports[port].span;
+    return port == 2 && first_is_every ? HD_SCOPE_ALL : ports[port].scope;
 }
 
 static const struct hd_verb verb_meet = {.name = "meet",
@@ -71,7 +71,7 @@ static const struct hd_verb verb_meet = {.name = "meet",
                                          .get_subtasks = get_subtasks,
                                          .body = meet,
                                          .finish = finish,
-                                         .span = span};
+                                         .get_scope = get_scope};
 
 /* -- Graphs of it ---------------------------------------------------------------------------------
  */

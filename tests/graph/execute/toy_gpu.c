@@ -46,7 +46,7 @@ static int copy(const struct hd_spec *spec, int part, void *to, const void *from
     if (part < 0)
         return hd_device_copy(to, from, spec->bytes, stream);
     hd_spec_part(spec, part, &lo, &hi);
-    for (int i = 0; (bytes = hd_value_span(spec, part, lo, hi, i, &at)) >= 0; i++)
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++)
         HD_TRY(hd_device_copy((char *)to + at, (const char *)from + at, bytes, stream));
     return HD_OK;
 }

@@ -13,16 +13,17 @@ enum { A, EVERY, FROM, STATE, TO, TALLY };
 
 static const struct hd_port ports[] = {
     [A] = {.name = "a", .mode = HD_READ, .none = true},
-    [EVERY] = {.name = "every", .mode = HD_READ, .none = true, .span = HD_SPAN_EVERY},
+    [EVERY] = {.name = "every", .mode = HD_READ, .none = true, .scope = HD_SCOPE_ALL},
     [FROM] =
-        {.name = "from", .type = "rows", .mode = HD_READ, .optional = true, .span = HD_SPAN_ITEM},
-    [STATE] = {.name = "state", .type = "rows", .mode = HD_UPDATE, .span = HD_SPAN_ITEM},
-    [TO] = {.name = "to", .type = "rows", .mode = HD_WRITE, .optional = true, .span = HD_SPAN_ITEM},
+        {.name = "from", .type = "rows", .mode = HD_READ, .optional = true, .scope = HD_SCOPE_ITEM},
+    [STATE] = {.name = "state", .type = "rows", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
+    [TO] =
+        {.name = "to", .type = "rows", .mode = HD_WRITE, .optional = true, .scope = HD_SCOPE_ITEM},
     [TALLY] = {.name = "tally",
                .type = "ints",
                .mode = HD_UPDATE,
                .optional = true,
-               .span = HD_SPAN_LAST},
+               .scope = HD_SCOPE_FINISH},
     {0},
 };
 

@@ -114,8 +114,8 @@ static float weight(const struct hd_spec *spec, int part, const void *data, int6
 }
 
 /* Of a value with one partial. */
-static int64_t span(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                    int64_t *at_p)
+static int64_t get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+                              int64_t *at_p)
 {
     const char *start = NULL;
     const float *at =
@@ -148,7 +148,7 @@ const struct hd_type hd_toy_sums = {.name = "sums",
                                     .flat = true,
                                     .resolve = resolve,
                                     .init = init,
-                                    .span = span,
+                                    .get_byte_range = get_byte_range,
                                     .reduction = &reduction,
                                     .weight = weight};
 
@@ -159,13 +159,13 @@ enum { A, B, TO, TALLY };
 
 static const struct hd_port spread_ports[] = {
     [A] = {.name = "a", .mode = HD_READ, .none = true},
-    [B] = {.name = "b", .mode = HD_READ, .none = true, .span = HD_SPAN_RANGE},
+    [B] = {.name = "b", .mode = HD_READ, .none = true, .scope = HD_SCOPE_STAGE_RANGE},
     [TO] = {.name = "to", .type = "sums", .mode = HD_WRITE},
     [TALLY] = {.name = "tally",
                .type = "ints",
                .mode = HD_UPDATE,
                .optional = true,
-               .span = HD_SPAN_LAST},
+               .scope = HD_SCOPE_FINISH},
     {0},
 };
 

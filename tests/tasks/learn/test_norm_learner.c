@@ -168,15 +168,15 @@ static void views_of(struct world *w, int s, int stage, int stages, bool finish,
     memset(views, 0, MAX_PORTS * sizeof *views);
     for (int i = 0; i < count_ports(verb); i++) {
         const struct value *value = w->shard[s].ports[i];
-        const enum hd_span span = verb->span(w->args, i);
+        const enum hd_access_scope scope = verb->get_scope(w->args, i);
         int64_t lo = 0, hi = 0;
         if (!value)
             continue;
         if (!finish)
             verb->stage_range(w->args, stage, &lo, &hi);
-        bool sees = span == HD_SPAN_EVERY || (span == HD_SPAN_LAST && finish);
-        sees |= span == HD_SPAN_FIRST && stage == 0 && !finish;
-        sees |= span == HD_SPAN_RANGE && !finish && (stage == 0 || lo < hi);
+        bool sees = scope == HD_SCOPE_ALL || (scope == HD_SCOPE_FINISH && finish);
+        sees |= scope == HD_SCOPE_FIRST_STAGE && stage == 0 && !finish;
+        sees |= scope == HD_SCOPE_STAGE_RANGE && !finish && (stage == 0 || lo < hi);
         ck_assert_int_eq(lo < hi, !finish && stage == stages - 1);
         views[i] = (struct hd_view){.data = sees ? value->data : NULL, .spec = &value->spec};
     }
