@@ -69,7 +69,7 @@ struct hd_gpu_verb {
     /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from
      * `work_buffers`. */
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
-    bool (*able)(const void *args);             /* NULL: with every config */
+    bool (*supports)(const void *args);         /* NULL: with every config */
     bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
     void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p); /* NULL: the verb's */
     int64_t (*scratch)(const void *args); /* bytes on the GPU; NULL: 0 */
@@ -80,7 +80,7 @@ struct hd_gpu_verb {
     int (*ready)(const void *args);
     /* A function of the views' and work's addresses alone: what the body queues is recorded and
      * played again the next time. */
-    bool replays;
+    bool graph_capturable;
 };
 
 #if HD_CUDA
@@ -103,10 +103,10 @@ struct hd_verb {
     const struct hd_count *counts;   /* ended by attribute == NULL; or NULL */
     bool by_part; /* one task per part of the first written or updated flat value; every flat port
                      then has the same parts */
-    bool follows; /* a step without `every` runs whenever something that it reads is new, as those
-                     of collectives and of verbs with `logs` do */
-    bool logs;    /* sees the logbook and timings; all such tasks run one after another, in program
-                     order, on rank 0 only */
+    bool run_on_change; /* a step without `every` runs whenever something that it reads is new, as
+                     those of collectives and of verbs with `logs` do */
+    bool logs; /* sees the logbook and timings; all such tasks run one after another, in program
+                  order, on rank 0 only */
     /* Completes specs that the config alone does not determine (fields of scalars): called for all
      * steps in program order until no spec changes. */
     int (*declare)(const struct hd_setup *setup);

@@ -57,10 +57,10 @@ static bool any_fresh(const struct hd_executor *executor, const struct hd_op *op
 }
 
 /* Without `every` these run when something they read is new. */
-static bool follows_reads(const struct hd_step *step)
+static bool runs_on_change(const struct hd_step *step)
 {
     return step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST ||
-           step->verb->logs || step->verb->follows;
+           step->verb->logs || step->verb->run_on_change;
 }
 
 static bool is_due(const struct hd_executor *executor, const struct hd_op *op)
@@ -70,7 +70,7 @@ static bool is_due(const struct hd_executor *executor, const struct hd_op *op)
         return false;
     if (step->every > 0)
         return executor->counters[step->every_counter] >= executor->memories[step->index].next_due;
-    return !follows_reads(step) || any_fresh(executor, op);
+    return !runs_on_change(step) || any_fresh(executor, op);
 }
 
 /* -- Stop ---------------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ static bool is_transient(const struct hd_plan *plan, int value)
     if (first == plan->n_ops || plan->ops[first].kind != HD_OP_STEP)
         return false;
     const struct hd_step *step = plan->ops[first].step;
-    if (step->verb->kind != HD_VERB_TASK || step->verb->follows || step->verb->logs || step->when ||
-        step->every > 0)
+    if (step->verb->kind != HD_VERB_TASK || step->verb->run_on_change || step->verb->logs ||
+        step->when || step->every > 0)
         return false;
     const int parent = parent_of(plan, first);
     const int end = parent < 0 ? plan->n_ops : plan->ops[parent].end;

@@ -238,7 +238,7 @@ static void set_home(const struct subtask *subtask, const struct hd_work_buffers
         subtask->body ? hd_op_stage_on_gpu(op, subtask->stage) : hd_op_finish_on_gpu(op);
     if (gpu) {
         task->home = hd_plan_home(subtask->executor->plan, subtask->instance, work->instances);
-        task->replays = verb->gpu->replays;
+        task->graph_capturable = verb->gpu->graph_capturable;
     }
     if (subtask->body)
         task->body = gpu ? verb->gpu->body : verb->body;

@@ -107,7 +107,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     if (op->gpu) {
         task.home = hd_plan_home(executor->plan, instance, instances);
         task.body = step->verb->gpu->body;
-        task.replays = step->verb->gpu->replays;
+        task.graph_capturable = step->verb->gpu->graph_capturable;
     }
     task.work_at = op->scratch;
     task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);

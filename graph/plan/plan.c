@@ -236,7 +236,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     op->parts = parts_of(plan->graph, step);
     op->side = side[step->index];
     op->gpu = plan->devices > 0 && step->verb->gpu && !op->side &&
-              (!step->verb->gpu->able || step->verb->gpu->able(step->args));
+              (!step->verb->gpu->supports || step->verb->gpu->supports(step->args));
     if (step->verb->scratch)
         op->scratch = hd_padded(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);

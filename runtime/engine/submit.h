@@ -51,8 +51,8 @@ struct hd_task {
     int64_t work_at;
     int64_t head_at; /* likewise of head */
     int home;        /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
-    bool replays;    /* on a GPU: what the body queues depends on addresses alone */
-    bool logs;       /* gets logbook and timings; such tasks run in submission order */
+    bool graph_capturable; /* on a GPU: what the body queues depends on addresses alone */
+    bool logs;             /* gets logbook and timings; such tasks run in submission order */
     bool side; /* lets all others pass: its body is called in slices of some milliseconds, with
                   nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];

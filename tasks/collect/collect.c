@@ -354,7 +354,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 /* -- With a GPU -----------------------------------------------------------------------------------
  * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns. */
 
-static bool able_on_gpu(const void *args)
+static bool supports_gpu(const void *args)
 {
     return ((const struct args *)args)->split;
 }
@@ -423,7 +423,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
-    .able = able_on_gpu,
+    .supports = supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,

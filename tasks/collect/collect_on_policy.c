@@ -304,7 +304,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 #if HD_CUDA
-static bool able_on_gpu(const void *args)
+static bool supports_gpu(const void *args)
 {
     return ((const struct args *)args)->split;
 }
@@ -388,7 +388,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
-    .able = able_on_gpu,
+    .supports = supports_gpu,
     .stage = stage_on_gpu,
     .touches = touches,
     .get_subtasks = get_subtasks_on_gpu,

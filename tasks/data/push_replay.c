@@ -111,7 +111,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .scratch = scratch_on_gpu, .replays = true};
+    .body = body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_store = {

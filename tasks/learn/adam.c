@@ -136,7 +136,7 @@ static int slice(struct hd_context *context, const struct hd_view *views, const 
 }
 
 #if HD_CUDA
-static bool able_on_gpu(const void *args)
+static bool supports_gpu(const void *args)
 {
     return !((const struct args *)args)->skips;
 }
@@ -158,7 +158,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 }
 
 static const struct hd_gpu_verb on_gpu = {
-    .body = body_on_gpu, .able = able_on_gpu, .scratch = scratch};
+    .body = body_on_gpu, .supports = supports_gpu, .scratch = scratch};
 #endif
 
 const struct hd_verb hd_verb_adam = {

@@ -22,7 +22,7 @@ static const struct hd_port ports[] = {
 static const struct hd_scalar_field fields[] = {{"learning_rate", HD_MEAN, 1}};
 
 struct args {
-    bool follows;
+    bool adaptive;
     struct hd_rate rate;
     double low, high, factor, min, max;
 };
@@ -43,7 +43,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return hd_diag_error(setup->diag, setup->mark,
                              "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
                              setup->specs[MEANS]->name);
-    args->follows = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
+    args->adaptive = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
     args->low = hd_config_real(config, "policy.learn.lr_scheduler.kl_low");
     args->high = hd_config_real(config, "policy.learn.lr_scheduler.kl_high");
     args->factor = hd_config_real(config, "policy.learn.lr_scheduler.factor");
@@ -63,9 +63,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct args *args = memory;
     const double kl = field(&views[MEANS], "kl_avg");
     double rate = hd_rate_now(&args->rate, &views[RATE]);
-    if (args->follows && kl < args->low)
+    if (args->adaptive && kl < args->low)
         rate = fmin(rate * args->factor, args->max);
-    else if (args->follows && kl > args->high)
+    else if (args->adaptive && kl > args->high)
         rate = fmax(rate / args->factor, args->min);
     hd_scalars_push(views[RATE].spec, views[RATE].data, 0, rate, 1);
     return HD_OK;
@@ -75,7 +75,7 @@ const struct hd_verb hd_verb_steer = {
     .name = "adapt_lr",
     .stream_id = 0xc2828cf3d5b2ee69,
     .ports = ports,
-    .follows = true,
+    .run_on_change = true,
     .declare = declare,
     .prepare = prepare,
     .body = body,

@@ -387,7 +387,7 @@ static const struct hd_gpu_verb on_gpu = {
     .finish = finish_on_gpu,
     .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
-    .replays = true,
+    .graph_capturable = true,
 };
 #endif
 

@@ -117,7 +117,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .scratch = scratch, .replays = true};
+static const struct hd_gpu_verb on_gpu = {
+    .body = body_on_gpu, .scratch = scratch, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_grad_norm = {

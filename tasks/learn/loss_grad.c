@@ -439,7 +439,7 @@ static bool in_one_stage(const struct args *args)
     return args->parts == 1 || args->backward_stages == 1;
 }
 
-static bool able_on_gpu(const void *arg)
+static bool supports_gpu(const void *arg)
 {
     const struct args *args = arg;
     return args->levels == 0 && !args->skips;
@@ -533,10 +533,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 
 static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu,
-    .able = able_on_gpu,
+    .supports = supports_gpu,
     .get_subtasks = get_subtasks_on_gpu,
     .ready = ready_on_gpu,
-    .replays = true,
+    .graph_capturable = true,
 };
 #endif
 

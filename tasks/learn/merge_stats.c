@@ -32,14 +32,14 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                                      context->stream);
 }
 
-static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .replays = true};
+static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .graph_capturable = true};
 #endif
 
 const struct hd_verb hd_verb_merge = {
     .name = "merge_stats",
     .stream_id = 0xc1b237e0d91b9322,
     .ports = ports,
-    .follows = true,
+    .run_on_change = true,
     .declare = declare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),

@@ -69,7 +69,7 @@ static struct split split_open(const struct world *w)
     const struct hd_device_form *form = policy->spec.type->device;
     const int64_t bytes = hd_value_device_bytes(&policy->spec);
     struct split s = {.args = prepare(verb, &w->setup, w->ports)};
-    ck_assert(verb->gpu->able(s.args));
+    ck_assert(verb->gpu->supports(s.args));
     ck_assert_int_eq(form->ready(&policy->spec), HD_OK);
     ck_assert_int_eq(verb->gpu->ready(s.args), HD_OK);
     verb->gpu->get_subtasks(s.args, &s.subtasks);
