@@ -68,7 +68,7 @@ struct hd_step {
 };
 
 /* A strategy number: graph default < strategy file < --set strategy.x=v. */
-struct hd_knob {
+struct hd_strategy_parameter {
     const char *name;
     double value;
 };
@@ -84,8 +84,8 @@ struct hd_graph {
     int n_counters;
     struct hd_slot *slots;
     int n_slots;
-    struct hd_knob *knobs;
-    int n_knobs;
+    struct hd_strategy_parameter *parameters;
+    int n_parameters;
     struct hd_step *steps;
     int n_steps;
     int total_steps; /* with the bodies of repeats */
@@ -98,7 +98,7 @@ struct hd_graph_source {
     const struct hd_registry *registry;
     const struct hd_config *config;
     const struct hd_node *graph;             /* the tree of the graph file */
-    const struct hd_node *const *strategies; /* maps of knobs, later ones win */
+    const struct hd_node *const *strategies; /* maps of parameters, later ones win */
     int n_strategies;
     int64_t shards;
     uint64_t seed;

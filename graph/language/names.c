@@ -22,8 +22,8 @@ struct hd_mark hd_node_text_mark(const struct hd_node *node)
 static const char *nearest_knob(const struct hd_graph *graph, const char *name)
 {
     const char *best = NULL;
-    for (int i = 0; i < graph->n_knobs && !best; i++)
-        best = hd_nearest_name(name, &graph->knobs[i].name, 1);
+    for (int i = 0; i < graph->n_parameters && !best; i++)
+        best = hd_nearest_name(name, &graph->parameters[i].name, 1);
     return best;
 }
 
@@ -34,9 +34,9 @@ static bool config_number(void *arg, const char *path, double *value_p, const ch
     if (strncmp(path, strategy, sizeof strategy - 1) != 0)
         return hd_config_number(graph->config, path, value_p, nearest_p);
     const char *name = path + sizeof strategy - 1;
-    for (int i = 0; i < graph->n_knobs; i++)
-        if (strcmp(graph->knobs[i].name, name) == 0) {
-            *value_p = graph->knobs[i].value;
+    for (int i = 0; i < graph->n_parameters; i++)
+        if (strcmp(graph->parameters[i].name, name) == 0) {
+            *value_p = graph->parameters[i].value;
             return true;
         }
     *nearest_p = nearest_knob(graph, name);

@@ -39,13 +39,13 @@ static int parse_knobs(struct hd_parser *parser, const struct hd_node *defaults)
     struct hd_graph *graph = parser->graph;
     if (!defaults || !hd_parser_expect(parser, defaults, HD_NODE_MAP, "strategy"))
         return HD_OK;
-    graph->knobs = hd_graph_alloc(graph, defaults->count, sizeof *graph->knobs);
-    if (!graph->knobs)
+    graph->parameters = hd_graph_alloc(graph, defaults->count, sizeof *graph->parameters);
+    if (!graph->parameters)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < defaults->count; i++) {
-        struct hd_knob knob = {.name = defaults->keys[i]->text};
-        parse_number(parser, defaults->items[i], knob.name, 0, 1e9, false, &knob.value);
-        graph->knobs[graph->n_knobs++] = knob;
+        struct hd_strategy_parameter parameter = {.name = defaults->keys[i]->text};
+        parse_number(parser, defaults->items[i], parameter.name, 0, 1e9, false, &parameter.value);
+        graph->parameters[graph->n_parameters++] = parameter;
     }
     return HD_OK;
 }
@@ -55,17 +55,17 @@ static int override_knobs(struct hd_parser *parser, const struct hd_node *map)
     struct hd_graph *graph = parser->graph;
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, "strategy"))
         return HD_ERR_INPUT;
-    const char **names = hd_graph_alloc(graph, graph->n_knobs + 1, sizeof *names);
+    const char **names = hd_graph_alloc(graph, graph->n_parameters + 1, sizeof *names);
     if (!names)
         return HD_ERR_NOMEM;
-    for (int i = 0; i < graph->n_knobs; i++)
-        names[i] = graph->knobs[i].name;
-    check_keys(parser, map, "strategy number", names, graph->n_knobs);
+    for (int i = 0; i < graph->n_parameters; i++)
+        names[i] = graph->parameters[i].name;
+    check_keys(parser, map, "strategy number", names, graph->n_parameters);
     for (int64_t i = 0; i < map->count; i++)
-        for (int j = 0; j < graph->n_knobs; j++)
+        for (int j = 0; j < graph->n_parameters; j++)
             if (strcmp(map->keys[i]->text, names[j]) == 0)
                 parse_number(parser, map->items[i], names[j], 0, 1e9, false,
-                             &graph->knobs[j].value);
+                             &graph->parameters[j].value);
     return HD_OK;
 }
 

@@ -196,10 +196,11 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
     if (plan->devices > 0)
         fprintf(file, ", %d gpu%s", plan->devices, plan->devices > 1 ? "s" : "");
     fputc('\n', file);
-    if (plan->graph->n_knobs) {
+    if (plan->graph->n_parameters) {
         fprintf(file, "strategy\n");
-        for (int i = 0; i < plan->graph->n_knobs; i++)
-            fprintf(file, "  %s: %.10g\n", plan->graph->knobs[i].name, plan->graph->knobs[i].value);
+        for (int i = 0; i < plan->graph->n_parameters; i++)
+            fprintf(file, "  %s: %.10g\n", plan->graph->parameters[i].name,
+                    plan->graph->parameters[i].value);
     }
     fprintf(file, "values\n");
     for (int i = 0; i < plan->graph->n_values; i++)

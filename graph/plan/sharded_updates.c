@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-static double knob(const struct hd_graph *graph, const char *name, double otherwise)
+static double get_parameter(const struct hd_graph *graph, const char *name, double otherwise)
 {
-    for (int i = 0; i < graph->n_knobs; i++)
-        if (strcmp(graph->knobs[i].name, name) == 0)
-            return graph->knobs[i].value;
+    for (int i = 0; i < graph->n_parameters; i++)
+        if (strcmp(graph->parameters[i].name, name) == 0)
+            return graph->parameters[i].value;
     return otherwise;
 }
 
@@ -92,7 +92,7 @@ static bool mean_fits(const struct hd_plan *plan, int at)
     const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
     double mib = (double)from->elements * sizeof(float) / 1048576.0;
     return from->type->flat && from->type->weight &&
-           mib >= knob(plan->graph, "shard_optimizer_above_mb", 1) &&
+           mib >= get_parameter(plan->graph, "shard_optimizer_above_mb", 1) &&
            written_just_before(plan, mean->step->refs[0].value, at);
 }
 

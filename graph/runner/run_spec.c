@@ -198,13 +198,13 @@ static int store_strategy(struct hd_job *job)
     struct hd_document *document = job->documents[OVERRIDE_DOCUMENT];
     const struct hd_mark mark = {"strategy", 1, 1};
     struct hd_node *map = hd_node_map(document, mark);
-    for (int i = 0; map && i < job->graph->n_knobs; i++) {
+    for (int i = 0; map && i < job->graph->n_parameters; i++) {
         char text[32];
-        snprintf(text, sizeof text, "%.17g", job->graph->knobs[i].value);
+        snprintf(text, sizeof text, "%.17g", job->graph->parameters[i].value);
         struct hd_node *value = hd_node_scalar(document, mark, text);
         if (!value)
             return HD_ERR_NOMEM;
-        HD_TRY(hd_node_put(document, map, job->graph->knobs[i].name, value));
+        HD_TRY(hd_node_put(document, map, job->graph->parameters[i].name, value));
     }
     return map ? hd_config_override_tree(job->config, "strategy", map) : HD_ERR_NOMEM;
 }
