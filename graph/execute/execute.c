@@ -250,13 +250,13 @@ static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
     case HD_OP_LAG_SNAPSHOT:
         row = hd_instances_start(&executor->instances[op->value], hd_executor_iteration(executor));
         return row ? hd_executor_submit_snapshot(executor, op->value, row, false) : HD_OK;
-    case HD_OP_SIDE_SNAPSHOT: {
+    case HD_OP_BACKGROUND_SNAPSHOT: {
         int next = at + 1;
         while (executor->plan->ops[next].kind != HD_OP_STEP)
             next++;
         if (!is_due(executor, &executor->plan->ops[next]))
             return HD_OK;
-        row = hd_instances_side(&executor->instances[op->value]);
+        row = hd_instances_start_background(&executor->instances[op->value]);
         return row ? hd_executor_submit_snapshot(executor, op->value, row, true) : HD_OK;
     }
     case HD_OP_COMPARE:
@@ -280,7 +280,7 @@ static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopp
 static void start_iteration(struct hd_executor *executor)
 {
     for (int i = 0; i < executor->plan->graph->n_values; i++)
-        if (executor->plan->values[i].lag > 0 && executor->plan->values[i].lag_copies == 0)
+        if (executor->plan->values[i].lag > 0 && executor->plan->values[i].lag_snapshots == 0)
             hd_instances_start(&executor->instances[i], hd_executor_iteration(executor));
 }
 

@@ -82,13 +82,13 @@ static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
 struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i);
 
 /* The version that ref i would read, and whether it is newer than what the step read last. A copy
- * for a side step is made only if the step is due, so this looks at what would be copied. */
+ * for a background step is made only if the step is due, so this looks at what would be copied. */
 int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
                                     int i);
 bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i);
 
-/* Whose end the window waits for: the iteration's tasks; side tasks belong to none. */
-struct hd_group *hd_executor_group(struct hd_executor *executor, bool side);
+/* Whose end the window waits for: the iteration's tasks; background tasks belong to none. */
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool background);
 
 /* A task's place in program order (shard -1: not a shard step). */
 struct hd_context hd_executor_context(const struct hd_executor *executor,
@@ -150,7 +150,7 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
 
 /* Submits a copy of a value's current version to a row. */
 int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
-                                bool side);
+                                bool background);
 
 /* Submits the comparison of a global value between ranks. */
 int hd_executor_submit_compare(struct hd_executor *executor, int value);

@@ -112,8 +112,8 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
 {
     const struct hd_plan_value *is = &plan->values[value];
     *instances = (struct hd_instances){
-        .value = &plan->graph->values[value], .plan = is, .whole = plan, .side = -1};
-    int n_rows = is->buffers + is->lag_copies + is->side_copies;
+        .value = &plan->graph->values[value], .plan = is, .whole = plan, .background = -1};
+    int n_rows = is->buffers + is->lag_snapshots + is->background_snapshots;
     instances->rows = hd_alloc(n_rows, sizeof *instances->rows);
     instances->starts = hd_alloc(is->lag + 1, sizeof *instances->starts);
     if (!instances->rows || !instances->starts)
@@ -203,7 +203,7 @@ struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iterat
         return NULL;
     int *start = &instances->starts[start_slot(instances, iteration)];
     int newest = instances->starts[start_slot(instances, iteration - 1)];
-    if (plan->lag_copies == 0) {
+    if (plan->lag_snapshots == 0) {
         *start = instances->current;
         return NULL;
     }
@@ -212,7 +212,7 @@ struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iterat
         return NULL;
     }
     *start = iteration == 0 ? plan->buffers
-                            : free_row(instances, plan->buffers, plan->lag_copies, newest,
+                            : free_row(instances, plan->buffers, plan->lag_snapshots, newest,
                                        iteration - plan->lag, iteration - 1);
     instances->rows[*start].version = instances->version;
     return &instances->rows[*start];
@@ -223,16 +223,18 @@ void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, i
     instances->starts[start_slot(instances, iteration)] = row;
 }
 
-struct hd_row *hd_instances_side(struct hd_instances *instances)
+struct hd_row *hd_instances_start_background(struct hd_instances *instances)
 {
-    int begin = instances->plan->buffers + instances->plan->lag_copies;
-    if (instances->side >= 0 && instances->rows[instances->side].version == instances->version)
+    int begin = instances->plan->buffers + instances->plan->lag_snapshots;
+    if (instances->background >= 0 &&
+        instances->rows[instances->background].version == instances->version)
         return NULL;
-    instances->side = instances->side < 0
-                          ? begin
-                          : begin + (instances->side - begin + 1) % instances->plan->side_copies;
-    instances->rows[instances->side].version = instances->version;
-    return &instances->rows[instances->side];
+    instances->background =
+        instances->background < 0
+            ? begin
+            : begin + (instances->background - begin + 1) % instances->plan->background_snapshots;
+    instances->rows[instances->background].version = instances->version;
+    return &instances->rows[instances->background];
 }
 
 struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
@@ -241,8 +243,8 @@ struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_s
     switch (source) {
     case HD_FROM_LAG:
         return &instances->rows[instances->starts[start_slot(instances, iteration - lag)]];
-    case HD_FROM_SIDE:
-        return &instances->rows[instances->side];
+    case HD_FROM_BACKGROUND:
+        return &instances->rows[instances->background];
     case HD_FROM_CURRENT:
         break;
     }

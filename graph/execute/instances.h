@@ -27,11 +27,11 @@ struct hd_instances {
     const struct hd_graph_value *value;
     const struct hd_plan_value *plan;
     const struct hd_plan *whole; /* plan, that of which it is a part */
-    struct hd_row *rows; /* the rotation, then copies for lags, then copies for side tasks */
+    struct hd_row *rows; /* the rotation, then copies for lags, then copies for background tasks */
     int n_rows;
     int current;     /* row of the current version */
     int64_t version; /* number of versions made so far */
-    int side;        /* row of the newest copy for side tasks, or -1 */
+    int background;  /* row of the newest copy for background tasks, or -1 */
     int *starts;     /* [lag + 1]: row with the version at the start of iteration i, at
                         i % (lag + 1) */
 };
@@ -54,9 +54,9 @@ struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iterat
 /* Says that row `row` holds the version at the start of iteration `iteration`. */
 void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int row);
 
-/* The row to copy the current one to for side tasks, or NULL when the newest copy is of this
+/* The row to copy the current one to for background tasks, or NULL when the newest copy is of this
  * version. */
-struct hd_row *hd_instances_side(struct hd_instances *instances);
+struct hd_row *hd_instances_start_background(struct hd_instances *instances);
 
 /* The row that a reader sees. */
 struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,

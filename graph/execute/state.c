@@ -382,8 +382,8 @@ static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint
 {
     struct hd_instances *instances = &executor->instances[value];
     const struct hd_plan_value *plan = instances->plan;
-    const int first = plan->lag_copies > 0 ? plan->buffers : 0;
-    int next = plan->lag_copies > 0 ? plan->buffers : 1;
+    const int first = plan->lag_snapshots > 0 ? plan->buffers : 0;
+    int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
     for (int k = 1; k <= lags_of(executor, value); k++) {
         const json_t *version = json_array_get(lags, (size_t)k - 1);
         bool new;

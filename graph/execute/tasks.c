@@ -15,7 +15,7 @@ struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct 
 int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
                                     int i)
 {
-    if (op->sources[i] == HD_FROM_SIDE)
+    if (op->sources[i] == HD_FROM_BACKGROUND)
         return executor->instances[op->step->refs[i].value].version;
     return hd_executor_row(executor, op, i)->version;
 }
@@ -26,9 +26,9 @@ bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op
     return hd_executor_version_to_read(executor, op, i) != memory->last_read[i];
 }
 
-struct hd_group *hd_executor_group(struct hd_executor *executor, bool side)
+struct hd_group *hd_executor_group(struct hd_executor *executor, bool background)
 {
-    if (side)
+    if (background)
         return NULL;
     return &executor->groups[hd_executor_iteration(executor) % executor->options.window];
 }
@@ -89,8 +89,8 @@ struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op
         .context = hd_executor_context(executor, step, shard),
         .logs = step->verb->logs,
         .n = step->n_refs,
-        .side = op->side,
-        .group = hd_executor_group(executor, op->side),
+        .background = op->background,
+        .group = hd_executor_group(executor, op->background),
     };
 }
 
@@ -210,7 +210,7 @@ static int copy_part_body(struct hd_context *context, const struct hd_view *view
 /* Types that know how to copy a range are copied part by part: a part is copied as soon as it is
  * done, and nobody who changes another part waits. */
 static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to_row,
-                       int copy, int i, bool side)
+                       int copy, int i, bool background)
 {
     const struct hd_instances *instances = &executor->instances[value];
     const struct hd_copies *from = &instances->rows[instances->current].copies[copy];
@@ -227,7 +227,7 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
         .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
         .n = 2,
         .n_accesses = 2,
-        .group = hd_executor_group(executor, side),
+        .group = hd_executor_group(executor, background),
     };
     if (copy > 0)
         task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
@@ -244,13 +244,13 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
 
 /* Made where its readers are; if they are on either side, on the GPU, from where it is moved. */
 int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
-                                bool side)
+                                bool background)
 {
     struct hd_instances *instances = &executor->instances[value];
-    const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !side;
+    const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !background;
     HD_TRY(hd_executor_transfer(executor, value, &instances->rows[instances->current], copy));
     for (int i = 0; i < instances->plan->instances; i++)
-        HD_TRY(submit_copy(executor, value, to, copy, i, side));
+        HD_TRY(submit_copy(executor, value, to, copy, i, background));
     to->copies[copy].version = to->version;
     return HD_OK;
 }

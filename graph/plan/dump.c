@@ -25,10 +25,10 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     fprintf(file, " parts %d buffers %d", spec->parts, value->buffers);
     if (value->lag)
         fprintf(file, " lag %d", value->lag);
-    if (value->lag_copies)
-        fprintf(file, " lag_copies %d", value->lag_copies);
-    if (value->side_copies)
-        fprintf(file, " side_copies %d", value->side_copies);
+    if (value->lag_snapshots)
+        fprintf(file, " lag_snapshots %d", value->lag_snapshots);
+    if (value->background_snapshots)
+        fprintf(file, " background_snapshots %d", value->background_snapshots);
     if (spec->partials > 1)
         fprintf(file, " partials %" PRId64, spec->partials);
     if (value->shared != HD_NOT_SHARED)
@@ -66,7 +66,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
         fprintf(file, "%s%s", any ? ", " : title, value_name(plan, ref->value));
         if (ref->lag)
             fprintf(file, "@-%d", ref->lag);
-        if (op->sources[i] == HD_FROM_SIDE)
+        if (op->sources[i] == HD_FROM_BACKGROUND)
             fprintf(file, " (snapshot)");
         if (!hd_op_is_single_task(op) && hd_step_get_scope(op->step, i) == HD_SCOPE_ITEM)
             fprintf(file, " (by items)");
@@ -141,7 +141,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     if (op->exchanged)
         fprintf(file, ", in slices");
     dump_devices(plan, op, file);
-    fprintf(file, "%s]", op->side ? ", side" : "");
+    fprintf(file, "%s]", op->background ? ", background" : "");
     dump_refs(plan, op, HD_READ, " reads ", file);
     dump_refs(plan, op, HD_UPDATE, " updates ", file);
     dump_refs(plan, op, HD_WRITE, " writes ", file);
@@ -172,7 +172,7 @@ static void dump_ops(const struct hd_plan *plan, int begin, int end, int depth, 
         case HD_OP_LAG_SNAPSHOT:
             fprintf(file, "snapshot %s for lagged reads", value_name(plan, op->value));
             break;
-        case HD_OP_SIDE_SNAPSHOT:
+        case HD_OP_BACKGROUND_SNAPSHOT:
             fprintf(file, "snapshot %s for %s", value_name(plan, op->value), op->step->label);
             break;
         case HD_OP_COMPARE:
@@ -215,7 +215,7 @@ void hd_plan_dump(const struct hd_plan *plan, FILE *file)
 static void dot_edges(const struct hd_plan *plan, int at, FILE *file)
 {
     const struct hd_op *op = &plan->ops[at];
-    if (op->kind == HD_OP_LAG_SNAPSHOT || op->kind == HD_OP_SIDE_SNAPSHOT ||
+    if (op->kind == HD_OP_LAG_SNAPSHOT || op->kind == HD_OP_BACKGROUND_SNAPSHOT ||
         op->kind == HD_OP_COMPARE) {
         fprintf(file, "  v%d -> s%d;\n", op->value, at);
         return;
@@ -245,7 +245,7 @@ void hd_plan_dot(const struct hd_plan *plan, FILE *file)
             continue;
         if (op->step && op->kind == HD_OP_STEP)
             fprintf(file, "  s%d [label=\"%s\"%s];\n", at, op->step->label,
-                    op->side ? ", color=gray" : "");
+                    op->background ? ", color=gray" : "");
         else
             fprintf(file, "  s%d [label=\"%s\", color=gray];\n", at,
                     op->kind == HD_OP_COMPARE ? "compare" : "snapshot");

@@ -20,13 +20,14 @@ int hd_plan_allows(int64_t shards, int ranks)
                    (long long)shards, ranks, allowed);
 }
 
-/* -- Side tasks ---------------------------------------------------------------------------------
- * A task is a side task if all its results are read with a lag, by side tasks, or by nobody. The
- * least fixed point: a ring of tasks that read one another is no side task. */
+/* -- Background tasks
+ * --------------------------------------------------------------------------------- A task is a
+ * background task if all its results are read with a lag, by background tasks, or by nobody. The
+ * least fixed point: a ring of tasks that read one another is no background task. */
 
-struct side {
+struct background {
     struct hd_plan *plan;
-    bool *side; /* by step index */
+    bool *background; /* by step index */
     const struct hd_step *writer;
     bool found, changed;
 };
@@ -41,27 +42,27 @@ static bool changes(const struct hd_step *step, int value)
 
 static int is_prompt_reader(struct hd_step *step, void *arg)
 {
-    const struct side *side = arg;
-    if (step == side->writer || side->side[step->index])
+    const struct background *background = arg;
+    if (step == background->writer || background->background[step->index])
         return 0;
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_WRITE &&
-            step->refs[i].lag == 0 && changes(side->writer, step->refs[i].value))
+            step->refs[i].lag == 0 && changes(background->writer, step->refs[i].value))
             return 1;
     return 0;
 }
 
-static int derive_side(struct hd_step *step, void *arg)
+static int derive_background(struct hd_step *step, void *arg)
 {
-    struct side *side = arg;
+    struct background *background = arg;
     /* What adds up over shards belongs to the one order of collectives, which waits for nobody. */
-    if (!step->verb || step->verb->kind != HD_VERB_TASK || side->side[step->index] ||
+    if (!step->verb || step->verb->kind != HD_VERB_TASK || background->background[step->index] ||
         hd_step_has_cross_shard_sums(step))
         return 0;
-    side->writer = step;
-    if (!hd_graph_walk(side->plan->graph, is_prompt_reader, side)) {
-        side->side[step->index] = true;
-        side->changed = true;
+    background->writer = step;
+    if (!hd_graph_walk(background->plan->graph, is_prompt_reader, background)) {
+        background->background[step->index] = true;
+        background->changed = true;
     }
     return 0;
 }
@@ -106,7 +107,7 @@ static void size_buffers(struct hd_plan *plan, int i)
     struct hd_plan_value *value = &plan->values[i];
     value->buffers = is->updated ? 1 : is->slots;
     if (value->lag > 0 && is->updated)
-        value->lag_copies = value->lag + 1;
+        value->lag_snapshots = value->lag + 1;
     else if (value->lag > 0 && is->written)
         value->buffers += value->lag + 1;
 }
@@ -189,8 +190,8 @@ static int find_lag(struct hd_step *step, void *arg)
     return 0;
 }
 
-/* How many executions of a side step may be under way without anybody waiting for the first: as
- * many as its readers' lag allows, and two at least. */
+/* How many executions of a background step may be under way without anybody waiting for the first:
+ * as many as its readers' lag allows, and two at least. */
 static int count_under_way(const struct hd_plan *plan, const struct hd_step *step)
 {
     struct lag lag = {step, 1};
@@ -198,10 +199,10 @@ static int count_under_way(const struct hd_plan *plan, const struct hd_step *ste
     return lag.most + 1;
 }
 
-/* A side step reads what others update in place from a snapshot; what others only write rotates
- * through more buffers; so the writer need not wait. */
-static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
-                                  const struct hd_ref *ref)
+/* A background step reads what others update in place from a snapshot; what others only write
+ * rotates through more buffers; so the writer need not wait. */
+static enum hd_source get_background_source(struct hd_plan *plan, struct hd_step *step,
+                                            const struct hd_ref *ref)
 {
     const struct hd_graph_value *is = &plan->graph->values[ref->value];
     struct hd_plan_value *value = &plan->values[ref->value];
@@ -209,10 +210,10 @@ static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
         return HD_FROM_CURRENT;
     const int under_way = count_under_way(plan, step);
     if (is->updated) {
-        if (value->side_copies < under_way)
-            value->side_copies = under_way;
-        add_op(plan, HD_OP_SIDE_SNAPSHOT, step, ref->value);
-        return HD_FROM_SIDE;
+        if (value->background_snapshots < under_way)
+            value->background_snapshots = under_way;
+        add_op(plan, HD_OP_BACKGROUND_SNAPSHOT, step, ref->value);
+        return HD_FROM_BACKGROUND;
     }
     int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);
     if (is->written && value->buffers < needed)
@@ -220,7 +221,7 @@ static enum hd_source side_source(struct hd_plan *plan, struct hd_step *step,
     return HD_FROM_CURRENT;
 }
 
-static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side)
+static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *background)
 {
     enum hd_source sources[HD_PORTS_MAX] = {0};
     for (int i = 0; i < step->n_refs; i++) {
@@ -229,13 +230,13 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
             continue;
         if (ref->lag > 0)
             sources[i] = HD_FROM_LAG;
-        else if (side[step->index])
-            sources[i] = side_source(plan, step, ref);
+        else if (background[step->index])
+            sources[i] = get_background_source(plan, step, ref);
     }
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->parts = parts_of(plan->graph, step);
-    op->side = side[step->index];
-    op->gpu = plan->devices > 0 && step->verb->gpu && !op->side &&
+    op->background = background[step->index];
+    op->gpu = plan->devices > 0 && step->verb->gpu && !op->background &&
               (!step->verb->gpu->supports || step->verb->gpu->supports(step->args));
     if (step->verb->scratch)
         op->scratch = hd_padded(step->verb->scratch(step->args));
@@ -243,16 +244,16 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *side
     return split_in_subtasks(plan->graph, op);
 }
 
-static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *side)
+static int add_steps(struct hd_plan *plan, struct hd_step *steps, int n, const bool *background)
 {
     for (int i = 0; i < n; i++) {
         if (steps[i].verb) {
-            HD_TRY(add_step(plan, &steps[i], side));
+            HD_TRY(add_step(plan, &steps[i], background));
             continue;
         }
         int at = plan->n_ops;
         add_op(plan, HD_OP_REPEAT, &steps[i], HD_NO_VALUE);
-        HD_TRY(add_steps(plan, steps[i].steps, steps[i].n_steps, side));
+        HD_TRY(add_steps(plan, steps[i].steps, steps[i].n_steps, background));
         plan->ops[at].end = plan->n_ops;
     }
     return HD_OK;
@@ -274,22 +275,22 @@ static void add_compares(struct hd_plan *plan)
             add_op(plan, HD_OP_COMPARE, NULL, i);
 }
 
-static int build(struct hd_plan *plan, bool *side_steps)
+static int build(struct hd_plan *plan, bool *background_steps)
 {
     struct hd_graph *graph = plan->graph;
-    struct side side = {.plan = plan, .side = side_steps};
+    struct background background = {.plan = plan, .background = background_steps};
     do {
-        side.changed = false;
-        hd_graph_walk(graph, derive_side, &side);
-    } while (side.changed);
+        background.changed = false;
+        hd_graph_walk(graph, derive_background, &background);
+    } while (background.changed);
     hd_graph_walk(graph, note_lag, plan);
     for (int i = 0; i < graph->n_values; i++) {
         place_instances(plan, i);
         size_buffers(plan, i);
-        if (plan->values[i].lag_copies)
+        if (plan->values[i].lag_snapshots)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
-    HD_TRY(add_steps(plan, graph->steps, graph->n_steps, side_steps));
+    HD_TRY(add_steps(plan, graph->steps, graph->n_steps, background_steps));
     hd_plan_fold_on_gpu(plan);
     hd_plan_exchanges(plan);
     hd_plan_homes(plan);
@@ -313,9 +314,9 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_
     int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
     plan->values = hd_alloc(graph->n_values, sizeof *plan->values);
     plan->ops = hd_alloc(most, sizeof *plan->ops);
-    bool *side = hd_alloc(graph->total_steps, sizeof *side);
-    int status = plan->values && plan->ops && side ? build(plan, side) : HD_ERR_NOMEM;
-    hd_free(side);
+    bool *background = hd_alloc(graph->total_steps, sizeof *background);
+    int status = plan->values && plan->ops && background ? build(plan, background) : HD_ERR_NOMEM;
+    hd_free(background);
     if (status != HD_OK) {
         hd_plan_destroy(plan);
         return status;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one rank does in one iteration: shard steps for the shards it owns, global steps,
- * collectives; lags and side tasks lowered to snapshots and buffers. Computed without starting
- * anything. */
+ * collectives; lags and background tasks lowered to snapshots and buffers. Computed without
+ * starting anything. */
 #ifndef HD_GRAPH_PLAN_PLAN_H
 #define HD_GRAPH_PLAN_PLAN_H
 
 #include "graph/language/graph.h"
 
 struct hd_plan_value {
-    int64_t first;   /* shard of this rank's first instance */
-    int instances;   /* on this rank; 0: none */
-    int buffers;     /* of each instance, through which writes rotate */
-    int lag;         /* the largest k of x@-k; 0: none */
-    int lag_copies;  /* buffers for snapshots that lagged readers read; 0: the rotation serves them
-                      */
-    int side_copies; /* buffers for snapshots that side tasks read; 0: none needed */
+    int64_t first;     /* shard of this rank's first instance */
+    int instances;     /* on this rank; 0: none */
+    int buffers;       /* of each instance, through which writes rotate */
+    int lag;           /* the largest k of x@-k; 0: none */
+    int lag_snapshots; /* buffers for snapshots that lagged readers read; 0: the rotation serves
+                        * them
+                        */
+    int background_snapshots; /* buffers for snapshots that background tasks read; 0: none needed */
     /* Among several ranks: */
     int64_t shared; /* where its rotation lies in the area that all ranks see, in bytes, an
                        instance after another, buffer by buffer; HD_NOT_SHARED: memory of its own */
@@ -30,14 +31,14 @@ struct hd_plan_value {
 
 enum { HD_NOT_SHARED = -1 };
 
-enum hd_source { HD_FROM_CURRENT, HD_FROM_LAG, HD_FROM_SIDE };
+enum hd_source { HD_FROM_CURRENT, HD_FROM_LAG, HD_FROM_BACKGROUND };
 
 enum hd_op_kind {
     HD_OP_STEP,
-    HD_OP_REPEAT,        /* ops up to `end` are its body */
-    HD_OP_LAG_SNAPSHOT,  /* copies `value` for lagged readers, if it is a new version */
-    HD_OP_SIDE_SNAPSHOT, /* copies `value` for the side step `step`, if both are due */
-    HD_OP_COMPARE        /* compares `value` between ranks every `param_check_interval` updates */
+    HD_OP_REPEAT,              /* ops up to `end` are its body */
+    HD_OP_LAG_SNAPSHOT,        /* copies `value` for lagged readers, if it is a new version */
+    HD_OP_BACKGROUND_SNAPSHOT, /* copies `value` for the background step `step`, if both are due */
+    HD_OP_COMPARE /* compares `value` between ranks every `param_check_interval` updates */
 };
 
 /* What a stage of all items partials to be added up before the next: as a value per shard with a
@@ -64,7 +65,7 @@ struct hd_op {
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
     bool exchanged;           /* of the mean: that step does it */
-    bool side;
+    bool background;
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
 };
 

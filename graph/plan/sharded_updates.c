@@ -104,10 +104,11 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
     int value = mean->step->refs[1].value;
     const struct hd_step *step = user->step;
-    if (user->kind != HD_OP_STEP || user->side || user->gpu || step->depth != mean->step->depth ||
-        step->verb->kind != HD_VERB_TASK || !step->verb->slice || !step->verb->by_part ||
-        step->placement != HD_GLOBAL || !unguarded(step) || step->refs[0].value != value ||
-        step->refs[0].lag > 0 || used_by_others(plan, value, mean->step, step))
+    if (user->kind != HD_OP_STEP || user->background || user->gpu ||
+        step->depth != mean->step->depth || step->verb->kind != HD_VERB_TASK ||
+        !step->verb->slice || !step->verb->by_part || step->placement != HD_GLOBAL ||
+        !unguarded(step) || step->refs[0].value != value || step->refs[0].lag > 0 ||
+        used_by_others(plan, value, mean->step, step))
         return false;
     for (int i = 0; i < step->n_refs; i++) {
         const struct hd_ref *ref = &step->refs[i];

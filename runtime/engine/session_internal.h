@@ -31,8 +31,8 @@ struct hd_job {
     struct hd_session *session;
     struct hd_task task;
     int64_t begin_ns;         /* tasks of GPUs: when the body was called */
-    struct starpu_task *open; /* side tasks: holds the accesses until the last slice has ended */
-    bool again;               /* side tasks: there is another slice */
+    struct starpu_task *open; /* background tasks: holds the accesses until it ends */
+    bool again;               /* background tasks: there is another slice */
 };
 
 /* For hd_session_describe; torn reads mix two tasks, which does no harm. */
@@ -135,7 +135,7 @@ static inline int hd_session_priority(const struct hd_session *session, int prio
                                          : priority;
 }
 
-/* Starts the slices of a side task whose accesses are granted; arg is its struct hd_job. */
+/* Starts the slices of a background task whose accesses are granted; arg is its struct hd_job. */
 void hd_session_start_slices(void *arg);
 
 /* What a sync point is: the token and `accesses` are held until all ranks have arrived at

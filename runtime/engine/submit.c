@@ -288,7 +288,7 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
         give_job(job);
         return status;
     }
-    if (task->side) {
+    if (task->background) {
         job->open = starpu;
         leave_open(starpu, hd_session_start_slices, job);
     }

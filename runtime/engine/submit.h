@@ -53,8 +53,8 @@ struct hd_task {
     int home;        /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
     bool graph_capturable; /* on a GPU: what the body queues depends on addresses alone */
     bool logs;             /* gets logbook and timings; such tasks run in submission order */
-    bool side; /* lets all others pass: its body is called in slices of some milliseconds, with
-                  nothing but its own accesses held in between */
+    bool background; /* lets all others pass: its body is called in slices of some milliseconds,
+                  with nothing but its own accesses held in between */
     struct hd_view views[HD_VIEWS_MAX];
     int n;                            /* of views */
     const struct hd_access *accesses; /* read at submission only */

@@ -142,11 +142,12 @@ void hd_session_landed(struct hd_session *session, const struct hd_job *job)
     hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
 }
 
-/* -- Side tasks in slices -------------------------------------------------------------------------
- * Workers do not pre-empt, so a side task of seconds is worked off in slices: tasks without
- * accesses at the lowest priority, one after another, of which one at most is queued. An open task
- * holds the accesses meanwhile. A scheduler without priorities has the slice wait behind what is
- * ready, which delays others by one slice at most. */
+/* -- Background tasks in slices
+ * ------------------------------------------------------------------------- Workers do not
+ * pre-empt, so a background task of seconds is worked off in slices: tasks without accesses at the
+ * lowest priority, one after another, of which one at most is queued. An open task holds the
+ * accesses meanwhile. A scheduler without priorities has the slice wait behind what is ready, which
+ * delays others by one slice at most. */
 
 enum { SLICE_NS = 5000000, PRIORITY_SLICE = -1000000 };
 

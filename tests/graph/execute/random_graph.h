@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* A valid graph file with lags, slots, parts, shards, repeats, guards, collectives, side tasks and
- * stops, as a function of the seed alone; freed by hd_free. */
+/* A valid graph file with lags, slots, parts, shards, repeats, guards, collectives, background
+ * tasks and stops, as a function of the seed alone; freed by hd_free. */
 char *hd_random_graph(uint64_t seed);
 
 #endif

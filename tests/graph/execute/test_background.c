@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Side steps that take long: iterations go on meanwhile, up to the reader of the result at its lag,
- * on one worker and on several; what is read there is exact. */
+/* Background steps that take long: iterations go on meanwhile, up to the reader of the result at
+ * its lag, on one worker and on several; what is read there is exact. */
 #include "graph/execute/execute.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -198,8 +198,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("side");
-    TCase *tests = tcase_create("long side steps");
+    Suite *suite = suite_create("background");
+    TCase *tests = tcase_create("long background steps");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, iterations_go_on_up_to_the_lag, 0, 2 * SCHEDULERS);
     tcase_add_loop_test(tests, several_may_be_under_way, 0, 2 * SCHEDULERS);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graphs of integer and float tasks, with lags, slots, shards, repeats, guards, collectives,
- * parts, side tasks and stops: what StarPU computes is what the reference computes, by bits, under
- * every scheduler, with 1 to 4 workers and windows 1 to 4. One session per (scheduler, workers).
- * HD_RANDOM_GRAPHS=n: graphs per session (default 7); HD_RANDOM_SEED=s: start from that seed. */
+ * parts, background tasks and stops: what StarPU computes is what the reference computes, by bits,
+ * under every scheduler, with 1 to 4 workers and windows 1 to 4. One session per (scheduler,
+ * workers). HD_RANDOM_GRAPHS=n: graphs per session (default 7); HD_RANDOM_SEED=s: start from that
+ * seed. */
 #include "graph/execute/execute.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -160,7 +161,7 @@ START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
     int exchanges = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
-        sides = 0, by_gpus = 0;
+        backgrounds = 0, by_gpus = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
         char *text = hd_random_graph(seed);
@@ -175,7 +176,8 @@ START_TEST(all_lowerings_are_among_them)
             cross_shard_sums += plan->ops[i].cross_shard_sums != NULL;
             alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;
-            sides += plan->ops[i].side && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
+            backgrounds +=
+                plan->ops[i].background && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
         }
         hd_plan_destroy(plan);
         const struct hd_plan_gpus two = {.n = 2};
@@ -191,9 +193,10 @@ START_TEST(all_lowerings_are_among_them)
         hd_free(text);
     }
     printf("in %d graphs: %d exchanges, %d steps in subtasks of sums, %d by items, %d of them with "
-           "finish last, %d shard steps part by part, %d that add up between stages, %d side tasks "
+           "finish last, %d shard steps part by part, %d that add up between stages, %d background "
+           "tasks "
            "of several calls, %d means by two GPUs\n",
-           SEEDS, exchanges, subtasks, items, lasts, alone, cross_shard_sums, sides, by_gpus);
+           SEEDS, exchanges, subtasks, items, lasts, alone, cross_shard_sums, backgrounds, by_gpus);
 #if HD_CUDA
     ck_assert_int_ge(by_gpus, SEEDS / 20);
 #endif
@@ -203,7 +206,7 @@ START_TEST(all_lowerings_are_among_them)
     ck_assert_int_ge(lasts, SEEDS / 20);
     ck_assert_int_ge(alone, SEEDS / 20);
     ck_assert_int_ge(cross_shard_sums, SEEDS / 20);
-    ck_assert_int_ge(sides, SEEDS / 10);
+    ck_assert_int_ge(backgrounds, SEEDS / 10);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps by items that write no flat value: items go through all their stages side by side, what
- * runs last waits for all of them, and the plan says so. */
+/* Steps by items that write no flat value: items go through all their stages side by background,
+ * what runs last waits for all of them, and the plan says so. */
 #include "graph/execute/execute.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"

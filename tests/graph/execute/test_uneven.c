@@ -65,7 +65,8 @@ static int uneven(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-/* It reads the policy as who makes a gradient does, or the rest of the graph were side steps. */
+/* It reads the policy as who makes a gradient does, or the rest of the graph were background steps.
+ */
 static const struct hd_port ports[] = {
     [GRAD] = {.name = "grad", .type = "grad", .mode = HD_WRITE},
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},

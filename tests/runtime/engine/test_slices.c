@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies that want to be called again: others at once, side tasks in slices that let other work
- * pass, under every scheduler, on one worker and on two; they end by success, error and signal. */
+/* Bodies that want to be called again: others at once, background tasks in slices that let other
+ * work pass, under every scheduler, on one worker and on two; they end by success, error and
+ * signal. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -76,7 +77,7 @@ static int finish_long(struct hd_context *context, const struct hd_view *views, 
     return HD_OK;
 }
 
-static void submit(struct long_task *task, struct hd_buffer *buffer, bool side)
+static void submit(struct long_task *task, struct hd_buffer *buffer, bool background)
 {
     const struct hd_access access = {buffer, 0, 0, HD_UPDATE};
     const struct hd_task submitted = {.verb = "long",
@@ -86,7 +87,7 @@ static void submit(struct long_task *task, struct hd_buffer *buffer, bool side)
                                       .args = task,
                                       .accesses = &access,
                                       .n_accesses = 1,
-                                      .side = side};
+                                      .background = background};
     ck_assert_int_eq(hd_submit(session, &submitted), HD_OK);
 }
 
@@ -129,8 +130,8 @@ static bool empty(void *group)
     return atomic_load(&((struct hd_group *)group)->pending) == 0;
 }
 
-/* A chain of short steps, submitted two ahead, beside a side task that goes on until most have
- * passed it; who reads what the side task made waits for it. */
+/* A chain of short steps, submitted two ahead, beside a background task that goes on until most
+ * have passed it; who reads what the background task made waits for it. */
 START_TEST(steps_pass_a_long_side_task)
 {
     enum { STEPS = 100 };
@@ -233,12 +234,12 @@ static bool never(void *arg)
 
 START_TEST(an_error_in_the_middle_ends_the_run)
 {
-    for (int side = 0; side < 2; side++) {
+    for (int background = 0; background < 2; background++) {
         struct hd_buffer *buffer;
         struct long_task task = {.fails_at = 12, .ns = 1000000};
         start_kind(_i);
         ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
-        submit(&task, buffer, side);
+        submit(&task, buffer, background);
         ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_TASK);
         ck_assert_int_eq(hd_session_drain(session), HD_ERR_TASK);
         ck_assert_int_eq(task.called, 12);
@@ -252,12 +253,12 @@ END_TEST
 
 START_TEST(a_signal_in_the_middle_ends_the_run)
 {
-    for (int side = 0; side < 2; side++) {
+    for (int background = 0; background < 2; background++) {
         struct hd_buffer *buffer;
         struct long_task task = {.signals_at = 8, .ns = 1000000}, next = {.calls = 1};
         start_kind(_i);
         ck_assert_int_eq(hd_buffer_create(session, 1, 1, &buffer), HD_OK);
-        submit(&task, buffer, side);
+        submit(&task, buffer, background);
         submit(&next, buffer, false);
         ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_INTERRUPTED);
         ck_assert_int_eq(hd_session_drain(session), HD_ERR_INTERRUPTED);

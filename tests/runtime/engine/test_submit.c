@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What submission promises: accesses to a buffer happen in program order (read after write, write
- * after read, write after write, by parts), the first error ends a run, a signal is one, side tasks
- * do not hold a group up, tasks that log keep their order. */
+ * after read, write after write, by parts), the first error ends a run, a signal is one, background
+ * tasks do not hold a group up, tasks that log keep their order. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
