@@ -80,9 +80,9 @@ struct hd_reduction {
     /* On a GPU: out = the n_in >= 1 instances in[] combined, as pack, combine in tree order and
      * unpack do it, to the bit. Queues on `stream`; all memory is that GPU's. NULL: the host's
      * functions only. */
-    int (*fold_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
-                       const void *const *in, const struct hd_spec *out_spec, void *out,
-                       void *stream);
+    int (*reduce_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                         const void *const *in, const struct hd_spec *out_spec, void *out,
+                         void *stream);
     /* There too, of flat types, whose vectors are floats and a count: to[n] = the terms' floats
      * added in tree order and *total their counts, by which a mean is divided; without counts, the
      * floats alone. `to` may be a term, `total` no term's count. */

@@ -135,9 +135,9 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
 
 /* Reductions by several GPUs of a rank that is alone (gpu_reduce.c), and what they need of a
  * GPU's scratch. */
-int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
-                            const struct hd_collective *c);
-int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op);
+int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_op *op,
+                                  const struct hd_collective *c);
+int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct hd_op *op);
 
 /* Requests (control_requests.c). */
 int hd_control_requests_create(struct hd_executor *executor);

@@ -8,20 +8,21 @@
 #include "runtime/base/status.h"
 
 /* A task's own: one part, and instances on one GPU, or all GPUs' terms. */
-struct fold {
-    struct hd_collective is; /* in and in_buffers are not its own */
-    int mine;                /* adding up: which of the terms is at home here */
+struct reduce {
+    struct hd_collective collective; /* in and in_buffers are not its own */
+    int local;                       /* adding up: which of the terms is at home here */
     int n;
     void *memory[];
 };
 
-static int own_terms_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int reduce_local_body(struct hd_context *context, const struct hd_view *views,
+                             const void *args)
 {
-    const struct fold *fold = args;
-    const struct hd_collective *c = &fold->is;
-    return c->in_spec->type->reduction->fold_on_gpu(
-        c->in_spec, c->part, c->how == HD_MEAN ? HD_SUM : c->how, fold->n,
-        (const void *const *)fold->memory, c->out_spec, views[0].data, context->stream);
+    const struct reduce *reduce = args;
+    const struct hd_collective *c = &reduce->collective;
+    return c->in_spec->type->reduction->reduce_on_gpu(
+        c->in_spec, c->part, c->how == HD_MEAN ? HD_SUM : c->how, reduce->n,
+        (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
 }
 
 /* Of a term in scratch: floats, then their count. */
@@ -39,42 +40,43 @@ static int64_t term_bytes(const struct hd_spec *spec, int part)
 
 /* A part of a GPU's term, fetched into `room` where it is another's; its count in any case, as the
  * sum's takes its place. */
-static int fetch_term(const struct fold *fold, int gpu, float *room, void *stream,
+static int fetch_term(const struct reduce *reduce, int gpu, float *room, void *stream,
                       struct hd_term *term_p)
 {
-    const struct hd_collective *c = &fold->is;
+    const struct hd_collective *c = &reduce->collective;
     float *count = room + term_floats(c->out_spec, c->part);
     int64_t lo, hi;
     hd_spec_part(c->out_spec, c->part, &lo, &hi);
-    *term_p = (struct hd_term){(const float *)fold->memory[gpu] + lo, count};
+    *term_p = (struct hd_term){(const float *)reduce->memory[gpu] + lo, count};
     HD_TRY(hd_device_copy(
-        count, c->in_spec->type->reduction->count(c->out_spec, c->part, fold->memory[gpu]),
+        count, c->in_spec->type->reduction->count(c->out_spec, c->part, reduce->memory[gpu]),
         sizeof(float), stream));
-    if (gpu == fold->mine)
+    if (gpu == reduce->local)
         return HD_OK;
     HD_TRY(hd_device_copy(room, term_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
     term_p->floats = room;
     return HD_OK;
 }
 
-static int all_terms_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int reduce_all_body(struct hd_context *context, const struct hd_view *views,
+                           const void *args)
 {
-    const struct fold *fold = args;
-    const struct hd_collective *c = &fold->is;
+    const struct reduce *reduce = args;
+    const struct hd_collective *c = &reduce->collective;
     struct hd_term terms[HD_DEVICES_MAX];
     int64_t lo, hi;
     hd_spec_part(c->out_spec, c->part, &lo, &hi);
-    for (int gpu = 0; gpu < fold->n; gpu++) {
+    for (int gpu = 0; gpu < reduce->n; gpu++) {
         char *room = (char *)context->scratch + gpu * term_bytes(c->out_spec, c->part);
-        HD_TRY(fetch_term(fold, gpu, (float *)room, context->stream, &terms[gpu]));
+        HD_TRY(fetch_term(reduce, gpu, (float *)room, context->stream, &terms[gpu]));
     }
     const struct hd_reduction *reduction = c->in_spec->type->reduction;
-    return reduction->add_on_gpu(c->how, terms, fold->n, hi - lo, (float *)views[0].data + lo,
+    return reduction->add_on_gpu(c->how, terms, reduce->n, hi - lo, (float *)views[0].data + lo,
                                  reduction->count(c->out_spec, c->part, views[0].data),
                                  context->stream);
 }
 
-int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op)
+int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct hd_op *op)
 {
     const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
     int64_t most = 0;
@@ -85,73 +87,76 @@ int64_t hd_fold_scratch(const struct hd_plan *plan, const struct hd_op *op)
     return most;
 }
 
-/* Hands the fold to a task that writes its part of the result's copy at `home`. */
-static int submit(struct hd_executor *executor, const struct hd_op *op, struct fold *fold, int home,
-                  int (*body)(struct hd_context *, const struct hd_view *, const void *),
+/* Hands the reduce to a task that writes its part of the result's copy at `home`. */
+static int submit(struct hd_executor *executor, const struct hd_op *op, struct reduce *reduce,
+                  int home, int (*body)(struct hd_context *, const struct hd_view *, const void *),
                   enum hd_mode mode, struct hd_access *accesses)
 {
     const struct hd_copies *to = &hd_executor_row(executor, op, 1)->copies[home];
     struct hd_task task = hd_executor_task(executor, op, -1);
-    accesses[fold->n] = (struct hd_access){to->buffers[0], fold->is.part, HD_ALL_PARTIALS, mode};
+    accesses[reduce->n] =
+        (struct hd_access){to->buffers[0], reduce->collective.part, HD_ALL_PARTIALS, mode};
     task.body = body;
-    task.args = task.owned = fold;
+    task.args = task.owned = reduce;
     task.home = home;
     task.priority = HD_PRIORITY_FIRST;
-    task.views[0] =
-        (struct hd_view){.data = to->data[0], .spec = fold->is.out_spec, .part = fold->is.part};
+    task.views[0] = (struct hd_view){
+        .data = to->data[0], .spec = reduce->collective.out_spec, .part = reduce->collective.part};
     task.n = 1;
     task.accesses = accesses;
-    task.n_accesses = fold->n + 1;
+    task.n_accesses = reduce->n + 1;
     return hd_submit(executor->session, &task);
 }
 
-static struct fold *make_fold(const struct hd_collective *c, int n)
+static struct reduce *make_reduce(const struct hd_collective *c, int n)
 {
-    struct fold *fold = hd_alloc(1, sizeof *fold + (size_t)n * sizeof fold->memory[0]);
-    if (fold) {
-        fold->is = *c;
-        fold->n = 0;
+    struct reduce *reduce = hd_alloc(1, sizeof *reduce + (size_t)n * sizeof reduce->memory[0]);
+    if (reduce) {
+        reduce->collective = *c;
+        reduce->n = 0;
     }
-    return fold;
+    return reduce;
 }
 
 /* The terms of the instances at `home`. */
-static int submit_own_terms(struct hd_executor *executor, const struct hd_op *op,
-                            const struct hd_collective *c, int home, struct hd_access *accesses)
+static int submit_local_reduce(struct hd_executor *executor, const struct hd_op *op,
+                               const struct hd_collective *c, int home, struct hd_access *accesses)
 {
-    struct fold *fold = make_fold(c, c->n_in);
-    if (!fold)
+    struct reduce *reduce = make_reduce(c, c->n_in);
+    if (!reduce)
         return HD_ERR_NOMEM;
     for (int i = 0; i < c->n_in; i++) {
         if (hd_plan_home(executor->plan, i, c->n_in) != home)
             continue;
-        accesses[fold->n] = (struct hd_access){c->in_buffers[i], c->part, HD_ALL_PARTIALS, HD_READ};
-        fold->memory[fold->n++] = c->in[i];
+        accesses[reduce->n] =
+            (struct hd_access){c->in_buffers[i], c->part, HD_ALL_PARTIALS, HD_READ};
+        reduce->memory[reduce->n++] = c->in[i];
     }
-    return submit(executor, op, fold, home, own_terms_body, HD_WRITE, accesses);
+    return submit(executor, op, reduce, home, reduce_local_body, HD_WRITE, accesses);
 }
 
-static int submit_all_terms(struct hd_executor *executor, const struct hd_op *op,
-                            const struct hd_collective *c, struct hd_access *accesses)
+static int submit_final_reduce(struct hd_executor *executor, const struct hd_op *op,
+                               const struct hd_collective *c, struct hd_access *accesses)
 {
     const struct hd_row *row = hd_executor_row(executor, op, 1);
     const int gpus = executor->plan->devices;
     const int home = hd_plan_home(executor->plan, c->part, op->parts);
-    struct fold *fold = make_fold(c, gpus);
-    if (!fold)
+    struct reduce *reduce = make_reduce(c, gpus);
+    if (!reduce)
         return HD_ERR_NOMEM;
-    fold->mine = home - 1;
-    for (; fold->n < gpus; fold->n++) {
-        const struct hd_copies *term = &row->copies[1 + fold->n];
-        accesses[fold->n] = (struct hd_access){fold->n == fold->mine ? NULL : term->buffers[0],
-                                               c->part, HD_ALL_PARTIALS, HD_READ};
-        fold->memory[fold->n] = term->data[0];
+    reduce->local = home - 1;
+    for (; reduce->n < gpus; reduce->n++) {
+        const struct hd_copies *term = &row->copies[1 + reduce->n];
+        accesses[reduce->n] =
+            (struct hd_access){reduce->n == reduce->local ? NULL : term->buffers[0], c->part,
+                               HD_ALL_PARTIALS, HD_READ};
+        reduce->memory[reduce->n] = term->data[0];
     }
-    return submit(executor, op, fold, home, all_terms_body, HD_UPDATE, accesses);
+    return submit(executor, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
 }
 
-int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op,
-                            const struct hd_collective *made)
+int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_op *op,
+                                  const struct hd_collective *made)
 {
     const struct hd_plan *plan = executor->plan;
     const struct hd_copies *from = &hd_executor_row(executor, op, 0)->copies[1];
@@ -164,9 +169,9 @@ int hd_executor_submit_fold(struct hd_executor *executor, const struct hd_op *op
     int status = accesses ? HD_OK : HD_ERR_NOMEM;
     for (c.part = 0; status == HD_OK && c.part < op->parts; c.part++) {
         for (int home = 1; status == HD_OK && home <= plan->devices; home++)
-            status = submit_own_terms(executor, op, &c, home, accesses);
+            status = submit_local_reduce(executor, op, &c, home, accesses);
         if (status == HD_OK)
-            status = submit_all_terms(executor, op, &c, accesses);
+            status = submit_final_reduce(executor, op, &c, accesses);
     }
     hd_free(accesses);
     return status;

@@ -167,7 +167,7 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         const struct hd_plan *plan = executor->plan;
         if (op->gpu && plan->devices > 1)
-            return hd_executor_submit_fold(executor, op, &c);
+            return hd_executor_submit_gpu_reduce(executor, op, &c);
         c.home = op->gpu ? 1 : HD_HOST;
         const struct hd_copies *from = copies_at(executor, op, 0, c.home),
                                *to = copies_at(executor, op, 1, c.home);
@@ -322,9 +322,10 @@ int64_t hd_plan_device_scratch(const struct hd_plan *plan)
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         const struct hd_gpu_verb *gpu = hd_op_form(op);
-        const int64_t bytes = gpu && gpu->scratch            ? gpu->scratch(op->step->args)
-                              : is_collective(op) && op->gpu ? hd_fold_scratch(plan, op)
-                                                             : 0;
+        const int64_t bytes = gpu && gpu->scratch ? gpu->scratch(op->step->args)
+                              : is_collective(op) && op->gpu
+                                  ? hd_gpu_reduce_get_scratch_bytes(plan, op)
+                                  : 0;
         most = bytes > most ? bytes : most;
     }
     return most;

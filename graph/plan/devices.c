@@ -73,18 +73,18 @@ static bool made_on_gpu(const struct hd_plan *plan, int value)
     return false;
 }
 
-static bool can_fold(const struct hd_plan *plan, int value)
+static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
 {
     const struct hd_reduction *reduction = plan->graph->values[value].spec.type->reduction;
     const bool alone = plan->ranks == 1 && plan->devices == 1;
-    if (!reduction || !reduction->fold_on_gpu || (!alone && !reduction->add_on_gpu))
+    if (!reduction || !reduction->reduce_on_gpu || (!alone && !reduction->add_on_gpu))
         return false;
     if (plan->ranks > 1)
         return plan->devices == 1 && plan->nccl;
     return hd_tree_block_allowed(plan->graph->shards, plan->devices);
 }
 
-void hd_plan_fold_on_gpu(struct hd_plan *plan)
+void hd_plan_place_reductions(struct hd_plan *plan)
 {
     for (int at = 0; at < plan->n_ops; at++) {
         struct hd_op *op = &plan->ops[at];
@@ -92,7 +92,7 @@ void hd_plan_fold_on_gpu(struct hd_plan *plan)
             plan->devices == 0)
             continue;
         const int value = op->step->refs[0].value;
-        op->gpu = can_fold(plan, value) && made_on_gpu(plan, value) &&
+        op->gpu = can_reduce_on_gpu(plan, value) && made_on_gpu(plan, value) &&
                   plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
     }
 }

@@ -291,7 +291,7 @@ static int build(struct hd_plan *plan, bool *background_steps)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
     HD_TRY(add_steps(plan, graph->steps, graph->n_steps, background_steps));
-    hd_plan_fold_on_gpu(plan);
+    hd_plan_place_reductions(plan);
     hd_plan_exchanges(plan);
     hd_plan_homes(plan);
     add_compares(plan);

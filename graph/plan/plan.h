@@ -167,7 +167,7 @@ static inline enum hd_access_scope hd_step_get_scope(const struct hd_step *step,
 }
 
 /* Which collectives run on a GPU, and where the values are that GPUs touch (devices.c). */
-void hd_plan_fold_on_gpu(struct hd_plan *plan);
+void hd_plan_place_reductions(struct hd_plan *plan);
 void hd_plan_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are

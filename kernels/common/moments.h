@@ -81,8 +81,8 @@ struct hd_statistics_terms {
     int n;
     struct hd_statistics term[HD_STATISTICS_TERMS];
 };
-int hd_statistics_fold_cuda(const struct hd_statistics_terms *terms, int64_t n,
-                            struct hd_statistics to, void *stream);
+int hd_statistics_reduce_cuda(const struct hd_statistics_terms *terms, int64_t n,
+                              struct hd_statistics to, void *stream);
 
 /* hd_statistics_merge for running statistics with their scale[n] and shift[n]
  * (hd_statistics_scale): the CPU's bits. Where `into` counts none, count and all squares start with

@@ -143,8 +143,8 @@ static __device__ void merge_node(struct node *into, const struct node *other)
     into->count = count;
 }
 
-static __global__ void fold_terms(const __grid_constant__ struct hd_statistics_terms terms,
-                                  int64_t n, const struct hd_statistics to)
+static __global__ void reduce_operands(const __grid_constant__ struct hd_statistics_terms terms,
+                                       int64_t n, const struct hd_statistics to)
 {
     enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_TERMS) */
     struct node node[WAITING];
@@ -167,10 +167,10 @@ static __global__ void fold_terms(const __grid_constant__ struct hd_statistics_t
         *to.count = node->count;
 }
 
-extern "C" int hd_statistics_fold_cuda(const struct hd_statistics_terms *terms, int64_t n,
-                                       struct hd_statistics to, void *stream)
+extern "C" int hd_statistics_reduce_cuda(const struct hd_statistics_terms *terms, int64_t n,
+                                         struct hd_statistics to, void *stream)
 {
-    return HD_LAUNCH(fold_terms, hd_cuda_blocks(n), HD_THREADS, stream, *terms, n, to);
+    return HD_LAUNCH(reduce_operands, hd_cuda_blocks(n), HD_THREADS, stream, *terms, n, to);
 }
 
 /* -- Running ones -------------------------------------------------------------------------------

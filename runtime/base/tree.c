@@ -49,26 +49,26 @@ int hd_tree_levels(int64_t n)
     return levels;
 }
 
-struct fold {
+struct reduce {
     void *(*leaf)(void *arg, int64_t i, int level);
     void *(*combine)(void *arg, int level, void *left, void *right);
     void *arg;
 };
 
-static void *fold_node(const struct fold *fold, int64_t lo, int64_t n, int level)
+static void *reduce_node(const struct reduce *reduce, int64_t lo, int64_t n, int level)
 {
     if (n == 1)
-        return fold->leaf(fold->arg, lo, level);
-    void *left = fold_node(fold, lo, n / 2, level);
-    void *right = fold_node(fold, lo + n / 2, n - n / 2, level + 1);
-    return fold->combine(fold->arg, level, left, right);
+        return reduce->leaf(reduce->arg, lo, level);
+    void *left = reduce_node(reduce, lo, n / 2, level);
+    void *right = reduce_node(reduce, lo + n / 2, n - n / 2, level + 1);
+    return reduce->combine(reduce->arg, level, left, right);
 }
 
-void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
-                   void *(*combine)(void *arg, int level, void *left, void *right), void *arg)
+void *hd_tree_reduce(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
+                     void *(*combine)(void *arg, int level, void *left, void *right), void *arg)
 {
-    const struct fold fold = {leaf, combine, arg};
-    return fold_node(&fold, lo, hi - lo, 0);
+    const struct reduce reduce = {leaf, combine, arg};
+    return reduce_node(&reduce, lo, hi - lo, 0);
 }
 
 /* -- Adding arrays --------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ static void add_two(float *restrict sum, const float *restrict left, const float
         sum[i] = left[i] + right[i];
 }
 
-/* As in hd_tree_fold, `left` is the level's own row or a term left in place. */
+/* As in hd_tree_reduce, `left` is the level's own row or a term left in place. */
 static const float *add(struct tile *tile, int level, const float *left, const float *right)
 {
     float *row = level == 0 ? tile->sum : tile->rows[level];

@@ -18,7 +18,7 @@ bool hd_tree_block_allowed(int64_t shards, int64_t ranks);
 /* Writes the allowed numbers of ranks as "1, 2, 4, 8" into text[bytes]. */
 void hd_tree_allowed_text(int64_t shards, char *text, size_t bytes);
 
-/* Number of levels that hd_tree_fold uses for n >= 1 leaves: ceil(log2 n) + 1. */
+/* Number of levels that hd_tree_reduce uses for n >= 1 leaves: ceil(log2 n) + 1. */
 int hd_tree_levels(int64_t n);
 
 /* How many nodes of the tree over n leaves end with leaf i, itself left out: so many sums are
@@ -41,8 +41,8 @@ HD_INLINE int hd_tree_sums_at(int64_t i, int64_t n)
  * level is enough: `leaf` returns leaf i, which it may put into the buffer of `level` or leave
  * where it is; `combine` returns left + right, which it may put into the buffer of `level`: `left`
  * is that very buffer or a leaf left in place, `right` is never that buffer. */
-void *hd_tree_fold(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
-                   void *(*combine)(void *arg, int level, void *left, void *right), void *arg);
+void *hd_tree_reduce(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
+                     void *(*combine)(void *arg, int level, void *left, void *right), void *arg);
 
 /* sum[i - lo], lo <= i < hi, = element i of all terms, added in tree order: first the `members` of
  * every group, which lie `stride` floats apart from group[g] on, then the groups. Works off a tile

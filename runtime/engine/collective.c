@@ -22,7 +22,7 @@
 /* A submitted collective's own copy, freed by its last task. */
 struct round {
     struct hd_session *session;
-    struct hd_collective is;
+    struct hd_collective collective;
     int64_t sequence;                   /* 0: a single rank */
     bool sliced;                        /* in two steps; the second has the next number */
     struct hd_nccl_collective exchange; /* between GPUs */
@@ -60,38 +60,39 @@ int64_t hd_collective_scratch(const struct hd_collective *c, int ranks)
 /* -- The tree -----------------------------------------------------------------------------------
  */
 
-struct fold {
+struct reduce {
     const struct round *round;
     char *levels; /* one vector per level */
     void *top;    /* where the root's vector goes: level 0 */
 };
 
-static void *level_vector(const struct fold *fold, int level)
+static void *level_vector(const struct reduce *reduce, int level)
 {
-    return level == 0 ? fold->top : fold->levels + hd_collective_payload(&fold->round->is) * level;
+    return level == 0 ? reduce->top
+                      : reduce->levels + hd_collective_payload(&reduce->round->collective) * level;
 }
 
 static void *pack_leaf(void *arg, int64_t i, int level)
 {
-    const struct fold *fold = arg;
-    const struct hd_collective *c = &fold->round->is;
-    void *vector = level_vector(fold, level);
-    c->in_spec->type->reduction->pack(c->in_spec, c->part, fold->round->in[i], vector);
+    const struct reduce *reduce = arg;
+    const struct hd_collective *c = &reduce->round->collective;
+    void *vector = level_vector(reduce, level);
+    c->in_spec->type->reduction->pack(c->in_spec, c->part, reduce->round->in[i], vector);
     return vector;
 }
 
 static void *rank_leaf(void *arg, int64_t rank, int level)
 {
     (void)level;
-    const struct round *round = ((const struct fold *)arg)->round;
+    const struct round *round = ((const struct reduce *)arg)->round;
     return hd_comm_buffer(round->session->options.comm, (int)rank, round->sequence);
 }
 
 static void *combine(void *arg, int level, void *left, void *right)
 {
-    const struct fold *fold = arg;
-    const struct hd_collective *c = &fold->round->is;
-    void *vector = level_vector(fold, level);
+    const struct reduce *reduce = arg;
+    const struct hd_collective *c = &reduce->round->collective;
+    void *vector = level_vector(reduce, level);
     if (left != vector)
         memcpy(vector, left, (size_t)hd_collective_payload(c));
     c->in_spec->type->reduction->combine(c->in_spec, c->part, c->how, vector, right);
@@ -113,11 +114,11 @@ static void hash_parts(const struct hd_collective *c, const float *data, uint64_
 /* Puts this rank's contribution where `vector` says; returns where it is. */
 static void *contribute(const struct round *round, void *scratch, void *vector)
 {
-    const struct hd_collective *c = &round->is;
-    struct fold fold = {round, scratch, vector};
+    const struct hd_collective *c = &round->collective;
+    struct reduce reduce = {round, scratch, vector};
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
-        return hd_tree_fold(0, c->n_in, pack_leaf, combine, &fold);
+        return hd_tree_reduce(0, c->n_in, pack_leaf, combine, &reduce);
     case HD_COLLECTIVE_BROADCAST:
         if (round->session->options.rank != 0)
             break;
@@ -137,7 +138,7 @@ static void *contribute(const struct round *round, void *scratch, void *vector)
 
 static void deliver(const struct round *round, const void *vector)
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     if (!c->out)
         return;
     if (c->kind == HD_COLLECTIVE_REDUCE)
@@ -151,7 +152,7 @@ static void deliver(const struct round *round, const void *vector)
 static int compare(struct hd_context *context, const struct round *round)
 {
     const struct hd_session_options *options = &round->session->options;
-    const struct hd_spec *spec = round->is.in_spec;
+    const struct hd_spec *spec = round->collective.in_spec;
     const uint64_t *first = hd_comm_buffer(options->comm, 0, round->sequence);
     for (int rank = 1; rank < options->ranks; rank++) {
         const uint64_t *other = hd_comm_buffer(options->comm, rank, round->sequence);
@@ -169,24 +170,24 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
 {
     (void)views;
     const struct round *round = args;
-    if (round->is.kind == HD_COLLECTIVE_BROADCAST && !travels_as_vector(&round->is))
-        return hd_value_snapshot(round->is.out_spec, round->is.out, round->in[0]);
+    if (round->collective.kind == HD_COLLECTIVE_BROADCAST && !travels_as_vector(&round->collective))
+        return hd_value_snapshot(round->collective.out_spec, round->collective.out, round->in[0]);
     deliver(round, contribute(round, context->scratch, context->scratch));
     return HD_OK;
 }
 
-static int fold_on_gpu(struct hd_context *context, const struct round *round, enum hd_combine how)
+static int reduce_on_gpu(struct hd_context *context, const struct round *round, enum hd_combine how)
 {
-    const struct hd_collective *c = &round->is;
-    return c->in_spec->type->reduction->fold_on_gpu(c->in_spec, c->part, how, c->n_in,
-                                                    (const void *const *)round->in, c->out_spec,
-                                                    c->out, context->stream);
+    const struct hd_collective *c = &round->collective;
+    return c->in_spec->type->reduction->reduce_on_gpu(c->in_spec, c->part, how, c->n_in,
+                                                      (const void *const *)round->in, c->out_spec,
+                                                      c->out, context->stream);
 }
 
 static int run_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
-    return fold_on_gpu(context, args, ((const struct round *)args)->is.how);
+    return reduce_on_gpu(context, args, ((const struct round *)args)->collective.how);
 }
 
 /* -- Between GPUs ---------------------------------------------------------------------------------
@@ -198,8 +199,8 @@ static int run_term(struct hd_context *context, const struct hd_view *views, con
 {
     (void)views;
     const struct round *round = args;
-    const struct hd_collective *c = &round->is;
-    HD_TRY(fold_on_gpu(context, round, HD_SUM));
+    const struct hd_collective *c = &round->collective;
+    HD_TRY(reduce_on_gpu(context, round, HD_SUM));
     return hd_device_copy(round->session->nccl_room,
                           c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
                           sizeof(float), context->stream);
@@ -208,13 +209,13 @@ static int run_term(struct hd_context *context, const struct hd_view *views, con
 static int add_terms(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
                      float *to, float *total, void *stream)
 {
-    const struct hd_collective *c = &((const struct round *)arg)->is;
+    const struct hd_collective *c = &((const struct round *)arg)->collective;
     return c->in_spec->type->reduction->add_on_gpu(c->how, terms, n_terms, n, to, total, stream);
 }
 
 static void set_exchange(struct round *round)
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
     hd_spec_part(c->in_spec, c->part, &lo, &hi);
     float *room = round->session->nccl_room;
@@ -252,7 +253,7 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
     void *mine = hd_comm_buffer(options->comm, options->rank, round->sequence);
     const void *vector = contribute(round, context->scratch, mine);
     if (vector != mine)
-        memcpy(mine, vector, (size_t)hd_collective_payload(&round->is));
+        memcpy(mine, vector, (size_t)hd_collective_payload(&round->collective));
     return HD_OK;
 }
 
@@ -260,7 +261,7 @@ static int run_add(struct hd_context *context, const struct hd_view *views, cons
 {
     (void)views;
     const struct round *round = args;
-    hd_message_add_slice(round->session->options.comm, &round->is, round->sequence,
+    hd_message_add_slice(round->session->options.comm, &round->collective, round->sequence,
                          context->scratch);
     return HD_OK;
 }
@@ -270,13 +271,13 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     (void)views;
     const struct round *round = args;
     const struct hd_session_options *options = &round->session->options;
-    struct fold fold = {round, context->scratch, context->scratch};
-    switch (round->is.kind) {
+    struct reduce reduce = {round, context->scratch, context->scratch};
+    switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
         if (round->sliced)
             deliver(round, hd_comm_buffer(options->comm, options->rank, round->sequence + 1));
-        else if (round->is.out)
-            deliver(round, hd_tree_fold(0, options->ranks, rank_leaf, combine, &fold));
+        else if (round->collective.out)
+            deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
         break;
     case HD_COLLECTIVE_BROADCAST:
         deliver(round, hd_comm_buffer(options->comm, 0, round->sequence));
@@ -298,7 +299,7 @@ static struct round *make_round(struct hd_session *session, const struct hd_coll
     if (!round)
         return NULL;
     round->session = session;
-    round->is = *c;
+    round->collective = *c;
     if (c->n_in > 0)
         memcpy(round->in, c->in, (size_t)c->n_in * sizeof round->in[0]);
     return round;
@@ -308,7 +309,7 @@ static struct hd_task make_task(const struct round *round,
                                 int (*body)(struct hd_context *, const struct hd_view *,
                                             const void *))
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     return (struct hd_task){
         .verb = c->verb,
         .name = c->name,
@@ -324,15 +325,15 @@ static struct hd_task make_task(const struct round *round,
 /* How many of this rank's instances a collective looks at. */
 static int inputs_of(const struct round *round)
 {
-    if (round->is.kind == HD_COLLECTIVE_BROADCAST)
+    if (round->collective.kind == HD_COLLECTIVE_BROADCAST)
         return round->session->options.rank == 0;
-    return round->is.n_in;
+    return round->collective.n_in;
 }
 
 /* Accesses: the token, the inputs to read, the output to write. */
 static int submit_part(struct round *round, struct hd_task task, bool reads, bool writes, bool last)
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     struct hd_access few[HD_VIEWS_MAX];
     int64_t needed = c->n_in + 2;
     struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
@@ -356,7 +357,7 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
 
 static int submit_between_gpus(struct round *round)
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     set_exchange(round);
     HD_TRY(submit_part(round, make_task(round, run_term), true, true, false));
     const struct hd_access result = {c->out_buffer, c->part, HD_ALL_PARTIALS, HD_UPDATE};
@@ -374,7 +375,7 @@ static int submit_between_gpus(struct round *round)
 
 static int submit_step(struct round *round, int step)
 {
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     struct hd_sync_point point = {.name = c->name,
                                   .sequence = round->sequence + step,
                                   .iteration = c->iteration,
@@ -391,7 +392,7 @@ static int submit_step(struct round *round, int step)
 static int submit_round(struct round *round)
 {
     struct hd_session *session = round->session;
-    const struct hd_collective *c = &round->is;
+    const struct hd_collective *c = &round->collective;
     if (session->options.ranks == 1)
         return submit_part(round, make_task(round, c->home == HD_HOST ? run_alone : run_on_gpu),
                            true, true, true);

@@ -83,7 +83,7 @@ struct hd_collective {
     struct hd_buffer *const *in_buffers;
     void *out; /* NULL: none on this rank */
     struct hd_buffer *out_buffer;
-    int home; /* of this memory. The first GPU: for a REDUCE of a type with fold_on_gpu, among
+    int home; /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
                  several ranks with a session that has NCCL */
     int part; /* of flat values; else 0 */
     int64_t iteration;

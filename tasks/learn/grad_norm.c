@@ -40,11 +40,11 @@ static const float *mean_of(const float *sum, int64_t n, float count, float *roo
 }
 
 /* The sum of blocks [first, first + n). */
-static double fold(const double *blocks, int64_t first, int64_t n)
+static double reduce(const double *blocks, int64_t first, int64_t n)
 {
     if (n == 1)
         return blocks[first];
-    return fold(blocks, first, n / 2) + fold(blocks, first + n / 2, n - n / 2);
+    return reduce(blocks, first, n / 2) + reduce(blocks, first + n / 2, n - n / 2);
 }
 
 /* Scratch: the squares of each block, then room for a block of the gradient. */
@@ -85,7 +85,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
             squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
         }
     }
-    *(double *)context->head = fold(squares, 0, blocks);
+    *(double *)context->head = reduce(squares, 0, blocks);
     return HD_OK;
 }
 

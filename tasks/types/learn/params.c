@@ -374,9 +374,9 @@ struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *
 }
 
 #if HD_CUDA
-static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
-                       const void *const *in, const struct hd_spec *out_spec, void *out,
-                       void *stream)
+static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                         const void *const *in, const struct hd_spec *out_spec, void *out,
+                         void *stream)
 {
     struct hd_partials partials[HD_PARTIALS_GROUPS];
     int64_t lo, hi;
@@ -416,7 +416,7 @@ static const struct hd_reduction grad_reduction = {
     .unpack = unpack_grad,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
 #if HD_CUDA
-    .fold_on_gpu = fold_on_gpu,
+    .reduce_on_gpu = reduce_on_gpu,
     .add_on_gpu = add_on_gpu,
     .count = count_of,
 #endif

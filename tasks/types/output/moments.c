@@ -195,9 +195,9 @@ static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, co
 
 #if HD_CUDA
 /* Scale and shift are the first one's, as where vectors are combined. */
-static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
-                       const void *const *in, const struct hd_spec *out_spec, void *out,
-                       void *stream)
+static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                         const void *const *in, const struct hd_spec *out_spec, void *out,
+                         void *stream)
 {
     (void)part, (void)how;
     struct hd_statistics_terms terms = {.n = n_in};
@@ -207,8 +207,8 @@ static int fold_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how
     for (int i = 0; i < n_in; i++)
         terms.term[i] = arrays_of(spec, in[i]).of;
     HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
-    return hd_statistics_fold_cuda(&terms, hd_statistics_elements(spec),
-                                   arrays_of(out_spec, out).of, stream);
+    return hd_statistics_reduce_cuda(&terms, hd_statistics_elements(spec),
+                                     arrays_of(out_spec, out).of, stream);
 }
 #endif
 
@@ -219,7 +219,7 @@ static const struct hd_reduction reduction = {
     .unpack = unpack,
     .hows = 1 << HD_SUM,
 #if HD_CUDA
-    .fold_on_gpu = fold_on_gpu,
+    .reduce_on_gpu = reduce_on_gpu,
 #endif
 };
 

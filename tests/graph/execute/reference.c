@@ -302,8 +302,8 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
  */
 
 /* The instances [lo, hi) combined in the midpoint tree, as a new vector. */
-static void *fold(const struct hd_reference *r, const struct hd_step *step, int part, int64_t lo,
-                  int64_t hi)
+static void *reduce(const struct hd_reference *r, const struct hd_step *step, int part, int64_t lo,
+                    int64_t hi)
 {
     const struct hd_spec *spec = spec_of(r, step->refs[0].value);
     const struct hd_reduction *reduction = spec->type->reduction;
@@ -314,7 +314,7 @@ static void *fold(const struct hd_reference *r, const struct hd_step *step, int 
         return vector;
     }
     int64_t middle = lo + (hi - lo) / 2;
-    void *left = fold(r, step, part, lo, middle), *right = fold(r, step, part, middle, hi);
+    void *left = reduce(r, step, part, lo, middle), *right = reduce(r, step, part, middle, hi);
     reduction->combine(spec, part, step->combine, left, right);
     hd_free(right);
     return left;
@@ -333,7 +333,7 @@ static void run_collective(struct hd_reference *r, const struct hd_step *step)
         return;
     }
     for (int part = 0; part < from->parts; part++) {
-        void *vector = fold(r, step, part, 0, r->graph->shards);
+        void *vector = reduce(r, step, part, 0, r->graph->shards);
         from->type->reduction->unpack(to, part, step->combine, vector, out);
         hd_free(vector);
     }

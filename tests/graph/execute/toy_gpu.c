@@ -148,8 +148,8 @@ static struct sum *make_sum(enum hd_combine how, int n_in, int64_t n)
     return sum;
 }
 
-int hd_toy_fold(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
-                const void *const *in, const struct hd_spec *out_spec, void *out, void *stream)
+int hd_toy_reduce(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+                  const void *const *in, const struct hd_spec *out_spec, void *out, void *stream)
 {
     int64_t lo, hi;
     hd_spec_part(spec, part, &lo, &hi);

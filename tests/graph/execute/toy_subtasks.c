@@ -138,7 +138,7 @@ static const struct hd_reduction reduction = {
     .unpack = unpack,
     .hows = 1 << HD_SUM | 1 << HD_MEAN,
 #if HD_CUDA
-    .fold_on_gpu = hd_toy_fold,
+    .reduce_on_gpu = hd_toy_reduce,
     .add_on_gpu = hd_toy_add,
     .count = weight_of,
 #endif

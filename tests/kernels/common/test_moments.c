@@ -164,8 +164,8 @@ static void check_same(struct hd_statistics there, struct hd_statistics expected
     check_guard(found, n);
 }
 
-static const int folds[] = {1, 2, 3, 4, 5, 7, 8, 11, 33, 63, HD_STATISTICS_TERMS};
-enum { FOLDS = sizeof folds / sizeof folds[0], FOLDED = 300 };
+static const int reduces[] = {1, 2, 3, 4, 5, 7, 8, 11, 33, 63, HD_STATISTICS_TERMS};
+enum { FOLDS = sizeof reduces / sizeof reduces[0], REDUCED = 300 };
 
 static void *term_of(void *arg, int64_t i, int level)
 {
@@ -176,7 +176,7 @@ static void *term_of(void *arg, int64_t i, int level)
 static void *merge_terms(void *arg, int level, void *left, void *right)
 {
     (void)arg, (void)level;
-    hd_statistics_merge(*(struct hd_statistics *)left, *(struct hd_statistics *)right, FOLDED);
+    hd_statistics_merge(*(struct hd_statistics *)left, *(struct hd_statistics *)right, REDUCED);
     return left;
 }
 
@@ -184,15 +184,15 @@ static void *merge_terms(void *arg, int level, void *left, void *right)
 START_TEST(folded_statistics_cuda)
 {
     struct hd_statistics terms[HD_STATISTICS_TERMS];
-    struct hd_statistics_terms there = {.n = folds[_i]};
+    struct hd_statistics_terms there = {.n = reduces[_i]};
     for (int i = 0; i < there.n; i++) {
-        terms[i] = some_statistics(FOLDED, (i + _i) % 5 == 0 ? 0 : 3 + i, i);
-        there.term[i] = device_statistics(&terms[i], FOLDED);
+        terms[i] = some_statistics(REDUCED, (i + _i) % 5 == 0 ? 0 : 3 + i, i);
+        there.term[i] = device_statistics(&terms[i], REDUCED);
     }
-    const struct hd_statistics to = device_statistics(NULL, FOLDED);
-    ck_assert_int_eq(hd_statistics_fold_cuda(&there, FOLDED, to, device_stream()), HD_OK);
-    const struct hd_statistics *sum = hd_tree_fold(0, there.n, term_of, merge_terms, terms);
-    check_same(to, *sum, FOLDED);
+    const struct hd_statistics to = device_statistics(NULL, REDUCED);
+    ck_assert_int_eq(hd_statistics_reduce_cuda(&there, REDUCED, to, device_stream()), HD_OK);
+    const struct hd_statistics *sum = hd_tree_reduce(0, there.n, term_of, merge_terms, terms);
+    check_same(to, *sum, REDUCED);
 }
 END_TEST
 

@@ -29,11 +29,11 @@ END_TEST
 #if HD_CUDA
 
 /* The sum of blocks [first, first + n), as verb grad_norm adds them. */
-static double fold(const double *blocks, int64_t first, int64_t n)
+static double reduce(const double *blocks, int64_t first, int64_t n)
 {
     if (n == 1)
         return blocks[first];
-    return fold(blocks, first, n / 2) + fold(blocks, first + n / 2, n - n / 2);
+    return reduce(blocks, first, n / 2) + reduce(blocks, first + n / 2, n - n / 2);
 }
 
 enum { MOST = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
@@ -91,7 +91,7 @@ START_TEST(cuda_squares_are_the_cpu_s)
         ck_assert_int_eq(hd_squares_sum_cuda(squares, blocks, sum, device_stream()), HD_OK);
         device_get(found, squares, sizeof found);
         ck_assert(memcmp(found, wanted, (size_t)blocks * sizeof *found) == 0);
-        const double is = fold(wanted, 0, blocks);
+        const double is = reduce(wanted, 0, blocks);
         ck_assert(memcmp(sum, &is, sizeof is) == 0);
     }
 }
@@ -108,7 +108,7 @@ START_TEST(cuda_trees_of_blocks)
         blocks[i] = hd_rng_uniform(&rng, (uint32_t)i);
     const double *there = device_make(blocks, sizeof blocks);
     for (int k = 0; k < 13; k++) {
-        const double is = fold(blocks, 0, sizes[k]);
+        const double is = reduce(blocks, 0, sizes[k]);
         double found;
         ck_assert_int_eq(hd_squares_sum_cuda(there, sizes[k], sum, device_stream()), HD_OK);
         device_get(&found, there, sizeof found);

@@ -38,8 +38,8 @@ static void *write_block(void *arg, int64_t rank, int level)
 {
     struct writer *writer = arg;
     struct writer *inner = calloc(1, sizeof *inner);
-    char *sum = hd_tree_fold(rank * writer->block, (rank + 1) * writer->block, write_leaf,
-                             write_sum, inner);
+    char *sum = hd_tree_reduce(rank * writer->block, (rank + 1) * writer->block, write_leaf,
+                               write_sum, inner);
     strcpy(writer->level[level], sum);
     free(inner);
     return writer->level[level];
@@ -49,12 +49,12 @@ static struct writer writer, outer;
 
 START_TEST(shapes)
 {
-    ck_assert_str_eq(hd_tree_fold(0, 1, write_leaf, write_sum, &writer), "0");
-    ck_assert_str_eq(hd_tree_fold(0, 2, write_leaf, write_sum, &writer), "(0+1)");
-    ck_assert_str_eq(hd_tree_fold(0, 3, write_leaf, write_sum, &writer), "(0+(1+2))");
-    ck_assert_str_eq(hd_tree_fold(0, 4, write_leaf, write_sum, &writer), "((0+1)+(2+3))");
-    ck_assert_str_eq(hd_tree_fold(0, 6, write_leaf, write_sum, &writer), "((0+(1+2))+(3+(4+5)))");
-    ck_assert_str_eq(hd_tree_fold(5, 7, write_leaf, write_sum, &writer), "(5+6)");
+    ck_assert_str_eq(hd_tree_reduce(0, 1, write_leaf, write_sum, &writer), "0");
+    ck_assert_str_eq(hd_tree_reduce(0, 2, write_leaf, write_sum, &writer), "(0+1)");
+    ck_assert_str_eq(hd_tree_reduce(0, 3, write_leaf, write_sum, &writer), "(0+(1+2))");
+    ck_assert_str_eq(hd_tree_reduce(0, 4, write_leaf, write_sum, &writer), "((0+1)+(2+3))");
+    ck_assert_str_eq(hd_tree_reduce(0, 6, write_leaf, write_sum, &writer), "((0+(1+2))+(3+(4+5)))");
+    ck_assert_str_eq(hd_tree_reduce(5, 7, write_leaf, write_sum, &writer), "(5+6)");
 }
 END_TEST
 
@@ -92,9 +92,9 @@ START_TEST(ranks_keep_the_expression)
         for (int64_t ranks = 1; ranks <= shards; ranks++) {
             if (shards % ranks != 0)
                 continue;
-            const char *whole = hd_tree_fold(0, shards, write_leaf, write_sum, &writer);
+            const char *whole = hd_tree_reduce(0, shards, write_leaf, write_sum, &writer);
             outer.block = shards / ranks;
-            const char *split = hd_tree_fold(0, ranks, write_block, write_sum, &outer);
+            const char *split = hd_tree_reduce(0, ranks, write_block, write_sum, &outer);
             ck_assert_int_eq(strcmp(whole, split) == 0, hd_tree_block_allowed(shards, ranks));
             pairs++;
         }
@@ -125,7 +125,7 @@ START_TEST(levels_suffice)
 {
     for (int64_t n = 1; n < 300; n++) {
         struct depth depth = {0};
-        hd_tree_fold(0, n, see_leaf, see_node, &depth);
+        hd_tree_reduce(0, n, see_leaf, see_node, &depth);
         ck_assert_int_eq(depth.deepest + 1, hd_tree_levels(n));
     }
 }

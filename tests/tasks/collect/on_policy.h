@@ -280,7 +280,7 @@ static inline void world_adam(struct world *w)
 /* -- Collectives ---------------------------------------------------------------------------------
  */
 
-struct fold {
+struct reduce {
     struct world *worlds;
     int value, part;
     enum hd_combine how;
@@ -289,18 +289,19 @@ struct fold {
 
 static inline void *pack_partial(void *arg, int64_t i, int level)
 {
-    struct fold *fold = arg;
-    const struct value *value = &fold->worlds[i].v[fold->value];
-    value->spec.type->reduction->pack(&value->spec, fold->part, value->data, fold->levels[level]);
-    return fold->levels[level];
+    struct reduce *reduce = arg;
+    const struct value *value = &reduce->worlds[i].v[reduce->value];
+    value->spec.type->reduction->pack(&value->spec, reduce->part, value->data,
+                                      reduce->levels[level]);
+    return reduce->levels[level];
 }
 
 static inline void *fold_two(void *arg, int level, void *left, void *right)
 {
-    struct fold *fold = arg;
-    const struct hd_spec *spec = &fold->worlds[0].v[fold->value].spec;
+    struct reduce *reduce = arg;
+    const struct hd_spec *spec = &reduce->worlds[0].v[reduce->value].spec;
     (void)level;
-    spec->type->reduction->combine(spec, fold->part, fold->how, left, right);
+    spec->type->reduction->combine(spec, reduce->part, reduce->how, left, right);
     return left;
 }
 
@@ -308,17 +309,17 @@ static inline void *fold_two(void *arg, int level, void *left, void *right)
 static inline void worlds_combine(struct world *worlds, int n, int from, enum hd_combine how,
                                   int to)
 {
-    struct fold fold = {.worlds = worlds, .value = from, .how = how};
+    struct reduce reduce = {.worlds = worlds, .value = from, .how = how};
     const struct hd_spec *spec = &worlds[0].v[from].spec;
     const struct hd_reduction *reduction = spec->type->reduction;
-    for (fold.part = 0; fold.part < spec->parts; fold.part++) {
+    for (reduce.part = 0; reduce.part < spec->parts; reduce.part++) {
         for (int i = 0; i < 8; i++)
-            fold.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, fold.part) + 64);
-        const void *sum = hd_tree_fold(0, n, pack_partial, fold_two, &fold);
+            reduce.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, reduce.part) + 64);
+        const void *sum = hd_tree_reduce(0, n, pack_partial, fold_two, &reduce);
         for (int i = 0; i < n; i++)
-            reduction->unpack(&worlds[i].v[to].spec, fold.part, how, sum, worlds[i].v[to].data);
+            reduction->unpack(&worlds[i].v[to].spec, reduce.part, how, sum, worlds[i].v[to].data);
         for (int i = 0; i < 8; i++)
-            hd_free(fold.levels[i]);
+            hd_free(reduce.levels[i]);
     }
 }
 

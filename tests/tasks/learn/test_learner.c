@@ -125,7 +125,7 @@ static void compute(struct learner *l, int first)
 
 enum { SHARDS = 4, VECTOR_BYTES = 1 << 20 };
 
-struct fold {
+struct reduce {
     struct learner *shards;
     int part;
     char levels[4][VECTOR_BYTES];
@@ -133,30 +133,30 @@ struct fold {
 
 static void *partial(void *arg, int64_t i, int level)
 {
-    struct fold *fold = arg;
-    const struct value *grad = &fold->shards[i].grad;
-    grad->spec.type->reduction->pack(&grad->spec, fold->part, grad->data, fold->levels[level]);
-    return fold->levels[level];
+    struct reduce *reduce = arg;
+    const struct value *grad = &reduce->shards[i].grad;
+    grad->spec.type->reduction->pack(&grad->spec, reduce->part, grad->data, reduce->levels[level]);
+    return reduce->levels[level];
 }
 
 static void *add(void *arg, int level, void *left, void *right)
 {
-    struct fold *fold = arg;
+    struct reduce *reduce = arg;
     (void)level;
-    const struct hd_spec *spec = &fold->shards[0].grad.spec;
-    spec->type->reduction->combine(spec, fold->part, HD_MEAN, left, right);
+    const struct hd_spec *spec = &reduce->shards[0].grad.spec;
+    spec->type->reduction->combine(spec, reduce->part, HD_MEAN, left, right);
     return left;
 }
 
 /* The mean over the shards, in that of the first. */
 static void mean_of(struct learner *shards, int n)
 {
-    static struct fold fold;
-    fold.shards = shards;
+    static struct reduce reduce;
+    reduce.shards = shards;
     const struct hd_spec *spec = &shards[0].grad.spec;
-    for (fold.part = 0; fold.part < spec->parts; fold.part++) {
-        const void *sum = hd_tree_fold(0, n, partial, add, &fold);
-        spec->type->reduction->unpack(&shards[0].mean.spec, fold.part, HD_MEAN, sum,
+    for (reduce.part = 0; reduce.part < spec->parts; reduce.part++) {
+        const void *sum = hd_tree_reduce(0, n, partial, add, &reduce);
+        spec->type->reduction->unpack(&shards[0].mean.spec, reduce.part, HD_MEAN, sum,
                                       shards[0].mean.data);
     }
 }
@@ -230,7 +230,7 @@ END_TEST
 static void step(struct learner *l, struct hd_context *context, const struct hd_view *views,
                  const void *args, bool slices)
 {
-    static struct fold fold;
+    static struct reduce reduce;
     int64_t part_lo, part_hi;
     if (!slices) {
         ck_assert_int_eq(hd_verb_adam.body(context, views, args), HD_OK);
@@ -238,10 +238,10 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
     }
     struct hd_view blind[MAX_PORTS] = {views[0], views[1], views[2]};
     blind[0].data = NULL;
-    fold.shards = l;
-    fold.part = views[0].part;
-    const float *sum = partial(&fold, 0, 0);
-    hd_spec_part(&l->policy.spec, fold.part, &part_lo, &part_hi);
+    reduce.shards = l;
+    reduce.part = views[0].part;
+    const float *sum = partial(&reduce, 0, 0);
+    hd_spec_part(&l->policy.spec, reduce.part, &part_lo, &part_hi);
     for (int64_t lo = part_lo, hi; lo < part_hi; lo = hi) {
         hi = lo + (lo % 3 + 1) * HD_BLOCK < part_hi ? lo + (lo % 3 + 1) * HD_BLOCK : part_hi;
         ck_assert_int_eq(hd_verb_adam.slice(context, blind, args, lo, hi, sum + (lo - part_lo),

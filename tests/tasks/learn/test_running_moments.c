@@ -232,7 +232,7 @@ START_TEST(observations_cuda)
         observe(worlds);
         for (int s = 0; s < SHARDS; s++)
             seen[s] = device_make(worlds[s].v[SEEN].data, bytes);
-        ck_assert_int_eq(v[SEEN].spec.type->reduction->fold_on_gpu(
+        ck_assert_int_eq(v[SEEN].spec.type->reduction->reduce_on_gpu(
                              &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
                              &v[POOLED_SEEN].spec, pooled, context.stream),
                          HD_OK);
