@@ -58,8 +58,8 @@ struct hd_setup {
     const struct hd_node *options; /* the step's map, for the verb's own options */
 };
 
-/* A rank's term of a sum, in a GPU's memory; count NULL: it has none. */
-struct hd_term {
+/* A rank's operand of a sum, in a GPU's memory; count NULL: it has none. */
+struct hd_operand {
     const float *floats, *count;
 };
 
@@ -83,11 +83,11 @@ struct hd_reduction {
     int (*reduce_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream);
-    /* There too, of flat types, whose vectors are floats and a count: to[n] = the terms' floats
+    /* There too, of flat types, whose vectors are floats and a count: to[n] = the operands' floats
      * added in tree order and *total their counts, by which a mean is divided; without counts, the
-     * floats alone. `to` may be a term, `total` no term's count. */
-    int (*add_on_gpu)(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
-                      float *to, float *total, void *stream);
+     * floats alone. `to` may be an operand, `total` no operand's count. */
+    int (*add_on_gpu)(enum hd_combine how, const struct hd_operand *operands, int n_operands,
+                      int64_t n, float *to, float *total, void *stream);
     /* Where the count of a part of an instance stands. */
     float *(*count)(const struct hd_spec *spec, int part, void *data);
 };

@@ -25,7 +25,7 @@ static float weight(const struct hd_spec *spec, int part, const void *data, int6
     return 32;
 }
 
-static const struct hd_type type_terms = {.name = "terms", .flat = true, .weight = weight};
+static const struct hd_type type_operands = {.name = "operands", .flat = true, .weight = weight};
 static const struct hd_type type_floats = {.name = "floats", .flat = true};
 
 struct moments {
@@ -45,7 +45,7 @@ static int adam_slice(struct hd_context *context, const struct hd_view *views, c
 
 struct bench {
     struct hd_session *session;
-    struct hd_spec terms, params;
+    struct hd_spec operands, params;
     const char *labels[PARTS_MAX];
     void *grad;
     float *policy;
@@ -60,7 +60,7 @@ static int submit(struct bench *bench, int64_t update)
                                    .labels = bench->labels,
                                    .slice = adam_slice,
                                    .context = {.iteration = update, .shard = -1},
-                                   .terms = &bench->terms,
+                                   .operands = &bench->operands,
                                    .n_in = 1,
                                    .in = &bench->grad,
                                    .in_buffers = &bench->grad_buffer,
@@ -97,8 +97,8 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
                                      .elements = elements,
                                      .parts = parts,
                                      .partials = 1};
-    bench->terms = bench->params;
-    bench->terms.type = &type_terms;
+    bench->operands = bench->params;
+    bench->operands.type = &type_operands;
     for (int part = 0; part < parts; part++)
         bench->labels[part] = "mean(grad)";
     const struct hd_session_options options = {.workers = 1,

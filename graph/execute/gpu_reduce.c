@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reduction over shards that several GPUs of a rank hold: no GPU is the master of the others.
- * Each adds the terms of its own shards; then the parts are shared out among them, and each adds
+ * Each adds the operands of its own shards; then the parts are shared out among them, and each adds
  * up, of its parts, what all have. Shards of a GPU are a node of the tree, as those of a rank are,
  * so the bits are those of one GPU. */
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-/* A task's own: one part, and instances on one GPU, or all GPUs' terms. */
+/* A task's own: one part, and instances on one GPU, or all GPUs' operands. */
 struct reduce {
     struct hd_collective collective; /* in and in_buffers are not its own */
-    int local;                       /* adding up: which of the terms is at home here */
+    int local;                       /* adding up: which of the operands is at home here */
     int n;
     void *memory[];
 };
@@ -25,36 +25,36 @@ static int reduce_local_body(struct hd_context *context, const struct hd_view *v
         (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
 }
 
-/* Of a term in scratch: floats, then their count. */
-static int64_t term_floats(const struct hd_spec *spec, int part)
+/* Of an operand in scratch: floats, then their count. */
+static int64_t operand_floats(const struct hd_spec *spec, int part)
 {
     int64_t lo, hi;
     hd_spec_part(spec, part, &lo, &hi);
     return hd_padded((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
 }
 
-static int64_t term_bytes(const struct hd_spec *spec, int part)
+static int64_t operand_bytes(const struct hd_spec *spec, int part)
 {
-    return term_floats(spec, part) * (int64_t)sizeof(float) + HD_ALIGNMENT;
+    return operand_floats(spec, part) * (int64_t)sizeof(float) + HD_ALIGNMENT;
 }
 
-/* A part of a GPU's term, fetched into `room` where it is another's; its count in any case, as the
- * sum's takes its place. */
-static int fetch_term(const struct reduce *reduce, int gpu, float *room, void *stream,
-                      struct hd_term *term_p)
+/* A part of a GPU's operand, fetched into `room` where it is another's; its count in any case, as
+ * the sum's takes its place. */
+static int fetch_operand(const struct reduce *reduce, int gpu, float *room, void *stream,
+                         struct hd_operand *operand_p)
 {
     const struct hd_collective *c = &reduce->collective;
-    float *count = room + term_floats(c->out_spec, c->part);
+    float *count = room + operand_floats(c->out_spec, c->part);
     int64_t lo, hi;
     hd_spec_part(c->out_spec, c->part, &lo, &hi);
-    *term_p = (struct hd_term){(const float *)reduce->memory[gpu] + lo, count};
+    *operand_p = (struct hd_operand){(const float *)reduce->memory[gpu] + lo, count};
     HD_TRY(hd_device_copy(
         count, c->in_spec->type->reduction->count(c->out_spec, c->part, reduce->memory[gpu]),
         sizeof(float), stream));
     if (gpu == reduce->local)
         return HD_OK;
-    HD_TRY(hd_device_copy(room, term_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
-    term_p->floats = room;
+    HD_TRY(hd_device_copy(room, operand_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
+    operand_p->floats = room;
     return HD_OK;
 }
 
@@ -63,15 +63,15 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
 {
     const struct reduce *reduce = args;
     const struct hd_collective *c = &reduce->collective;
-    struct hd_term terms[HD_DEVICES_MAX];
+    struct hd_operand operands[HD_DEVICES_MAX];
     int64_t lo, hi;
     hd_spec_part(c->out_spec, c->part, &lo, &hi);
     for (int gpu = 0; gpu < reduce->n; gpu++) {
-        char *room = (char *)context->scratch + gpu * term_bytes(c->out_spec, c->part);
-        HD_TRY(fetch_term(reduce, gpu, (float *)room, context->stream, &terms[gpu]));
+        char *room = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->part);
+        HD_TRY(fetch_operand(reduce, gpu, (float *)room, context->stream, &operands[gpu]));
     }
     const struct hd_reduction *reduction = c->in_spec->type->reduction;
-    return reduction->add_on_gpu(c->how, terms, reduce->n, hi - lo, (float *)views[0].data + lo,
+    return reduction->add_on_gpu(c->how, operands, reduce->n, hi - lo, (float *)views[0].data + lo,
                                  reduction->count(c->out_spec, c->part, views[0].data),
                                  context->stream);
 }
@@ -81,7 +81,7 @@ int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct
     const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
     int64_t most = 0;
     for (int part = 0; part < spec->parts && plan->devices > 1; part++) {
-        const int64_t bytes = plan->devices * term_bytes(spec, part);
+        const int64_t bytes = plan->devices * operand_bytes(spec, part);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -118,7 +118,7 @@ static struct reduce *make_reduce(const struct hd_collective *c, int n)
     return reduce;
 }
 
-/* The terms of the instances at `home`. */
+/* The operands of the instances at `home`. */
 static int submit_local_reduce(struct hd_executor *executor, const struct hd_op *op,
                                const struct hd_collective *c, int home, struct hd_access *accesses)
 {
@@ -146,11 +146,11 @@ static int submit_final_reduce(struct hd_executor *executor, const struct hd_op 
         return HD_ERR_NOMEM;
     reduce->local = home - 1;
     for (; reduce->n < gpus; reduce->n++) {
-        const struct hd_copies *term = &row->copies[1 + reduce->n];
+        const struct hd_copies *operand = &row->copies[1 + reduce->n];
         accesses[reduce->n] =
-            (struct hd_access){reduce->n == reduce->local ? NULL : term->buffers[0], c->part,
+            (struct hd_access){reduce->n == reduce->local ? NULL : operand->buffers[0], c->part,
                                HD_ALL_PARTIALS, HD_READ};
-        reduce->memory[reduce->n] = term->data[0];
+        reduce->memory[reduce->n] = operand->data[0];
     }
     return submit(executor, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
 }

@@ -38,7 +38,7 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
 {
     const struct hd_plan *plan = executor->plan;
     const struct hd_step *step = op->step, *mean = op->mean->step;
-    const struct hd_row *terms = hd_executor_row(executor, op->mean, 0);
+    const struct hd_row *operands = hd_executor_row(executor, op->mean, 0);
     struct hd_exchange exchange = {
         .verb = step->verb->name,
         .name = step->label,
@@ -46,10 +46,10 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
         .slice = step->verb->slice,
         .args = step->args,
         .context = hd_executor_context(executor, step, -1),
-        .terms = &plan->graph->values[mean->refs[0].value].spec,
+        .operands = &plan->graph->values[mean->refs[0].value].spec,
         .n_in = plan->values[mean->refs[0].value].instances,
-        .in = terms->copies[0].data,
-        .in_buffers = terms->copies[0].buffers,
+        .in = operands->copies[0].data,
+        .in_buffers = operands->copies[0].buffers,
         .n = step->n_refs,
         .group = hd_executor_group(executor, false),
     };

@@ -74,14 +74,14 @@ int64_t hd_statistics_bytes_room(int64_t n);
 int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room,
                              struct hd_statistics of, void *stream);
 
-/* to = terms[n], at least one, merged in tree order (runtime/base/tree.h): the bits of as many
+/* to = operands[n], at least one, merged in tree order (runtime/base/tree.h): the bits of as many
  * hd_statistics_merge. `to` is none of them. */
-enum { HD_STATISTICS_TERMS = 64 };
-struct hd_statistics_terms {
+enum { HD_STATISTICS_OPERANDS = 64 };
+struct hd_statistics_operands {
     int n;
-    struct hd_statistics term[HD_STATISTICS_TERMS];
+    struct hd_statistics operand[HD_STATISTICS_OPERANDS];
 };
-int hd_statistics_reduce_cuda(const struct hd_statistics_terms *terms, int64_t n,
+int hd_statistics_reduce_cuda(const struct hd_statistics_operands *operands, int64_t n,
                               struct hd_statistics to, void *stream);
 
 /* hd_statistics_merge for running statistics with their scale[n] and shift[n]

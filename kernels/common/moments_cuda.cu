@@ -127,7 +127,7 @@ extern "C" int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t 
 }
 
 /* -- Of several shards --------------------------------------------------------------------------
- * A thread has an element of all terms, and what waits to be merged. */
+ * A thread has an element of all operands, and what waits to be merged. */
 
 struct node {
     double count, mean, squares;
@@ -143,21 +143,22 @@ static __device__ void merge_node(struct node *into, const struct node *other)
     into->count = count;
 }
 
-static __global__ void reduce_operands(const __grid_constant__ struct hd_statistics_terms terms,
-                                       int64_t n, const struct hd_statistics to)
+static __global__ void
+reduce_operands(const __grid_constant__ struct hd_statistics_operands operands, int64_t n,
+                const struct hd_statistics to)
 {
-    enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_TERMS) */
+    enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_OPERANDS) */
     struct node node[WAITING];
     const int64_t j = HD_ELEMENT;
     int waiting = 0;
     if (j >= n)
         return;
-    for (int i = 0; i < terms.n; i++) {
-        const struct hd_statistics *term = &terms.term[i];
-        node[waiting].count = *term->count;
-        node[waiting].mean = term->mean[j];
-        node[waiting].squares = term->squares[j];
-        for (int sums = hd_tree_sums_at(i, terms.n); sums > 0; sums--, waiting--)
+    for (int i = 0; i < operands.n; i++) {
+        const struct hd_statistics *operand = &operands.operand[i];
+        node[waiting].count = *operand->count;
+        node[waiting].mean = operand->mean[j];
+        node[waiting].squares = operand->squares[j];
+        for (int sums = hd_tree_sums_at(i, operands.n); sums > 0; sums--, waiting--)
             merge_node(&node[waiting - 1], &node[waiting]);
         waiting++;
     }
@@ -167,10 +168,10 @@ static __global__ void reduce_operands(const __grid_constant__ struct hd_statist
         *to.count = node->count;
 }
 
-extern "C" int hd_statistics_reduce_cuda(const struct hd_statistics_terms *terms, int64_t n,
+extern "C" int hd_statistics_reduce_cuda(const struct hd_statistics_operands *operands, int64_t n,
                                          struct hd_statistics to, void *stream)
 {
-    return HD_LAUNCH(reduce_operands, hd_cuda_blocks(n), HD_THREADS, stream, *terms, n, to);
+    return HD_LAUNCH(reduce_operands, hd_cuda_blocks(n), HD_THREADS, stream, *operands, n, to);
 }
 
 /* -- Running ones -------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
         if (peer == rank)
             continue;
         hd_nccl_slice(c->n, peer, ranks, &lo, &hi);
-        send(&group, c->terms + lo, hi - lo, peer);
+        send(&group, c->operands + lo, hi - lo, peer);
         receive(&group, room, own_hi - own_lo, peer);
         if (c->count) {
             send(&group, c->count, 1, peer);
@@ -250,18 +250,19 @@ static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     const int64_t stride = stride_of(c->n, ranks);
-    struct hd_term terms[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
+    struct hd_operand operands[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
     int64_t lo, hi;
     hd_nccl_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
         const bool own = peer == rank;
         const float *room = c->room + peer * stride;
         const float *count = own ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
-        terms[peer] = (struct hd_term){own ? c->terms + lo : room, c->count ? count : NULL};
-        counts[peer] = (struct hd_term){count, NULL};
+        operands[peer] =
+            (struct hd_operand){own ? c->operands + lo : room, c->count ? count : NULL};
+        counts[peer] = (struct hd_operand){count, NULL};
     }
     if (lo < hi)
-        return c->add(c->arg, terms, ranks, hi - lo, c->to + lo, c->total, nccl->stream);
+        return c->add(c->arg, operands, ranks, hi - lo, c->to + lo, c->total, nccl->stream);
     return c->count ? c->add(c->arg, counts, ranks, 1, c->total, NULL, nccl->stream) : HD_OK;
 }
 
@@ -304,7 +305,7 @@ static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
     struct group group = group_begin(nccl);
     if (c->n > 0)
-        add_result(&group, library.AllReduce(c->terms, c->to, (size_t)c->n, ncclFloat, ncclSum,
+        add_result(&group, library.AllReduce(c->operands, c->to, (size_t)c->n, ncclFloat, ncclSum,
                                              nccl->comm, nccl->stream));
     if (c->count)
         add_result(&group, library.AllReduce(c->count, c->total, 1, ncclFloat, ncclSum, nccl->comm,
@@ -314,7 +315,7 @@ static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 
 static int finish_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
-    const struct hd_term sum = {c->to, c->count ? c->total : NULL};
+    const struct hd_operand sum = {c->to, c->count ? c->total : NULL};
     return c->add && c->n > 0 ? c->add(c->arg, &sum, 1, c->n, c->to, NULL, nccl->stream) : HD_OK;
 }
 
@@ -348,7 +349,7 @@ int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_
         return HD_OK;
     next->stage++;
     int status = stage(nccl, &next->collective);
-    return status == HD_OK ? HD_OK : hd_nccl_failed(nccl, status, "adding the terms", "failed");
+    return status == HD_OK ? HD_OK : hd_nccl_failed(nccl, status, "adding the operands", "failed");
 }
 
 /* -- Start and stop -----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ enum {
     HD_NCCL_ID_BYTES = 128,
     HD_NCCL_OLDEST = 21800,     /* 2.18: the first whose non-blocking communicators are complete */
     HD_NCCL_ARRAYS = 4,         /* most arrays of one gather */
-    HD_NCCL_RANKS_MAX = 64,     /* most terms that one sum has */
+    HD_NCCL_RANKS_MAX = 64,     /* most operands that one sum has */
     HD_NCCL_OPEN_MAX = 8,       /* most collectives posted and not over */
     HD_NCCL_COUNT_FLOATS = 16,  /* room of a count, so that slices stay aligned */
     HD_NCCL_MESSAGE_BYTES = 512 /* a sentence about a failure, with its zero */
@@ -96,22 +96,22 @@ struct hd_nccl_collective {
     const char *name; /* for reports; outlives the collective */
     int64_t n;        /* elements of the part; of a broadcast: bytes */
 
-    /* Sums. Device memory; none overlap, except that `to` may be `terms`. */
-    const float *terms; /* [n] of this rank */
-    const float *count; /* how many samples are in them; or NULL */
-    float *to;          /* [n]; HD_NCCL_SCATTER writes the own slice alone */
-    float *total;       /* the sum of counts; not NULL where `count` is not */
-    float *room;        /* hd_nccl_room_bytes; HD_NCCL_FAST needs none */
+    /* Sums. Device memory; none overlap, except that `to` may be `operands`. */
+    const float *operands; /* [n] of this rank */
+    const float *count;    /* how many samples are in them; or NULL */
+    float *to;             /* [n]; HD_NCCL_SCATTER writes the own slice alone */
+    float *total;          /* the sum of counts; not NULL where `count` is not */
+    float *room;           /* hd_nccl_room_bytes; HD_NCCL_FAST needs none */
 
-    /* Queues, on `stream` of devices[0]: to[i] = terms[0].floats[i] + …, i < n (at least 1), and,
-     * if `total` is not NULL, *total = the sum of the counts, in tree order over n_terms
+    /* Queues, on `stream` of devices[0]: to[i] = operands[0].floats[i] + …, i < n (at least 1),
+     * and, if `total` is not NULL, *total = the sum of the counts, in tree order over n_operands
      * (runtime/base/tree.h); where there are counts, more than 0 together, it may divide the one by
-     * the other. terms[] is host memory, valid for the call. `to` may be a term. Where a slice is
-     * empty, the counts alone are added by it, as floats without counts; HD_NCCL_FAST has a single
-     * term, `to` itself, and no `total`; NULL: nothing is left to do there. Returns a status;
-     * allocates and waits for nothing. */
-    int (*add)(const void *arg, const struct hd_term *terms, int n_terms, int64_t n, float *to,
-               float *total, void *stream);
+     * the other. operands[] is host memory, valid for the call. `to` may be an operand. Where a
+     * slice is empty, the counts alone are added by it, as floats without counts; HD_NCCL_FAST has
+     * a single operand, `to` itself, and no `total`; NULL: nothing is left to do there. Returns a
+     * status; allocates and waits for nothing. */
+    int (*add)(const void *arg, const struct hd_operand *operands, int n_operands, int64_t n,
+               float *to, float *total, void *stream);
     const void *arg; /* outlives the collective */
 
     void *data[HD_NCCL_ARRAYS]; /* gather: floats, [n] each; broadcast: one, n bytes */

@@ -48,8 +48,8 @@ static void progress(struct hd_nccl *nccl)
 
 static const char *mistake_in_sum(const struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
-    if (!c->terms || !c->to || (c->count && !c->total))
-        return "a sum needs terms, a place for it, and one for the sum of counts";
+    if (!c->operands || !c->to || (c->count && !c->total))
+        return "a sum needs operands, a place for it, and one for the sum of counts";
     if (c->kind != HD_NCCL_FAST && (!c->add || (nccl->options.ranks > 1 && !c->room)))
         return "a sum in tree order needs room and a function that adds";
     return NULL;

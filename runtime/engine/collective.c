@@ -191,11 +191,11 @@ static int run_on_gpu(struct hd_context *context, const struct hd_view *views, c
 }
 
 /* -- Between GPUs ---------------------------------------------------------------------------------
- * A task adds this rank's terms where the result goes, and puts their count into the session's
+ * A task adds this rank's operands where the result goes, and puts their count into the session's
  * room, which is the open collective's; NCCL brings slices together and apart, and they are added
  * as a single rank would add them. */
 
-static int run_term(struct hd_context *context, const struct hd_view *views, const void *args)
+static int run_operand(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)views;
     const struct round *round = args;
@@ -206,11 +206,12 @@ static int run_term(struct hd_context *context, const struct hd_view *views, con
                           sizeof(float), context->stream);
 }
 
-static int add_terms(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
-                     float *to, float *total, void *stream)
+static int add_operands(const void *arg, const struct hd_operand *operands, int n_operands,
+                        int64_t n, float *to, float *total, void *stream)
 {
     const struct hd_collective *c = &((const struct round *)arg)->collective;
-    return c->in_spec->type->reduction->add_on_gpu(c->how, terms, n_terms, n, to, total, stream);
+    return c->in_spec->type->reduction->add_on_gpu(c->how, operands, n_operands, n, to, total,
+                                                   stream);
 }
 
 static void set_exchange(struct round *round)
@@ -223,12 +224,12 @@ static void set_exchange(struct round *round)
         .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
         .name = c->name,
         .n = hi - lo,
-        .terms = (const float *)c->out + lo,
+        .operands = (const float *)c->out + lo,
         .count = room,
         .to = (float *)c->out + lo,
         .total = c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
         .room = room + HD_NCCL_COUNT_FLOATS,
-        .add = add_terms,
+        .add = add_operands,
         .arg = round,
     };
 }
@@ -359,7 +360,7 @@ static int submit_between_gpus(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
     set_exchange(round);
-    HD_TRY(submit_part(round, make_task(round, run_term), true, true, false));
+    HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
     const struct hd_access result = {c->out_buffer, c->part, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .sequence = round->sequence,

@@ -17,16 +17,16 @@ struct part {
     int part;
     int64_t lo, hi; /* its elements */
     int64_t groups;
-    const float **group; /* [groups]: where the terms of a shard begin; where memory is apart, the
-                            sum of a rank's, its block of the tree */
+    const float **group; /* [groups]: where the operands of a shard begin; where memory is apart,
+                            the sum of a rank's, its block of the tree */
     /* Where memory is apart: */
     bool message_passing;
-    const float **own; /* [n_in]: where the terms of this rank's shards begin */
+    const float **own; /* [n_in]: where the operands of this rank's shards begin */
     float *counts;     /* [ranks]: samples in the block of each */
     const float **at;  /* [ranks]: scratch of run_slice */
 };
 
-/* A block of sums, one of the own terms' sums, and what `slice` needs. */
+/* A block of sums, one of the own operands' sums, and what `slice` needs. */
 int64_t hd_exchange_scratch(int64_t scratch_bytes)
 {
     return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
@@ -60,7 +60,7 @@ static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *
 
 static float partial_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
 {
-    const struct hd_spec *spec = part->is.terms;
+    const struct hd_spec *spec = part->is.operands;
     if (n == 1)
         return spec->type->weight(spec, part->part, data, lo);
     float left = partial_weights(part, data, lo, n / 2);
@@ -71,40 +71,40 @@ static float group_weights(const struct part *part, const float *const *group, i
                            int64_t n)
 {
     if (n == 1)
-        return partial_weights(part, group[lo], 0, part->is.terms->partials);
+        return partial_weights(part, group[lo], 0, part->is.operands->partials);
     float left = group_weights(part, group, lo, n / 2);
     return left + group_weights(part, group, lo + n / 2, n - n / 2);
 }
 
 static int64_t partial_stride(const struct part *part)
 {
-    return part->is.terms->bytes / part->is.terms->partials / (int64_t)sizeof(float);
+    return part->is.operands->bytes / part->is.operands->partials / (int64_t)sizeof(float);
 }
 
-/* Elements [lo, hi) of the terms of this rank's shards. */
+/* Elements [lo, hi) of the operands of this rank's shards. */
 static void add_own(const struct part *part, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(part->is.n_in, part->own, part->is.terms->partials, partial_stride(part), lo, hi,
+    hd_tree_add(part->is.n_in, part->own, part->is.operands->partials, partial_stride(part), lo, hi,
                 sum);
 }
 
-static bool one_term_each(const struct part *part)
+static bool has_single_operands(const struct part *part)
 {
-    return part->is.n_in * part->is.terms->partials == 1;
+    return part->is.n_in * part->is.operands->partials == 1;
 }
 
-/* Elements [lo, hi) of all terms, at most a block; `room` is a block. */
+/* Elements [lo, hi) of all operands, at most a block; `room` is a block. */
 static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum, float *room)
 {
     const int own = part->session->options.rank;
     if (!part->message_passing) {
-        hd_tree_add(part->groups, part->group, part->is.terms->partials, partial_stride(part), lo,
-                    hi, sum);
+        hd_tree_add(part->groups, part->group, part->is.operands->partials, partial_stride(part),
+                    lo, hi, sum);
         return;
     }
     for (int64_t rank = 0; rank < part->groups; rank++)
         part->at[rank] = part->group[rank] + lo;
-    if (!one_term_each(part)) {
+    if (!has_single_operands(part)) {
         add_own(part, lo, hi, room);
         part->at[own] = room;
     }
@@ -121,11 +121,11 @@ static float count_all(const struct part *part)
     return count;
 }
 
-/* A single term needs no sum and no cutting into blocks. */
+/* A single operand needs no sum and no cutting into blocks. */
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct part *part = args;
-    const bool single = part->is.terms->partials * part->groups == 1;
+    const bool single = part->is.operands->partials * part->groups == 1;
     const float count = count_all(part);
     int64_t lo, hi;
     slice_of(part, part->session->options.rank, &lo, &hi);
@@ -144,15 +144,15 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
-/* Before terms are sent: every other rank's slice of their sum is put where nothing comes in, the
- * room for that rank's terms. */
+/* Before operands are sent: every other rank's slice of their sum is put where nothing comes in,
+ * the room for that rank's operands. */
 static int run_block(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)views;
     const struct part *part = args;
     const struct hd_session_options *options = &part->session->options;
     part->counts[options->rank] = group_weights(part, part->own, 0, part->is.n_in);
-    for (int rank = 0; rank < options->ranks && !one_term_each(part); rank++) {
+    for (int rank = 0; rank < options->ranks && !has_single_operands(part); rank++) {
         int64_t lo, hi;
         slice_of(part, rank, &lo, &hi);
         if (rank != options->rank)
@@ -180,7 +180,7 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 /* -- Submitting -----------------------------------------------------------------------------------
  */
 
-/* Where the terms of each shard begin, or of each rank, which are added when they arrive. */
+/* Where the operands of each shard begin, or of each rank, which are added when they arrive. */
 static void find_groups(struct part *part)
 {
     for (int i = 0; i < part->is.n_in; i++)
@@ -207,16 +207,17 @@ static struct part *make_part(struct hd_session *session, const struct hd_exchan
     part->at = part->group + groups;
     part->own = part->at + ranks;
     part->counts = (float *)(part->own + exchange->n_in);
-    hd_spec_part(exchange->terms, number, &part->lo, &part->hi);
+    hd_spec_part(exchange->operands, number, &part->lo, &part->hi);
     find_groups(part);
     for (int i = 0; i < exchange->n; i++)
         part->is.views[i].part = number;
     return part;
 }
 
-/* What every task of a part holds: the values that the step touches, and the terms if asked. The
+/* What every task of a part holds: the values that the step touches, and the operands if asked. The
  * list is the caller's to free. */
-static int list_accesses(const struct part *part, bool terms, struct hd_access **list_p, int *n_p)
+static int list_accesses(const struct part *part, bool operands, struct hd_access **list_p,
+                         int *n_p)
 {
     const struct hd_exchange *is = &part->is;
     struct hd_access *list = hd_alloc(is->n + is->n_in, sizeof *list);
@@ -225,11 +226,11 @@ static int list_accesses(const struct part *part, bool terms, struct hd_access *
         return HD_ERR_NOMEM;
     for (int i = 1; i < is->n; i++) {
         const struct hd_buffer *buffer = is->buffers[i];
-        bool cut = buffer && buffer->parts == is->terms->parts;
+        bool cut = buffer && buffer->parts == is->operands->parts;
         list[n++] = (struct hd_access){is->buffers[i], cut ? part->part : HD_ALL_PARTS,
                                        HD_ALL_PARTIALS, is->modes[i]};
     }
-    for (int i = 0; terms && i < is->n_in; i++)
+    for (int i = 0; operands && i < is->n_in; i++)
         list[n++] = (struct hd_access){is->in_buffers[i], part->part, HD_ALL_PARTIALS, HD_READ};
     *list_p = list;
     *n_p = n;
@@ -245,7 +246,7 @@ static int priority_of(const struct part *part)
 
 static int submit_task(struct part *part,
                        int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                       bool terms, bool last)
+                       bool operands, bool last)
 {
     const struct hd_exchange *is = &part->is;
     struct hd_task task = {.verb = is->verb,
@@ -259,7 +260,7 @@ static int submit_task(struct part *part,
                            .group = is->group};
     struct hd_access *accesses;
     memcpy(task.views, is->views, sizeof task.views);
-    HD_TRY(list_accesses(part, terms, &accesses, &task.n_accesses));
+    HD_TRY(list_accesses(part, operands, &accesses, &task.n_accesses));
     task.accesses = accesses;
     int status = hd_submit(part->session, &task);
     hd_free(accesses);
@@ -275,7 +276,7 @@ static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int
                                      (hi - lo) * (int64_t)sizeof(float)};
 }
 
-/* A: slices of the terms to whom they are for, with how many samples are in them. */
+/* A: slices of the operands to whom they are for, with how many samples are in them. */
 static int list_operand_transfers(const struct part *part, int rank,
                                   struct hd_comm_transfer *transfers)
 {
@@ -284,7 +285,7 @@ static int list_operand_transfers(const struct part *part, int rank,
     int64_t lo, hi, own_lo, own_hi;
     slice_of(part, rank, &lo, &hi);
     slice_of(part, own, &own_lo, &own_hi);
-    transfers[0] = make_transfer(rank, true, one_term_each(part) ? here : there, lo, hi);
+    transfers[0] = make_transfer(rank, true, has_single_operands(part) ? here : there, lo, hi);
     transfers[1] = make_transfer(rank, true, part->counts, own, own + 1);
     transfers[2] = make_transfer(rank, false, there, own_lo, own_hi);
     transfers[3] = make_transfer(rank, false, part->counts, rank, rank + 1);
@@ -366,7 +367,7 @@ static int end_part(struct part *part)
 static int submit_parts(struct hd_session *session, const struct hd_exchange *exchange,
                         struct part *open[2])
 {
-    for (int number = 0; number < exchange->terms->parts; number++) {
+    for (int number = 0; number < exchange->operands->parts; number++) {
         struct part *part = open[0] = make_part(session, exchange, number);
         if (!part)
             return HD_ERR_NOMEM;

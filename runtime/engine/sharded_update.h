@@ -5,16 +5,16 @@
  * values of the same parts; the mean is never stored.
  *
  * One rank: a task per part. Several: every rank does its slice (whole blocks) of every part, reads
- * the other ranks' terms where they lie, and copies the other slices of the results afterwards.
+ * the other ranks' operands where they lie, and copies the other slices of the results afterwards.
  *
  * Per part, all ranks pass two sync points:
- *   A    this rank's terms are written; it no longer copies from the others' results
- *        own slice: reads all terms, changes own results
+ *   A    this rank's operands are written; it no longer copies from the others' results
+ *        own slice: reads all operands, changes own results
  *   B    own slice is done
  *        copies the other ranks' slices of the results that are wanted whole
  * Nothing is overwritten that another rank still reads:
- *   - Terms are read by others between A and B: who reads has passed A and not arrived at B. Their
- *     owner holds them (an access) until it has passed B, so all have arrived at B.
+ *   - Operands are read by others between A and B: who reads has passed A and not arrived at B.
+ * Their owner holds them (an access) until it has passed B, so all have arrived at B.
  *   - Results are read by others after B and before their arrival at the part's next A: their
  *     copying changes the part's results, and so does A as far as dependences are concerned. Their
  *     owner changes them after it has passed that next A, so all have arrived there. Nothing else
@@ -39,8 +39,8 @@ struct hd_exchange {
     struct hd_context context;
     int64_t scratch_bytes; /* that `slice` needs */
 
-    const struct hd_spec *terms; /* the flat value that is averaged */
-    int n_in;                    /* instances of this rank, in shard order */
+    const struct hd_spec *operands; /* the flat value that is averaged */
+    int n_in;                       /* instances of this rank, in shard order */
     void *const *in;
     struct hd_buffer *const *in_buffers;
 

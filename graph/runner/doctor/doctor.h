@@ -11,7 +11,8 @@
 enum { HD_MEAN_SIZES = 3, HD_ADVICE_MAX = 24, HD_ADVICE_BYTES = 320 };
 
 /* A mean over the ranks as an exchange of gradients does it on shared memory: every rank writes its
- * term, adds its slice of all terms in tree order, and copies the other slices of the result. */
+ * operand, adds its slice of all operands in tree order, and copies the other slices of the result.
+ */
 struct hd_mean_test {
     bool passed;
     char problem[HD_ADVICE_BYTES]; /* "" when it passed */

@@ -39,11 +39,11 @@ struct rank {
     struct hd_comm *comm;
     int64_t seq;
     float *result;
-    const float **terms; /* [world] */
+    const float **operands; /* [world] */
     struct hd_mean_test *test;
 };
 
-/* Rank 0 says whether another round follows; it goes with its term. */
+/* Rank 0 says whether another round follows; it goes with its operand. */
 struct header {
     _Alignas(HD_ALIGNMENT) int64_t more;
 };
@@ -53,7 +53,7 @@ static int64_t buffer_bytes(int ranks)
     return size_of(HD_MEAN_SIZES - 1, ranks) + (int64_t)sizeof(struct header);
 }
 
-static float *term_of(struct rank *rank, int of)
+static float *operand_of(struct rank *rank, int of)
 {
     char *buffer = hd_comm_buffer(rank->comm, of, rank->seq);
     return (float *)(buffer + sizeof(struct header));
@@ -93,31 +93,32 @@ static int check(const struct rank *rank, int64_t n)
     return right ? HD_OK : HD_ERR_DIVERGED;
 }
 
-/* One mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Terms are always
- * written at odd numbers, hence in one and the same buffer; what is in it but for the fresh
+/* One mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Operands are
+ * always written at odd numbers, hence in one and the same buffer; what is in it but for the fresh
  * elements stays from round to round. */
 static int mean(struct rank *rank, int64_t n, int64_t *more_p)
 {
     const int ranks = rank->world.world, own = rank->world.rank;
     rank->seq++;
-    float *term = term_of(rank, own);
+    float *operand = operand_of(rank, own);
     ((struct header *)hd_comm_buffer(rank->comm, own, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
-        term[slice(n, r, ranks)] = fresh(rank->seq);
+        operand[slice(n, r, ranks)] = fresh(rank->seq);
     HD_TRY(meet(rank));
     *more_p = ((const struct header *)hd_comm_buffer(rank->comm, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
-        rank->terms[r] = term_of(rank, r);
+        rank->operands[r] = operand_of(rank, r);
     const int64_t lo = slice(n, own, ranks), hi = own + 1 < ranks ? slice(n, own + 1, ranks) : n;
     rank->seq++;
-    float *sum = term_of(rank, own) + lo;
-    hd_tree_add(ranks, rank->terms, 1, 0, lo, hi, sum);
+    float *sum = operand_of(rank, own) + lo;
+    hd_tree_add(ranks, rank->operands, 1, 0, lo, hi, sum);
     for (int64_t i = 0; i < hi - lo; i++)
         sum[i] /= (float)ranks;
     HD_TRY(meet(rank));
     for (int r = 0; r < ranks; r++) {
         const int64_t from = slice(n, r, ranks), to = r + 1 < ranks ? slice(n, r + 1, ranks) : n;
-        memcpy(rank->result + from, term_of(rank, r) + from, (size_t)(to - from) * sizeof(float));
+        memcpy(rank->result + from, operand_of(rank, r) + from,
+               (size_t)(to - from) * sizeof(float));
     }
     return check(rank, n);
 }
@@ -125,10 +126,10 @@ static int mean(struct rank *rank, int64_t n, int64_t *more_p)
 static void fill(struct rank *rank, int64_t n)
 {
     rank->seq++; /* of the first round, taken back: no number is left out */
-    float *term = term_of(rank, rank->world.rank);
+    float *operand = operand_of(rank, rank->world.rank);
     rank->seq--;
     for (int64_t i = 0; i < n; i++)
-        term[i] = (float)(i % STEP) + (float)rank->world.rank;
+        operand[i] = (float)(i % STEP) + (float)rank->world.rank;
 }
 
 /* Means of one size for some time. */
@@ -177,8 +178,8 @@ static int start_and_run(struct rank *rank)
     HD_TRY(
         hd_comm_create(&rank->world, rank->store, buffer_bytes(rank->world.world), 0, &rank->comm));
     rank->result = hd_alloc(buffer_bytes(rank->world.world), 1);
-    rank->terms = hd_alloc(rank->world.world, sizeof *rank->terms);
-    return rank->result && rank->terms ? run_all(rank) : HD_ERR_NOMEM;
+    rank->operands = hd_alloc(rank->world.world, sizeof *rank->operands);
+    return rank->result && rank->operands ? run_all(rank) : HD_ERR_NOMEM;
 }
 
 /* In a process of its own; rank 0 hands on what it measured. */
@@ -200,7 +201,7 @@ static _Noreturn void be_rank(struct hd_world world, int number, int out)
     hd_comm_destroy(rank.comm);
     hd_store_destroy(rank.store);
     hd_free(rank.result);
-    hd_free(rank.terms);
+    hd_free(rank.operands);
     _exit(status != HD_OK);
 }
 

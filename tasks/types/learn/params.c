@@ -344,9 +344,9 @@ static void combine_grad(const struct hd_spec *spec, int part, enum hd_combine h
     (void)how;
     int64_t n = vector_bytes(spec, part) / (int64_t)sizeof(float);
     float *restrict sum = into;
-    const float *restrict term = other;
+    const float *restrict operand = other;
     for (int64_t i = 0; i < n; i++)
-        sum[i] += term[i];
+        sum[i] += operand[i];
 }
 
 static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine how,
@@ -390,17 +390,17 @@ static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine h
                                  hd_grad_counts(out_spec, out, 0) + part, stream);
 }
 
-static int add_on_gpu(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n,
-                      float *to, float *total, void *stream)
+static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, int n_operands,
+                      int64_t n, float *to, float *total, void *stream)
 {
     struct hd_partials partials[HD_PARTIALS_GROUPS];
-    if (n_terms > HD_PARTIALS_GROUPS)
+    if (n_operands > HD_PARTIALS_GROUPS)
         return hd_fail(HD_ERR_UNSUPPORTED, "gradients of %d ranks: at most %d are added on GPUs",
-                       n_terms, HD_PARTIALS_GROUPS);
-    for (int i = 0; i < n_terms; i++)
+                       n_operands, HD_PARTIALS_GROUPS);
+    for (int i = 0; i < n_operands; i++)
         partials[i] =
-            (struct hd_partials){.floats = terms[i].floats, .counts = terms[i].count, .n = 1};
-    return hd_partials_mean_cuda(n_terms, partials, how == HD_MEAN, 0, n, to, total, stream);
+            (struct hd_partials){.floats = operands[i].floats, .counts = operands[i].count, .n = 1};
+    return hd_partials_mean_cuda(n_operands, partials, how == HD_MEAN, 0, n, to, total, stream);
 }
 
 static float *count_of(const struct hd_spec *spec, int part, void *data)

@@ -200,14 +200,14 @@ static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine h
                          void *stream)
 {
     (void)part, (void)how;
-    struct hd_statistics_terms terms = {.n = n_in};
-    if (n_in > HD_STATISTICS_TERMS)
+    struct hd_statistics_operands operands = {.n = n_in};
+    if (n_in > HD_STATISTICS_OPERANDS)
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
-                       HD_STATISTICS_TERMS, n_in);
+                       HD_STATISTICS_OPERANDS, n_in);
     for (int i = 0; i < n_in; i++)
-        terms.term[i] = arrays_of(spec, in[i]).of;
+        operands.operand[i] = arrays_of(spec, in[i]).of;
     HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
-    return hd_statistics_reduce_cuda(&terms, hd_statistics_elements(spec),
+    return hd_statistics_reduce_cuda(&operands, hd_statistics_elements(spec),
                                      arrays_of(out_spec, out).of, stream);
 }
 #endif

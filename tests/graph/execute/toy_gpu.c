@@ -167,13 +167,14 @@ int hd_toy_reduce(const struct hd_spec *spec, int part, enum hd_combine how, int
     return checked(cudaLaunchHostFunc(stream, free_sum, sum));
 }
 
-int hd_toy_add(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n, float *to,
-               float *total, void *stream)
+int hd_toy_add(enum hd_combine how, const struct hd_operand *operands, int n_operands, int64_t n,
+               float *to, float *total, void *stream)
 {
-    struct sum *sum = make_sum(how, n_terms, n);
-    for (int i = 0; i < n_terms; i++) {
-        HD_TRY(hd_device_copy(sum->vector[i], terms[i].floats, n * (int64_t)sizeof(float), stream));
-        HD_TRY(hd_device_copy(sum->vector[i] + n, terms[i].count, sizeof(float), stream));
+    struct sum *sum = make_sum(how, n_operands, n);
+    for (int i = 0; i < n_operands; i++) {
+        HD_TRY(
+            hd_device_copy(sum->vector[i], operands[i].floats, n * (int64_t)sizeof(float), stream));
+        HD_TRY(hd_device_copy(sum->vector[i] + n, operands[i].count, sizeof(float), stream));
     }
     HD_TRY(checked(cudaLaunchHostFunc(stream, run_add, sum)));
     HD_TRY(hd_device_copy(to, sum->vector[0], n * (int64_t)sizeof(float), stream));

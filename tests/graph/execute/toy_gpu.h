@@ -17,7 +17,7 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
 /* A reduction's functions for GPUs, by its functions for the host. The type is flat. */
 int hd_toy_reduce(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
                   const void *const *in, const struct hd_spec *out_spec, void *out, void *stream);
-int hd_toy_add(enum hd_combine how, const struct hd_term *terms, int n_terms, int64_t n, float *to,
-               float *total, void *stream);
+int hd_toy_add(enum hd_combine how, const struct hd_operand *operands, int n_operands, int64_t n,
+               float *to, float *total, void *stream);
 
 #endif

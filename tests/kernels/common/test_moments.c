@@ -92,7 +92,7 @@ static void check_guard(struct hd_statistics found, int64_t n)
         ck_assert(isnan(found.mean[j]) && isnan(found.squares[j]));
 }
 
-/* Sums of up to 5,000 terms in two orders differ by less than 5,000 roundings of 1e-16. */
+/* Sums of up to 5,000 operands in two orders differ by less than 5,000 roundings of 1e-16. */
 START_TEST(statistics_of_floats_cuda)
 {
     const int64_t rows = sizes[_i].rows, n = sizes[_i].n;
@@ -164,34 +164,35 @@ static void check_same(struct hd_statistics there, struct hd_statistics expected
     check_guard(found, n);
 }
 
-static const int reduces[] = {1, 2, 3, 4, 5, 7, 8, 11, 33, 63, HD_STATISTICS_TERMS};
+static const int reduces[] = {1, 2, 3, 4, 5, 7, 8, 11, 33, 63, HD_STATISTICS_OPERANDS};
 enum { FOLDS = sizeof reduces / sizeof reduces[0], REDUCED = 300 };
 
-static void *term_of(void *arg, int64_t i, int level)
+static void *operand_of(void *arg, int64_t i, int level)
 {
     (void)level;
     return (struct hd_statistics *)arg + i;
 }
 
-static void *merge_terms(void *arg, int level, void *left, void *right)
+static void *merge_operands(void *arg, int level, void *left, void *right)
 {
     (void)arg, (void)level;
     hd_statistics_merge(*(struct hd_statistics *)left, *(struct hd_statistics *)right, REDUCED);
     return left;
 }
 
-/* Any number of terms, some of them without samples. */
+/* Any number of operands, some of them without samples. */
 START_TEST(folded_statistics_cuda)
 {
-    struct hd_statistics terms[HD_STATISTICS_TERMS];
-    struct hd_statistics_terms there = {.n = reduces[_i]};
+    struct hd_statistics operands[HD_STATISTICS_OPERANDS];
+    struct hd_statistics_operands there = {.n = reduces[_i]};
     for (int i = 0; i < there.n; i++) {
-        terms[i] = some_statistics(REDUCED, (i + _i) % 5 == 0 ? 0 : 3 + i, i);
-        there.term[i] = device_statistics(&terms[i], REDUCED);
+        operands[i] = some_statistics(REDUCED, (i + _i) % 5 == 0 ? 0 : 3 + i, i);
+        there.operand[i] = device_statistics(&operands[i], REDUCED);
     }
     const struct hd_statistics to = device_statistics(NULL, REDUCED);
     ck_assert_int_eq(hd_statistics_reduce_cuda(&there, REDUCED, to, device_stream()), HD_OK);
-    const struct hd_statistics *sum = hd_tree_reduce(0, there.n, term_of, merge_terms, terms);
+    const struct hd_statistics *sum =
+        hd_tree_reduce(0, there.n, operand_of, merge_operands, operands);
     check_same(to, *sum, REDUCED);
 }
 END_TEST

@@ -43,7 +43,7 @@ enum { MOST = 5 * 4096 };
 
 struct addition {
     float *staging;
-    int n_terms;
+    int n_operands;
     int64_t n;
     bool counts, mean;
 };
@@ -65,28 +65,28 @@ static void add_on_host(void *arg)
     struct addition *a = arg;
     float *sum = a->staging + MAX_RANKS * (MOST + 1), count = 0;
     if (a->counts)
-        sum[MOST] = count = tree_sum(a->staging + MOST, MOST + 1, a->n_terms);
+        sum[MOST] = count = tree_sum(a->staging + MOST, MOST + 1, a->n_operands);
     for (int64_t i = 0; i < a->n; i++) {
-        sum[i] = tree_sum(a->staging + i, MOST + 1, a->n_terms);
+        sum[i] = tree_sum(a->staging + i, MOST + 1, a->n_operands);
         sum[i] = a->mean && count > 0 ? sum[i] / count : sum[i];
     }
     free(a);
 }
 
-static int add(const void *arg, const struct hd_term *terms, int n_terms, int64_t n, float *to,
-               float *total, void *stream)
+static int add(const void *arg, const struct hd_operand *operands, int n_operands, int64_t n,
+               float *to, float *total, void *stream)
 {
     const struct adder *adder = arg;
     float *staging = adder->rank->staging, *sum = staging + MAX_RANKS * (MOST + 1);
     struct addition *a = malloc(sizeof *a);
-    *a = (struct addition){staging, n_terms, n, terms[0].count != NULL, adder->mean};
+    *a = (struct addition){staging, n_operands, n, operands[0].count != NULL, adder->mean};
     cudaError_t error = cudaSuccess;
-    for (int t = 0; t < n_terms; t++) {
-        float *term = staging + t * (MOST + 1);
-        error |= cudaMemcpyAsync(term, terms[t].floats, (size_t)n * sizeof(float),
+    for (int t = 0; t < n_operands; t++) {
+        float *operand = staging + t * (MOST + 1);
+        error |= cudaMemcpyAsync(operand, operands[t].floats, (size_t)n * sizeof(float),
                                  cudaMemcpyDeviceToHost, stream);
         if (a->counts)
-            error |= cudaMemcpyAsync(term + MOST, terms[t].count, sizeof(float),
+            error |= cudaMemcpyAsync(operand + MOST, operands[t].count, sizeof(float),
                                      cudaMemcpyDeviceToHost, stream);
     }
     error |= cudaLaunchHostFunc(stream, add_on_host, a);
@@ -97,14 +97,14 @@ static int add(const void *arg, const struct hd_term *terms, int n_terms, int64_
 }
 
 /* What a run does. */
-static int add_by_kernel(const void *arg, const struct hd_term *terms, int n_terms, int64_t n,
-                         float *to, float *total, void *stream)
+static int add_by_kernel(const void *arg, const struct hd_operand *operands, int n_operands,
+                         int64_t n, float *to, float *total, void *stream)
 {
     const struct adder *adder = arg;
     struct hd_partials groups[HD_PARTIALS_GROUPS];
-    for (int t = 0; t < n_terms; t++)
-        groups[t] = (struct hd_partials){terms[t].floats, terms[t].count, 1, 0};
-    return hd_partials_mean_cuda(n_terms, groups, adder->mean, 0, n, to, total, stream);
+    for (int t = 0; t < n_operands; t++)
+        groups[t] = (struct hd_partials){operands[t].floats, operands[t].count, 1, 0};
+    return hd_partials_mean_cuda(n_operands, groups, adder->mean, 0, n, to, total, stream);
 }
 
 /* -- Sums ---------------------------------------------------------------------------------------
@@ -128,19 +128,19 @@ struct sum {
 
 static void expect(const struct sum *what, int ranks, int64_t n, float *sum, float *total)
 {
-    float *terms[MAX_RANKS], counts[MAX_RANKS];
+    float *operands[MAX_RANKS], counts[MAX_RANKS];
     for (int r = 0; r < ranks; r++) {
-        terms[r] = malloc((size_t)n * sizeof(float));
+        operands[r] = malloc((size_t)n * sizeof(float));
         for (int64_t i = 0; i < n; i++)
-            terms[r][i] = element(r, i);
+            operands[r][i] = element(r, i);
         counts[r] = (float)(r * r + 3);
     }
-    hd_tree_add(ranks, (const float *const *)terms, 1, n, 0, n, sum);
+    hd_tree_add(ranks, (const float *const *)operands, 1, n, 0, n, sum);
     *total = tree_sum(counts, 1, ranks);
     for (int64_t i = 0; i < n && what->mean; i++)
         sum[i] = sum[i] / *total;
     for (int r = 0; r < ranks; r++)
-        free(terms[r]);
+        free(operands[r]);
 }
 
 /* How many elements [lo, hi) differ in bits; and none by more than rounding. */
@@ -174,9 +174,9 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     struct hd_nccl_collective c = {.kind = what->kind, .name = "mean(grad)", .n = n};
     c.add = what->by_kernel ? add_by_kernel : add;
     c.arg = &adder;
-    float *terms = device_copy_of(own, n * (int64_t)sizeof *own);
-    c.terms = terms;
-    c.to = what->in_place ? terms : device_copy_of(NULL, n * (int64_t)sizeof *own);
+    float *operands = device_copy_of(own, n * (int64_t)sizeof *own);
+    c.operands = operands;
+    c.to = what->in_place ? operands : device_copy_of(NULL, n * (int64_t)sizeof *own);
     c.room = device_copy_of(NULL, hd_nccl_room_bytes(n, ranks));
     c.total = device_copy_of(NULL, sizeof count);
     c.count = what->counts ? device_copy_of(&count, sizeof count) : NULL;
@@ -193,7 +193,7 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
         hd_nccl_slice(n, number, ranks, &lo, &hi);
     REQUIRE(what->in_place || (untouched(got, 0, lo) && untouched(got, hi, n)));
     const int64_t different = differences(got, expected, lo, hi);
-    cudaFree(terms);
+    cudaFree(operands);
     cudaFree(what->in_place ? NULL : c.to);
     cudaFree(c.room);
     cudaFree(c.total);

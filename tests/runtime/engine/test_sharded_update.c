@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchanges among ranks that run at different speeds: nobody reads a term before it is written or
- * after it is overwritten, nor a slice that is not done; a rank that fails shows nothing; a late
+/* Exchanges among ranks that run at different speeds: nobody reads an operand before it is written
+ * or after it is overwritten, nor a slice that is not done; a rank that fails shows nothing; a late
  * one is named with the part. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -28,7 +28,7 @@ struct run {
     struct hd_store *store;
     struct hd_comm *comm;
     struct hd_session *session;
-    struct hd_spec terms, result, state;
+    struct hd_spec operands, result, state;
     struct hd_buffer *terms_buffers[INSTANCES], *result_buffer, *state_buffer;
     void *terms_data[INSTANCES];
     float *result_data, *state_data;
@@ -65,11 +65,11 @@ static int copy_slowly(const struct hd_spec *spec, int64_t lo, int64_t hi, void 
     return HD_OK;
 }
 
-static const struct hd_type type_terms = {.name = "terms", .flat = true, .weight = weight};
+static const struct hd_type type_operands = {.name = "operands", .flat = true, .weight = weight};
 static const struct hd_type type_result = {
     .name = "result", .flat = true, .copy_range = copy_slowly};
 
-static float term(int64_t shard, int64_t partial, int64_t update, int64_t i)
+static float operand(int64_t shard, int64_t partial, int64_t update, int64_t i)
 {
     return (float)(hd_hash_mix((uint64_t)(shard * 16 + partial),
                                (uint64_t)(update * 4096 + i % 4096)) %
@@ -84,7 +84,7 @@ static int write_terms(struct hd_context *context, const struct hd_view *views, 
     for (int64_t partial = 0; partial < PARTIALS; partial++)
         for (int64_t i = 0; i < ELEMENTS; i++)
             ((float *)views[0].data)[partial * LEAF + i] =
-                term(context->shard, partial, context->iteration, i);
+                operand(context->shard, partial, context->iteration, i);
     return HD_OK;
 }
 
@@ -112,7 +112,7 @@ static float *expected_result, *expected_state;
 static float shard_sum(int64_t lo, int64_t n, int64_t update, int64_t i)
 {
     if (n == 1)
-        return term(lo, 0, update, i) + term(lo, 1, update, i);
+        return operand(lo, 0, update, i) + operand(lo, 1, update, i);
     float left = shard_sum(lo, n / 2, update, i);
     return left + shard_sum(lo + n / 2, n - n / 2, update, i);
 }
@@ -143,12 +143,12 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     run.rank = world->rank;
     run.ranks = world->world;
     run.parts = parts;
-    run.terms = (struct hd_spec){.name = "grad",
-                                 .type = &type_terms,
-                                 .bytes = PARTIALS * LEAF * (int64_t)sizeof(float),
-                                 .elements = ELEMENTS,
-                                 .parts = parts,
-                                 .partials = PARTIALS};
+    run.operands = (struct hd_spec){.name = "grad",
+                                    .type = &type_operands,
+                                    .bytes = PARTIALS * LEAF * (int64_t)sizeof(float),
+                                    .elements = ELEMENTS,
+                                    .parts = parts,
+                                    .partials = PARTIALS};
     run.result = (struct hd_spec){.name = "policy",
                                   .type = &type_result,
                                   .bytes = ELEMENTS * (int64_t)sizeof(float),
@@ -156,7 +156,7 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
                                   .parts = parts,
                                   .partials = 1};
     run.state = run.result;
-    const int64_t area = INSTANCES * run.terms.bytes + run.result.bytes;
+    const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
         HD_TRY(ranks_meet(world, message_passing, 64, area, &run.store, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
@@ -171,10 +171,10 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     HD_TRY(hd_session_create(&options, &run.session));
     char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
     for (int i = 0; i < INSTANCES; i++) {
-        run.terms_data[i] = memory + i * run.terms.bytes;
+        run.terms_data[i] = memory + i * run.operands.bytes;
         HD_TRY(hd_buffer_create(run.session, parts, PARTIALS, &run.terms_buffers[i]));
     }
-    run.result_data = (float *)(memory + INSTANCES * run.terms.bytes);
+    run.result_data = (float *)(memory + INSTANCES * run.operands.bytes);
     run.state_data = hd_alloc(ELEMENTS, sizeof(float));
     expected_result = hd_alloc(ELEMENTS, sizeof(float));
     expected_state = hd_alloc(ELEMENTS, sizeof(float));
@@ -224,7 +224,7 @@ static int submit_update(int64_t update)
                                    .labels = labels,
                                    .slice = use_slice,
                                    .context = {.iteration = update, .shard = -1},
-                                   .terms = &run.terms,
+                                   .operands = &run.operands,
                                    .n_in = INSTANCES,
                                    .in = run.terms_data,
                                    .in_buffers = run.terms_buffers,
