@@ -209,9 +209,9 @@ struct hd_logbook;
 
 /* What a task body is given beside its views. Bodies read no clock and keep nothing. */
 struct hd_context {
-    struct hd_rng rng; /* this step's stream at (shard, iteration, trip) */
+    struct hd_rng rng; /* this step's stream at (shard, iteration, repeat_index) */
     uint64_t seed;     /* of the run, for streams of one's own */
-    int64_t iteration, trip;
+    int64_t iteration, repeat_index;
     int64_t update;  /* counter `update` when the task was submitted */
     int64_t shard;   /* -1: not a shard step */
     int64_t shards;  /* S */

@@ -227,14 +227,14 @@ static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopp
 static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
 {
     const struct hd_op *op = &executor->plan->ops[at];
-    int64_t outer = executor->trip;
+    int64_t outer = executor->repeat_index;
     if (op->step->when && !holds(executor, op->step->when, NULL))
         return HD_OK;
     for (int64_t i = 0; i < op->step->times && !*stopped_p; i++) {
-        executor->trip = outer * op->step->times + i;
+        executor->repeat_index = outer * op->step->times + i;
         HD_TRY(run_ops(executor, at + 1, op->end, stopped_p));
     }
-    executor->trip = outer;
+    executor->repeat_index = outer;
     return HD_OK;
 }
 

@@ -63,7 +63,7 @@ struct hd_executor {
     struct hd_access *accesses;           /* of the task being made */
     int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
-    int64_t trip;
+    int64_t repeat_index;
     struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
     struct hd_group stop_group;
     struct hd_control_request requests[HD_WINDOW_MAX];

@@ -40,10 +40,10 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
     int update = executor->plan->update_counter;
     return (struct hd_context){
         .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
-                           hd_executor_iteration(executor), executor->trip),
+                           hd_executor_iteration(executor), executor->repeat_index),
         .seed = graph->seed,
         .iteration = hd_executor_iteration(executor),
-        .trip = executor->trip,
+        .repeat_index = executor->repeat_index,
         .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
         .shard = shard,
         .shards = graph->shards,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counter-based random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as
- * 1, 2, 3", SC'11). A draw is a pure function of (seed, stream) and (shard, iteration, trip, item),
- * so nothing random depends on ranks, workers, processors or the order of execution. Thread safe.
+ * 1, 2, 3", SC'11). A draw is a pure function of (seed, stream) and (shard, iteration,
+ * repeat_index, item), so nothing random depends on ranks, workers, processors or the order of
+ * execution. Thread safe.
  */
 #ifndef HD_RUNTIME_BASE_RNG_H
 #define HD_RUNTIME_BASE_RNG_H
@@ -14,18 +15,18 @@
 /* Where draws come from; `item` is the caller's index into it. */
 struct hd_rng {
     uint32_t key[2];
-    uint32_t shard, iteration, trip;
+    uint32_t shard, iteration, repeat_index;
 };
 
 /* The generator of one (seed, stream) at one place in program order. */
 HD_INLINE struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shard,
-                                    int64_t iteration, int64_t trip)
+                                    int64_t iteration, int64_t repeat_index)
 {
     const uint64_t key = hd_hash_mix(seed, stream);
     const struct hd_rng rng = {.key = {(uint32_t)key, (uint32_t)(key >> 32)},
                                .shard = (uint32_t)shard,
                                .iteration = (uint32_t)iteration,
-                               .trip = (uint32_t)trip};
+                               .repeat_index = (uint32_t)repeat_index};
     return rng;
 }
 
@@ -53,7 +54,7 @@ HD_INLINE void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], u
 /* Four 32-bit words of item `item`. */
 HD_INLINE void hd_rng_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4])
 {
-    const uint32_t counter[4] = {item, rng->trip, rng->iteration, rng->shard};
+    const uint32_t counter[4] = {item, rng->repeat_index, rng->iteration, rng->shard};
     hd_philox4x32(counter, rng->key, out);
 }
 

@@ -25,7 +25,7 @@ struct hd_reference {
     int64_t counters[16];
     int64_t due[STEPS_MAX];
     int64_t last_read[STEPS_MAX][HD_PORTS_MAX];
-    int64_t trip;
+    int64_t repeat_index;
     const char *reason;
 };
 
@@ -182,10 +182,10 @@ static struct hd_context context_of(const struct hd_reference *r, const struct h
     static char scratch[1 << 20], message[HD_MESSAGE_BYTES];
     return (struct hd_context){
         .rng = hd_rng_make(r->graph->seed, step->stream, shard < 0 ? 0 : shard, r->counters[0],
-                           r->trip),
+                           r->repeat_index),
         .seed = r->graph->seed,
         .iteration = r->counters[0],
-        .trip = r->trip,
+        .repeat_index = r->repeat_index,
         .shard = shard,
         .shards = r->graph->shards,
         .ranks = 1,
@@ -363,13 +363,13 @@ static bool run_step(struct hd_reference *r, struct hd_step *step)
     if (step->when && !holds(r, step, step->when))
         return false;
     if (!step->verb) {
-        int64_t outer = r->trip;
+        int64_t outer = r->repeat_index;
         for (int64_t i = 0; i < step->times; i++) {
-            r->trip = outer * step->times + i;
+            r->repeat_index = outer * step->times + i;
             if (run_steps(r, step->steps, step->n_steps))
                 return true;
         }
-        r->trip = outer;
+        r->repeat_index = outer;
         return false;
     }
     bool collective =

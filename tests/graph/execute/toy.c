@@ -236,7 +236,7 @@ static void stir(struct hd_context *context, const struct hd_view *to, const int
     for (int i = 0; i < count_ints(to->spec); i++) {
         uint64_t old = !keep ? 0 : none ? 7 : (uint64_t)data[i];
         uint64_t mixed = hd_hash_mix(old + hd_rng_u64(&context->rng, (uint32_t)i),
-                                     (uint64_t)inputs[i % INTS] + (uint64_t)context->trip);
+                                     (uint64_t)inputs[i % INTS] + (uint64_t)context->repeat_index);
         data[i] = (int64_t)(mixed % 1000);
     }
 }

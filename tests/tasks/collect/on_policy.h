@@ -189,11 +189,12 @@ static inline void world_close(struct world *w)
 /* -- Steps ---------------------------------------------------------------------------------------
  */
 
-static inline struct hd_context world_at(const struct world *w, int64_t iteration, int64_t trip)
+static inline struct hd_context world_at(const struct world *w, int64_t iteration,
+                                         int64_t repeat_index)
 {
     struct hd_context where = at(&w->setup, w->shard, iteration);
-    where.rng = hd_rng_make(w->setup.seed, 77, w->shard, iteration, trip);
-    where.trip = trip;
+    where.rng = hd_rng_make(w->setup.seed, 77, w->shard, iteration, repeat_index);
+    where.repeat_index = repeat_index;
     return where;
 }
 
@@ -219,10 +220,10 @@ static inline void world_targets(struct world *w)
               world_at(w, 0, 0));
 }
 
-static inline void world_shuffle(struct world *w, int64_t iteration, int64_t trip)
+static inline void world_shuffle(struct world *w, int64_t iteration, int64_t repeat_index)
 {
     spoil(&w->v[ORDER]);
-    world_run(w, &hd_verb_shuffle, (int[]){ORDER, N_VALUES}, world_at(w, iteration, trip));
+    world_run(w, &hd_verb_shuffle, (int[]){ORDER, N_VALUES}, world_at(w, iteration, repeat_index));
 }
 
 /* An order that is the samples' own. */

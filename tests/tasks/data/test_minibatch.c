@@ -39,9 +39,9 @@ START_TEST(orders_are_permutations_and_all_differ)
         struct world w = {.shard = shard};
         world_open(&w, sets, 1);
         for (int64_t iteration = 0; iteration < 3; iteration++)
-            for (int64_t trip = 0; trip < 3; trip++, place++) {
+            for (int64_t repeat_index = 0; repeat_index < 3; repeat_index++, place++) {
                 bool seen[N] = {false};
-                world_shuffle(&w, iteration, trip);
+                world_shuffle(&w, iteration, repeat_index);
                 memcpy(orders[place], order_of(&w), sizeof orders[place]);
                 for (int i = 0; i < N; i++) {
                     ck_assert(orders[place][i] >= 0 && orders[place][i] < N);
@@ -50,7 +50,7 @@ START_TEST(orders_are_permutations_and_all_differ)
                 }
                 for (int other = 0; other < place; other++)
                     ck_assert(memcmp(orders[other], orders[place], sizeof orders[place]) != 0);
-                world_shuffle(&w, iteration, trip);
+                world_shuffle(&w, iteration, repeat_index);
                 ck_assert_mem_eq(orders[place], order_of(&w), sizeof orders[place]);
             }
         world_close(&w);
