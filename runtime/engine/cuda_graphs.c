@@ -11,7 +11,7 @@
 #include <cuda_runtime_api.h>
 
 /* More different calls than this are not recorded: a plan has a few for each step and slot. */
-enum { RECORDINGS_MAX = 512, VIEWS_MAX = 16 };
+enum { CUDA_GRAPHS_MAX = 512, VIEWS_MAX = 16 };
 
 /* All that what a body queues may depend on. Zeroed before it is filled, so that it compares as
  * bytes. */
@@ -23,31 +23,31 @@ struct key {
 
 /* A first call is not recorded: CUDA loads a kernel when it is first launched, for which it may
  * have to wait, and a recording must not. */
-struct recording {
+struct captured_graph {
     struct key key;
     cudaGraphExec_t graph; /* NULL: called once */
 };
 
-struct hd_recordings {
+struct hd_cuda_graphs {
     int n;
-    struct recording recordings[RECORDINGS_MAX];
+    struct captured_graph graphs[CUDA_GRAPHS_MAX];
 };
 
-int hd_recordings_create(struct hd_recordings **recordings_p)
+int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p)
 {
-    *recordings_p = hd_alloc(1, sizeof **recordings_p);
-    return *recordings_p ? HD_OK : HD_ERR_NOMEM;
+    *cuda_graphs_p = hd_alloc(1, sizeof **cuda_graphs_p);
+    return *cuda_graphs_p ? HD_OK : HD_ERR_NOMEM;
 }
 
-void hd_recordings_destroy(struct hd_recordings *recordings)
+void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
 {
-    for (int i = 0; recordings && i < recordings->n; i++)
-        if (recordings->recordings[i].graph)
-            cudaGraphExecDestroy(recordings->recordings[i].graph);
-    hd_free(recordings);
+    for (int i = 0; cuda_graphs && i < cuda_graphs->n; i++)
+        if (cuda_graphs->graphs[i].graph)
+            cudaGraphExecDestroy(cuda_graphs->graphs[i].graph);
+    hd_free(cuda_graphs);
 }
 
-static void fill_key(const struct hd_recorded_call *call, struct key *key)
+static void fill_key(const struct hd_captured_call *call, struct key *key)
 {
     const struct hd_context *context = call->context;
     memset(key, 0, sizeof *key);
@@ -64,21 +64,21 @@ static void fill_key(const struct hd_recorded_call *call, struct key *key)
         key->views[i] = call->views[i].data;
 }
 
-static int play(const struct hd_recorded_call *call)
+static int run_body(const struct hd_captured_call *call)
 {
     return call->body(call->context, call->views, call->args);
 }
 
 /* Other threads may call CUDA as they like meanwhile. */
-static int record(const struct hd_recorded_call *call, cudaGraphExec_t *graph_p)
+static int capture(const struct hd_captured_call *call, cudaGraphExec_t *graph_p)
 {
     cudaStream_t stream = call->context->stream;
     cudaGraph_t graph = NULL;
     HD_TRY(hd_device_checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                             "recording"));
-    const int played = play(call);
-    int status = hd_device_checked(cudaStreamEndCapture(stream, &graph), "recording");
-    status = played != HD_OK ? played : status;
+                             "capturing a CUDA graph"));
+    const int called = run_body(call);
+    int status = hd_device_checked(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
+    status = called != HD_OK ? called : status;
     if (status == HD_OK)
         status = hd_device_checked(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
     if (graph)
@@ -86,43 +86,43 @@ static int record(const struct hd_recorded_call *call, cudaGraphExec_t *graph_p)
     return status;
 }
 
-int hd_recordings_run(struct hd_recordings *recordings, const struct hd_recorded_call *call)
+int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call)
 {
     struct key key;
     int i = 0;
     fill_key(call, &key);
-    while (i < recordings->n && memcmp(&recordings->recordings[i].key, &key, sizeof key) != 0)
+    while (i < cuda_graphs->n && memcmp(&cuda_graphs->graphs[i].key, &key, sizeof key) != 0)
         i++;
-    if (i == RECORDINGS_MAX)
-        return play(call);
-    struct recording *recording = &recordings->recordings[i];
-    if (i == recordings->n) {
-        recordings->n++;
-        *recording = (struct recording){.key = key};
-        return play(call);
+    if (i == CUDA_GRAPHS_MAX)
+        return run_body(call);
+    struct captured_graph *captured = &cuda_graphs->graphs[i];
+    if (i == cuda_graphs->n) {
+        cuda_graphs->n++;
+        *captured = (struct captured_graph){.key = key};
+        return run_body(call);
     }
-    if (!recording->graph)
-        HD_TRY(record(call, &recording->graph));
-    return hd_device_checked(cudaGraphLaunch(recording->graph, call->context->stream),
+    if (!captured->graph)
+        HD_TRY(capture(call, &captured->graph));
+    return hd_device_checked(cudaGraphLaunch(captured->graph, call->context->stream),
                              "a CUDA graph");
 }
 
 #else
 
-int hd_recordings_create(struct hd_recordings **recordings_p)
+int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p)
 {
-    *recordings_p = NULL;
+    *cuda_graphs_p = NULL;
     return HD_OK;
 }
 
-void hd_recordings_destroy(struct hd_recordings *recordings)
+void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs)
 {
-    (void)recordings;
+    (void)cuda_graphs;
 }
 
-int hd_recordings_run(struct hd_recordings *recordings, const struct hd_recorded_call *call)
+int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call)
 {
-    (void)recordings;
+    (void)cuda_graphs;
     return call->body(call->context, call->views, call->args);
 }
 #endif

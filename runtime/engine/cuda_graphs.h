@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What bodies queue on a GPU, recorded as CUDA graphs: a body that queues the same for the same
  * addresses is called once for them; then its launches, some dozens, are one. One thread at a time
- * for each set of recordings. */
+ * for each set of cuda_graphs. */
 #ifndef HD_RUNTIME_ENGINE_CUDA_GRAPHS_H
 #define HD_RUNTIME_ENGINE_CUDA_GRAPHS_H
 
 #include "runtime/value.h"
 
-struct hd_recordings;
+struct hd_cuda_graphs;
 
-/* Released by hd_recordings_destroy (accepts NULL), when nothing recorded is under way. */
-int hd_recordings_create(struct hd_recordings **recordings_p);
-void hd_recordings_destroy(struct hd_recordings *recordings);
+/* Released by hd_cuda_graphs_destroy (accepts NULL), when nothing recorded is under way. */
+int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p);
+void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs);
 
 /* A call of a body. */
-struct hd_recorded_call {
+struct hd_captured_call {
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
     struct hd_context *context; /* complete; its stream is the one */
     const struct hd_view *views;
@@ -22,6 +22,6 @@ struct hd_recorded_call {
 };
 
 /* Queues what the body queues. The body's status, or HD_ERR_DEVICE. */
-int hd_recordings_run(struct hd_recordings *recordings, const struct hd_recorded_call *call);
+int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call);
 
 #endif

@@ -18,7 +18,7 @@ static int make_scratch(struct hd_session *session)
         if (!block)
             return HD_ERR_NOMEM;
         session->scratch[options->workers + i] = block;
-        HD_TRY(hd_recordings_create(&session->recordings[i]));
+        HD_TRY(hd_cuda_graphs_create(&session->cuda_graphs[i]));
     }
     if (!options->nccl)
         return HD_OK;
@@ -92,7 +92,7 @@ void hd_session_stop_devices(struct hd_session *session)
     if (session->nccl_room)
         hd_device_free(options->devices[0], session->nccl_room);
     for (int i = 0; i < options->n_devices; i++) {
-        hd_recordings_destroy(session->recordings[i]);
+        hd_cuda_graphs_destroy(session->cuda_graphs[i]);
         hd_stream_destroy(options->devices[i], session->device_streams[i]);
         if (session->scratch)
             hd_device_free(options->devices[i], session->scratch[options->workers + i]);

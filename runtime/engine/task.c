@@ -120,9 +120,9 @@ void hd_session_launch(struct hd_session *session, struct hd_job *job, void *str
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
     hd_moment_set(&session->started, task->name, task->context.iteration, job->begin_ns);
-    const struct hd_recorded_call call = {task->body, &task->context, task->views, task->args};
+    const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
     int status = task->graph_capturable
-                     ? hd_recordings_run(session->recordings[task->home - 1], &call)
+                     ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)
                      : task->body(&task->context, task->views, task->args);
     latch(session, task, status, message);
 }
