@@ -55,26 +55,26 @@ struct bench {
 
 static int submit(struct bench *bench, int64_t update)
 {
-    struct hd_exchange exchange = {.verb = "adam",
-                                   .name = "adam",
-                                   .labels = bench->labels,
-                                   .slice = adam_slice,
-                                   .context = {.iteration = update, .shard = -1},
-                                   .operands = &bench->operands,
-                                   .n_in = 1,
-                                   .in = &bench->grad,
-                                   .in_buffers = &bench->grad_buffer,
-                                   .n = 3};
-    exchange.views[1] = (struct hd_view){.data = bench->policy, .spec = &bench->params};
-    exchange.views[2] = (struct hd_view){.data = &bench->moments, .spec = &bench->params};
-    exchange.buffers[1] = bench->policy_buffer;
-    exchange.buffers[2] = bench->moments_buffer;
-    exchange.modes[1] = exchange.modes[2] = HD_UPDATE;
-    exchange.wanted_whole[1] = true;
-    return hd_submit_exchange(bench->session, &exchange);
+    struct hd_sharded_update sharded = {.verb = "adam",
+                                        .name = "adam",
+                                        .labels = bench->labels,
+                                        .slice = adam_slice,
+                                        .context = {.iteration = update, .shard = -1},
+                                        .operands = &bench->operands,
+                                        .n_in = 1,
+                                        .in = &bench->grad,
+                                        .in_buffers = &bench->grad_buffer,
+                                        .n = 3};
+    sharded.views[1] = (struct hd_view){.data = bench->policy, .spec = &bench->params};
+    sharded.views[2] = (struct hd_view){.data = &bench->moments, .spec = &bench->params};
+    sharded.buffers[1] = bench->policy_buffer;
+    sharded.buffers[2] = bench->moments_buffer;
+    sharded.modes[1] = sharded.modes[2] = HD_UPDATE;
+    sharded.wanted_whole[1] = true;
+    return hd_submit_sharded_update(bench->session, &sharded);
 }
 
-static int exchange_often(struct bench *bench, double *seconds_p)
+static int update_often(struct bench *bench, double *seconds_p)
 {
     int64_t begin = 0;
     for (int64_t update = 0; update < WARM_UP + EXCHANGES; update++) {
@@ -107,7 +107,8 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = comm,
-                                               .scratch_bytes = hd_exchange_scratch(0)};
+                                               .scratch_bytes =
+                                                   hd_sharded_update_get_scratch_bytes(0)};
     HD_TRY(hd_session_create(&options, &bench->session));
     char *area = comm ? hd_session_area(bench->session) : hd_alloc(2 * bytes, 1);
     bench->moments.first = hd_alloc(elements, sizeof(float));
@@ -142,7 +143,7 @@ static int run_rank(const struct hd_world *world, int64_t elements, int parts)
         HD_TRY(hd_comm_create(world, store, 64, 2 * elements * (int64_t)sizeof(float), &comm));
     }
     HD_TRY(set_up(&bench, world, comm, elements, parts));
-    HD_TRY(exchange_often(&bench, &seconds));
+    HD_TRY(update_often(&bench, &seconds));
     if (world->rank == 0)
         hd_part_report(NULL, seconds * 1e3, "ms");
     return HD_OK;

@@ -195,10 +195,10 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     if (step->verb->kind == HD_VERB_STOP)
         HD_TRY(run_stop(executor, op, stopped_p));
     else if (op->mean)
-        HD_TRY(hd_executor_submit_exchange(executor, op));
+        HD_TRY(hd_executor_submit_sharded_update(executor, op));
     else if (step->verb->kind == HD_VERB_TASK)
         HD_TRY(hd_executor_submit_task(executor, op));
-    else if (!op->exchanged)
+    else if (!op->sharded_update)
         HD_TRY(hd_executor_submit_collective(executor, op));
     remember_reads(executor, op);
     count_versions(executor, op);
@@ -389,19 +389,20 @@ static int fill(struct hd_executor *executor)
     executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
     executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
     executor->work_buffers = hd_alloc(graph->total_steps, sizeof *executor->work_buffers);
-    executor->exchange_labels = hd_alloc(graph->total_steps, sizeof *executor->exchange_labels);
+    executor->sharded_update_labels =
+        hd_alloc(graph->total_steps, sizeof *executor->sharded_update_labels);
     executor->snapshot_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->transfer_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
-        !executor->memories || !executor->work_buffers || !executor->exchange_labels ||
+        !executor->memories || !executor->work_buffers || !executor->sharded_update_labels ||
         !executor->snapshot_labels || !executor->compare_labels || !executor->transfer_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->param_check_interval;
     HD_TRY(hd_graph_walk(graph, step_memory, executor));
     for (int i = 0; i < executor->plan->n_ops; i++) {
         HD_TRY(hd_work_buffers_create(executor, &executor->plan->ops[i]));
-        HD_TRY(hd_exchange_labels(executor, &executor->plan->ops[i]));
+        HD_TRY(hd_sharded_update_make_labels(executor, &executor->plan->ops[i]));
     }
     HD_TRY(make_instances(executor));
     HD_TRY(hd_control_requests_create(executor));
@@ -448,7 +449,7 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_free(executor->counters);
     hd_free(executor->memories);
     hd_free(executor->work_buffers);
-    hd_free(executor->exchange_labels);
+    hd_free(executor->sharded_update_labels);
     hd_free(executor->accesses);
     hd_free(executor->snapshot_labels);
     hd_free(executor->compare_labels);

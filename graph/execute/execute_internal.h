@@ -59,7 +59,7 @@ struct hd_executor {
     int64_t *counters;
     struct hd_step_memory *memories;      /* by step index */
     struct hd_work_buffers *work_buffers; /* by step index */
-    const char ***exchange_labels;        /* by step index of the mean, by part; or NULL */
+    const char ***sharded_update_labels;  /* by step index of the mean, by part; or NULL */
     struct hd_access *accesses;           /* of the task being made */
     int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
@@ -130,8 +130,8 @@ void hd_cross_shard_sums_get_bytes(const struct hd_plan *plan, const struct hd_o
                                    int64_t *scratch_p, int64_t *payload_p);
 
 /* Exchanges (sharded_update.c): names of their sync points; the step `op` with its mean. */
-int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op);
-int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op);
+int hd_sharded_update_make_labels(struct hd_executor *executor, const struct hd_op *op);
+int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct hd_op *op);
 
 /* Reductions by several GPUs of a rank that is alone (gpu_reduce.c), and what they need of a
  * GPU's scratch. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mean and the step that uses it as one exchange. */
+/* A mean and the step that uses it as one update. */
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -16,10 +16,10 @@ static const char *label_part(struct hd_graph *graph, const char *label, int par
     return text;
 }
 
-int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op)
+int hd_sharded_update_make_labels(struct hd_executor *executor, const struct hd_op *op)
 {
     struct hd_graph *graph = executor->plan->graph;
-    if (!op->exchanged)
+    if (!op->sharded_update)
         return HD_OK;
     const int parts = graph->values[op->step->refs[0].value].spec.parts;
     const char **labels = hd_graph_alloc(graph, parts, sizeof *labels);
@@ -30,19 +30,19 @@ int hd_exchange_labels(struct hd_executor *executor, const struct hd_op *op)
         if (!labels[part])
             return HD_ERR_NOMEM;
     }
-    executor->exchange_labels[op->step->index] = labels;
+    executor->sharded_update_labels[op->step->index] = labels;
     return HD_OK;
 }
 
-int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op *op)
+int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct hd_op *op)
 {
     const struct hd_plan *plan = executor->plan;
     const struct hd_step *step = op->step, *mean = op->mean->step;
     const struct hd_row *operands = hd_executor_row(executor, op->mean, 0);
-    struct hd_exchange exchange = {
+    struct hd_sharded_update update = {
         .verb = step->verb->name,
         .name = step->label,
-        .labels = executor->exchange_labels[mean->index],
+        .labels = executor->sharded_update_labels[mean->index],
         .slice = step->verb->slice,
         .args = step->args,
         .context = hd_executor_context(executor, step, -1),
@@ -53,16 +53,16 @@ int hd_executor_submit_exchange(struct hd_executor *executor, const struct hd_op
         .n = step->n_refs,
         .group = hd_executor_group(executor, false),
     };
-    exchange.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
+    update.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
     for (int i = 1; i < step->n_refs; i++) {
         struct hd_task task = {.home = HD_HOST};
         struct hd_access access;
         hd_executor_view(executor, op, i, 0, 0, &task, &access);
-        exchange.views[i] = task.views[i];
-        exchange.buffers[i] = access.buffer;
-        exchange.modes[i] = access.mode;
-        exchange.wanted_whole[i] =
+        update.views[i] = task.views[i];
+        update.buffers[i] = access.buffer;
+        update.modes[i] = access.mode;
+        update.wanted_whole[i] =
             hd_ref_changes(&step->refs[i]) && !plan->values[step->refs[i].value].parted;
     }
-    return hd_submit_exchange(executor->session, &exchange);
+    return hd_submit_sharded_update(executor->session, &update);
 }

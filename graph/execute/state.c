@@ -146,7 +146,7 @@ static int save_slices(const struct hd_executor *executor, struct hd_checkpoints
     for (int part = 0; part < spec->parts; part++) {
         int64_t part_lo, part_hi, lo, hi;
         hd_spec_part(spec, part, &part_lo, &part_hi);
-        hd_exchange_slice(part_lo, part_hi, plan->rank, plan->ranks, &lo, &hi);
+        hd_sharded_update_get_slice(part_lo, part_hi, plan->rank, plan->ranks, &lo, &hi);
         if (lo < hi)
             HD_TRY(save_slice(checkpoints, spec, part, lo, hi, data));
     }

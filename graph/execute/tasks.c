@@ -290,7 +290,7 @@ static struct hd_collective sized_collective(const struct hd_plan *plan, const s
 static bool is_collective(const struct hd_op *op)
 {
     return op->kind == HD_OP_COMPARE ||
-           (op->kind == HD_OP_STEP && !op->exchanged && op->step->verb->kind != HD_VERB_TASK &&
+           (op->kind == HD_OP_STEP && !op->sharded_update && op->step->verb->kind != HD_VERB_TASK &&
             op->step->verb->kind != HD_VERB_STOP);
 }
 
@@ -306,7 +306,7 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
         } else if (op->kind == HD_OP_STEP) {
             int64_t cross_shard_sums, payload;
             hd_cross_shard_sums_get_bytes(plan, op, &cross_shard_sums, &payload);
-            bytes = op->mean ? hd_exchange_scratch(op->scratch) : op->scratch;
+            bytes = op->mean ? hd_sharded_update_get_scratch_bytes(op->scratch) : op->scratch;
             if (hd_op_is_single_task(op))
                 bytes += hd_padded(op->subtasks.work_bytes) + hd_padded(op->subtasks.head_bytes);
             bytes = cross_shard_sums > bytes ? cross_shard_sums : bytes;

@@ -138,7 +138,7 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
         fprintf(file, ", finish last");
     if (op->mean)
         fprintf(file, ", in slices with %s", op->mean->step->label);
-    if (op->exchanged)
+    if (op->sharded_update)
         fprintf(file, ", in slices");
     dump_devices(plan, op, file);
     fprintf(file, "%s]", op->background ? ", background" : "");

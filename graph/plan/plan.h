@@ -64,7 +64,7 @@ struct hd_op {
         *cross_shard_sums; /* [stages]; NULL: nothing is added up between stages */
     /* An exchange: the step that uses a mean is done in slices, together with the mean. */
     const struct hd_op *mean; /* of the step that uses it: the op of the mean; else NULL */
-    bool exchanged;           /* of the mean: that step does it */
+    bool sharded_update;      /* of the mean: that step does it */
     bool background;
     enum hd_source sources[HD_PORTS_MAX]; /* of the step's refs */
 };
@@ -172,7 +172,7 @@ void hd_plan_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * parted, not stored, or shared among the ranks (sharded_updates.c). */
-void hd_plan_exchanges(struct hd_plan *plan);
+void hd_plan_find_sharded_updates(struct hd_plan *plan);
 
 /* Whether a step, whose task object is made, adds something up between its stages; and what, into
  * the op (cross_shard_sums.c). Errors: HD_ERR_UNSUPPORTED, HD_ERR_NOMEM. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds exchanges: a mean over shards whose only reader is a step that can work off the mean slice
- * by slice (the optimizer). The two become one: per part, a rank adds its slice over all shards and
- * uses it at once; the mean is never stored. Among several ranks every rank does its slice of every
- * part; what others read of the step's results is copied from rank to rank, the rest (the
- * optimizer's state) stays parted. */
+/* Finds sharded_updates: a mean over shards whose only reader is a step that can work off the mean
+ * slice by slice (the optimizer). The two become one: per part, a rank adds its slice over all
+ * shards and uses it at once; the mean is never stored. Among several ranks every rank does its
+ * slice of every part; what others read of the step's results is copied from rank to rank, the rest
+ * (the optimizer's state) stays parted. */
 #include "graph/plan/plan.h"
 #include "runtime/base/alloc.h"
 
@@ -136,7 +136,8 @@ static void share(struct hd_plan *plan, int value)
         hd_plan_shared_bytes(plan->graph->values[value].spec.bytes) * is->instances * is->buffers;
 }
 
-static void place_exchange(struct hd_plan *plan, const struct hd_op *mean, const struct hd_op *user)
+static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,
+                                const struct hd_op *user)
 {
     int value = mean->step->refs[1].value;
     plan->values[value].not_stored = true;
@@ -155,7 +156,7 @@ static void place_exchange(struct hd_plan *plan, const struct hd_op *mean, const
     }
 }
 
-void hd_plan_exchanges(struct hd_plan *plan)
+void hd_plan_find_sharded_updates(struct hd_plan *plan)
 {
     for (int i = 0; i < plan->graph->n_values; i++)
         plan->values[i].shared = HD_NOT_SHARED;
@@ -163,8 +164,8 @@ void hd_plan_exchanges(struct hd_plan *plan)
         struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
         if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
             continue;
-        mean->exchanged = true;
+        mean->sharded_update = true;
         user->mean = mean;
-        place_exchange(plan, mean, user);
+        plan_sharded_update(plan, mean, user);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as tasks. Among ranks of one node the exchange is computation on shared memory: a
- * task packs this rank's block of the tree, an open task waits for the other ranks without a
- * worker, a task finishes the tree over the ranks and unpacks. All three hold the token, which
- * orders the collectives. A single rank needs one task.
+/* Collectives as tasks. Among ranks of one node the nccl_collective is computation on shared
+ * memory: a task packs this rank's block of the tree, an open task waits for the other ranks
+ * without a worker, a task finishes the tree over the ranks and unpacks. All three hold the token,
+ * which orders the collectives. A single rank needs one task.
  *
  * Ranks whose memory is apart send each other what they packed while the open task waits. A long
  * vector of floats goes in two steps, each with an open task and a number of its own: every rank
@@ -23,9 +23,9 @@
 struct round {
     struct hd_session *session;
     struct hd_collective collective;
-    int64_t sequence;                   /* 0: a single rank */
-    bool sliced;                        /* in two steps; the second has the next number */
-    struct hd_nccl_collective exchange; /* between GPUs */
+    int64_t sequence;                          /* 0: a single rank */
+    bool sliced;                               /* in two steps; the second has the next number */
+    struct hd_nccl_collective nccl_collective; /* between GPUs */
     void *in[];
 };
 
@@ -214,13 +214,13 @@ static int add_operands(const void *arg, const struct hd_operand *operands, int 
                                                    stream);
 }
 
-static void set_exchange(struct round *round)
+static void set_nccl_collective(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
     hd_spec_part(c->in_spec, c->part, &lo, &hi);
     float *room = round->session->nccl_room;
-    round->exchange = (struct hd_nccl_collective){
+    round->nccl_collective = (struct hd_nccl_collective){
         .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
         .name = c->name,
         .n = hi - lo,
@@ -359,7 +359,7 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
 static int submit_between_gpus(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
-    set_exchange(round);
+    set_nccl_collective(round);
     HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
     const struct hd_access result = {c->out_buffer, c->part, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
@@ -369,7 +369,7 @@ static int submit_between_gpus(struct round *round)
                                         .n_accesses = 1,
                                         .priority = c->priority,
                                         .group = c->group,
-                                        .exchange = &round->exchange,
+                                        .nccl_collective = &round->nccl_collective,
                                         .owned = round};
     return hd_submit_sync(round->session, &point);
 }

@@ -155,7 +155,7 @@ void hd_session_ended(struct hd_session *session, struct hd_group *group)
 static bool has_ended(struct hd_session *session, const struct hd_sync *sync)
 {
     char text[HD_NCCL_MESSAGE_BYTES];
-    if (!sync->exchange)
+    if (!sync->nccl_collective)
         return hd_comm_test(session->options.comm, sync->sequence);
     if (hd_nccl_test(session->options.nccl, sync->sequence))
         return true;

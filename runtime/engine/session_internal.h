@@ -14,8 +14,9 @@
 struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
-    const struct hd_nccl_collective *exchange; /* what NCCL does meanwhile; or NULL: nothing */
-    const struct hd_comm_transfer *transfers;  /* [n_transfers], as hd_comm_post takes them */
+    const struct hd_nccl_collective
+        *nccl_collective;                     /* what NCCL does meanwhile; or NULL: nothing */
+    const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
     int n_transfers;
     void *owned; /* freed with it, as of tasks */
     int64_t sequence, iteration;
@@ -147,7 +148,7 @@ struct hd_sync_point {
     int n_accesses;
     int priority;
     struct hd_group *group;
-    const struct hd_nccl_collective *exchange; /* as in struct hd_sync */
+    const struct hd_nccl_collective *nccl_collective; /* as in struct hd_sync */
     const struct hd_comm_transfer *transfers;
     int n_transfers;
     void *owned;

@@ -13,7 +13,7 @@
 /* The exchange of one part: freed by its last task. */
 struct part {
     struct hd_session *session;
-    struct hd_exchange is;
+    struct hd_sharded_update update;
     int part;
     int64_t lo, hi; /* its elements */
     int64_t groups;
@@ -27,7 +27,7 @@ struct part {
 };
 
 /* A block of sums, one of the own operands' sums, and what `slice` needs. */
-int64_t hd_exchange_scratch(int64_t scratch_bytes)
+int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes)
 {
     return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
 }
@@ -44,7 +44,8 @@ static void *on_rank(const struct hd_session *session, int rank, const void *min
            ((const char *)mine - hd_session_area(session));
 }
 
-void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p, int64_t *hi_p)
+void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
+                                 int64_t *hi_p)
 {
     const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK;
     const int64_t from = lo + blocks * rank / ranks * HD_BLOCK;
@@ -55,12 +56,12 @@ void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_
 
 static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *hi_p)
 {
-    hd_exchange_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
+    hd_sharded_update_get_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
 }
 
 static float partial_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
 {
-    const struct hd_spec *spec = part->is.operands;
+    const struct hd_spec *spec = part->update.operands;
     if (n == 1)
         return spec->type->weight(spec, part->part, data, lo);
     float left = partial_weights(part, data, lo, n / 2);
@@ -71,26 +72,26 @@ static float group_weights(const struct part *part, const float *const *group, i
                            int64_t n)
 {
     if (n == 1)
-        return partial_weights(part, group[lo], 0, part->is.operands->partials);
+        return partial_weights(part, group[lo], 0, part->update.operands->partials);
     float left = group_weights(part, group, lo, n / 2);
     return left + group_weights(part, group, lo + n / 2, n - n / 2);
 }
 
 static int64_t partial_stride(const struct part *part)
 {
-    return part->is.operands->bytes / part->is.operands->partials / (int64_t)sizeof(float);
+    return part->update.operands->bytes / part->update.operands->partials / (int64_t)sizeof(float);
 }
 
 /* Elements [lo, hi) of the operands of this rank's shards. */
 static void add_own(const struct part *part, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(part->is.n_in, part->own, part->is.operands->partials, partial_stride(part), lo, hi,
-                sum);
+    hd_tree_add(part->update.n_in, part->own, part->update.operands->partials, partial_stride(part),
+                lo, hi, sum);
 }
 
 static bool has_single_operands(const struct part *part)
 {
-    return part->is.n_in * part->is.operands->partials == 1;
+    return part->update.n_in * part->update.operands->partials == 1;
 }
 
 /* Elements [lo, hi) of all operands, at most a block; `room` is a block. */
@@ -98,8 +99,8 @@ static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum,
 {
     const int own = part->session->options.rank;
     if (!part->message_passing) {
-        hd_tree_add(part->groups, part->group, part->is.operands->partials, partial_stride(part),
-                    lo, hi, sum);
+        hd_tree_add(part->groups, part->group, part->update.operands->partials,
+                    partial_stride(part), lo, hi, sum);
         return;
     }
     for (int64_t rank = 0; rank < part->groups; rank++)
@@ -125,7 +126,7 @@ static float count_all(const struct part *part)
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct part *part = args;
-    const bool single = part->is.operands->partials * part->groups == 1;
+    const bool single = part->update.operands->partials * part->groups == 1;
     const float count = count_all(part);
     int64_t lo, hi;
     slice_of(part, part->session->options.rank, &lo, &hi);
@@ -137,8 +138,8 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
         const int64_t end = at + step < hi ? at + step : hi;
         if (!single)
             add_all(part, at, end, sum, room);
-        HD_TRY(part->is.slice(context, views, part->is.args, at, end,
-                              single ? part->group[0] + at : sum, count));
+        HD_TRY(part->update.slice(context, views, part->update.args, at, end,
+                                  single ? part->group[0] + at : sum, count));
         context->again = true;
     }
     return HD_OK;
@@ -151,7 +152,7 @@ static int run_block(struct hd_context *context, const struct hd_view *views, co
     (void)context, (void)views;
     const struct part *part = args;
     const struct hd_session_options *options = &part->session->options;
-    part->counts[options->rank] = group_weights(part, part->own, 0, part->is.n_in);
+    part->counts[options->rank] = group_weights(part, part->own, 0, part->update.n_in);
     for (int rank = 0; rank < options->ranks && !has_single_operands(part); rank++) {
         int64_t lo, hi;
         slice_of(part, rank, &lo, &hi);
@@ -169,8 +170,8 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
     for (int rank = 0; rank < options->ranks; rank++) {
         int64_t lo, hi;
         slice_of(part, rank, &lo, &hi);
-        for (int i = 1; i < part->is.n && rank != options->rank && lo < hi; i++)
-            if (part->is.wanted_whole[i])
+        for (int i = 1; i < part->update.n && rank != options->rank && lo < hi; i++)
+            if (part->update.wanted_whole[i])
                 HD_TRY(hd_value_copy_range(views[i].spec, lo, hi, views[i].data,
                                            on_rank(part->session, rank, views[i].data)));
     }
@@ -183,34 +184,34 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 /* Where the operands of each shard begin, or of each rank, which are added when they arrive. */
 static void find_groups(struct part *part)
 {
-    for (int i = 0; i < part->is.n_in; i++)
-        part->own[i] = part->is.in[i];
-    const int shards = part->message_passing ? 1 : part->is.n_in;
+    for (int i = 0; i < part->update.n_in; i++)
+        part->own[i] = part->update.in[i];
+    const int shards = part->message_passing ? 1 : part->update.n_in;
     for (int rank = 0; rank < part->session->options.ranks; rank++)
         for (int i = 0; i < shards; i++)
-            part->group[part->groups++] = on_rank(part->session, rank, part->is.in[i]);
+            part->group[part->groups++] = on_rank(part->session, rank, part->update.in[i]);
 }
 
-static struct part *make_part(struct hd_session *session, const struct hd_exchange *exchange,
+static struct part *make_part(struct hd_session *session, const struct hd_sharded_update *update,
                               int number)
 {
-    const int64_t ranks = session->options.ranks, groups = ranks * exchange->n_in;
-    const size_t pointers = (size_t)(groups + ranks + exchange->n_in) * sizeof(float *);
+    const int64_t ranks = session->options.ranks, groups = ranks * update->n_in;
+    const size_t pointers = (size_t)(groups + ranks + update->n_in) * sizeof(float *);
     struct part *part = hd_alloc(1, sizeof *part + pointers + (size_t)ranks * sizeof(float));
     if (!part)
         return NULL;
     part->session = session;
-    part->is = *exchange;
+    part->update = *update;
     part->part = number;
     part->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
     part->group = (const float **)(part + 1);
     part->at = part->group + groups;
     part->own = part->at + ranks;
-    part->counts = (float *)(part->own + exchange->n_in);
-    hd_spec_part(exchange->operands, number, &part->lo, &part->hi);
+    part->counts = (float *)(part->own + update->n_in);
+    hd_spec_part(update->operands, number, &part->lo, &part->hi);
     find_groups(part);
-    for (int i = 0; i < exchange->n; i++)
-        part->is.views[i].part = number;
+    for (int i = 0; i < update->n; i++)
+        part->update.views[i].part = number;
     return part;
 }
 
@@ -219,19 +220,19 @@ static struct part *make_part(struct hd_session *session, const struct hd_exchan
 static int list_accesses(const struct part *part, bool operands, struct hd_access **list_p,
                          int *n_p)
 {
-    const struct hd_exchange *is = &part->is;
-    struct hd_access *list = hd_alloc(is->n + is->n_in, sizeof *list);
+    const struct hd_sharded_update *update = &part->update;
+    struct hd_access *list = hd_alloc(update->n + update->n_in, sizeof *list);
     int n = 0;
     if (!list)
         return HD_ERR_NOMEM;
-    for (int i = 1; i < is->n; i++) {
-        const struct hd_buffer *buffer = is->buffers[i];
-        bool cut = buffer && buffer->parts == is->operands->parts;
-        list[n++] = (struct hd_access){is->buffers[i], cut ? part->part : HD_ALL_PARTS,
-                                       HD_ALL_PARTIALS, is->modes[i]};
+    for (int i = 1; i < update->n; i++) {
+        const struct hd_buffer *buffer = update->buffers[i];
+        bool cut = buffer && buffer->parts == update->operands->parts;
+        list[n++] = (struct hd_access){update->buffers[i], cut ? part->part : HD_ALL_PARTS,
+                                       HD_ALL_PARTIALS, update->modes[i]};
     }
-    for (int i = 0; operands && i < is->n_in; i++)
-        list[n++] = (struct hd_access){is->in_buffers[i], part->part, HD_ALL_PARTIALS, HD_READ};
+    for (int i = 0; operands && i < update->n_in; i++)
+        list[n++] = (struct hd_access){update->in_buffers[i], part->part, HD_ALL_PARTIALS, HD_READ};
     *list_p = list;
     *n_p = n;
     return HD_OK;
@@ -248,18 +249,18 @@ static int submit_task(struct part *part,
                        int (*body)(struct hd_context *, const struct hd_view *, const void *),
                        bool operands, bool last)
 {
-    const struct hd_exchange *is = &part->is;
-    struct hd_task task = {.verb = is->verb,
-                           .name = is->name,
+    const struct hd_sharded_update *update = &part->update;
+    struct hd_task task = {.verb = update->verb,
+                           .name = update->name,
                            .body = body,
                            .args = part,
                            .owned = last ? part : NULL,
-                           .context = is->context,
-                           .n = is->n,
+                           .context = update->context,
+                           .n = update->n,
                            .priority = priority_of(part),
-                           .group = is->group};
+                           .group = update->group};
     struct hd_access *accesses;
-    memcpy(task.views, is->views, sizeof task.views);
+    memcpy(task.views, update->views, sizeof task.views);
     HD_TRY(list_accesses(part, operands, &accesses, &task.n_accesses));
     task.accesses = accesses;
     int status = hd_submit(part->session, &task);
@@ -281,7 +282,7 @@ static int list_operand_transfers(const struct part *part, int rank,
                                   struct hd_comm_transfer *transfers)
 {
     const int own = part->session->options.rank;
-    void *here = part->is.in[0], *there = on_rank(part->session, rank, here);
+    void *here = part->update.in[0], *there = on_rank(part->session, rank, here);
     int64_t lo, hi, own_lo, own_hi;
     slice_of(part, rank, &lo, &hi);
     slice_of(part, own, &own_lo, &own_hi);
@@ -300,10 +301,10 @@ static int list_result_transfers(const struct part *part, int rank,
     int n = 0;
     slice_of(part, rank, &lo, &hi);
     slice_of(part, part->session->options.rank, &own_lo, &own_hi);
-    for (int i = 1; i < part->is.n; i++) {
-        if (!part->is.wanted_whole[i])
+    for (int i = 1; i < part->update.n; i++) {
+        if (!part->update.wanted_whole[i])
             continue;
-        void *here = part->is.views[i].data;
+        void *here = part->update.views[i].data;
         transfers[n++] = make_transfer(rank, true, here, own_lo, own_hi);
         transfers[n++] = make_transfer(rank, false, on_rank(part->session, rank, here), lo, hi);
     }
@@ -331,11 +332,11 @@ static int submit_sync(struct part *part,
                        int (*list)(const struct part *, int, struct hd_comm_transfer *))
 {
     struct hd_access *accesses;
-    struct hd_sync_point point = {.name = part->is.labels[part->part],
+    struct hd_sync_point point = {.name = part->update.labels[part->part],
                                   .sequence = ++part->session->next_sequence,
-                                  .iteration = part->is.context.iteration,
+                                  .iteration = part->update.context.iteration,
                                   .priority = priority_of(part),
-                                  .group = part->is.group};
+                                  .group = part->update.group};
     if (part->message_passing)
         HD_TRY(list_transfers(part, list, &point));
     int status = list_accesses(part, true, &accesses, &point.n_accesses);
@@ -364,11 +365,11 @@ static int end_part(struct part *part)
 }
 
 /* open: the part that is being submitted, and the one before, which is not through; or NULL. */
-static int submit_parts(struct hd_session *session, const struct hd_exchange *exchange,
+static int submit_parts(struct hd_session *session, const struct hd_sharded_update *update,
                         struct part *open[2])
 {
-    for (int number = 0; number < exchange->operands->parts; number++) {
-        struct part *part = open[0] = make_part(session, exchange, number);
+    for (int number = 0; number < update->operands->parts; number++) {
+        struct part *part = open[0] = make_part(session, update, number);
         if (!part)
             return HD_ERR_NOMEM;
         if (session->options.ranks == 1) {
@@ -384,13 +385,13 @@ static int submit_parts(struct hd_session *session, const struct hd_exchange *ex
     return open[1] ? end_part(open[1]) : HD_OK;
 }
 
-int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange)
+int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update)
 {
     struct part *open[2] = {NULL, NULL};
-    int status = submit_parts(session, exchange, open);
+    int status = submit_parts(session, update, open);
     if (status == HD_OK)
         return HD_OK;
-    hd_session_abandon(session, status, exchange->name);
+    hd_session_abandon(session, status, update->name);
     hd_free(open[0]);
     hd_free(open[1]);
     return status;

@@ -29,7 +29,7 @@
 
 #include "runtime/engine/submit.h"
 
-struct hd_exchange {
+struct hd_sharded_update {
     const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
     const char *const *labels; /* [parts]: of the sync points; outlive the session */
     /* As in tasks/registry.h. */
@@ -53,15 +53,16 @@ struct hd_exchange {
     struct hd_group *group;
 };
 
-/* Submits the exchange of all parts: copies of *exchange and its arrays. Among several ranks, `in`
+/* Submits the exchange of all parts: copies of *update and its arrays. Among several ranks, `in`
  * and what is wanted whole lie in the ranks' areas (hd_session_area), at the same places on all. */
-int hd_submit_exchange(struct hd_session *session, const struct hd_exchange *exchange);
+int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
 /* Elements [*lo_p, *hi_p) of part [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
  * can be. */
-void hd_exchange_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p, int64_t *hi_p);
+void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
+                                 int64_t *hi_p);
 
 /* Bytes of scratch for a `slice` that needs scratch_bytes. */
-int64_t hd_exchange_scratch(int64_t scratch_bytes);
+int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes);
 
 #endif

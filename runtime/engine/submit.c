@@ -299,15 +299,15 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
 /* -- Sync points ----------------------------------------------------------------------------------
  */
 
-static void post_exchange(struct hd_session *session, int64_t sequence,
-                          const struct hd_nccl_collective *exchange)
+static void post_nccl_collective(struct hd_session *session, int64_t sequence,
+                                 const struct hd_nccl_collective *nccl_collective)
 {
     char text[HD_NCCL_MESSAGE_BYTES] = "";
-    int status = hd_nccl_post(session->options.nccl, sequence, exchange);
+    int status = hd_nccl_post(session->options.nccl, sequence, nccl_collective);
     if (status == HD_OK)
         return;
     hd_nccl_error(session->options.nccl, text, sizeof text);
-    hd_session_fail(session, status, "%s: %s", exchange->name, text);
+    hd_session_fail(session, status, "%s: %s", nccl_collective->name, text);
 }
 
 static void post_sync(void *arg)
@@ -317,8 +317,8 @@ static void post_sync(void *arg)
     struct hd_session *session = sync->session;
     sync->begin_ns = hd_clock_ns();
     /* After an error what stands before this point may not have run: others must not read. */
-    if (hd_session_status(session) == HD_OK && sync->exchange)
-        post_exchange(session, sync->sequence, sync->exchange);
+    if (hd_session_status(session) == HD_OK && sync->nccl_collective)
+        post_nccl_collective(session, sync->sequence, sync->nccl_collective);
     else if (hd_session_status(session) == HD_OK)
         hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->transfers,
                      sync->n_transfers);
@@ -351,8 +351,8 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
     int status;
     if (hd_session_status(session) != HD_OK)
         return HD_OK;
-    if (point->exchange) {
-        post_exchange(session, point->sequence, point->exchange);
+    if (point->nccl_collective) {
+        post_nccl_collective(session, point->sequence, point->nccl_collective);
         status = hd_nccl_wait(session->options.nccl, point->sequence, limit_ns, cancelled, session);
     } else {
         hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
@@ -384,7 +384,7 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .iteration = point->iteration,
                              .name = point->name,
                              .group = point->group,
-                             .exchange = point->exchange,
+                             .nccl_collective = point->nccl_collective,
                              .transfers = point->transfers,
                              .n_transfers = point->n_transfers,
                              .owned = point->owned};

@@ -28,12 +28,12 @@ struct generator {
     int n_values;
     struct {
         bool floats, news, sums, rows, used, updated;
-        bool exchanged; /* other steps seldom change it */
+        bool sharded_update; /* other steps seldom change it */
         int place, parts;
     } values[VALUES_MAX + EXCHANGED + ALONE + ROWS];
     bool ticks; /* some step counts `tick` */
     bool exchange;
-    int exchanges, first_exchanged;
+    int sharded_updates, first_exchanged;
     int first_alone; /* -1: none */
 };
 
@@ -106,10 +106,10 @@ static unsigned readable_by(int place)
                              : 1u << RANK0 | 1u << GLOBAL;
 }
 
-/* Whether a step had better not change v: most exchanges should stay ones. */
+/* Whether a step had better not change v: most sharded_updates should stay ones. */
 static bool spared(struct generator *g, int v)
 {
-    return g->values[v].exchanged && draw(g, 8) != 0;
+    return g->values[v].sharded_update && draw(g, 8) != 0;
 }
 
 static bool add_collective(struct generator *g, const char *pad, bool lag)
@@ -197,9 +197,9 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     int hint = pick(g, 1u << GLOBAL, INTS);
     char ta[16], tb[16], th[16];
     if (!g->exchange || a < 0 || b < 0 || a == first + PARTIALS || b == first + PARTIALS ||
-        (g->exchanges > 0 && draw(g, 4)))
+        (g->sharded_updates > 0 && draw(g, 4)))
         return false;
-    g->exchanges++;
+    g->sharded_updates++;
     for (int i = 0; i < EXCHANGED; i++)
         g->values[first + i].used = true;
     g->values[first + CHANGED].updated = g->values[first + STATE].updated = true;
@@ -359,14 +359,14 @@ static void make_values(struct generator *g)
     for (int i = 0; i < EXCHANGED && g->exchange; i++) {
         g->values[g->n_values].sums = i <= MEAN;
         g->values[g->n_values].floats = i > MEAN;
-        g->values[g->n_values].exchanged = true;
+        g->values[g->n_values].sharded_update = true;
         g->values[g->n_values].place = i == PARTIALS ? SHARD : GLOBAL;
         g->values[g->n_values++].parts = 3;
     }
     if (g->exchange && draw(g, 2)) {
         g->first_alone = g->n_values;
         for (int i = 0; i < ALONE; i++) {
-            g->values[g->n_values].floats = g->values[g->n_values].exchanged = true;
+            g->values[g->n_values].floats = g->values[g->n_values].sharded_update = true;
             g->values[g->n_values].place = i == SHOWN ? GLOBAL : SHARD;
             g->values[g->n_values++].parts = 3;
         }

@@ -160,7 +160,7 @@ END_TEST
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };
-    int exchanges = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
+    int sharded_updates = 0, subtasks = 0, items = 0, lasts = 0, alone = 0, cross_shard_sums = 0,
         backgrounds = 0, by_gpus = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct hd_plan *plan;
@@ -169,7 +169,7 @@ START_TEST(all_lowerings_are_among_them)
         l.graph = hd_toy_load(text, 4, seed, &l.document, &l.config, &l.diag);
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
-            exchanges += plan->ops[i].mean != NULL;
+            sharded_updates += plan->ops[i].mean != NULL;
             subtasks += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat >= 0;
             items += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat < 0;
             lasts += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].subtasks.finish_last;
@@ -192,15 +192,17 @@ START_TEST(all_lowerings_are_among_them)
         hd_diag_destroy(l.diag);
         hd_free(text);
     }
-    printf("in %d graphs: %d exchanges, %d steps in subtasks of sums, %d by items, %d of them with "
+    printf("in %d graphs: %d sharded_updates, %d steps in subtasks of sums, %d by items, %d of "
+           "them with "
            "finish last, %d shard steps part by part, %d that add up between stages, %d background "
            "tasks "
            "of several calls, %d means by two GPUs\n",
-           SEEDS, exchanges, subtasks, items, lasts, alone, cross_shard_sums, backgrounds, by_gpus);
+           SEEDS, sharded_updates, subtasks, items, lasts, alone, cross_shard_sums, backgrounds,
+           by_gpus);
 #if HD_CUDA
     ck_assert_int_ge(by_gpus, SEEDS / 20);
 #endif
-    ck_assert_int_ge(exchanges, SEEDS / 10);
+    ck_assert_int_ge(sharded_updates, SEEDS / 10);
     ck_assert_int_ge(subtasks, SEEDS / 10);
     ck_assert_int_ge(items, SEEDS / 10);
     ck_assert_int_ge(lasts, SEEDS / 20);

@@ -142,10 +142,10 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank_graph l = load(texts[job->text]);
     struct hd_reference *reference = hd_reference_run(l.graph);
     rank_start(&rank, world, l.graph, job->sequential, 2, 30);
-    bool exchanged = false;
+    bool sharded = false;
     for (int i = 0; i < rank.plan->n_ops; i++)
-        exchanged |= rank.plan->ops[i].exchanged;
-    int code = exchanged == (job->text == 0) ? 0 : hd_fail(1, "lowered otherwise than meant");
+        sharded |= rank.plan->ops[i].sharded_update;
+    int code = sharded == (job->text == 0) ? 0 : hd_fail(1, "lowered otherwise than meant");
     if (code == 0 && hd_executor_run(rank.executor, &reason) != HD_OK)
         code = hd_fail(2, "%s", hd_session_message(rank.session));
     if (code == 0)

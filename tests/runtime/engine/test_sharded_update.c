@@ -166,7 +166,8 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = run.comm,
-                                               .scratch_bytes = hd_exchange_scratch(0),
+                                               .scratch_bytes =
+                                                   hd_sharded_update_get_scratch_bytes(0),
                                                .watchdog_ns = watchdog_ns};
     HD_TRY(hd_session_create(&options, &run.session));
     char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
@@ -219,23 +220,23 @@ static int submit_update(int64_t update)
     for (int i = 0; i < INSTANCES; i++)
         HD_TRY(submit_task(write_terms, update, run.rank * INSTANCES + i, run.terms_data[i],
                            run.terms_buffers[i], HD_WRITE));
-    struct hd_exchange exchange = {.verb = "adam",
-                                   .name = "adam",
-                                   .labels = labels,
-                                   .slice = use_slice,
-                                   .context = {.iteration = update, .shard = -1},
-                                   .operands = &run.operands,
-                                   .n_in = INSTANCES,
-                                   .in = run.terms_data,
-                                   .in_buffers = run.terms_buffers,
-                                   .n = 3};
-    exchange.views[1] = (struct hd_view){.data = run.result_data, .spec = &run.result};
-    exchange.views[2] = (struct hd_view){.data = run.state_data, .spec = &run.state};
-    exchange.buffers[1] = run.result_buffer;
-    exchange.buffers[2] = run.state_buffer;
-    exchange.modes[1] = exchange.modes[2] = HD_UPDATE;
-    exchange.wanted_whole[1] = true;
-    HD_TRY(hd_submit_exchange(run.session, &exchange));
+    struct hd_sharded_update sharded = {.verb = "adam",
+                                        .name = "adam",
+                                        .labels = labels,
+                                        .slice = use_slice,
+                                        .context = {.iteration = update, .shard = -1},
+                                        .operands = &run.operands,
+                                        .n_in = INSTANCES,
+                                        .in = run.terms_data,
+                                        .in_buffers = run.terms_buffers,
+                                        .n = 3};
+    sharded.views[1] = (struct hd_view){.data = run.result_data, .spec = &run.result};
+    sharded.views[2] = (struct hd_view){.data = run.state_data, .spec = &run.state};
+    sharded.buffers[1] = run.result_buffer;
+    sharded.buffers[2] = run.state_buffer;
+    sharded.modes[1] = sharded.modes[2] = HD_UPDATE;
+    sharded.wanted_whole[1] = true;
+    HD_TRY(hd_submit_sharded_update(run.session, &sharded));
     return submit_task(check_result, update, -1, run.result_data, run.result_buffer, HD_READ);
 }
 
@@ -346,7 +347,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("exchange");
+    Suite *suite = suite_create("sharded update");
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 0);
     tcase_add_loop_test(tests, every_rank_holds_every_result_after_every_update, 0, 3);
