@@ -478,7 +478,7 @@ void *hd_executor_write(struct hd_executor *executor, int value, int instance)
     void *data = (void *)hd_executor_data(executor, value, instance);
     const struct hd_instances *instances = &executor->instances[value];
     struct hd_row *row = &instances->rows[instances->current];
-    row->spread = -1;
+    row->distributed_version = -1;
     for (int copy = 1; data && copy < instances->plan->homes; copy++)
         row->copies[copy].version = -1;
     return data;

@@ -88,7 +88,7 @@ static int create_row(struct hd_session *session, const struct hd_setup *setup,
                       struct hd_instances *instances, int number)
 {
     struct hd_row *row = &instances->rows[number];
-    row->spread = -1;
+    row->distributed_version = -1;
     row->copies = hd_alloc(instances->plan->homes, sizeof *row->copies);
     if (!row->copies)
         return HD_ERR_NOMEM;

@@ -17,10 +17,10 @@ struct hd_copies {
 
 /* A row of buffers: what one version of the value needs. */
 struct hd_row {
-    struct hd_copies *copies; /* [homes of the plan's value] */
-    int64_t version;          /* what it holds, in one copy at least, or spread */
-    int64_t spread;           /* the version of which the GPUs' copies hold the parts that are at
-                                 home there, if nothing else; -1: none */
+    struct hd_copies *copies;    /* [homes of the plan's value] */
+    int64_t version;             /* what it holds, in one copy at least, or distributed */
+    int64_t distributed_version; /* the version of which the GPUs' copies hold the parts that are at
+                       home there, if nothing else; -1: none */
 };
 
 struct hd_instances {

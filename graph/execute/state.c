@@ -349,7 +349,7 @@ static int load_row(struct hd_executor *executor, const struct hd_checkpoint *ch
 static void hold(const struct hd_instances *instances, struct hd_row *row, int64_t version)
 {
     row->version = row->copies[0].version = version;
-    row->spread = -1;
+    row->distributed_version = -1;
     for (int copy = 1; copy < instances->plan->homes; copy++)
         row->copies[copy].version = -1;
 }

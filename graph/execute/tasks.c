@@ -103,7 +103,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.accesses = accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
-    const bool spread = hd_op_spread(executor->plan, op);
+    const bool distributed = hd_op_is_distributed(executor->plan, op);
     if (op->gpu) {
         task.home = hd_plan_home(executor->plan, instance, instances);
         task.body = step->verb->gpu->body;
@@ -112,7 +112,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.work_at = op->scratch;
     task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);
     for (int part = 0; part < op->parts; part++) {
-        if (spread)
+        if (distributed)
             task.home = hd_plan_home(executor->plan, part, op->parts);
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);

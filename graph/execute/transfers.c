@@ -136,19 +136,20 @@ int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row 
     return HD_OK;
 }
 
-/* Whether every task of a spread op finds its part of ref i. */
+/* Whether every task of a distributed op finds its part of ref i. */
 static bool parts_are_there(const struct hd_executor *executor, const struct hd_op *op, int i,
                             const struct hd_row *row)
 {
     const struct hd_spec *spec = &executor->plan->graph->values[op->step->refs[i].value].spec;
-    return hd_op_spread(executor->plan, op) && spec->parts == op->parts &&
-           row->spread == row->version;
+    return hd_op_is_distributed(executor->plan, op) && spec->parts == op->parts &&
+           row->distributed_version == row->version;
 }
 
 /* Whether tasks of the op run at a home, if they run on GPUs at all. */
 static bool runs_at(const struct hd_executor *executor, const struct hd_op *op, int home)
 {
-    return home == 1 || op->step->placement == HD_SHARD || hd_op_spread(executor->plan, op) ||
+    return home == 1 || op->step->placement == HD_SHARD ||
+           hd_op_is_distributed(executor->plan, op) ||
            executor->plan->graph->values[op->step->refs[0].value].spec.placement == HD_SHARD;
 }
 
@@ -178,8 +179,8 @@ void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op
     if (value->homes == 1 || hd_op_touches(op, i, false))
         row->copies[0].version = row->version;
     if (value->homes > 1 && hd_op_touches(op, i, true)) {
-        if (hd_op_spread(executor->plan, op))
-            row->spread = row->version;
+        if (hd_op_is_distributed(executor->plan, op))
+            row->distributed_version = row->version;
         else
             row->copies[1].version = row->version;
     }

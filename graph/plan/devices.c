@@ -50,7 +50,7 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
            subtask_touches(op, scope, -1);
 }
 
-bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op)
+bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
 {
     return op->gpu && plan->devices > 1 && op->parts > 1 &&
            (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);

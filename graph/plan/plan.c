@@ -15,7 +15,7 @@ int hd_plan_allows(int64_t shards, int ranks)
     char allowed[256];
     hd_tree_allowed_text(shards, allowed, sizeof allowed);
     return hd_fail(HD_ERR_INPUT,
-                   "%lld shards cannot be spread over %d ranks: allowed numbers of "
+                   "%lld shards cannot be divided among %d ranks: allowed numbers of "
                    "ranks are %s",
                    (long long)shards, ranks, allowed);
 }

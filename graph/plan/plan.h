@@ -137,7 +137,7 @@ static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
 
 /* Where GPUs take part: whether the parts of a global step, or of a collective, run on all GPUs of
  * the rank, each at hd_plan_home(part, parts), where what they write then is (devices.c). */
-bool hd_op_spread(const struct hd_plan *plan, const struct hd_op *op);
+bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
 
 /* Whether tasks of op on a GPU (or on the host) touch the value of ref i (devices.c). */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);

@@ -101,7 +101,7 @@ def check_no_master(scratch):
     plan = call("graph", PPO, *runner.sets(**keys, runtime__gpus=4),
                 env=environment(HD_EMULATED_DEVICES=4)).stdout
     for step in ("mean(grad)", "adam"):
-        check(any(f"{step} [" in line and ", gpu, spread]" in line for line in plan.splitlines()),
+        check(any(f"{step} [" in line and ", gpu, distributed]" in line for line in plan.splitlines()),
               plan)
     check_same_bits(scratch, "parts", PPO, [
         (1, 1, keys),

@@ -35,11 +35,11 @@ int hd_bench_save(const struct hd_bench *bench, const char *path);
 int hd_bench_compare(const struct hd_bench *bench);
 
 /* Median, smallest and largest of a number of each run. */
-struct hd_spread {
+struct hd_range {
     double median, min, max;
 };
-struct hd_spread hd_bench_spread(const struct hd_bench_strategy *strategy,
-                                 double (*number)(const struct hd_rates *rates));
+struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
+                                   double (*number)(const struct hd_rates *rates));
 
 /* Numbers of a run. */
 double hd_updates_per_s(const struct hd_rates *rates);

@@ -59,15 +59,15 @@ static double middle(double *sorted, int n)
 
 enum { RUNS_MAX = 1000 }; /* the range of --repeats */
 
-struct hd_spread hd_bench_spread(const struct hd_bench_strategy *strategy,
-                                 double (*number)(const struct hd_rates *rates))
+struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
+                                   double (*number)(const struct hd_rates *rates))
 {
     double values[RUNS_MAX];
     int n = strategy->n_runs;
     for (int i = 0; i < n; i++)
         values[i] = number(&strategy->runs[i]);
     double median = middle(values, n);
-    return (struct hd_spread){median, values[0], values[n - 1]};
+    return (struct hd_range){median, values[0], values[n - 1]};
 }
 
 static double share_of(const struct hd_rates *rates, const char *verb)
@@ -120,7 +120,7 @@ static void print_heading(const struct hd_bench *bench, int width, FILE *file)
             "param_hash", "largest tasks, % of time");
 }
 
-static void print_rate(struct hd_spread rate, int width, FILE *file)
+static void print_rate(struct hd_range rate, int width, FILE *file)
 {
     char text[32] = "-";
     if (rate.max > 0)
@@ -156,16 +156,16 @@ static void print_strategy(const struct hd_bench_strategy *strategy, int width, 
 {
     const struct hd_rates *run = &strategy->runs[0];
     fprintf(file, "%-*s %4d", width, strategy->name, strategy->lag);
-    print_rate(hd_bench_spread(strategy, hd_updates_per_s), 15, file);
-    print_rate(hd_bench_spread(strategy, hd_env_steps_per_s), 17, file);
-    fprintf(file, " %4.0f %%", 100 * hd_bench_spread(strategy, hd_busy).median);
+    print_rate(hd_bench_get_range(strategy, hd_updates_per_s), 15, file);
+    print_rate(hd_bench_get_range(strategy, hd_env_steps_per_s), 17, file);
+    fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_busy).median);
     if (run->gpus > 0)
-        fprintf(file, " %4.0f %%", 100 * hd_bench_spread(strategy, hd_gpu_busy).median);
+        fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_gpu_busy).median);
     if (run->ranks > 1)
-        fprintf(file, " %6.1f %%", 100 * hd_bench_spread(strategy, hd_exposed).median);
+        fprintf(file, " %6.1f %%", 100 * hd_bench_get_range(strategy, hd_exposed).median);
     else
         fprintf(file, " %8s", "-");
-    fprintf(file, " %4.0f %%  %016" PRIx64 "  ", 100 * hd_bench_spread(strategy, hd_idle).median,
+    fprintf(file, " %4.0f %%  %016" PRIx64 "  ", 100 * hd_bench_get_range(strategy, hd_idle).median,
             run->param_hash);
     print_tasks(strategy, file);
     fprintf(file, "\n");
@@ -191,9 +191,8 @@ void hd_bench_print(const struct hd_bench *bench, FILE *file)
 static json_t *spread_of(const struct hd_bench_strategy *strategy,
                          double (*number)(const struct hd_rates *rates))
 {
-    struct hd_spread spread = hd_bench_spread(strategy, number);
-    return json_pack("{s:f, s:f, s:f}", "median", spread.median, "min", spread.min, "max",
-                     spread.max);
+    struct hd_range range = hd_bench_get_range(strategy, number);
+    return json_pack("{s:f, s:f, s:f}", "median", range.median, "min", range.min, "max", range.max);
 }
 
 static json_t *verbs_of(const struct hd_bench_strategy *strategy)

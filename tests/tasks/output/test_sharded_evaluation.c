@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An evaluation that is spread over shards gives the verdict of one on rank 0; the policy that was
+/* An evaluation that is sharded over shards gives the verdict of one on rank 0; the policy that was
  * judged best is kept. */
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/params.h"
@@ -91,12 +91,12 @@ START_TEST(test_same_verdict)
     snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
     snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
     const char *const sets[] = {envs, episodes};
-    struct world alone, spread;
+    struct world alone, sharded;
     world_open(&alone, sets, 2, 0);
-    world_open(&spread, sets, 2, c->shards);
+    world_open(&sharded, sets, 2, c->shards);
     int64_t played = 0, most = 0;
     for (int s = 0; s < c->shards; s++) {
-        int64_t count = *hd_envs_at(&spread.envs[s].spec, spread.envs[s].data, 0).count;
+        int64_t count = *hd_envs_at(&sharded.envs[s].spec, sharded.envs[s].data, 0).count;
         played += count;
         most = count > most ? count : most;
     }
@@ -105,15 +105,15 @@ START_TEST(test_same_verdict)
     for (int round = 0; round < 2; round++) {
         evaluate(&alone, 0, -1);
         for (int s = 0; s < c->shards; s++)
-            evaluate(&spread, s, s);
-        struct value verdict = {.spec = spread.result[0].spec};
-        value_init(&verdict, &spread.setup, 0);
-        combine(&spread, c->shards, &verdict);
+            evaluate(&sharded, s, s);
+        struct value verdict = {.spec = sharded.result[0].spec};
+        value_init(&verdict, &sharded.setup, 0);
+        combine(&sharded, c->shards, &verdict);
         ck_assert_uint_eq(value_hash(&verdict), value_hash(&alone.result[0]));
         ck_assert_int_eq(((struct hd_verdict *)verdict.data)->train_iter, 30);
         hd_free(verdict.data);
     }
-    world_close(&spread, c->shards);
+    world_close(&sharded, c->shards);
     world_close(&alone, 0);
 }
 END_TEST
@@ -168,7 +168,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("spread");
+    Suite *suite = suite_create("sharded");
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, test_same_verdict, 0, (int)(sizeof cases / sizeof cases[0]));
