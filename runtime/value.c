@@ -41,11 +41,11 @@ int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void
     return HD_OK;
 }
 
-int64_t hd_value_get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                                int64_t *at_p)
+int64_t hd_value_get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi,
+                                int i, int64_t *at_p)
 {
     if (spec->type->get_byte_range)
-        return spec->type->get_byte_range(spec, part, lo, hi, i, at_p);
+        return spec->type->get_byte_range(spec, bucket, lo, hi, i, at_p);
     *at_p = lo * (int64_t)sizeof(float);
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : -1;
 }
@@ -79,15 +79,15 @@ int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *fi
     return HD_OK;
 }
 
-int64_t hd_value_vector_bytes(const struct hd_spec *spec, int part)
+int64_t hd_value_vector_bytes(const struct hd_spec *spec, int bucket)
 {
-    (void)part;
+    (void)bucket;
     return spec->bytes;
 }
 
-void hd_value_pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+void hd_value_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
-    (void)part;
+    (void)bucket;
     memcpy(vector, data, (size_t)spec->bytes);
 }
 
@@ -111,11 +111,11 @@ int hd_value_field(const struct hd_spec *spec, const char *name)
     return -1;
 }
 
-void hd_spec_part(const struct hd_spec *spec, int part, int64_t *lo_p, int64_t *hi_p)
+void hd_spec_get_bucket(const struct hd_spec *spec, int bucket, int64_t *lo_p, int64_t *hi_p)
 {
     int64_t blocks = (spec->elements + HD_BLOCK - 1) / HD_BLOCK;
-    int64_t stride = (blocks + spec->parts - 1) / spec->parts * HD_BLOCK;
-    int64_t lo = stride * part, hi = lo + stride;
+    int64_t stride = (blocks + spec->buckets - 1) / spec->buckets * HD_BLOCK;
+    int64_t lo = stride * bucket, hi = lo + stride;
     *lo_p = lo < spec->elements ? lo : spec->elements;
     *hi_p = hi < spec->elements ? hi : spec->elements;
 }

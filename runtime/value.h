@@ -37,8 +37,8 @@ struct hd_spec {
     void *shape;      /* what the type keeps for itself; released by its `release` */
     int64_t bytes;    /* of one instance; 0 until known */
     int64_t elements; /* flat types: number of floats; else 0 */
-    double part_mb;   /* `bucket_mb:` in MiB, 0: one part */
-    int parts;        /* >= 1; parts are whole blocks of HD_BLOCK elements */
+    double bucket_mb; /* `bucket_mb:` in MiB, 0: one bucket */
+    int buckets;      /* >= 1; buckets are whole blocks of HD_BLOCK elements */
     int64_t partials; /* >= 1: an instance is [partials][bytes / partials], each partial memory of
                        its own as far as tasks are concerned; flat types: each partial starts with
                        its floats, and the value is the sum of its partials */
@@ -63,24 +63,24 @@ struct hd_operand {
     const float *floats, *count;
 };
 
-/* How instances of different shards or ranks combine: a partial vector per instance and part,
- * combined pairwise in a fixed tree, turned back into an instance. `part` counts from 0. Vectors
+/* How instances of different shards or ranks combine: a partial vector per instance and bucket,
+ * combined pairwise in a fixed tree, turned back into an instance. `bucket` counts from 0. Vectors
  * are 64-byte aligned and padded to whole 64 bytes by the caller. */
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
 extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {
-    int64_t (*bytes)(const struct hd_spec *spec, int part); /* of the vector */
-    void (*pack)(const struct hd_spec *spec, int part, const void *data, void *vector);
+    int64_t (*bytes)(const struct hd_spec *spec, int bucket); /* of the vector */
+    void (*pack)(const struct hd_spec *spec, int bucket, const void *data, void *vector);
     /* into += other, element by element; associative use only in tree order */
-    void (*combine)(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+    void (*combine)(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other);
-    void (*unpack)(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+    void (*unpack)(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data);
     unsigned hows; /* sum of 1 << HD_..., the ways that make sense; 0: all */
     /* On a GPU: out = the n_in >= 1 instances in[] combined, as pack, combine in tree order and
      * unpack do it, to the bit. Queues on `stream`; all memory is that GPU's. NULL: the host's
      * functions only. */
-    int (*reduce_on_gpu)(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+    int (*reduce_on_gpu)(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream);
     /* There too, of flat types, whose vectors are floats and a count: to[n] = the operands' floats
@@ -88,8 +88,8 @@ struct hd_reduction {
      * floats alone. `to` may be an operand, `total` no operand's count. */
     int (*add_on_gpu)(enum hd_combine how, const struct hd_operand *operands, int n_operands,
                       int64_t n, float *to, float *total, void *stream);
-    /* Where the count of a part of an instance stands. */
-    float *(*count)(const struct hd_spec *spec, int part, void *data);
+    /* Where the count of a bucket of an instance stands. */
+    float *(*count)(const struct hd_spec *spec, int bucket, void *data);
 };
 
 /* An instance on a GPU: the host's first `common` bytes, then whatever the GPU makes of them for
@@ -110,7 +110,7 @@ struct hd_device_form {
 struct hd_type {
     const char *name;
     bool none; /* the initial version is `none` */
-    bool flat; /* spec->elements floats at the instance's start; may be cut in parts */
+    bool flat; /* spec->elements floats at the instance's start; may be cut in buckets */
     const char *const *counted; /* names of attributes that the submitter counts, NULL-ended; or
                                    NULL */
     /* Completes spec->shape, bytes, elements from the config; called in order of declaration, after
@@ -128,10 +128,10 @@ struct hd_type {
      * Default: memcpy of the floats. */
     int (*copy_range)(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                       const void *src);
-    /* Flat types: where an instance has what belongs to elements [lo, hi) of a part, in spans i =
-     * 0, 1, …: so many bytes from *at_p on; -1: no more. What belongs to the part as a whole is in
-     * all its ranges. Default: the floats. */
-    int64_t (*get_byte_range)(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+    /* Flat types: where an instance has what belongs to elements [lo, hi) of a bucket, in spans i =
+     * 0, 1, …: so many bytes from *at_p on; -1: no more. What belongs to the bucket as a whole is
+     * in all its ranges. Default: the floats. */
+    int64_t (*get_byte_range)(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi, int i,
                               int64_t *at_p);
     /* Default: the bytes as they are. */
     int (*save)(const struct hd_spec *spec, const void *data, FILE *file);
@@ -145,10 +145,10 @@ struct hd_type {
     bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
     bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
-    /* Flat types with a reduction: samples in a part of a partial. A type that has it is combined
+    /* Flat types with a reduction: samples in a bucket of a partial. A type that has it is combined
      * by adding its floats one by one, and a mean is the sum divided by the sum of these; so it may
      * be combined block by block, without a vector. Or NULL. */
-    float (*weight)(const struct hd_spec *spec, int part, const void *data, int64_t partial);
+    float (*weight)(const struct hd_spec *spec, int bucket, const void *data, int64_t partial);
     /* Named numbers for expressions ("verdict.mean") and logs: fields are counted from 0; name NULL
      * past the end. */
     const char *(*field_name)(const struct hd_spec *spec, int field);
@@ -162,8 +162,8 @@ void hd_value_fini(const struct hd_spec *spec, void *data);
 int hd_value_snapshot(const struct hd_spec *spec, void *dst, const void *src);
 int hd_value_copy_range(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                         const void *src);
-int64_t hd_value_get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
-                                int64_t *at_p);
+int64_t hd_value_get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi,
+                                int i, int64_t *at_p);
 int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
@@ -178,14 +178,14 @@ int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, F
 int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *file);
 
 /* For the reduction of a type whose vector is the instance as it is: `bytes` and `pack`. */
-int64_t hd_value_vector_bytes(const struct hd_spec *spec, int part);
-void hd_value_pack(const struct hd_spec *spec, int part, const void *data, void *vector);
+int64_t hd_value_vector_bytes(const struct hd_spec *spec, int bucket);
+void hd_value_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector);
 
 /* Index of a named field, or -1. */
 int hd_value_field(const struct hd_spec *spec, const char *name);
 
-/* Elements [*lo_p, *hi_p) of part `part` of a flat value. */
-void hd_spec_part(const struct hd_spec *spec, int part, int64_t *lo_p, int64_t *hi_p);
+/* Elements [*lo_p, *hi_p) of bucket `bucket` of a flat value. */
+void hd_spec_get_bucket(const struct hd_spec *spec, int bucket, int64_t *lo_p, int64_t *hi_p);
 
 /* What a task body sees of one port. */
 struct hd_view {
@@ -193,7 +193,7 @@ struct hd_view {
     void *host;                 /* its copy on the host, which is pinned where GPUs take part: for
                                    values that a step writes on either side */
     const struct hd_spec *spec; /* NULL likewise */
-    int part;                   /* verbs that run by parts: the part; else 0 */
+    int bucket;                 /* verbs that run by buckets: the bucket; else 0 */
     int64_t version;            /* 0: the initial one */
     bool fresh;                 /* a newer version than this step last read */
 };

@@ -26,7 +26,7 @@ const struct hd_verb hd_verb_sum = {
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_SUM,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .declare = declare,
     .help = "adds the instances of all shards, in a fixed tree",
 };
@@ -37,7 +37,7 @@ const struct hd_verb hd_verb_mean = {
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MEAN,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .declare = declare,
     .help = "averages the instances of all shards by their weights",
 };
@@ -48,7 +48,7 @@ const struct hd_verb hd_verb_max = {
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MAX,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .declare = declare,
     .help = "takes the largest of all shards, element by element",
 };
@@ -59,7 +59,7 @@ const struct hd_verb hd_verb_min = {
     .kind = HD_VERB_COLLECTIVE,
     .combine = HD_MIN,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .declare = declare,
     .help = "takes the smallest of all shards, element by element",
 };
@@ -73,7 +73,7 @@ const struct hd_verb hd_verb_reduce = {
     .to_rank0 = true,
     .ports = ports,
     .options = reduce_options,
-    .by_part = true,
+    .by_bucket = true,
     .declare = declare,
     .help = "combines the instances of all shards for rank 0 alone, as `op` says",
 };

@@ -8,8 +8,8 @@
 /* Which tasks of a step in subtasks touch a port's value. */
 enum hd_access_scope {
     HD_SCOPE_FIRST_STAGE, /* stage 0 of every item */
-    HD_SCOPE_STAGE_RANGE, /* stage 0; and later stages, flat values only in the parts that overlap
-                      their stage_range (all parts when the verb has none). A flat value that the
+    HD_SCOPE_STAGE_RANGE, /* stage 0; and later stages, flat values only in the buckets that overlap
+                      their stage_range (all buckets when the verb has none). A flat value that the
                       step writes, unless by items, is always so. */
     HD_SCOPE_ALL,         /* every stage of every item, and `finish` */
     HD_SCOPE_ITEM,  /* every stage of item i, partial i of a value of as many partials as the step
@@ -101,8 +101,8 @@ struct hd_verb {
     bool many;                       /* any number of values of any type for ports[0] */
     const struct hd_option *options; /* ended by name == NULL; or NULL */
     const struct hd_count *counts;   /* ended by attribute == NULL; or NULL */
-    bool by_part; /* one task per part of the first written or updated flat value; every flat port
-                     then has the same parts */
+    bool by_bucket; /* one task per part of the first written or updated flat value; every flat port
+                     then has the same buckets */
     bool run_on_change; /* a step without `every` runs whenever something that it reads is new, as
                      those of collectives and of verbs with `logs` do */
     bool logs; /* sees the logbook and timings; all such tasks run one after another, in program
@@ -134,11 +134,12 @@ struct hd_verb {
      * all items of all shards, in the tree over (shard, item), before any item's next stage finds
      * the sums at context->cross_shard_sums; 0: none. For shard steps; not after the last stage. */
     int64_t (*count_cross_shard_sums)(const void *args, int stage);
-    /* by_part verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
-     * the part views[].part, with the mean given as `sum` (hi - lo floats, for element lo on) and
-     * the number of samples `count` to divide by (0: do not divide). views[0].data is NULL. Called
-     * for ascending ranges of the part, of which this rank perhaps has none (then once with lo ==
-     * hi); context->again is false in the first of these calls and true in the others. */
+    /* by_bucket verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
+     * the bucket views[].bucket, with the mean given as `sum` (hi - lo floats, for element lo on)
+     * and the number of samples `count` to divide by (0: do not divide). views[0].data is NULL.
+     * Called for ascending ranges of the bucket, of which this rank perhaps has none (then once
+     * with lo == hi); context->again is false in the first of these calls and true in the others.
+     */
     int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                  int64_t lo, int64_t hi, const float *sum, float count);
     const struct hd_gpu_verb *gpu; /* NULL: runs on CPUs only */

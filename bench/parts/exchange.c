@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16, PARTS_MAX = 4096, WARM_UP = 3, EXCHANGES = 20 };
+enum { RANKS_MAX = 16, BUCKETS_MAX = 4096, WARM_UP = 3, EXCHANGES = 20 };
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
+static float weight(const struct hd_spec *spec, int bucket, const void *data, int64_t partial)
 {
-    (void)spec, (void)part, (void)data, (void)partial;
+    (void)spec, (void)bucket, (void)data, (void)partial;
     return 32;
 }
 
@@ -46,7 +46,7 @@ static int adam_slice(struct hd_context *context, const struct hd_view *views, c
 struct bench {
     struct hd_session *session;
     struct hd_spec operands, params;
-    const char *labels[PARTS_MAX];
+    const char *labels[BUCKETS_MAX];
     void *grad;
     float *policy;
     struct moments moments;
@@ -88,19 +88,19 @@ static int update_often(struct bench *bench, double *seconds_p)
 }
 
 static int set_up(struct bench *bench, const struct hd_world *world, struct hd_comm *comm,
-                  int64_t elements, int parts)
+                  int64_t elements, int buckets)
 {
     const int64_t bytes = elements * (int64_t)sizeof(float);
     bench->params = (struct hd_spec){.name = "policy",
                                      .type = &type_floats,
                                      .bytes = bytes,
                                      .elements = elements,
-                                     .parts = parts,
+                                     .buckets = buckets,
                                      .partials = 1};
     bench->operands = bench->params;
     bench->operands.type = &type_operands;
-    for (int part = 0; part < parts; part++)
-        bench->labels[part] = "mean(grad)";
+    for (int bucket = 0; bucket < buckets; bucket++)
+        bench->labels[bucket] = "mean(grad)";
     const struct hd_session_options options = {.workers = 1,
                                                .scheduler = "lws",
                                                .rank = world->rank,
@@ -121,13 +121,13 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
         ((float *)bench->grad)[i] = (float)(i % 1001) * 0.01f;
         bench->policy[i] = (float)(i % 97);
     }
-    HD_TRY(hd_buffer_create(bench->session, parts, 1, &bench->grad_buffer));
-    HD_TRY(hd_buffer_create(bench->session, parts, 1, &bench->policy_buffer));
-    return hd_buffer_create(bench->session, parts, 1, &bench->moments_buffer);
+    HD_TRY(hd_buffer_create(bench->session, buckets, 1, &bench->grad_buffer));
+    HD_TRY(hd_buffer_create(bench->session, buckets, 1, &bench->policy_buffer));
+    return hd_buffer_create(bench->session, buckets, 1, &bench->moments_buffer);
 }
 
 /* One rank on one core; the process ends with it, so nothing is released. */
-static int run_rank(const struct hd_world *world, int64_t elements, int parts)
+static int run_rank(const struct hd_world *world, int64_t elements, int buckets)
 {
     static struct bench bench;
     struct hd_store *store = NULL;
@@ -142,14 +142,14 @@ static int run_rank(const struct hd_world *world, int64_t elements, int parts)
         HD_TRY(hd_store_create(&options, &store));
         HD_TRY(hd_comm_create(world, store, 64, 2 * elements * (int64_t)sizeof(float), &comm));
     }
-    HD_TRY(set_up(&bench, world, comm, elements, parts));
+    HD_TRY(set_up(&bench, world, comm, elements, buckets));
     HD_TRY(update_often(&bench, &seconds));
     if (world->rank == 0)
         hd_part_report(NULL, seconds * 1e3, "ms");
     return HD_OK;
 }
 
-static int run_ranks(int ranks, int64_t elements, int parts)
+static int run_ranks(int ranks, int64_t elements, int buckets)
 {
     struct hd_world world = {.world = ranks, .local_world = ranks, .store_fd = -1};
     pid_t pids[RANKS_MAX];
@@ -164,7 +164,7 @@ static int run_ranks(int ranks, int64_t elements, int parts)
                 close(world.store_fd);
                 world.store_fd = -1;
             }
-            int status = run_rank(&world, elements, parts);
+            int status = run_rank(&world, elements, buckets);
             fflush(NULL);
             _exit(hd_status_exit_code(status));
         }
@@ -209,16 +209,16 @@ static int measure(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "copy") == 0)
         return measure_copy(megabytes * 1000000);
     const int64_t ranks = hd_part_number(argc, argv, 1, 2);
-    const int64_t part_mb = hd_part_number(argc, argv, 2, 8);
+    const int64_t bucket_mb = hd_part_number(argc, argv, 2, 8);
     const int64_t blocks = (elements + HD_BLOCK - 1) / HD_BLOCK;
-    if (megabytes == 0 || ranks == 0 || ranks > RANKS_MAX || part_mb == 0)
+    if (megabytes == 0 || ranks == 0 || ranks > RANKS_MAX || bucket_mb == 0)
         return HD_ERR_INPUT;
-    int64_t per_part = part_mb * 1048576 / (HD_BLOCK * (int64_t)sizeof(float));
-    int64_t parts = (blocks + per_part - 1) / per_part;
-    return parts > PARTS_MAX ? HD_ERR_INPUT : run_ranks((int)ranks, elements, (int)parts);
+    int64_t per_bucket = bucket_mb * 1048576 / (HD_BLOCK * (int64_t)sizeof(float));
+    int64_t buckets = (blocks + per_bucket - 1) / per_bucket;
+    return buckets > BUCKETS_MAX ? HD_ERR_INPUT : run_ranks((int)ranks, elements, (int)buckets);
 }
 
 const struct hd_part hd_part_exchange = {
     "MEGABYTES RANKS|copy PART_MB",
-    "a mean over ranks with Adam in slices, parts of so many MiB; or a copy of as many bytes",
+    "a mean over ranks with Adam in slices, buckets of so many MiB; or a copy of as many bytes",
     measure};

@@ -96,8 +96,8 @@ static int measure(int argc, char **argv)
     HD_TRY(hd_diag_create(&diag));
     HD_TRY(hd_config_create(&schema, 1, NULL, pong, 8, diag, &config));
     const struct hd_setup setup = {.config = config, .diag = diag, .shards = 1};
-    struct hd_spec replay = {.name = "replay", .type = &hd_type_replay, .parts = 1};
-    struct hd_spec batch = {.name = "batch", .type = &hd_type_batch, .parts = 1};
+    struct hd_spec replay = {.name = "replay", .type = &hd_type_replay, .buckets = 1};
+    struct hd_spec batch = {.name = "batch", .type = &hd_type_batch, .buckets = 1};
     struct ring ring = {0};
     HD_TRY(hd_type_replay.resolve(&replay, &setup));
     HD_TRY(hd_type_batch.resolve(&batch, &setup));

@@ -6,17 +6,17 @@
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/status.h"
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)spec, (void)part, (void)how;
+    (void)spec, (void)bucket, (void)how;
     *(unsigned *)into |= *(const unsigned *)other;
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
-    (void)spec, (void)part, (void)how;
+    (void)spec, (void)bucket, (void)how;
     *(unsigned *)data = *(const unsigned *)vector;
 }
 
@@ -26,7 +26,7 @@ static const struct hd_type type = {.name = "control_requests", .reduction = &re
 static const struct hd_spec spec = {.name = "control_requests",
                                     .type = &type,
                                     .bytes = sizeof(unsigned),
-                                    .parts = 1,
+                                    .buckets = 1,
                                     .partials = 1};
 
 int hd_control_requests_create(struct hd_executor *executor)

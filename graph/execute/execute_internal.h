@@ -22,7 +22,7 @@ struct hd_work_buffers {
     void **heads;  /* likewise, host memory */
     int instances;
     bool gpu;
-    struct hd_buffer **buffers; /* likewise; parts HD_WORK_CHAIN and HD_WORK_HEAD */
+    struct hd_buffer **buffers; /* likewise; buckets HD_WORK_CHAIN and HD_WORK_HEAD */
     int64_t n;
     struct hd_cross_shard_buffers
         *cross_shard; /* [n_cross_shard], by stage; NULL: nothing is added up */
@@ -47,7 +47,7 @@ struct hd_control_request {
 
 /* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
  * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
-enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_PARTS };
+enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_BUCKETS };
 
 struct hd_executor {
     struct hd_plan *plan;
@@ -59,7 +59,7 @@ struct hd_executor {
     int64_t *counters;
     struct hd_step_memory *memories;      /* by step index */
     struct hd_work_buffers *work_buffers; /* by step index */
-    const char ***sharded_update_labels;  /* by step index of the mean, by part; or NULL */
+    const char ***sharded_update_labels;  /* by step index of the mean, by bucket; or NULL */
     struct hd_access *accesses;           /* of the task being made */
     int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
@@ -96,7 +96,7 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
 
 /* View and access i of a step on local instance `instance`, for the home of *task. */
 void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
-                      int instance, int part, struct hd_task *task, struct hd_access *access);
+                      int instance, int bucket, struct hd_task *task, struct hd_access *access);
 
 /* The task that all tasks of a step on one instance are made from (shard -1: not a shard step). */
 struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
@@ -144,7 +144,7 @@ int hd_control_requests_create(struct hd_executor *executor);
 void hd_control_requests_destroy(struct hd_executor *executor);
 int hd_executor_apply_requests(struct hd_executor *executor);
 
-/* Submits a step that is due, for all instances and parts of this rank. */
+/* Submits a step that is due, for all instances and buckets of this rank. */
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);
 

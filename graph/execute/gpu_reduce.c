@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reduction over shards that several GPUs of a rank hold: no GPU is the master of the others.
- * Each adds the operands of its own shards; then the parts are shared out among them, and each adds
- * up, of its parts, what all have. Shards of a GPU are a node of the tree, as those of a rank are,
- * so the bits are those of one GPU. */
+ * Each adds the operands of its own shards; then the buckets are shared out among them, and each
+ * adds up, of its buckets, what all have. Shards of a GPU are a node of the tree, as those of a
+ * rank are, so the bits are those of one GPU. */
 #include "graph/execute/execute_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-/* A task's own: one part, and instances on one GPU, or all GPUs' operands. */
+/* A task's own: one bucket, and instances on one GPU, or all GPUs' operands. */
 struct reduce {
     struct hd_collective collective; /* in and in_buffers are not its own */
     int local;                       /* adding up: which of the operands is at home here */
@@ -21,21 +21,21 @@ static int reduce_local_body(struct hd_context *context, const struct hd_view *v
     const struct reduce *reduce = args;
     const struct hd_collective *c = &reduce->collective;
     return c->in_spec->type->reduction->reduce_on_gpu(
-        c->in_spec, c->part, c->how == HD_MEAN ? HD_SUM : c->how, reduce->n,
+        c->in_spec, c->bucket, c->how == HD_MEAN ? HD_SUM : c->how, reduce->n,
         (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
 }
 
 /* Of an operand in scratch: floats, then their count. */
-static int64_t operand_floats(const struct hd_spec *spec, int part)
+static int64_t operand_floats(const struct hd_spec *spec, int bucket)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return hd_padded((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
 }
 
-static int64_t operand_bytes(const struct hd_spec *spec, int part)
+static int64_t operand_bytes(const struct hd_spec *spec, int bucket)
 {
-    return operand_floats(spec, part) * (int64_t)sizeof(float) + HD_ALIGNMENT;
+    return operand_floats(spec, bucket) * (int64_t)sizeof(float) + HD_ALIGNMENT;
 }
 
 /* A part of a GPU's operand, fetched into `room` where it is another's; its count in any case, as
@@ -44,12 +44,12 @@ static int fetch_operand(const struct reduce *reduce, int gpu, float *room, void
                          struct hd_operand *operand_p)
 {
     const struct hd_collective *c = &reduce->collective;
-    float *count = room + operand_floats(c->out_spec, c->part);
+    float *count = room + operand_floats(c->out_spec, c->bucket);
     int64_t lo, hi;
-    hd_spec_part(c->out_spec, c->part, &lo, &hi);
+    hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     *operand_p = (struct hd_operand){(const float *)reduce->memory[gpu] + lo, count};
     HD_TRY(hd_device_copy(
-        count, c->in_spec->type->reduction->count(c->out_spec, c->part, reduce->memory[gpu]),
+        count, c->in_spec->type->reduction->count(c->out_spec, c->bucket, reduce->memory[gpu]),
         sizeof(float), stream));
     if (gpu == reduce->local)
         return HD_OK;
@@ -65,14 +65,14 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
     const struct hd_collective *c = &reduce->collective;
     struct hd_operand operands[HD_DEVICES_MAX];
     int64_t lo, hi;
-    hd_spec_part(c->out_spec, c->part, &lo, &hi);
+    hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     for (int gpu = 0; gpu < reduce->n; gpu++) {
-        char *room = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->part);
+        char *room = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->bucket);
         HD_TRY(fetch_operand(reduce, gpu, (float *)room, context->stream, &operands[gpu]));
     }
     const struct hd_reduction *reduction = c->in_spec->type->reduction;
     return reduction->add_on_gpu(c->how, operands, reduce->n, hi - lo, (float *)views[0].data + lo,
-                                 reduction->count(c->out_spec, c->part, views[0].data),
+                                 reduction->count(c->out_spec, c->bucket, views[0].data),
                                  context->stream);
 }
 
@@ -80,8 +80,8 @@ int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct
 {
     const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
     int64_t most = 0;
-    for (int part = 0; part < spec->parts && plan->devices > 1; part++) {
-        const int64_t bytes = plan->devices * operand_bytes(spec, part);
+    for (int bucket = 0; bucket < spec->buckets && plan->devices > 1; bucket++) {
+        const int64_t bytes = plan->devices * operand_bytes(spec, bucket);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -95,13 +95,14 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct r
     const struct hd_copies *to = &hd_executor_row(executor, op, 1)->copies[home];
     struct hd_task task = hd_executor_task(executor, op, -1);
     accesses[reduce->n] =
-        (struct hd_access){to->buffers[0], reduce->collective.part, HD_ALL_PARTIALS, mode};
+        (struct hd_access){to->buffers[0], reduce->collective.bucket, HD_ALL_PARTIALS, mode};
     task.body = body;
     task.args = task.owned = reduce;
     task.home = home;
     task.priority = HD_PRIORITY_FIRST;
-    task.views[0] = (struct hd_view){
-        .data = to->data[0], .spec = reduce->collective.out_spec, .part = reduce->collective.part};
+    task.views[0] = (struct hd_view){.data = to->data[0],
+                                     .spec = reduce->collective.out_spec,
+                                     .bucket = reduce->collective.bucket};
     task.n = 1;
     task.accesses = accesses;
     task.n_accesses = reduce->n + 1;
@@ -129,7 +130,7 @@ static int submit_local_reduce(struct hd_executor *executor, const struct hd_op 
         if (hd_plan_home(executor->plan, i, c->n_in) != home)
             continue;
         accesses[reduce->n] =
-            (struct hd_access){c->in_buffers[i], c->part, HD_ALL_PARTIALS, HD_READ};
+            (struct hd_access){c->in_buffers[i], c->bucket, HD_ALL_PARTIALS, HD_READ};
         reduce->memory[reduce->n++] = c->in[i];
     }
     return submit(executor, op, reduce, home, reduce_local_body, HD_WRITE, accesses);
@@ -140,7 +141,7 @@ static int submit_final_reduce(struct hd_executor *executor, const struct hd_op 
 {
     const struct hd_row *row = hd_executor_row(executor, op, 1);
     const int gpus = executor->plan->devices;
-    const int home = hd_plan_home(executor->plan, c->part, op->parts);
+    const int home = hd_plan_home(executor->plan, c->bucket, op->buckets);
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;
@@ -148,7 +149,7 @@ static int submit_final_reduce(struct hd_executor *executor, const struct hd_op 
     for (; reduce->n < gpus; reduce->n++) {
         const struct hd_copies *operand = &row->copies[1 + reduce->n];
         accesses[reduce->n] =
-            (struct hd_access){reduce->n == reduce->local ? NULL : operand->buffers[0], c->part,
+            (struct hd_access){reduce->n == reduce->local ? NULL : operand->buffers[0], c->bucket,
                                HD_ALL_PARTIALS, HD_READ};
         reduce->memory[reduce->n] = operand->data[0];
     }
@@ -167,7 +168,7 @@ int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_
     const int most = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
     struct hd_access *accesses = hd_alloc(most, sizeof *accesses);
     int status = accesses ? HD_OK : HD_ERR_NOMEM;
-    for (c.part = 0; status == HD_OK && c.part < op->parts; c.part++) {
+    for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++) {
         for (int home = 1; status == HD_OK && home <= plan->devices; home++)
             status = submit_local_reduce(executor, op, &c, home, accesses);
         if (status == HD_OK)

@@ -79,7 +79,7 @@ static int create_copies(struct hd_session *session, const struct hd_setup *setu
             return HD_ERR_NOMEM;
         if (copy == 0)
             HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, copies->data[i]));
-        HD_TRY(hd_buffer_create(session, spec->parts, spec->partials, &copies->buffers[i]));
+        HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &copies->buffers[i]));
     }
     return HD_OK;
 }

@@ -19,14 +19,14 @@ struct hd_copies {
 struct hd_row {
     struct hd_copies *copies;    /* [homes of the plan's value] */
     int64_t version;             /* what it holds, in one copy at least, or distributed */
-    int64_t distributed_version; /* the version of which the GPUs' copies hold the parts that are at
-                       home there, if nothing else; -1: none */
+    int64_t distributed_version; /* the version of which the GPUs' copies hold the buckets that are
+                       at home there, if nothing else; -1: none */
 };
 
 struct hd_instances {
     const struct hd_graph_value *value;
     const struct hd_plan_value *plan;
-    const struct hd_plan *whole; /* plan, that of which it is a part */
+    const struct hd_plan *whole; /* plan, that of which it is a bucket */
     struct hd_row *rows; /* the rotation, then copies for lags, then copies for background tasks */
     int n_rows;
     int current;     /* row of the current version */

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* "mean(grad)" of part 3 is "mean(grad.3)". */
-static const char *label_part(struct hd_graph *graph, const char *label, int part)
+/* "mean(grad)" of bucket 3 is "mean(grad.3)". */
+static const char *label_bucket(struct hd_graph *graph, const char *label, int bucket)
 {
     char *text = hd_graph_alloc(graph, HD_LABEL_BYTES, 1);
     int length = (int)strlen(label) - 1;
     if (text)
-        snprintf(text, HD_LABEL_BYTES, "%.*s.%d)", length, label, part);
+        snprintf(text, HD_LABEL_BYTES, "%.*s.%d)", length, label, bucket);
     return text;
 }
 
@@ -21,13 +21,14 @@ int hd_sharded_update_make_labels(struct hd_executor *executor, const struct hd_
     struct hd_graph *graph = executor->plan->graph;
     if (!op->sharded_update)
         return HD_OK;
-    const int parts = graph->values[op->step->refs[0].value].spec.parts;
-    const char **labels = hd_graph_alloc(graph, parts, sizeof *labels);
+    const int buckets = graph->values[op->step->refs[0].value].spec.buckets;
+    const char **labels = hd_graph_alloc(graph, buckets, sizeof *labels);
     if (!labels)
         return HD_ERR_NOMEM;
-    for (int part = 0; part < parts; part++) {
-        labels[part] = parts == 1 ? op->step->label : label_part(graph, op->step->label, part);
-        if (!labels[part])
+    for (int bucket = 0; bucket < buckets; bucket++) {
+        labels[bucket] =
+            buckets == 1 ? op->step->label : label_bucket(graph, op->step->label, bucket);
+        if (!labels[bucket])
             return HD_ERR_NOMEM;
     }
     executor->sharded_update_labels[op->step->index] = labels;
@@ -62,7 +63,7 @@ int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct
         update.buffers[i] = access.buffer;
         update.modes[i] = access.mode;
         update.wanted_whole[i] =
-            hd_ref_changes(&step->refs[i]) && !plan->values[step->refs[i].value].parted;
+            hd_ref_changes(&step->refs[i]) && !plan->values[step->refs[i].value].sharded;
     }
     return hd_submit_sharded_update(executor->session, &update);
 }

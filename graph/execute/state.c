@@ -116,18 +116,18 @@ static int save_instance(struct hd_checkpoints *checkpoints, const struct hd_spe
 }
 
 /* "optimizer:2.8192-12288": what a rank has of a value that ranks share. */
-static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *spec, int part,
+static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *spec, int bucket,
                       int64_t lo, int64_t hi, const char *data)
 {
     int64_t total = 0, at, bytes;
-    for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++)
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
         total += bytes;
     char *copy = malloc((size_t)total);
-    char *name = hd_format("%s:%d.%" PRId64 "-%" PRId64, spec->name, part, lo, hi);
+    char *name = hd_format("%s:%d.%" PRId64 "-%" PRId64, spec->name, bucket, lo, hi);
     int status = copy && name ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK) {
         total = 0;
-        for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++) {
+        for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++) {
             memcpy(copy + total, data + at, (size_t)bytes);
             total += bytes;
         }
@@ -143,12 +143,12 @@ static int save_slices(const struct hd_executor *executor, struct hd_checkpoints
                        const struct hd_spec *spec, const void *data)
 {
     const struct hd_plan *plan = executor->plan;
-    for (int part = 0; part < spec->parts; part++) {
-        int64_t part_lo, part_hi, lo, hi;
-        hd_spec_part(spec, part, &part_lo, &part_hi);
-        hd_sharded_update_get_slice(part_lo, part_hi, plan->rank, plan->ranks, &lo, &hi);
+    for (int bucket = 0; bucket < spec->buckets; bucket++) {
+        int64_t bucket_lo, bucket_hi, lo, hi;
+        hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
+        hd_sharded_update_get_slice(bucket_lo, bucket_hi, plan->rank, plan->ranks, &lo, &hi);
         if (lo < hi)
-            HD_TRY(save_slice(checkpoints, spec, part, lo, hi, data));
+            HD_TRY(save_slice(checkpoints, spec, bucket, lo, hi, data));
     }
     return HD_OK;
 }
@@ -159,7 +159,7 @@ static int save_row(const struct hd_executor *executor, struct hd_checkpoints *c
     const struct hd_plan *plan = executor->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
     const struct hd_copies *host = &row_of(executor, value, k)->copies[0];
-    if (plan->values[value].parted)
+    if (plan->values[value].sharded)
         return save_slices(executor, checkpoints, spec, host->data[0]);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
         return HD_OK;
@@ -286,15 +286,15 @@ static int load_instance(const struct hd_spec *spec, void *to, void *data, int64
 static int put_slice(const struct hd_spec *spec, const char *name, char *to, const char *data,
                      int64_t bytes, int64_t *elements_p)
 {
-    int64_t lo, hi, part_lo, part_hi, at, length, used = 0;
-    int part;
-    if (sscanf(name + strlen(spec->name), ":%d.%" SCNd64 "-%" SCNd64, &part, &lo, &hi) != 3 ||
-        part < 0 || part >= spec->parts)
+    int64_t lo, hi, bucket_lo, bucket_hi, at, length, used = 0;
+    int bucket;
+    if (sscanf(name + strlen(spec->name), ":%d.%" SCNd64 "-%" SCNd64, &bucket, &lo, &hi) != 3 ||
+        bucket < 0 || bucket >= spec->buckets)
         return missing(name);
-    hd_spec_part(spec, part, &part_lo, &part_hi);
-    if (lo < part_lo || hi > part_hi || lo >= hi)
+    hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
+    if (lo < bucket_lo || hi > bucket_hi || lo >= hi)
         return missing(name);
-    for (int i = 0; (length = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++) {
+    for (int i = 0; (length = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++) {
         if (length > bytes - used)
             return missing(name);
         memcpy(to + at, data + used, (size_t)length);

@@ -34,7 +34,7 @@ int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
     if (!work->memory || !work->heads || !work->buffers)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < work->n; i++) {
-        HD_TRY(hd_buffer_create(executor->session, HD_WORK_PARTS, 1, &work->buffers[i]));
+        HD_TRY(hd_buffer_create(executor->session, HD_WORK_BUCKETS, 1, &work->buffers[i]));
         work->memory[i] =
             op->gpu ? hd_device_alloc(device_of(executor, work, i), op->subtasks.work_bytes)
                     : hd_alloc(op->subtasks.work_bytes, 1);
@@ -77,12 +77,12 @@ struct subtask {
     bool body, finish; /* what it calls */
 };
 
-static int add_access(struct hd_executor *executor, struct hd_buffer *buffer, int part,
+static int add_access(struct hd_executor *executor, struct hd_buffer *buffer, int bucket,
                       int64_t partial, enum hd_mode mode)
 {
     HD_TRY(hd_grow((void **)&executor->accesses, &executor->accesses_capacity,
                    executor->n_accesses + 1, sizeof *executor->accesses));
-    executor->accesses[executor->n_accesses++] = (struct hd_access){buffer, part, partial, mode};
+    executor->accesses[executor->n_accesses++] = (struct hd_access){buffer, bucket, partial, mode};
     return HD_OK;
 }
 
@@ -95,35 +95,35 @@ static void range_of(const struct hd_op *op, const struct hd_spec *spec, int sta
         op->step->verb->stage_range(op->step->args, stage, lo_p, hi_p);
 }
 
-/* Whether an earlier stage has touched a part. */
-static bool touched_before(const struct subtask *subtask, const struct hd_spec *spec, int part)
+/* Whether an earlier stage has touched a bucket. */
+static bool touched_before(const struct subtask *subtask, const struct hd_spec *spec, int bucket)
 {
-    int64_t part_lo, part_hi, lo, hi;
-    hd_spec_part(spec, part, &part_lo, &part_hi);
+    int64_t bucket_lo, bucket_hi, lo, hi;
+    hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
     for (int stage = 0; stage < subtask->stage; stage++) {
         range_of(subtask->op, spec, stage, &lo, &hi);
-        if (lo < part_hi && hi > part_lo && lo < hi)
+        if (lo < bucket_hi && hi > bucket_lo && lo < hi)
             return true;
     }
     return false;
 }
 
-/* The parts that the subtask's range overlaps, of one partial if it is written, else of all. Parts
- * that are empty belong to the end. */
+/* The buckets that the subtask's range overlaps, of one partial if it is written, else of all.
+ * Parts that are empty belong to the end. */
 static int add_range(const struct subtask *subtask, const struct hd_spec *spec,
                      struct hd_buffer *buffer, bool written)
 {
-    int64_t lo, hi, part_lo, part_hi;
+    int64_t lo, hi, bucket_lo, bucket_hi;
     range_of(subtask->op, spec, subtask->stage, &lo, &hi);
-    for (int part = 0; part < spec->parts && lo < hi; part++) {
-        hd_spec_part(spec, part, &part_lo, &part_hi);
-        const bool empty_end = part_lo == spec->elements && hi == spec->elements;
-        if ((part_lo >= hi || part_hi <= lo) && !empty_end)
+    for (int bucket = 0; bucket < spec->buckets && lo < hi; bucket++) {
+        hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
+        const bool empty_end = bucket_lo == spec->elements && hi == spec->elements;
+        if ((bucket_lo >= hi || bucket_hi <= lo) && !empty_end)
             continue;
-        enum hd_mode mode = !written                              ? HD_READ
-                            : touched_before(subtask, spec, part) ? HD_UPDATE
-                                                                  : HD_WRITE;
-        HD_TRY(add_access(subtask->executor, buffer, part,
+        enum hd_mode mode = !written                                ? HD_READ
+                            : touched_before(subtask, spec, bucket) ? HD_UPDATE
+                                                                    : HD_WRITE;
+        HD_TRY(add_access(subtask->executor, buffer, bucket,
                           written ? subtask->item : HD_ALL_PARTIALS, mode));
     }
     return HD_OK;
@@ -163,7 +163,7 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
     const int64_t before = subtask->executor->n_accesses;
     hd_executor_view(subtask->executor, subtask->op, i, subtask->instance, 0, task, &whole);
     const struct hd_spec *spec = task->views[i].spec;
-    whole.part = HD_ALL_PARTS;
+    whole.bucket = HD_ALL_BUCKETS;
     if (!whole.buffer)
         return HD_OK;
     if (subtask->op->gpu && !hd_op_touches(subtask->op, i, task->home != HD_HOST)) {
@@ -176,9 +176,11 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
         if (subtask->body)
             HD_TRY(add_range(subtask, spec, whole.buffer, true));
     } else if (touches_whole(subtask, scope)) {
-        HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, whole.partial, whole.mode));
+        HD_TRY(
+            add_access(subtask->executor, whole.buffer, whole.bucket, whole.partial, whole.mode));
     } else if (scope == HD_SCOPE_ITEM && subtask->body) {
-        HD_TRY(add_access(subtask->executor, whole.buffer, whole.part, subtask->item, whole.mode));
+        HD_TRY(
+            add_access(subtask->executor, whole.buffer, whole.bucket, subtask->item, whole.mode));
     } else if (scope == HD_SCOPE_STAGE_RANGE && subtask->body && spec->type->flat) {
         HD_TRY(add_range(subtask, spec, whole.buffer, false));
     }
@@ -201,9 +203,9 @@ static int add_work_accesses(const struct subtask *subtask, const struct hd_work
             HD_TRY(add_access(subtask->executor, buffer, HD_WORK_HEAD, 0, HD_WRITE));
         return HD_OK;
     }
-    const int part = subtask->op->subtasks.finish_last ? HD_WORK_CHAIN : HD_WORK_HEAD;
+    const int bucket = subtask->op->subtasks.finish_last ? HD_WORK_CHAIN : HD_WORK_HEAD;
     for (int64_t item = 0; item < subtask->op->subtasks.items; item++)
-        HD_TRY(add_access(subtask->executor, work->buffers[first + item], part, 0, HD_READ));
+        HD_TRY(add_access(subtask->executor, work->buffers[first + item], bucket, 0, HD_READ));
     return HD_OK;
 }
 
@@ -273,8 +275,8 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     return hd_submit(executor->session, &task);
 }
 
-/* Stages [from, to) of one instance: all items of a stage before the next stage, so that parts are
- * finished as early as can be; earlier stages have the higher priority for the same reason. */
+/* Stages [from, to) of one instance: all items of a stage before the next stage, so that buckets
+ * are finished as early as can be; earlier stages have the higher priority for the same reason. */
 static int submit_stages(struct hd_executor *executor, const struct hd_op *op, int instance,
                          int64_t shard, int from, int to)
 {

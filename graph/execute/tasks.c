@@ -53,7 +53,7 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
 }
 
 void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
-                      int instance, int part, struct hd_task *task, struct hd_access *access)
+                      int instance, int bucket, struct hd_task *task, struct hd_access *access)
 {
     const struct hd_ref *ref = &op->step->refs[i];
     if (ref->value == HD_NO_VALUE) {
@@ -69,11 +69,11 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
     task->views[i] = (struct hd_view){.data = copies->data[at],
                                       .host = row->copies[0].data[at],
                                       .spec = spec,
-                                      .part = part,
+                                      .bucket = bucket,
                                       .version = row->version,
                                       .fresh = hd_executor_is_fresh(executor, op, i)};
-    bool by_part = op->parts > 1 && spec->parts == op->parts;
-    *access = (struct hd_access){copies->buffers[at], by_part ? part : HD_ALL_PARTS,
+    bool by_bucket = op->buckets > 1 && spec->buckets == op->buckets;
+    *access = (struct hd_access){copies->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
                                  HD_ALL_PARTIALS, ref->mode};
 }
 
@@ -111,11 +111,11 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     }
     task.work_at = op->scratch;
     task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);
-    for (int part = 0; part < op->parts; part++) {
+    for (int bucket = 0; bucket < op->buckets; bucket++) {
         if (distributed)
-            task.home = hd_plan_home(executor->plan, part, op->parts);
+            task.home = hd_plan_home(executor->plan, bucket, op->buckets);
         for (int i = 0; i < step->n_refs; i++)
-            hd_executor_view(executor, op, i, instance, part, &task, &accesses[i]);
+            hd_executor_view(executor, op, i, instance, bucket, &task, &accesses[i]);
         HD_TRY(hd_submit(executor->session, &task));
     }
     return HD_OK;
@@ -179,8 +179,8 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
             c.out_buffer = to->buffers[0];
         }
     }
-    int parts = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->parts : 1;
-    for (c.part = 0; c.part < parts; c.part++)
+    int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
+    for (c.bucket = 0; c.bucket < buckets; c.bucket++)
         HD_TRY(hd_submit_collective(executor->session, &c));
     return HD_OK;
 }
@@ -199,16 +199,17 @@ static int copy_on_gpu_body(struct hd_context *context, const struct hd_view *vi
                           context->stream);
 }
 
-static int copy_part_body(struct hd_context *context, const struct hd_view *views, const void *args)
+static int copy_bucket_body(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
 {
     (void)context, (void)args;
     int64_t lo, hi;
-    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    hd_spec_get_bucket(views[0].spec, views[0].bucket, &lo, &hi);
     return hd_value_copy_range(views[0].spec, lo, hi, views[1].data, views[0].data);
 }
 
-/* Types that know how to copy a range are copied part by part: a part is copied as soon as it is
- * done, and nobody who changes another part waits. */
+/* Types that know how to copy a range are copied bucket by bucket: a bucket is copied as soon as it
+ * is done, and nobody who changes another bucket waits. */
 static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to_row,
                        int copy, int i, bool background)
 {
@@ -216,13 +217,13 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
     const struct hd_copies *from = &instances->rows[instances->current].copies[copy];
     const struct hd_copies *to = &to_row->copies[copy];
     const struct hd_spec *spec = &instances->value->spec;
-    const bool by_part = spec->parts > 1 && spec->type->copy_range && copy == 0;
+    const bool by_bucket = spec->buckets > 1 && spec->type->copy_range && copy == 0;
     struct hd_task task = {
         .verb = "snapshot",
         .name = executor->snapshot_labels[value],
-        .body = copy > 0  ? copy_on_gpu_body
-                : by_part ? copy_part_body
-                          : copy_body,
+        .body = copy > 0    ? copy_on_gpu_body
+                : by_bucket ? copy_bucket_body
+                            : copy_body,
         .context = hd_executor_context(executor, NULL, instances->plan->first + i),
         .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
         .n = 2,
@@ -231,12 +232,12 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
     };
     if (copy > 0)
         task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
-    for (int part = 0; part < (by_part ? spec->parts : 1); part++) {
-        const int which = by_part ? part : HD_ALL_PARTS;
+    for (int bucket = 0; bucket < (by_bucket ? spec->buckets : 1); bucket++) {
+        const int which = by_bucket ? bucket : HD_ALL_BUCKETS;
         const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_PARTIALS, HD_READ},
                                              {to->buffers[i], which, HD_ALL_PARTIALS, HD_WRITE}};
         task.accesses = accesses;
-        task.views[0].part = task.views[1].part = part;
+        task.views[0].bucket = task.views[1].bucket = bucket;
         HD_TRY(hd_submit(executor->session, &task));
     }
     return HD_OK;

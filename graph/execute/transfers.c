@@ -12,14 +12,15 @@ static int transfer_body(struct hd_context *context, const struct hd_view *views
                           context->stream);
 }
 
-static int transfer_part_body(struct hd_context *context, const struct hd_view *views,
-                              const void *args)
+static int transfer_bucket_body(struct hd_context *context, const struct hd_view *views,
+                                const void *args)
 {
     (void)args;
     int64_t at, bytes, lo, hi;
-    hd_spec_part(views[0].spec, views[0].part, &lo, &hi);
+    hd_spec_get_bucket(views[0].spec, views[0].bucket, &lo, &hi);
     for (int i = 0;
-         (bytes = hd_value_get_byte_range(views[0].spec, views[0].part, lo, hi, i, &at)) >= 0; i++)
+         (bytes = hd_value_get_byte_range(views[0].spec, views[0].bucket, lo, hi, i, &at)) >= 0;
+         i++)
         HD_TRY(hd_device_copy((char *)views[1].data + at, (const char *)views[0].data + at, bytes,
                               context->stream));
     return HD_OK;
@@ -58,7 +59,7 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_device_form *form = spec->type->device;
     const struct hd_copies *copies = &row->copies[to];
-    const struct hd_access access = {copies->buffers[instance], HD_ALL_PARTS, HD_ALL_PARTIALS,
+    const struct hd_access access = {copies->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS,
                                      HD_UPDATE};
     if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
@@ -72,21 +73,23 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
     return hd_submit(executor->session, &task);
 }
 
-/* Of an instance, or a part of it. A GPU's own stream does it: the one that it comes to, or that it
- * comes from. */
+/* Of an instance, or a bucket of it. A GPU's own stream does it: the one that it comes to, or that
+ * it comes from. */
 static int submit_transfer(struct hd_executor *executor, int value, const struct hd_row *row,
-                           int from, int to, int instance, int part)
+                           int from, int to, int instance, int bucket)
 {
     const struct hd_copies *source = &row->copies[from], *target = &row->copies[to];
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_access accesses[] = {
-        {source->buffers[instance], part, HD_ALL_PARTIALS, HD_READ},
-        {target->buffers[instance], part, HD_ALL_PARTIALS, HD_WRITE}};
+        {source->buffers[instance], bucket, HD_ALL_PARTIALS, HD_READ},
+        {target->buffers[instance], bucket, HD_ALL_PARTIALS, HD_WRITE}};
     struct hd_task task = make_task(executor, value, instance);
     task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
-    task.body = part == HD_ALL_PARTS ? transfer_body : transfer_part_body;
-    task.views[0] = (struct hd_view){.data = source->data[instance], .spec = spec, .part = part};
-    task.views[1] = (struct hd_view){.data = target->data[instance], .spec = spec, .part = part};
+    task.body = bucket == HD_ALL_BUCKETS ? transfer_body : transfer_bucket_body;
+    task.views[0] =
+        (struct hd_view){.data = source->data[instance], .spec = spec, .bucket = bucket};
+    task.views[1] =
+        (struct hd_view){.data = target->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
     return hd_submit(executor->session, &task);
@@ -98,20 +101,21 @@ static int transfer_whole(struct hd_executor *executor, int value, const struct 
     while (row->copies[from].version != row->version)
         from++;
     for (int i = 0; i < executor->instances[value].plan->instances; i++) {
-        HD_TRY(submit_transfer(executor, value, row, from, to, i, HD_ALL_PARTS));
+        HD_TRY(submit_transfer(executor, value, row, from, to, i, HD_ALL_BUCKETS));
         HD_TRY(submit_renewal(executor, value, row, to, i));
     }
     return HD_OK;
 }
 
-/* Every part from where it is at home. */
-static int transfer_parts(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+/* Every bucket from where it is at home. */
+static int transfer_buckets(struct hd_executor *executor, int value, const struct hd_row *row,
+                            int to)
 {
-    const int parts = executor->instances[value].value->spec.parts;
-    for (int part = 0; part < parts; part++) {
-        const int from = hd_plan_home(executor->plan, part, parts);
+    const int buckets = executor->instances[value].value->spec.buckets;
+    for (int bucket = 0; bucket < buckets; bucket++) {
+        const int from = hd_plan_home(executor->plan, bucket, buckets);
         if (from != to)
-            HD_TRY(submit_transfer(executor, value, row, from, to, 0, part));
+            HD_TRY(submit_transfer(executor, value, row, from, to, 0, bucket));
     }
     return submit_renewal(executor, value, row, to, 0);
 }
@@ -131,17 +135,17 @@ int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row 
     if (whole_somewhere(row, executor->instances[value].plan->homes))
         HD_TRY(transfer_whole(executor, value, row, copy));
     else
-        HD_TRY(transfer_parts(executor, value, row, copy));
+        HD_TRY(transfer_buckets(executor, value, row, copy));
     row->copies[copy].version = row->version;
     return HD_OK;
 }
 
 /* Whether every task of a distributed op finds its part of ref i. */
-static bool parts_are_there(const struct hd_executor *executor, const struct hd_op *op, int i,
-                            const struct hd_row *row)
+static bool buckets_are_there(const struct hd_executor *executor, const struct hd_op *op, int i,
+                              const struct hd_row *row)
 {
     const struct hd_spec *spec = &executor->plan->graph->values[op->step->refs[i].value].spec;
-    return hd_op_is_distributed(executor->plan, op) && spec->parts == op->parts &&
+    return hd_op_is_distributed(executor->plan, op) && spec->buckets == op->buckets &&
            row->distributed_version == row->version;
 }
 
@@ -161,7 +165,7 @@ int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op 
             continue;
         const struct hd_plan_value *value = &executor->plan->values[ref->value];
         struct hd_row *row = hd_executor_row(executor, op, i);
-        if (value->homes == 1 || value->instances == 0 || parts_are_there(executor, op, i, row))
+        if (value->homes == 1 || value->instances == 0 || buckets_are_there(executor, op, i, row))
             continue;
         if (hd_op_touches(op, i, false))
             HD_TRY(hd_executor_transfer(executor, ref->value, row, 0));

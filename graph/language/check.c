@@ -177,19 +177,19 @@ static void check_twice(struct checker *checker, const struct hd_step *step, int
                           value_of(checker, &step->refs[i])->spec.name);
 }
 
-/* Part p of one value goes with part p of another. */
+/* Bucket p of one value goes with bucket p of another. */
 static void check_parts(struct checker *checker, const struct hd_step *step)
 {
     const struct hd_spec *first = NULL;
-    for (int i = 0; step->verb->by_part && i < step->n_refs; i++) {
+    for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++) {
         const struct hd_graph_value *value = value_of(checker, &step->refs[i]);
         if (!value || !value->spec.type->flat)
             continue;
-        if (first && first->parts != value->spec.parts)
+        if (first && first->buckets != value->spec.buckets)
             hd_diag_error(checker->diag, step->refs[i].mark,
-                          "%s goes part by part, but '%s' has %d parts and '%s' %d",
-                          step->verb->name, first->name, first->parts, value->spec.name,
-                          value->spec.parts);
+                          "%s goes bucket by bucket, but '%s' has %d buckets and '%s' %d",
+                          step->verb->name, first->name, first->buckets, value->spec.name,
+                          value->spec.buckets);
         first = first ? first : &value->spec;
     }
 }

@@ -151,9 +151,9 @@ static void parse_value(struct hd_parser *parser, struct hd_graph_value *value)
     const struct hd_node *role = hd_node_get(value->node, "role");
     if (role && hd_parser_expect(parser, role, HD_NODE_SCALAR, "role"))
         value->spec.role = role->text;
-    const struct hd_node *parts = hd_node_get(value->node, "bucket_mb");
-    if (parts)
-        parse_number(parser, parts, "bucket_mb", 1e-3, 1e6, false, &value->spec.part_mb);
+    const struct hd_node *buckets = hd_node_get(value->node, "bucket_mb");
+    if (buckets)
+        parse_number(parser, buckets, "bucket_mb", 1e-3, 1e6, false, &value->spec.bucket_mb);
     const struct hd_node *slots = hd_node_get(value->node, "slots");
     double number = 1;
     if (slots)
@@ -173,7 +173,7 @@ static int parse_values(struct hd_parser *parser, const struct hd_node *map)
     for (int i = 0; i < graph->n_values; i++) {
         const char *name = map->keys[i]->text;
         graph->values[i] = (struct hd_graph_value){
-            .spec = {.name = name, .mark = map->keys[i]->mark, .parts = 1, .partials = 1},
+            .spec = {.name = name, .mark = map->keys[i]->mark, .buckets = 1, .partials = 1},
             .node = map->items[i],
             .slots = 1,
         };

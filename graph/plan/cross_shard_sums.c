@@ -16,9 +16,9 @@ static int64_t count_of(const struct hd_spec *spec)
     return ((const struct hd_cross_shard_sums *)spec->shape)->n;
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
+static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 {
-    (void)part;
+    (void)bucket;
     return count_of(spec) * (int64_t)sizeof(double);
 }
 
@@ -31,27 +31,27 @@ static double add_partials(const double *first, int64_t stride, int64_t lo, int6
     return left + add_partials(first, stride, lo + n / 2, n - n / 2);
 }
 
-static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
-    (void)part;
+    (void)bucket;
     const int64_t stride = spec->bytes / spec->partials / (int64_t)sizeof(double);
     for (int64_t i = 0; i < count_of(spec); i++)
         ((double *)vector)[i] = add_partials((const double *)data + i, stride, 0, spec->partials);
 }
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     for (int64_t i = 0; i < count_of(spec); i++)
         ((double *)into)[i] += ((const double *)other)[i];
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
     (void)how;
-    memcpy(data, vector, (size_t)vector_bytes(spec, part));
+    memcpy(data, vector, (size_t)vector_bytes(spec, bucket));
 }
 
 static const struct hd_reduction reduction = {
@@ -94,7 +94,7 @@ static void fill(struct hd_cross_shard_sums *sums, const struct hd_op *op, int s
                                    .placement = HD_SHARD,
                                    .shape = sums,
                                    .bytes = op->subtasks.items * partial_bytes,
-                                   .parts = 1,
+                                   .buckets = 1,
                                    .partials = op->subtasks.items};
     sums->total = sums->items;
     sums->total.placement = HD_GLOBAL;

@@ -52,13 +52,13 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
 {
-    return op->gpu && plan->devices > 1 && op->parts > 1 &&
+    return op->gpu && plan->devices > 1 && op->buckets > 1 &&
            (op->step->verb->kind == HD_VERB_COLLECTIVE || op->step->placement == HD_GLOBAL);
 }
 
 /* -- Collectives ----------------------------------------------------------------------------------
  * One GPU that holds all of a rank's terms adds them itself, and NCCL goes on from there. Several
- * GPUs of a rank that is alone add their own terms, and then each the parts that are its own
+ * GPUs of a rank that is alone add their own terms, and then each the buckets that are its own
  * (gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)

@@ -22,7 +22,7 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     else if (spec->placement == HD_SHARD)
         fprintf(file, " shards %" PRId64 "-%" PRId64, value->first,
                 value->first + value->instances - 1);
-    fprintf(file, " parts %d buffers %d", spec->parts, value->buffers);
+    fprintf(file, " buckets %d buffers %d", spec->buckets, value->buffers);
     if (value->lag)
         fprintf(file, " lag %d", value->lag);
     if (value->lag_snapshots)
@@ -33,8 +33,8 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
         fprintf(file, " partials %" PRId64, spec->partials);
     if (value->shared != HD_NOT_SHARED)
         fprintf(file, " shared");
-    if (value->parted)
-        fprintf(file, " parted");
+    if (value->sharded)
+        fprintf(file, " sharded");
     if (value->pinned)
         fprintf(file, " pinned");
     if (value->homes > 1)
@@ -130,8 +130,8 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
 static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *file)
 {
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
-    if (op->parts > 1)
-        fprintf(file, ", %d parts", op->parts);
+    if (op->buckets > 1)
+        fprintf(file, ", %d buckets", op->buckets);
     if (!hd_op_is_single_task(op))
         fprintf(file, ", %" PRId64 " items x %d stages", op->subtasks.items, op->subtasks.stages);
     if (!hd_op_is_single_task(op) && op->subtasks.finish_last)

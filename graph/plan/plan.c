@@ -122,18 +122,18 @@ static struct hd_op *add_op(struct hd_plan *plan, enum hd_op_kind kind, struct h
     *op = (struct hd_op){.kind = kind,
                          .step = step,
                          .value = value,
-                         .parts = 1,
+                         .buckets = 1,
                          .subtasks = {.items = 1, .stages = 1},
                          .flat = -1};
     return op;
 }
 
-static int parts_of(const struct hd_graph *graph, const struct hd_step *step)
+static int get_buckets(const struct hd_graph *graph, const struct hd_step *step)
 {
-    for (int i = 0; step->verb->by_part && i < step->n_refs; i++)
+    for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && hd_ref_changes(&step->refs[i]) &&
             graph->values[step->refs[i].value].spec.type->flat)
-            return graph->values[step->refs[i].value].spec.parts;
+            return graph->values[step->refs[i].value].spec.buckets;
     return 1;
 }
 
@@ -234,7 +234,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
             sources[i] = get_background_source(plan, step, ref);
     }
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
-    op->parts = parts_of(plan->graph, step);
+    op->buckets = get_buckets(plan->graph, step);
     op->background = background[step->index];
     op->gpu = plan->devices > 0 && step->verb->gpu && !op->background &&
               (!step->verb->gpu->supports || step->verb->gpu->supports(step->args));
@@ -271,7 +271,7 @@ static void add_compares(struct hd_plan *plan)
         return;
     for (int i = 0; i < graph->n_values; i++)
         if (graph->values[i].spec.placement == HD_GLOBAL && graph->values[i].spec.type->flat &&
-            graph->values[i].updated && !plan->values[i].parted)
+            graph->values[i].updated && !plan->values[i].sharded)
             add_op(plan, HD_OP_COMPARE, NULL, i);
 }
 

@@ -25,7 +25,7 @@ struct hd_plan_value {
                     others on every GPU: hd_plan_copy */
     bool on_gpus_only; /* no task on the host touches it */
     bool lag_on_gpu;   /* copies for lagged readers are made there */
-    bool parted;       /* every rank has its slices of the parts only */
+    bool sharded;      /* every rank has its slices of the buckets only */
     bool not_stored;   /* exists between two tasks only */
 };
 
@@ -54,7 +54,7 @@ struct hd_op {
     struct hd_step *step;
     int value;
     int end;
-    int parts;       /* tasks per instance */
+    int buckets;     /* tasks per instance */
     int64_t scratch; /* bytes that its bodies need on a CPU, a multiple of 64 */
     bool gpu;        /* its bodies, or some stages of them, or the collective, run on GPUs */
     struct hd_subtasks subtasks;
@@ -109,7 +109,7 @@ static inline int64_t hd_plan_shared_bytes(int64_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Whether a step's work is one task per instance and part. */
+/* Whether a step's work is one task per instance and bucket. */
 static inline bool hd_op_is_single_task(const struct hd_op *op)
 {
     return op->subtasks.items == 1 && op->subtasks.stages == 1 &&
@@ -135,15 +135,15 @@ static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
     return gpu && gpu->finish;
 }
 
-/* Where GPUs take part: whether the parts of a global step, or of a collective, run on all GPUs of
- * the rank, each at hd_plan_home(part, parts), where what they write then is (devices.c). */
+/* Where GPUs take part: whether the buckets of a global step, or of a collective, run on all GPUs
+ * of the rank, each at hd_plan_home(bucket, buckets), where what they write then is (devices.c). */
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
 
 /* Whether tasks of op on a GPU (or on the host) touch the value of ref i (devices.c). */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 
 /* Which copy of a value stands at a home, and the home of number i of n: of a shard step's local
- * instances, of parts, or of what there is one of. */
+ * instances, of buckets, or of what there is one of. */
 int hd_plan_copy(const struct hd_plan *plan, int value, int home);
 int hd_plan_home(const struct hd_plan *plan, int i, int n);
 
@@ -171,7 +171,7 @@ void hd_plan_place_reductions(struct hd_plan *plan);
 void hd_plan_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
- * parted, not stored, or shared among the ranks (sharded_updates.c). */
+ * sharded, not stored, or shared among the ranks (sharded_updates.c). */
 void hd_plan_find_sharded_updates(struct hd_plan *plan);
 
 /* Whether a step, whose task object is made, adds something up between its stages; and what, into

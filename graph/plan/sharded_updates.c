@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds sharded_updates: a mean over shards whose only reader is a step that can work off the mean
- * slice by slice (the optimizer). The two become one: per part, a rank adds its slice over all
+ * slice by slice (the optimizer). The two become one: per bucket, a rank adds its slice over all
  * shards and uses it at once; the mean is never stored. Among several ranks every rank does its
- * slice of every part; what others read of the step's results is copied from rank to rank, the rest
- * (the optimizer's state) stays parted. */
+ * slice of every bucket; what others read of the step's results is copied from rank to rank, the
+ * rest (the optimizer's state) stays sharded. */
 #include "graph/plan/plan.h"
 #include "runtime/base/alloc.h"
 
@@ -106,7 +106,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     const struct hd_step *step = user->step;
     if (user->kind != HD_OP_STEP || user->background || user->gpu ||
         step->depth != mean->step->depth || step->verb->kind != HD_VERB_TASK ||
-        !step->verb->slice || !step->verb->by_part || step->placement != HD_GLOBAL ||
+        !step->verb->slice || !step->verb->by_bucket || step->placement != HD_GLOBAL ||
         !unguarded(step) || step->refs[0].value != value || step->refs[0].lag > 0 ||
         used_by_others(plan, value, mean->step, step))
         return false;
@@ -115,7 +115,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
         if (i > 0 && (ref->value == HD_NO_VALUE || ref->mode == HD_READ))
             continue;
         const struct hd_spec *spec = spec_of(plan, ref);
-        if (!spec->type->flat || spec->parts != from->parts || spec->elements != from->elements)
+        if (!spec->type->flat || spec->buckets != from->buckets || spec->elements != from->elements)
             return false;
         if (i > 0 && (ref->mode != HD_UPDATE || changed_by_others(plan, ref->value, step)))
             return false;
@@ -152,7 +152,7 @@ static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,
         if (used_by_others(plan, changed, user->step, NULL))
             share(plan, changed);
         else
-            plan->values[changed].parted = true;
+            plan->values[changed].sharded = true;
     }
 }
 

@@ -39,12 +39,12 @@ int64_t hd_collective_payload(const struct hd_collective *c)
 {
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
-        return hd_padded(c->in_spec->type->reduction->bytes(c->in_spec, c->part));
+        return hd_padded(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
     case HD_COLLECTIVE_BROADCAST:
         return hd_padded(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
                                               : c->in_spec->bytes);
     case HD_COLLECTIVE_COMPARE:
-        return hd_padded(c->in_spec->parts * (int64_t)sizeof(uint64_t));
+        return hd_padded(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
     case HD_COLLECTIVE_BARRIER:
         break;
     }
@@ -77,7 +77,7 @@ static void *pack_leaf(void *arg, int64_t i, int level)
     const struct reduce *reduce = arg;
     const struct hd_collective *c = &reduce->round->collective;
     void *vector = level_vector(reduce, level);
-    c->in_spec->type->reduction->pack(c->in_spec, c->part, reduce->round->in[i], vector);
+    c->in_spec->type->reduction->pack(c->in_spec, c->bucket, reduce->round->in[i], vector);
     return vector;
 }
 
@@ -95,19 +95,19 @@ static void *combine(void *arg, int level, void *left, void *right)
     void *vector = level_vector(reduce, level);
     if (left != vector)
         memcpy(vector, left, (size_t)hd_collective_payload(c));
-    c->in_spec->type->reduction->combine(c->in_spec, c->part, c->how, vector, right);
+    c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, vector, right);
     return vector;
 }
 
 /* -- The three tasks ----------------------------------------------------------------------------
  */
 
-static void hash_parts(const struct hd_collective *c, const float *data, uint64_t *hashes)
+static void hash_buckets(const struct hd_collective *c, const float *data, uint64_t *hashes)
 {
-    for (int part = 0; part < c->in_spec->parts; part++) {
+    for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
         int64_t lo, hi;
-        hd_spec_part(c->in_spec, part, &lo, &hi);
-        hashes[part] = hd_hash_floats(0, data + lo, hi - lo);
+        hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
+        hashes[bucket] = hd_hash_floats(0, data + lo, hi - lo);
     }
 }
 
@@ -128,7 +128,7 @@ static void *contribute(const struct round *round, void *scratch, void *vector)
             memcpy(vector, round->in[0], (size_t)c->in_spec->bytes);
         break;
     case HD_COLLECTIVE_COMPARE:
-        hash_parts(c, round->in[0], vector);
+        hash_buckets(c, round->in[0], vector);
         break;
     case HD_COLLECTIVE_BARRIER:
         break;
@@ -142,7 +142,7 @@ static void deliver(const struct round *round, const void *vector)
     if (!c->out)
         return;
     if (c->kind == HD_COLLECTIVE_REDUCE)
-        c->in_spec->type->reduction->unpack(c->out_spec, c->part, c->how, vector, c->out);
+        c->in_spec->type->reduction->unpack(c->out_spec, c->bucket, c->how, vector, c->out);
     else if (travels_as_vector(c))
         c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out);
     else
@@ -156,10 +156,10 @@ static int compare(struct hd_context *context, const struct round *round)
     const uint64_t *first = hd_comm_buffer(options->comm, 0, round->sequence);
     for (int rank = 1; rank < options->ranks; rank++) {
         const uint64_t *other = hd_comm_buffer(options->comm, rank, round->sequence);
-        for (int part = 0; part < spec->parts; part++)
-            if (other[part] != first[part]) {
-                hd_body_fail(context, "part %d of '%s' differs between rank 0 and rank %d", part,
-                             spec->name, rank);
+        for (int bucket = 0; bucket < spec->buckets; bucket++)
+            if (other[bucket] != first[bucket]) {
+                hd_body_fail(context, "bucket %d of '%s' differs between rank 0 and rank %d",
+                             bucket, spec->name, rank);
                 return HD_ERR_DIVERGED;
             }
     }
@@ -179,7 +179,7 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
 static int reduce_on_gpu(struct hd_context *context, const struct round *round, enum hd_combine how)
 {
     const struct hd_collective *c = &round->collective;
-    return c->in_spec->type->reduction->reduce_on_gpu(c->in_spec, c->part, how, c->n_in,
+    return c->in_spec->type->reduction->reduce_on_gpu(c->in_spec, c->bucket, how, c->n_in,
                                                       (const void *const *)round->in, c->out_spec,
                                                       c->out, context->stream);
 }
@@ -202,7 +202,7 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     const struct hd_collective *c = &round->collective;
     HD_TRY(reduce_on_gpu(context, round, HD_SUM));
     return hd_device_copy(round->session->nccl_room,
-                          c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+                          c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
                           sizeof(float), context->stream);
 }
 
@@ -218,7 +218,7 @@ static void set_nccl_collective(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
-    hd_spec_part(c->in_spec, c->part, &lo, &hi);
+    hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
     float *room = round->session->nccl_room;
     round->nccl_collective = (struct hd_nccl_collective){
         .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
@@ -227,7 +227,7 @@ static void set_nccl_collective(struct round *round)
         .operands = (const float *)c->out + lo,
         .count = room,
         .to = (float *)c->out + lo,
-        .total = c->in_spec->type->reduction->count(c->out_spec, c->part, c->out),
+        .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
         .room = room + HD_NCCL_COUNT_FLOATS,
         .add = add_operands,
         .arg = round,
@@ -237,9 +237,9 @@ static void set_nccl_collective(struct round *round)
 int64_t hd_collective_room(const struct hd_collective *c, int ranks)
 {
     int64_t most = 0;
-    for (int part = 0; part < c->in_spec->parts; part++) {
+    for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
         int64_t lo, hi;
-        hd_spec_part(c->in_spec, part, &lo, &hi);
+        hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
         const int64_t bytes = hd_nccl_room_bytes(hi - lo, ranks);
         most = bytes > most ? bytes : most;
     }
@@ -341,12 +341,12 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     if (!list)
         return HD_ERR_NOMEM;
     int n = 0;
-    int part = c->kind == HD_COLLECTIVE_REDUCE ? c->part : HD_ALL_PARTS;
+    int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
     list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
     for (int i = 0; reads && i < inputs_of(round); i++)
-        list[n++] = (struct hd_access){c->in_buffers[i], part, HD_ALL_PARTIALS, HD_READ};
+        list[n++] = (struct hd_access){c->in_buffers[i], bucket, HD_ALL_PARTIALS, HD_READ};
     if (writes && c->out)
-        list[n++] = (struct hd_access){c->out_buffer, part, HD_ALL_PARTIALS, HD_WRITE};
+        list[n++] = (struct hd_access){c->out_buffer, bucket, HD_ALL_PARTIALS, HD_WRITE};
     task.accesses = list;
     task.n_accesses = n;
     task.owned = last ? round : NULL;
@@ -361,7 +361,7 @@ static int submit_between_gpus(struct round *round)
     const struct hd_collective *c = &round->collective;
     set_nccl_collective(round);
     HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
-    const struct hd_access result = {c->out_buffer, c->part, HD_ALL_PARTIALS, HD_UPDATE};
+    const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
                                         .sequence = round->sequence,
                                         .iteration = c->iteration,

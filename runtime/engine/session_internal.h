@@ -87,9 +87,9 @@ struct hd_session {
 
 struct hd_buffer {
     struct hd_session *session;
-    int parts;
+    int buckets;
     int64_t partials;
-    starpu_data_handle_t handles[]; /* [parts][partials] */
+    starpu_data_handle_t handles[]; /* [buckets][partials] */
 };
 
 /* A task ended: updates its group. Any thread. */

@@ -11,10 +11,10 @@
 #include <string.h>
 
 /* The exchange of one part: freed by its last task. */
-struct part {
+struct bucket {
     struct hd_session *session;
     struct hd_sharded_update update;
-    int part;
+    int index;
     int64_t lo, hi; /* its elements */
     int64_t groups;
     const float **group; /* [groups]: where the operands of a shard begin; where memory is apart,
@@ -54,82 +54,84 @@ void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, in
     *hi_p = to < hi ? to : hi;
 }
 
-static void slice_of(const struct part *part, int rank, int64_t *lo_p, int64_t *hi_p)
+static void slice_of(const struct bucket *bucket, int rank, int64_t *lo_p, int64_t *hi_p)
 {
-    hd_sharded_update_get_slice(part->lo, part->hi, rank, part->session->options.ranks, lo_p, hi_p);
+    hd_sharded_update_get_slice(bucket->lo, bucket->hi, rank, bucket->session->options.ranks, lo_p,
+                                hi_p);
 }
 
-static float partial_weights(const struct part *part, const float *data, int64_t lo, int64_t n)
+static float partial_weights(const struct bucket *bucket, const float *data, int64_t lo, int64_t n)
 {
-    const struct hd_spec *spec = part->update.operands;
+    const struct hd_spec *spec = bucket->update.operands;
     if (n == 1)
-        return spec->type->weight(spec, part->part, data, lo);
-    float left = partial_weights(part, data, lo, n / 2);
-    return left + partial_weights(part, data, lo + n / 2, n - n / 2);
+        return spec->type->weight(spec, bucket->index, data, lo);
+    float left = partial_weights(bucket, data, lo, n / 2);
+    return left + partial_weights(bucket, data, lo + n / 2, n - n / 2);
 }
 
-static float group_weights(const struct part *part, const float *const *group, int64_t lo,
+static float group_weights(const struct bucket *bucket, const float *const *group, int64_t lo,
                            int64_t n)
 {
     if (n == 1)
-        return partial_weights(part, group[lo], 0, part->update.operands->partials);
-    float left = group_weights(part, group, lo, n / 2);
-    return left + group_weights(part, group, lo + n / 2, n - n / 2);
+        return partial_weights(bucket, group[lo], 0, bucket->update.operands->partials);
+    float left = group_weights(bucket, group, lo, n / 2);
+    return left + group_weights(bucket, group, lo + n / 2, n - n / 2);
 }
 
-static int64_t partial_stride(const struct part *part)
+static int64_t partial_stride(const struct bucket *bucket)
 {
-    return part->update.operands->bytes / part->update.operands->partials / (int64_t)sizeof(float);
+    return bucket->update.operands->bytes / bucket->update.operands->partials /
+           (int64_t)sizeof(float);
 }
 
 /* Elements [lo, hi) of the operands of this rank's shards. */
-static void add_own(const struct part *part, int64_t lo, int64_t hi, float *sum)
+static void add_own(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(part->update.n_in, part->own, part->update.operands->partials, partial_stride(part),
-                lo, hi, sum);
+    hd_tree_add(bucket->update.n_in, bucket->own, bucket->update.operands->partials,
+                partial_stride(bucket), lo, hi, sum);
 }
 
-static bool has_single_operands(const struct part *part)
+static bool has_single_operands(const struct bucket *bucket)
 {
-    return part->update.n_in * part->update.operands->partials == 1;
+    return bucket->update.n_in * bucket->update.operands->partials == 1;
 }
 
 /* Elements [lo, hi) of all operands, at most a block; `room` is a block. */
-static void add_all(const struct part *part, int64_t lo, int64_t hi, float *sum, float *room)
+static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *room)
 {
-    const int own = part->session->options.rank;
-    if (!part->message_passing) {
-        hd_tree_add(part->groups, part->group, part->update.operands->partials,
-                    partial_stride(part), lo, hi, sum);
+    const int own = bucket->session->options.rank;
+    if (!bucket->message_passing) {
+        hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
+                    partial_stride(bucket), lo, hi, sum);
         return;
     }
-    for (int64_t rank = 0; rank < part->groups; rank++)
-        part->at[rank] = part->group[rank] + lo;
-    if (!has_single_operands(part)) {
-        add_own(part, lo, hi, room);
-        part->at[own] = room;
+    for (int64_t rank = 0; rank < bucket->groups; rank++)
+        bucket->at[rank] = bucket->group[rank] + lo;
+    if (!has_single_operands(bucket)) {
+        add_own(bucket, lo, hi, room);
+        bucket->at[own] = room;
     }
-    hd_tree_add(part->groups, part->at, 1, 0, 0, hi - lo, sum);
+    hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
 }
 
-static float count_all(const struct part *part)
+static float count_all(const struct bucket *bucket)
 {
-    const float *counts = part->counts;
+    const float *counts = bucket->counts;
     float count;
-    if (!part->message_passing)
-        return group_weights(part, part->group, 0, part->groups);
-    hd_tree_add(1, &counts, part->groups, 1, 0, 1, &count);
+    if (!bucket->message_passing)
+        return group_weights(bucket, bucket->group, 0, bucket->groups);
+    hd_tree_add(1, &counts, bucket->groups, 1, 0, 1, &count);
     return count;
 }
 
 /* A single operand needs no sum and no cutting into blocks. */
 static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
 {
-    const struct part *part = args;
-    const bool single = part->update.operands->partials * part->groups == 1;
-    const float count = count_all(part);
+    const struct bucket *bucket = args;
+    const bool single = bucket->update.operands->partials * bucket->groups == 1;
+    const float count = count_all(bucket);
     int64_t lo, hi;
-    slice_of(part, part->session->options.rank, &lo, &hi);
+    slice_of(bucket, bucket->session->options.rank, &lo, &hi);
     const int64_t step = single ? hi - lo : HD_BLOCK;
     float *sum = context->scratch, *room = sum + HD_BLOCK;
     context->scratch = room + HD_BLOCK;
@@ -137,9 +139,9 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
     for (int64_t at = lo; at < hi || !context->again; at += step) {
         const int64_t end = at + step < hi ? at + step : hi;
         if (!single)
-            add_all(part, at, end, sum, room);
-        HD_TRY(part->update.slice(context, views, part->update.args, at, end,
-                                  single ? part->group[0] + at : sum, count));
+            add_all(bucket, at, end, sum, room);
+        HD_TRY(bucket->update.slice(context, views, bucket->update.args, at, end,
+                                    single ? bucket->group[0] + at : sum, count));
         context->again = true;
     }
     return HD_OK;
@@ -150,14 +152,14 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
 static int run_block(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)views;
-    const struct part *part = args;
-    const struct hd_session_options *options = &part->session->options;
-    part->counts[options->rank] = group_weights(part, part->own, 0, part->update.n_in);
-    for (int rank = 0; rank < options->ranks && !has_single_operands(part); rank++) {
+    const struct bucket *bucket = args;
+    const struct hd_session_options *options = &bucket->session->options;
+    bucket->counts[options->rank] = group_weights(bucket, bucket->own, 0, bucket->update.n_in);
+    for (int rank = 0; rank < options->ranks && !has_single_operands(bucket); rank++) {
         int64_t lo, hi;
-        slice_of(part, rank, &lo, &hi);
+        slice_of(bucket, rank, &lo, &hi);
         if (rank != options->rank)
-            add_own(part, lo, hi, (float *)on_rank(part->session, rank, part->own[0]) + lo);
+            add_own(bucket, lo, hi, (float *)on_rank(bucket->session, rank, bucket->own[0]) + lo);
     }
     return HD_OK;
 }
@@ -165,15 +167,15 @@ static int run_block(struct hd_context *context, const struct hd_view *views, co
 static int run_copy(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context;
-    const struct part *part = args;
-    const struct hd_session_options *options = &part->session->options;
+    const struct bucket *bucket = args;
+    const struct hd_session_options *options = &bucket->session->options;
     for (int rank = 0; rank < options->ranks; rank++) {
         int64_t lo, hi;
-        slice_of(part, rank, &lo, &hi);
-        for (int i = 1; i < part->update.n && rank != options->rank && lo < hi; i++)
-            if (part->update.wanted_whole[i])
+        slice_of(bucket, rank, &lo, &hi);
+        for (int i = 1; i < bucket->update.n && rank != options->rank && lo < hi; i++)
+            if (bucket->update.wanted_whole[i])
                 HD_TRY(hd_value_copy_range(views[i].spec, lo, hi, views[i].data,
-                                           on_rank(part->session, rank, views[i].data)));
+                                           on_rank(bucket->session, rank, views[i].data)));
     }
     return HD_OK;
 }
@@ -182,57 +184,58 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
  */
 
 /* Where the operands of each shard begin, or of each rank, which are added when they arrive. */
-static void find_groups(struct part *part)
+static void find_groups(struct bucket *bucket)
 {
-    for (int i = 0; i < part->update.n_in; i++)
-        part->own[i] = part->update.in[i];
-    const int shards = part->message_passing ? 1 : part->update.n_in;
-    for (int rank = 0; rank < part->session->options.ranks; rank++)
+    for (int i = 0; i < bucket->update.n_in; i++)
+        bucket->own[i] = bucket->update.in[i];
+    const int shards = bucket->message_passing ? 1 : bucket->update.n_in;
+    for (int rank = 0; rank < bucket->session->options.ranks; rank++)
         for (int i = 0; i < shards; i++)
-            part->group[part->groups++] = on_rank(part->session, rank, part->update.in[i]);
+            bucket->group[bucket->groups++] = on_rank(bucket->session, rank, bucket->update.in[i]);
 }
 
-static struct part *make_part(struct hd_session *session, const struct hd_sharded_update *update,
-                              int number)
+static struct bucket *make_bucket(struct hd_session *session,
+                                  const struct hd_sharded_update *update, int number)
 {
     const int64_t ranks = session->options.ranks, groups = ranks * update->n_in;
     const size_t pointers = (size_t)(groups + ranks + update->n_in) * sizeof(float *);
-    struct part *part = hd_alloc(1, sizeof *part + pointers + (size_t)ranks * sizeof(float));
-    if (!part)
+    struct bucket *bucket = hd_alloc(1, sizeof *bucket + pointers + (size_t)ranks * sizeof(float));
+    if (!bucket)
         return NULL;
-    part->session = session;
-    part->update = *update;
-    part->part = number;
-    part->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
-    part->group = (const float **)(part + 1);
-    part->at = part->group + groups;
-    part->own = part->at + ranks;
-    part->counts = (float *)(part->own + update->n_in);
-    hd_spec_part(update->operands, number, &part->lo, &part->hi);
-    find_groups(part);
+    bucket->session = session;
+    bucket->update = *update;
+    bucket->index = number;
+    bucket->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
+    bucket->group = (const float **)(bucket + 1);
+    bucket->at = bucket->group + groups;
+    bucket->own = bucket->at + ranks;
+    bucket->counts = (float *)(bucket->own + update->n_in);
+    hd_spec_get_bucket(update->operands, number, &bucket->lo, &bucket->hi);
+    find_groups(bucket);
     for (int i = 0; i < update->n; i++)
-        part->update.views[i].part = number;
-    return part;
+        bucket->update.views[i].bucket = number;
+    return bucket;
 }
 
-/* What every task of a part holds: the values that the step touches, and the operands if asked. The
- * list is the caller's to free. */
-static int list_accesses(const struct part *part, bool operands, struct hd_access **list_p,
+/* What every task of a bucket holds: the values that the step touches, and the operands if asked.
+ * The list is the caller's to free. */
+static int list_accesses(const struct bucket *bucket, bool operands, struct hd_access **list_p,
                          int *n_p)
 {
-    const struct hd_sharded_update *update = &part->update;
+    const struct hd_sharded_update *update = &bucket->update;
     struct hd_access *list = hd_alloc(update->n + update->n_in, sizeof *list);
     int n = 0;
     if (!list)
         return HD_ERR_NOMEM;
     for (int i = 1; i < update->n; i++) {
         const struct hd_buffer *buffer = update->buffers[i];
-        bool cut = buffer && buffer->parts == update->operands->parts;
-        list[n++] = (struct hd_access){update->buffers[i], cut ? part->part : HD_ALL_PARTS,
+        bool cut = buffer && buffer->buckets == update->operands->buckets;
+        list[n++] = (struct hd_access){update->buffers[i], cut ? bucket->index : HD_ALL_BUCKETS,
                                        HD_ALL_PARTIALS, update->modes[i]};
     }
     for (int i = 0; operands && i < update->n_in; i++)
-        list[n++] = (struct hd_access){update->in_buffers[i], part->part, HD_ALL_PARTIALS, HD_READ};
+        list[n++] =
+            (struct hd_access){update->in_buffers[i], bucket->index, HD_ALL_PARTIALS, HD_READ};
     *list_p = list;
     *n_p = n;
     return HD_OK;
@@ -240,30 +243,30 @@ static int list_accesses(const struct part *part, bool operands, struct hd_acces
 
 /* The last elements of the flat array, which backward finishes last, are the first that the next
  * forward needs. */
-static int priority_of(const struct part *part)
+static int priority_of(const struct bucket *bucket)
 {
-    return HD_PRIORITY_FIRST + part->part;
+    return HD_PRIORITY_FIRST + bucket->index;
 }
 
-static int submit_task(struct part *part,
+static int submit_task(struct bucket *bucket,
                        int (*body)(struct hd_context *, const struct hd_view *, const void *),
                        bool operands, bool last)
 {
-    const struct hd_sharded_update *update = &part->update;
+    const struct hd_sharded_update *update = &bucket->update;
     struct hd_task task = {.verb = update->verb,
                            .name = update->name,
                            .body = body,
-                           .args = part,
-                           .owned = last ? part : NULL,
+                           .args = bucket,
+                           .owned = last ? bucket : NULL,
                            .context = update->context,
                            .n = update->n,
-                           .priority = priority_of(part),
+                           .priority = priority_of(bucket),
                            .group = update->group};
     struct hd_access *accesses;
     memcpy(task.views, update->views, sizeof task.views);
-    HD_TRY(list_accesses(part, operands, &accesses, &task.n_accesses));
+    HD_TRY(list_accesses(bucket, operands, &accesses, &task.n_accesses));
     task.accesses = accesses;
-    int status = hd_submit(part->session, &task);
+    int status = hd_submit(bucket->session, &task);
     hd_free(accesses);
     return status;
 }
@@ -278,71 +281,71 @@ static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int
 }
 
 /* A: slices of the operands to whom they are for, with how many samples are in them. */
-static int list_operand_transfers(const struct part *part, int rank,
+static int list_operand_transfers(const struct bucket *bucket, int rank,
                                   struct hd_comm_transfer *transfers)
 {
-    const int own = part->session->options.rank;
-    void *here = part->update.in[0], *there = on_rank(part->session, rank, here);
+    const int own = bucket->session->options.rank;
+    void *here = bucket->update.in[0], *there = on_rank(bucket->session, rank, here);
     int64_t lo, hi, own_lo, own_hi;
-    slice_of(part, rank, &lo, &hi);
-    slice_of(part, own, &own_lo, &own_hi);
-    transfers[0] = make_transfer(rank, true, has_single_operands(part) ? here : there, lo, hi);
-    transfers[1] = make_transfer(rank, true, part->counts, own, own + 1);
+    slice_of(bucket, rank, &lo, &hi);
+    slice_of(bucket, own, &own_lo, &own_hi);
+    transfers[0] = make_transfer(rank, true, has_single_operands(bucket) ? here : there, lo, hi);
+    transfers[1] = make_transfer(rank, true, bucket->counts, own, own + 1);
     transfers[2] = make_transfer(rank, false, there, own_lo, own_hi);
-    transfers[3] = make_transfer(rank, false, part->counts, rank, rank + 1);
+    transfers[3] = make_transfer(rank, false, bucket->counts, rank, rank + 1);
     return 4;
 }
 
 /* B: own slices of what is wanted whole to all. */
-static int list_result_transfers(const struct part *part, int rank,
+static int list_result_transfers(const struct bucket *bucket, int rank,
                                  struct hd_comm_transfer *transfers)
 {
     int64_t lo, hi, own_lo, own_hi;
     int n = 0;
-    slice_of(part, rank, &lo, &hi);
-    slice_of(part, part->session->options.rank, &own_lo, &own_hi);
-    for (int i = 1; i < part->update.n; i++) {
-        if (!part->update.wanted_whole[i])
+    slice_of(bucket, rank, &lo, &hi);
+    slice_of(bucket, bucket->session->options.rank, &own_lo, &own_hi);
+    for (int i = 1; i < bucket->update.n; i++) {
+        if (!bucket->update.wanted_whole[i])
             continue;
-        void *here = part->update.views[i].data;
+        void *here = bucket->update.views[i].data;
         transfers[n++] = make_transfer(rank, true, here, own_lo, own_hi);
-        transfers[n++] = make_transfer(rank, false, on_rank(part->session, rank, here), lo, hi);
+        transfers[n++] = make_transfer(rank, false, on_rank(bucket->session, rank, here), lo, hi);
     }
     return n;
 }
 
-static int list_transfers(const struct part *part,
-                          int (*list)(const struct part *, int, struct hd_comm_transfer *),
+static int list_transfers(const struct bucket *bucket,
+                          int (*list)(const struct bucket *, int, struct hd_comm_transfer *),
                           struct hd_sync_point *point)
 {
     enum { MOST = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
-    const struct hd_session_options *options = &part->session->options;
+    const struct hd_session_options *options = &bucket->session->options;
     struct hd_comm_transfer *transfers =
         hd_alloc((int64_t)MOST * options->ranks, sizeof *transfers);
     if (!transfers)
         return HD_ERR_NOMEM;
     for (int rank = 0; rank < options->ranks; rank++)
         if (rank != options->rank)
-            point->n_transfers += list(part, rank, transfers + point->n_transfers);
+            point->n_transfers += list(bucket, rank, transfers + point->n_transfers);
     point->transfers = point->owned = transfers;
     return HD_OK;
 }
 
-static int submit_sync(struct part *part,
-                       int (*list)(const struct part *, int, struct hd_comm_transfer *))
+static int submit_sync(struct bucket *bucket,
+                       int (*list)(const struct bucket *, int, struct hd_comm_transfer *))
 {
     struct hd_access *accesses;
-    struct hd_sync_point point = {.name = part->update.labels[part->part],
-                                  .sequence = ++part->session->next_sequence,
-                                  .iteration = part->update.context.iteration,
-                                  .priority = priority_of(part),
-                                  .group = part->update.group};
-    if (part->message_passing)
-        HD_TRY(list_transfers(part, list, &point));
-    int status = list_accesses(part, true, &accesses, &point.n_accesses);
+    struct hd_sync_point point = {.name = bucket->update.labels[bucket->index],
+                                  .sequence = ++bucket->session->next_sequence,
+                                  .iteration = bucket->update.context.iteration,
+                                  .priority = priority_of(bucket),
+                                  .group = bucket->update.group};
+    if (bucket->message_passing)
+        HD_TRY(list_transfers(bucket, list, &point));
+    int status = list_accesses(bucket, true, &accesses, &point.n_accesses);
     if (status == HD_OK) {
         point.accesses = accesses;
-        status = hd_submit_sync(part->session, &point);
+        status = hd_submit_sync(bucket->session, &point);
         hd_free(accesses);
     }
     if (status != HD_OK)
@@ -350,45 +353,45 @@ static int submit_sync(struct part *part,
     return status;
 }
 
-static int begin_part(struct part *part)
+static int begin_bucket(struct bucket *bucket)
 {
-    if (part->message_passing)
-        HD_TRY(submit_task(part, run_block, true, false));
-    HD_TRY(submit_sync(part, list_operand_transfers));
-    return submit_task(part, run_slice, true, false);
+    if (bucket->message_passing)
+        HD_TRY(submit_task(bucket, run_block, true, false));
+    HD_TRY(submit_sync(bucket, list_operand_transfers));
+    return submit_task(bucket, run_slice, true, false);
 }
 
-static int end_part(struct part *part)
+static int end_bucket(struct bucket *bucket)
 {
-    HD_TRY(submit_sync(part, list_result_transfers));
-    return submit_task(part, run_copy, false, true);
+    HD_TRY(submit_sync(bucket, list_result_transfers));
+    return submit_task(bucket, run_copy, false, true);
 }
 
-/* open: the part that is being submitted, and the one before, which is not through; or NULL. */
-static int submit_parts(struct hd_session *session, const struct hd_sharded_update *update,
-                        struct part *open[2])
+/* open: the bucket that is being submitted, and the one before, which is not through; or NULL. */
+static int submit_buckets(struct hd_session *session, const struct hd_sharded_update *update,
+                          struct bucket *open[2])
 {
-    for (int number = 0; number < update->operands->parts; number++) {
-        struct part *part = open[0] = make_part(session, update, number);
-        if (!part)
+    for (int number = 0; number < update->operands->buckets; number++) {
+        struct bucket *bucket = open[0] = make_bucket(session, update, number);
+        if (!bucket)
             return HD_ERR_NOMEM;
         if (session->options.ranks == 1) {
-            HD_TRY(submit_task(part, run_slice, true, true));
+            HD_TRY(submit_task(bucket, run_slice, true, true));
         } else {
-            HD_TRY(begin_part(part));
+            HD_TRY(begin_bucket(bucket));
             if (open[1])
-                HD_TRY(end_part(open[1]));
-            open[1] = part;
+                HD_TRY(end_bucket(open[1]));
+            open[1] = bucket;
         }
         open[0] = NULL;
     }
-    return open[1] ? end_part(open[1]) : HD_OK;
+    return open[1] ? end_bucket(open[1]) : HD_OK;
 }
 
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update)
 {
-    struct part *open[2] = {NULL, NULL};
-    int status = submit_parts(session, update, open);
+    struct bucket *open[2] = {NULL, NULL};
+    int status = submit_buckets(session, update, open);
     if (status == HD_OK)
         return HD_OK;
     hd_session_abandon(session, status, update->name);

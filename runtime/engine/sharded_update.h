@@ -2,12 +2,13 @@
 /* A mean over shards that is used as it is made, slice by slice (ZeRO's optimizer sharding,
  * Rajbhandari et al. 2020, on memory that all ranks see). A flat value is summed over its partials
  * and all shards in tree order and handed on, a block at a time, to a function that changes other
- * values of the same parts; the mean is never stored.
+ * values of the same buckets; the mean is never stored.
  *
- * One rank: a task per part. Several: every rank does its slice (whole blocks) of every part, reads
- * the other ranks' operands where they lie, and copies the other slices of the results afterwards.
+ * One rank: a task per bucket. Several: every rank does its slice (whole blocks) of every bucket,
+ * reads the other ranks' operands where they lie, and copies the other slices of the results
+ * afterwards.
  *
- * Per part, all ranks pass two sync points:
+ * Per bucket, all ranks pass two sync points:
  *   A    this rank's operands are written; it no longer copies from the others' results
  *        own slice: reads all operands, changes own results
  *   B    own slice is done
@@ -15,15 +16,15 @@
  * Nothing is overwritten that another rank still reads:
  *   - Operands are read by others between A and B: who reads has passed A and not arrived at B.
  * Their owner holds them (an access) until it has passed B, so all have arrived at B.
- *   - Results are read by others after B and before their arrival at the part's next A: their
- *     copying changes the part's results, and so does A as far as dependences are concerned. Their
- *     owner changes them after it has passed that next A, so all have arrived there. Nothing else
+ *   - Results are read by others after B and before their arrival at the bucket's next A: their
+ *     copying changes the bucket's results, and so does A as far as dependences are concerned.
+ * Their owner changes them after it has passed that next A, so all have arrived there. Nothing else
  *     may change them: the planner's promise.
  * Where the ranks' memory is apart, A and B carry what is read: A a slice of every rank's block of
  * the tree, which a task adds before, B the results. They come to the same places in this rank's
  * own image of the others' areas, so the rest is as above.
- * Sync points of neighbouring parts are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
- * one has the next part's slice to do. */
+ * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
+ * one has the next bucket's slice to do. */
 #ifndef HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
 #define HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
 
@@ -31,7 +32,7 @@
 
 struct hd_sharded_update {
     const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
-    const char *const *labels; /* [parts]: of the sync points; outlive the session */
+    const char *const *labels; /* [buckets]: of the sync points; outlive the session */
     /* As in tasks/registry.h. */
     int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                  int64_t lo, int64_t hi, const float *sum, float count);
@@ -53,11 +54,11 @@ struct hd_sharded_update {
     struct hd_group *group;
 };
 
-/* Submits the exchange of all parts: copies of *update and its arrays. Among several ranks, `in`
+/* Submits the exchange of all buckets: copies of *update and its arrays. Among several ranks, `in`
  * and what is wanted whole lie in the ranks' areas (hd_session_area), at the same places on all. */
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
-/* Elements [*lo_p, *hi_p) of part [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
+/* Elements [*lo_p, *hi_p) of bucket [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
  * can be. */
 void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
                                  int64_t *hi_p);

@@ -49,18 +49,18 @@ void hd_session_free_jobs(struct hd_session *session)
 
 static int64_t handles_of(const struct hd_buffer *buffer)
 {
-    return buffer->parts * buffer->partials;
+    return buffer->buckets * buffer->partials;
 }
 
-int hd_buffer_create(struct hd_session *session, int parts, int64_t partials,
+int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
                      struct hd_buffer **buffer_p)
 {
     struct hd_buffer *buffer =
-        hd_alloc(1, sizeof *buffer + (size_t)(parts * partials) * sizeof buffer->handles[0]);
+        hd_alloc(1, sizeof *buffer + (size_t)(buckets * partials) * sizeof buffer->handles[0]);
     if (!buffer)
         return HD_ERR_NOMEM;
     buffer->session = session;
-    buffer->parts = parts;
+    buffer->buckets = buckets;
     buffer->partials = partials;
     for (int64_t i = 0; i < handles_of(buffer) && !session->options.sequential; i++)
         starpu_void_data_register(&buffer->handles[i]);
@@ -159,7 +159,7 @@ static int64_t count_handles(const struct hd_access *accesses, int n)
     int64_t needed = 1; /* one for a token */
     for (int i = 0; i < n; i++)
         if (accesses[i].buffer)
-            needed += (accesses[i].part == HD_ALL_PARTS ? accesses[i].buffer->parts : 1) *
+            needed += (accesses[i].bucket == HD_ALL_BUCKETS ? accesses[i].buffer->buckets : 1) *
                       (accesses[i].partial == HD_ALL_PARTIALS ? accesses[i].buffer->partials : 1);
     return needed;
 }
@@ -169,11 +169,11 @@ static void add_access(struct handle_list *list, const struct hd_access *access)
     const struct hd_buffer *buffer = access->buffer;
     if (!buffer)
         return;
-    int part = access->part == HD_ALL_PARTS ? 0 : access->part;
-    int parts = access->part == HD_ALL_PARTS ? buffer->parts : part + 1;
+    int bucket = access->bucket == HD_ALL_BUCKETS ? 0 : access->bucket;
+    int buckets = access->bucket == HD_ALL_BUCKETS ? buffer->buckets : bucket + 1;
     int64_t partial = access->partial == HD_ALL_PARTIALS ? 0 : access->partial;
     int64_t partials = access->partial == HD_ALL_PARTIALS ? buffer->partials : partial + 1;
-    for (int p = part; p < parts; p++)
+    for (int p = bucket; p < buckets; p++)
         for (int64_t l = partial; l < partials; l++)
             add_handle(list, buffer->handles[p * buffer->partials + l], starpu_mode(access->mode));
 }

@@ -9,21 +9,21 @@
 
 #include <stdatomic.h>
 
-/* What dependences are tracked on: the memory of one instance, by parts of its partials. Has no
+/* What dependences are tracked on: the memory of one instance, by buckets of its partials. Has no
  * memory itself. */
 struct hd_buffer;
 
-/* Of parts >= 1 and partials >= 1. Errors: HD_ERR_NOMEM. */
-int hd_buffer_create(struct hd_session *session, int parts, int64_t partials,
+/* Of buckets >= 1 and partials >= 1. Errors: HD_ERR_NOMEM. */
+int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
                      struct hd_buffer **buffer_p);
 /* Waits for the tasks that use it. Accepts NULL. */
 void hd_buffer_destroy(struct hd_buffer *buffer);
 
-enum { HD_ALL_PARTS = -1, HD_ALL_PARTIALS = -1, HD_VIEWS_MAX = 16 };
+enum { HD_ALL_BUCKETS = -1, HD_ALL_PARTIALS = -1, HD_VIEWS_MAX = 16 };
 
 struct hd_access {
     struct hd_buffer *buffer; /* NULL: none */
-    int part;                 /* or HD_ALL_PARTS */
+    int bucket;               /* or HD_ALL_BUCKETS */
     int64_t partial;          /* or HD_ALL_PARTIALS */
     enum hd_mode mode;
 };
@@ -83,9 +83,9 @@ struct hd_collective {
     struct hd_buffer *const *in_buffers;
     void *out; /* NULL: none on this rank */
     struct hd_buffer *out_buffer;
-    int home; /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
-                 several ranks with a session that has NCCL */
-    int part; /* of flat values; else 0 */
+    int home;   /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
+                   several ranks with a session that has NCCL */
+    int bucket; /* of flat values; else 0 */
     int64_t iteration;
     int priority;
     struct hd_group *group;

@@ -63,7 +63,7 @@ static struct hd_event event_of(const struct hd_task *task, int64_t begin_ns)
                              .begin_ns = begin_ns,
                              .iteration = (int32_t)context->iteration,
                              .shard = (int16_t)context->shard,
-                             .part = task->n ? (int16_t)task->views[0].part : 0,
+                             .bucket = task->n ? (int16_t)task->views[0].bucket : 0,
                              .item = (int16_t)context->item,
                              .stage = (int16_t)context->stage};
 }

@@ -296,7 +296,7 @@ static void write_event(FILE *file, const struct hd_event *event, int rank, int 
             "\"args\":{\"iteration\":%d,\"shard\":%d,\"part\":%d,\"item\":%d,\"stage\":%d}}",
             event->name, rank, worker, (double)(event->begin_ns - origin_ns) * 1e-3,
             (double)(event->end_ns - event->begin_ns) * 1e-3, event->iteration, event->shard,
-            event->part, event->item, event->stage);
+            event->bucket, event->item, event->stage);
 }
 
 int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns)

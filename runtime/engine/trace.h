@@ -14,8 +14,8 @@ struct hd_event {
     const char *name; /* outlives the trace */
     int64_t begin_ns, end_ns;
     int32_t iteration;
-    int16_t shard, part; /* shard -1: none */
-    int16_t item, stage; /* of steps in subtasks */
+    int16_t shard, bucket; /* shard -1: none */
+    int16_t item, stage;   /* of steps in subtasks */
 };
 
 struct hd_trace_options {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam: one optimizer step on a part, by the mean gradient of all shards or by a shard's own. It is
- * scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
+/* adam: one optimizer step on a bucket, by the mean gradient of all shards or by a shard's own. It
+ * is scaled down to grad_clip_value where it is longer (policy.learn.grad_clip_type: clip_norm), as
  * torch.nn.utils.clip_grad_norm_ does. A gradient whose count is no number (loss_grad) is left
  * alone, as if there had been no step. */
 #include "kernels/learn/adam.h"
@@ -96,7 +96,7 @@ static void update(const struct hd_view *views, const struct args *args, bool fi
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const float scale = clip(args, &views[NORM]);
     struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
-    int64_t *updates = &moments.updates[views[POLICY].part];
+    int64_t *updates = &moments.updates[views[POLICY].bucket];
     float *params = views[POLICY].data;
     *updates += first;
     for (int64_t at = lo; at < hi; at += HD_BLOCK) {
@@ -116,14 +116,14 @@ static int64_t scratch(const void *args)
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct hd_view *grad = &views[MEAN_GRAD];
-    int64_t part_lo, part_hi;
-    hd_spec_part(views[POLICY].spec, views[POLICY].part, &part_lo, &part_hi);
-    for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
-        const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
+    int64_t bucket_lo, bucket_hi;
+    hd_spec_get_bucket(views[POLICY].spec, views[POLICY].bucket, &bucket_lo, &bucket_hi);
+    for (int64_t lo = bucket_lo; lo < bucket_hi; lo += HD_BLOCK) {
+        const int64_t hi = bucket_hi - lo < HD_BLOCK ? bucket_hi : lo + HD_BLOCK;
         float count;
         const float *sum =
-            hd_grad_sum(grad->spec, grad->data, grad->part, lo, hi, context->scratch, &count);
-        update(views, args, lo == part_lo, lo, hi, sum, count);
+            hd_grad_sum(grad->spec, grad->data, grad->bucket, lo, hi, context->scratch, &count);
+        update(views, args, lo == bucket_lo, lo, hi, sum, count);
     }
     return HD_OK;
 }
@@ -147,12 +147,12 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_view *policy = &views[POLICY];
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const struct hd_partials grad =
-        hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].part);
+        hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].bucket);
     const struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t lo, hi;
-    hd_spec_part(policy->spec, policy->part, &lo, &hi);
+    hd_spec_get_bucket(policy->spec, policy->bucket, &lo, &hi);
     HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),
-                             moments.updates + policy->part, context->scratch, moments.first,
+                             moments.updates + policy->bucket, context->scratch, moments.first,
                              moments.second, policy->data, context->stream));
     return hd_net_refresh_cuda(hd_params_net(policy->spec), policy->data, lo, hi, context->stream);
 }
@@ -165,7 +165,7 @@ const struct hd_verb hd_verb_adam = {
     .name = "adam",
     .stream_id = 0x0474f2769ea8e730,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .prepare = prepare,
     .scratch = scratch,
     .body = body,

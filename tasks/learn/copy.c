@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy: a hard copy of parameters, by parts. */
+/* copy: a hard copy of parameters, by buckets. */
 #include "runtime/base/status.h"
 #include "runtime/device.h"
 #include "tasks/builtin.h"
@@ -14,9 +14,9 @@ static const struct hd_port ports[] = {
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     (void)args_p;
-    if (setup->specs[0]->parts != setup->specs[1]->parts)
+    if (setup->specs[0]->buckets != setup->specs[1]->buckets)
         return hd_diag_error(setup->diag, setup->mark,
-                             "copy: '%s' and '%s' must be cut in the same parts (`bucket_mb:`)",
+                             "copy: '%s' and '%s' must be cut in the same buckets (`bucket_mb:`)",
                              setup->specs[0]->name, setup->specs[1]->name);
     return HD_OK;
 }
@@ -25,7 +25,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)context, (void)args;
     int64_t lo, hi;
-    hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
+    hd_spec_get_bucket(views[1].spec, views[1].bucket, &lo, &hi);
     return hd_value_copy_range(views[1].spec, lo, hi, views[1].data, views[0].data);
 }
 
@@ -36,7 +36,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const float *from = views[0].data;
     float *to = views[1].data;
     int64_t lo, hi;
-    hd_spec_part(views[1].spec, views[1].part, &lo, &hi);
+    hd_spec_get_bucket(views[1].spec, views[1].bucket, &lo, &hi);
     HD_TRY(hd_device_copy(to + lo, from + lo, (hi - lo) * (int64_t)sizeof(float), context->stream));
     return hd_net_refresh_cuda(hd_params_net(views[1].spec), to, lo, hi, context->stream);
 }
@@ -48,7 +48,7 @@ const struct hd_verb hd_verb_copy = {
     .name = "copy",
     .stream_id = 0x6768761f34e1f655,
     .ports = ports,
-    .by_part = true,
+    .by_bucket = true,
     .prepare = prepare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),

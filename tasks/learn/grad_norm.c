@@ -76,12 +76,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const int64_t blocks = *(const int64_t *)args;
     float *room, count;
     double *squares = lay_out(blocks, context->scratch, &room);
-    for (int part = 0; part < grad->spec->parts; part++) {
-        int64_t part_lo, part_hi;
-        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
-        for (int64_t lo = part_lo; lo < part_hi; lo += HD_BLOCK) {
-            const int64_t hi = part_hi - lo < HD_BLOCK ? part_hi : lo + HD_BLOCK;
-            const float *sum = hd_grad_sum(grad->spec, grad->data, part, lo, hi, room, &count);
+    for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
+        int64_t bucket_lo, bucket_hi;
+        hd_spec_get_bucket(grad->spec, bucket, &bucket_lo, &bucket_hi);
+        for (int64_t lo = bucket_lo; lo < bucket_hi; lo += HD_BLOCK) {
+            const int64_t hi = bucket_hi - lo < HD_BLOCK ? bucket_hi : lo + HD_BLOCK;
+            const float *sum = hd_grad_sum(grad->spec, grad->data, bucket, lo, hi, room, &count);
             squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
         }
     }
@@ -108,10 +108,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
-    for (int part = 0; part < grad->spec->parts; part++) {
-        const struct hd_partials partials = hd_grad_get_partials(grad->spec, grad->data, part);
+    for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
+        const struct hd_partials partials = hd_grad_get_partials(grad->spec, grad->data, bucket);
         int64_t lo, hi;
-        hd_spec_part(grad->spec, part, &lo, &hi);
+        hd_spec_get_bucket(grad->spec, bucket, &lo, &hi);
         HD_TRY(hd_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
     }
     return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);

@@ -94,9 +94,9 @@ struct args {
     const struct hd_net *net;
     int64_t batch, micro, items;
     int backward_stages;
-    int parts;  /* of the gradient */
-    int levels; /* of batch norms; 0: the net has none */
-    bool skips; /* updates whose loss is not finite */
+    int buckets; /* of the gradient */
+    int levels;  /* of batch norms; 0: the net has none */
+    bool skips;  /* updates whose loss is not finite */
     struct hd_rate rate;
 };
 
@@ -203,7 +203,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     args->backward_stages = hd_net_stages(args->net);
-    args->parts = setup->specs[HD_LOSS_GRAD]->parts;
+    args->buckets = setup->specs[HD_LOSS_GRAD]->buckets;
     args->levels = hd_net_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
@@ -300,16 +300,16 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
     args->loss->differentiate(args->loss_args, &pass);
 }
 
-/* The counts of all parts that a range touches. */
+/* The counts of all buckets that a range touches. */
 static void count_samples(const struct hd_view *grad, int64_t partial, float rows, int64_t lo,
                           int64_t hi)
 {
     float *counts = hd_grad_counts(grad->spec, grad->data, partial);
-    for (int part = 0; part < grad->spec->parts; part++) {
-        int64_t part_lo, part_hi;
-        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
-        if (part_lo < hi && part_hi > lo)
-            counts[part] = rows;
+    for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
+        int64_t bucket_lo, bucket_hi;
+        hd_spec_get_bucket(grad->spec, bucket, &bucket_lo, &bucket_hi);
+        if (bucket_lo < hi && bucket_hi > lo)
+            counts[bucket] = rows;
     }
 }
 
@@ -432,11 +432,11 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 
 #if HD_CUDA
 /* -- On a GPU -------------------------------------------------------------------------------------
- * A gradient in one part has nobody who waits for an earlier stage: then there is one stage. */
+ * A gradient in one bucket has nobody who waits for an earlier stage: then there is one stage. */
 
 static bool in_one_stage(const struct args *args)
 {
-    return args->parts == 1 || args->backward_stages == 1;
+    return args->buckets == 1 || args->backward_stages == 1;
 }
 
 static bool supports_gpu(const void *arg)
@@ -482,19 +482,19 @@ static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass 
     return args->loss->differentiate_on_gpu(args->loss_args, pass);
 }
 
-/* The counts of all parts from that of element lo to that before hi. */
+/* The counts of all buckets from that of element lo to that before hi. */
 static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss_pass *pass,
                                 int64_t partial, int64_t lo, int64_t hi)
 {
     float *counts = hd_grad_counts(grad->spec, grad->data, partial);
     int first = -1, end = 0;
-    for (int part = 0; part < grad->spec->parts; part++) {
-        int64_t part_lo, part_hi;
-        hd_spec_part(grad->spec, part, &part_lo, &part_hi);
-        if (part_lo >= hi || part_hi <= lo)
+    for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
+        int64_t bucket_lo, bucket_hi;
+        hd_spec_get_bucket(grad->spec, bucket, &bucket_lo, &bucket_hi);
+        if (bucket_lo >= hi || bucket_hi <= lo)
             continue;
-        first = first < 0 ? part : first;
-        end = part + 1;
+        first = first < 0 ? bucket : first;
+        end = bucket + 1;
     }
     if (first < 0)
         return HD_OK;

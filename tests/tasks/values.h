@@ -56,7 +56,7 @@ static inline void value_resolve_at(struct value *value, const struct hd_setup *
                                      .placement = placement,
                                      .role = role,
                                      .mark = setup->mark,
-                                     .parts = 1,
+                                     .buckets = 1,
                                      .partials = 1}};
     if (type->resolve)
         ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);

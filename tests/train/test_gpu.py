@@ -201,7 +201,7 @@ def check_statistics_stay():
                           for name in ("obs_stats", "obs_norm", "(snapshot)"))
             check(not touched or line.startswith(("evaluate", "keep_best")), line)
     check_plan(GPU_ENVS, (
-        "mean(grad) [collective, 6 parts, gpu] reads grad (gpu) writes mean_grad (gpu)",
+        "mean(grad) [collective, 6 buckets, gpu] reads grad (gpu) writes mean_grad (gpu)",
         "sum(obs_stats) [collective] reads obs_stats (host) writes all_obs_stats (host)",
         "merge_stats [global, gpu] reads all_obs_stats (gpu) updates obs_norm (gpu)"),
         "--ranks", "2", world__shards=2, runtime__gpus=1)

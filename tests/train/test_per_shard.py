@@ -67,7 +67,7 @@ def main():
         check(shared not in hashes.values(), "an average over four shards changed nothing")
         plan = call("graph", config, "--ranks", "2", "--rank", "1", "--set", "world.shards=4",
                     "--set", "strategy.bucket_mb=0.02").stdout
-        check("adam [shard, 9 parts]" in plan, plan)
+        check("adam [shard, 9 buckets]" in plan, plan)
 
 
 main()

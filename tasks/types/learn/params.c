@@ -33,15 +33,15 @@ static int64_t floats_bytes(const struct hd_spec *spec)
 /* -- params -------------------------------------------------------------------------------------
  */
 
-/* Parts are whole blocks, of at most part_mb MiB, at least one block. */
+/* Buckets are whole blocks, of at most bucket_mb MiB, at least one block. */
 static int count_parts(const struct hd_spec *spec)
 {
-    if (spec->part_mb <= 0)
+    if (spec->bucket_mb <= 0)
         return 1;
-    double most = spec->part_mb * 1048576.0 / (sizeof(float) * HD_BLOCK);
+    double most = spec->bucket_mb * 1048576.0 / (sizeof(float) * HD_BLOCK);
     int64_t blocks = (spec->elements + HD_BLOCK - 1) / HD_BLOCK;
-    int64_t per_part = most < 1 ? 1 : most > (double)blocks ? blocks : (int64_t)most;
-    return (int)((blocks + per_part - 1) / per_part);
+    int64_t per_bucket = most < 1 ? 1 : most > (double)blocks ? blocks : (int64_t)most;
+    return (int)((blocks + per_bucket - 1) / per_bucket);
 }
 
 /* Reports what is wrong with a field of the net where the config has it. */
@@ -126,7 +126,7 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     spec->shape = net;
     spec->elements = hd_net_elements(net);
     spec->bytes = hd_net_params_bytes(net);
-    spec->parts = count_parts(spec);
+    spec->buckets = count_parts(spec);
     return HD_OK;
 }
 
@@ -228,7 +228,7 @@ static int check_of(struct hd_spec *spec, const struct hd_setup *setup)
                              "'%s' of type %s needs `of:` and a value of type params", spec->name,
                              spec->type->name);
     spec->elements = spec->of->elements;
-    spec->parts = spec->of->parts;
+    spec->buckets = spec->of->buckets;
     return HD_OK;
 }
 
@@ -237,13 +237,13 @@ static void release_nothing(struct hd_spec *spec)
     (void)spec;
 }
 
-/* -- grad: partials, each the floats and then a count per part
+/* -- grad: partials, each the floats and then a count per bucket
  * --------------------------------------
  */
 
 static int64_t partial_bytes(const struct hd_spec *spec)
 {
-    return floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(float));
+    return floats_bytes(spec) + hd_padded(spec->buckets * (int64_t)sizeof(float));
 }
 
 static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
@@ -280,36 +280,36 @@ static uint64_t hash_grad(const struct hd_spec *spec, const void *data)
     uint64_t hash = 0;
     for (int64_t partial = 0; partial < spec->partials; partial++) {
         hash = hd_hash_floats(hash, partial_floats(spec, data, partial), spec->elements);
-        hash = hd_hash_floats(hash, partial_counts(spec, data, partial), spec->parts);
+        hash = hd_hash_floats(hash, partial_counts(spec, data, partial), spec->buckets);
     }
     return hash;
 }
 
-static float weight_grad(const struct hd_spec *spec, int part, const void *data, int64_t partial)
+static float weight_grad(const struct hd_spec *spec, int bucket, const void *data, int64_t partial)
 {
-    return partial_counts(spec, data, partial)[part];
+    return partial_counts(spec, data, partial)[bucket];
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
+static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
-const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part, int64_t lo,
+const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucket, int64_t lo,
                          int64_t hi, float *room, float *count_p)
 {
     const int64_t stride = partial_bytes(spec) / (int64_t)sizeof(float);
     const float *floats = partial_floats(spec, data, 0), *counts = partial_counts(spec, data, 0);
     *count_p = 1;
-    float count = counts[part];
+    float count = counts[bucket];
     if (spec->placement != HD_SHARD) {
         if (isnan(count))
             *count_p = count;
         return floats + lo;
     }
-    hd_tree_add(1, &counts, spec->partials, stride, part, part + 1, &count);
+    hd_tree_add(1, &counts, spec->partials, stride, bucket, bucket + 1, &count);
     if (count > 0 || isnan(count))
         *count_p = count;
     if (spec->partials == 1)
@@ -319,62 +319,62 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int part,
 }
 
 /* Of a mean: one partial. */
-static int64_t get_grad_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi,
+static int64_t get_grad_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi,
                                    int i, int64_t *at_p)
 {
     *at_p =
-        i == 0 ? lo * (int64_t)sizeof(float) : floats_bytes(spec) + part * (int64_t)sizeof(float);
+        i == 0 ? lo * (int64_t)sizeof(float) : floats_bytes(spec) + bucket * (int64_t)sizeof(float);
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
 /* The sum of the partials, floats and count alike. */
-static void pack_grad(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void pack_grad(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
     int64_t lo, hi, stride = partial_bytes(spec) / (int64_t)sizeof(float);
     float *sum = vector;
     const float *floats = partial_floats(spec, data, 0), *counts = partial_counts(spec, data, 0);
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     hd_tree_add(1, &floats, spec->partials, stride, lo, hi, sum);
-    hd_tree_add(1, &counts, spec->partials, stride, part, part + 1, sum + (hi - lo));
+    hd_tree_add(1, &counts, spec->partials, stride, bucket, bucket + 1, sum + (hi - lo));
 }
 
-static void combine_grad(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine_grad(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                          const void *other)
 {
     (void)how;
-    int64_t n = vector_bytes(spec, part) / (int64_t)sizeof(float);
+    int64_t n = vector_bytes(spec, bucket) / (int64_t)sizeof(float);
     float *restrict sum = into;
     const float *restrict operand = other;
     for (int64_t i = 0; i < n; i++)
         sum[i] += operand[i];
 }
 
-static void unpack_grad(const struct hd_spec *spec, int part, enum hd_combine how,
+static void unpack_grad(const struct hd_spec *spec, int bucket, enum hd_combine how,
                         const void *vector, void *data)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     const float *restrict sum = vector;
     float *restrict to = (float *)data + lo;
     float count = sum[hi - lo];
     float divisor = how == HD_MEAN && count > 0 ? count : 1;
     for (int64_t i = 0; i < hi - lo; i++)
         to[i] = sum[i] / divisor;
-    hd_grad_counts(spec, data, 0)[part] = count;
+    hd_grad_counts(spec, data, 0)[bucket] = count;
 }
 
-struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int part)
+struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket)
 {
     return (struct hd_partials){
         .floats = partial_floats(spec, data, 0),
-        .counts = spec->placement == HD_SHARD ? partial_counts(spec, data, 0) + part : NULL,
+        .counts = spec->placement == HD_SHARD ? partial_counts(spec, data, 0) + bucket : NULL,
         .n = spec->partials,
         .stride = partial_bytes(spec) / (int64_t)sizeof(float),
     };
 }
 
 #if HD_CUDA
-static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream)
 {
@@ -384,10 +384,10 @@ static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine h
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
                        HD_PARTIALS_GROUPS, n_in);
     for (int i = 0; i < n_in; i++)
-        partials[i] = hd_grad_get_partials(spec, in[i], part);
-    hd_spec_part(spec, part, &lo, &hi);
+        partials[i] = hd_grad_get_partials(spec, in[i], bucket);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return hd_partials_mean_cuda(n_in, partials, how == HD_MEAN, lo, hi, out,
-                                 hd_grad_counts(out_spec, out, 0) + part, stream);
+                                 hd_grad_counts(out_spec, out, 0) + bucket, stream);
 }
 
 static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, int n_operands,
@@ -403,9 +403,9 @@ static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, in
     return hd_partials_mean_cuda(n_operands, partials, how == HD_MEAN, 0, n, to, total, stream);
 }
 
-static float *count_of(const struct hd_spec *spec, int part, void *data)
+static float *count_of(const struct hd_spec *spec, int bucket, void *data)
 {
-    return hd_grad_counts(spec, data, 0) + part;
+    return hd_grad_counts(spec, data, 0) + bucket;
 }
 #endif
 
@@ -433,13 +433,14 @@ const struct hd_type hd_type_grad = {
     .weight = weight_grad,
 };
 
-/* -- adam_state: first moments, second moments, updates per part ----------------------------------
+/* -- adam_state: first moments, second moments, updates per bucket
+ * ----------------------------------
  */
 
 static int resolve_adam(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
-    spec->bytes = 2 * floats_bytes(spec) + hd_padded(spec->parts * (int64_t)sizeof(int64_t));
+    spec->bytes = 2 * floats_bytes(spec) + hd_padded(spec->buckets * (int64_t)sizeof(int64_t));
     return HD_OK;
 }
 
@@ -450,11 +451,11 @@ struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data)
     return (struct hd_moments){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
 }
 
-static int64_t get_adam_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi,
+static int64_t get_adam_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi,
                                    int i, int64_t *at_p)
 {
     *at_p = i * floats_bytes(spec) +
-            (i < 2 ? lo * (int64_t)sizeof(float) : part * (int64_t)sizeof(int64_t));
+            (i < 2 ? lo * (int64_t)sizeof(float) : bucket * (int64_t)sizeof(int64_t));
     return i < 2 ? (hi - lo) * (int64_t)sizeof(float) : i == 2 ? (int64_t)sizeof(int64_t) : -1;
 }
 

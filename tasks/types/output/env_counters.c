@@ -15,10 +15,10 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)spec, (void)part, (void)how;
+    (void)spec, (void)bucket, (void)how;
     struct hd_counts *sum = into;
     const struct hd_counts *added = other;
     sum->env_step += added->env_step;
@@ -26,10 +26,10 @@ static void combine(const struct hd_spec *spec, int part, enum hd_combine how, v
     sum->sample += added->sample;
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
 }
 

@@ -37,10 +37,10 @@ void hd_verdict_summarise(struct hd_verdict *verdict)
 /* -- Verdicts of shards: each has the returns of its own episodes, zeros for the others' ----------
  */
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)spec, (void)part, (void)how;
+    (void)spec, (void)bucket, (void)how;
     struct hd_verdict *sum = into;
     const struct hd_verdict *added = other;
     sum->steps += added->steps;
@@ -48,10 +48,10 @@ static void combine(const struct hd_spec *spec, int part, enum hd_combine how, v
         sum->returns[i] += added->returns[i];
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
     hd_verdict_summarise(data);
 }

@@ -178,28 +178,28 @@ const struct hd_obs_norm *hd_statistics_norm(const struct hd_view *view, struct 
 /* -- Combining ------------------------------------------------------------------------------------
  */
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     hd_statistics_merge(arrays_of(spec, into).of, arrays_of(spec, other).of,
                         hd_statistics_elements(spec));
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
 }
 
 #if HD_CUDA
 /* Scale and shift are the first one's, as where vectors are combined. */
-static int reduce_on_gpu(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     struct hd_statistics_operands operands = {.n = n_in};
     if (n_in > HD_STATISTICS_OPERANDS)
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",

@@ -147,35 +147,35 @@ static struct entry gather(const struct shape *shape, const void *data, int fiel
     return sum;
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
+static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 {
-    (void)part;
+    (void)bucket;
     return ((const struct shape *)spec->shape)->n * (int64_t)sizeof(struct entry);
 }
 
-static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
-    (void)part;
+    (void)bucket;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
         ((struct entry *)vector)[i] = gather(shape, data, i);
 }
 
 /* Each field combines as it was declared to, whatever the verb of the collective. */
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
         combine_entry(shape->fields[i].is.how, (struct entry *)into + i,
                       ((const struct entry *)other)[i]);
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
     memset(data, 0, (size_t)spec->bytes);
     for (int i = 0; i < shape->n; i++) {

@@ -29,7 +29,7 @@ struct generator {
     struct {
         bool floats, news, sums, rows, used, updated;
         bool sharded_update; /* other steps seldom change it */
-        int place, parts;
+        int place, buckets;
     } values[VALUES_MAX + EXCHANGED + ALONE + ROWS];
     bool ticks; /* some step counts `tick` */
     bool exchange;
@@ -125,7 +125,7 @@ static bool add_collective(struct generator *g, const char *pad, bool lag)
         g->values[from].rows != g->values[to].rows ||
         (g->values[from].sums && kind > MEAN_OF && (kind != REDUCE || op > 1)) || spared(g, to))
         return false;
-    g->values[to].parts = g->values[from].parts;
+    g->values[to].buckets = g->values[from].buckets;
     char a[16], b[16];
     name(g, from, lag, a);
     name(g, to, false, b);
@@ -267,7 +267,7 @@ static bool add_weave(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
-/* Every shard by itself, part by part, and now and then shard 0's for all to see. */
+/* Every shard by itself, bucket by bucket, and now and then shard 0's for all to see. */
 static bool add_alone(struct generator *g, const char *pad, bool lag)
 {
     const int own = g->first_alone + OWN, hint = pick(g, 1u << SHARD, INTS);
@@ -351,7 +351,7 @@ static void make_values(struct generator *g)
         g->values[i].floats = draw(g, 4) == 0;
         g->values[i].news = !g->values[i].floats && draw(g, 6) == 0;
         g->values[i].place = (int)draw(g, 8) < 4 ? SHARD : draw(g, 3) ? GLOBAL : RANK0;
-        g->values[i].parts = 3;
+        g->values[i].buckets = 3;
     }
     g->exchange = draw(g, 2);
     g->first_alone = -1;
@@ -361,14 +361,14 @@ static void make_values(struct generator *g)
         g->values[g->n_values].floats = i > MEAN;
         g->values[g->n_values].sharded_update = true;
         g->values[g->n_values].place = i == PARTIALS ? SHARD : GLOBAL;
-        g->values[g->n_values++].parts = 3;
+        g->values[g->n_values++].buckets = 3;
     }
     if (g->exchange && draw(g, 2)) {
         g->first_alone = g->n_values;
         for (int i = 0; i < ALONE; i++) {
             g->values[g->n_values].floats = g->values[g->n_values].sharded_update = true;
             g->values[g->n_values].place = i == SHOWN ? GLOBAL : SHARD;
-            g->values[g->n_values++].parts = 3;
+            g->values[g->n_values++].buckets = 3;
         }
     }
     const int place = (int)draw(g, 6);

@@ -62,15 +62,15 @@ void rank_stop(struct rank *rank)
     hd_plan_destroy(rank->plan);
 }
 
-/* Whether an instance is the reference's: of a parted value, the blocks that are this rank's. */
+/* Whether an instance is the reference's: of a sharded value, the blocks that are this rank's. */
 static bool equal(const struct rank *rank, int value, const struct hd_spec *spec, const float *data,
                   const float *expected)
 {
-    if (!rank->plan->values[value].parted)
+    if (!rank->plan->values[value].sharded)
         return memcmp(data, expected, (size_t)spec->bytes) == 0;
-    for (int part = 0; part < spec->parts; part++) {
+    for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t lo, hi;
-        hd_spec_part(spec, part, &lo, &hi);
+        hd_spec_get_bucket(spec, bucket, &lo, &hi);
         const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK, ranks = rank->plan->ranks;
         for (int64_t i = lo; i < hi; i++) {
             int64_t block = (i - lo) / HD_BLOCK;

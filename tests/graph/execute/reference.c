@@ -168,11 +168,11 @@ static void run_subtasks(const struct hd_step *step, struct hd_context *context,
     hd_free(heads);
 }
 
-static int parts_of(const struct hd_reference *r, const struct hd_step *step)
+static int get_buckets(const struct hd_reference *r, const struct hd_step *step)
 {
-    for (int i = 0; step->verb->by_part && i < step->n_refs; i++)
+    for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_READ)
-            return spec_of(r, step->refs[i].value)->parts;
+            return spec_of(r, step->refs[i].value)->buckets;
     return 1;
 }
 
@@ -195,7 +195,7 @@ static struct hd_context context_of(const struct hd_reference *r, const struct h
     };
 }
 
-static void view(struct hd_reference *r, const struct hd_step *step, int64_t shard, int part,
+static void view(struct hd_reference *r, const struct hd_step *step, int64_t shard, int bucket,
                  struct hd_view views[HD_PORTS_MAX])
 {
     for (int i = 0; i < step->n_refs; i++) {
@@ -204,7 +204,7 @@ static void view(struct hd_reference *r, const struct hd_step *step, int64_t sha
             continue;
         views[i].spec = spec_of(r, step->refs[i].value);
         views[i].data = look(r, &step->refs[i], shard, &views[i].version);
-        views[i].part = part;
+        views[i].bucket = bucket;
     }
 }
 
@@ -212,8 +212,8 @@ static void run_body(struct hd_reference *r, const struct hd_step *step, int64_t
 {
     struct hd_view views[HD_PORTS_MAX];
     struct hd_context context = context_of(r, step, shard);
-    for (int part = 0; part < parts_of(r, step); part++) {
-        view(r, step, shard, part, views);
+    for (int bucket = 0; bucket < get_buckets(r, step); bucket++) {
+        view(r, step, shard, bucket, views);
         run_subtasks(step, &context, views);
     }
 }
@@ -302,20 +302,20 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
  */
 
 /* The instances [lo, hi) combined in the midpoint tree, as a new vector. */
-static void *reduce(const struct hd_reference *r, const struct hd_step *step, int part, int64_t lo,
-                    int64_t hi)
+static void *reduce(const struct hd_reference *r, const struct hd_step *step, int bucket,
+                    int64_t lo, int64_t hi)
 {
     const struct hd_spec *spec = spec_of(r, step->refs[0].value);
     const struct hd_reduction *reduction = spec->type->reduction;
     if (hi - lo == 1) {
         int64_t version;
-        void *vector = hd_alloc(reduction->bytes(spec, part), 1);
-        reduction->pack(spec, part, look(r, &step->refs[0], lo, &version), vector);
+        void *vector = hd_alloc(reduction->bytes(spec, bucket), 1);
+        reduction->pack(spec, bucket, look(r, &step->refs[0], lo, &version), vector);
         return vector;
     }
     int64_t middle = lo + (hi - lo) / 2;
-    void *left = reduce(r, step, part, lo, middle), *right = reduce(r, step, part, middle, hi);
-    reduction->combine(spec, part, step->combine, left, right);
+    void *left = reduce(r, step, bucket, lo, middle), *right = reduce(r, step, bucket, middle, hi);
+    reduction->combine(spec, bucket, step->combine, left, right);
     hd_free(right);
     return left;
 }
@@ -332,9 +332,9 @@ static void run_collective(struct hd_reference *r, const struct hd_step *step)
         memcpy(out, look(r, &step->refs[0], 0, &version), (size_t)to->bytes);
         return;
     }
-    for (int part = 0; part < from->parts; part++) {
-        void *vector = reduce(r, step, part, 0, r->graph->shards);
-        from->type->reduction->unpack(to, part, step->combine, vector, out);
+    for (int bucket = 0; bucket < from->buckets; bucket++) {
+        void *vector = reduce(r, step, bucket, 0, r->graph->shards);
+        from->type->reduction->unpack(to, bucket, step->combine, vector, out);
         hd_free(vector);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graphs of integer and float tasks, with lags, slots, shards, repeats, guards, collectives,
- * parts, background tasks and stops: what StarPU computes is what the reference computes, by bits,
- * under every scheduler, with 1 to 4 workers and windows 1 to 4. One session per (scheduler,
+ * buckets, background tasks and stops: what StarPU computes is what the reference computes, by
+ * bits, under every scheduler, with 1 to 4 workers and windows 1 to 4. One session per (scheduler,
  * workers). HD_RANDOM_GRAPHS=n: graphs per session (default 7); HD_RANDOM_SEED=s: start from that
  * seed. */
 #include "graph/execute/execute.h"
@@ -174,7 +174,7 @@ START_TEST(all_lowerings_are_among_them)
             items += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat < 0;
             lasts += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].subtasks.finish_last;
             cross_shard_sums += plan->ops[i].cross_shard_sums != NULL;
-            alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].parts > 1 &&
+            alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].buckets > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;
             backgrounds +=
                 plan->ops[i].background && strcmp(plan->ops[i].step->verb->name, "creep") == 0;
@@ -195,7 +195,8 @@ START_TEST(all_lowerings_are_among_them)
     }
     printf("in %d graphs: %d sharded_updates, %d steps in subtasks of sums, %d by items, %d of "
            "them with "
-           "finish last, %d shard steps part by part, %d that add up between stages, %d background "
+           "finish last, %d shard steps bucket by bucket, %d that add up between stages, %d "
+           "background "
            "tasks "
            "of several calls, %d means by two GPUs\n",
            SEEDS, sharded_updates, subtasks, items, lasts, alone, cross_shard_sums, backgrounds,

@@ -110,7 +110,7 @@ START_TEST(a_failed_task_ends_all_ranks)
 }
 END_TEST
 
-/* One rank's parameters change behind the graph's back: the comparison names part and rank. */
+/* One rank's parameters change behind the graph's back: the comparison names bucket and rank. */
 static const char comparing[] = "values:\n"
                                 "  s: {type: floats, per: shard, bucket_mb: 3}\n"
                                 "  g: {type: floats, bucket_mb: 3}\n"
@@ -146,7 +146,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
     }
     int status = hd_executor_run(rank.executor, &reason);
     const char *message = hd_session_message(rank.session);
-    bool named = strstr(message, "part 1 of 'w' differs between rank 0 and rank 1") != NULL;
+    bool named = strstr(message, "bucket 1 of 'w' differs between rank 0 and rank 1") != NULL;
     int code = (status == HD_ERR_DIVERGED || status == HD_ERR_PEER) && named ? 0 : 1;
     if (code)
         hd_log(HD_LOG_ERROR, "%d: %s", status, message);

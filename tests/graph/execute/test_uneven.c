@@ -58,8 +58,8 @@ static int uneven(struct hd_context *context, const struct hd_view *views, const
         float *floats = hd_grad_get_partial(spec, views[GRAD].data, partial);
         for (int64_t i = 0; i < spec->elements; i++)
             floats[i] = element(context->iteration, context->shard, partial, i);
-        for (int part = 0; part < spec->parts; part++)
-            hd_grad_counts(spec, views[GRAD].data, partial)[part] =
+        for (int bucket = 0; bucket < spec->buckets; bucket++)
+            hd_grad_counts(spec, views[GRAD].data, partial)[bucket] =
                 (float)samples(context->iteration, context->shard, partial);
     }
     return HD_OK;
@@ -197,7 +197,7 @@ START_TEST(the_others_mean_is_theirs_alone)
     const struct hd_setup setup = {.config = l.config, .shards = SHARDS, .seed = 3};
     const float *now = hd_reference_data(reference, policy, 0);
     float *first = hd_alloc(spec->bytes, 1);
-    ck_assert_int_gt(spec->parts, 3);
+    ck_assert_int_gt(spec->buckets, 3);
     ck_assert_int_eq(hd_value_init(spec, &setup, 0, first), HD_OK);
     for (int64_t i = 0; i < spec->elements; i++) {
         const double expected = trained(first[i], i);

@@ -57,22 +57,22 @@ static double ints_field(const struct hd_spec *spec, const void *data, int field
     return (double)((const int64_t *)data)[field];
 }
 
-static int64_t ints_bytes(const struct hd_spec *spec, int part)
+static int64_t ints_bytes(const struct hd_spec *spec, int bucket)
 {
-    (void)part;
+    (void)bucket;
     return spec->bytes;
 }
 
-static void ints_pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void ints_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
-    (void)part;
+    (void)bucket;
     memcpy(vector, data, (size_t)spec->bytes);
 }
 
-static void ints_combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void ints_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                          const void *other)
 {
-    (void)part;
+    (void)bucket;
     int64_t *a = into;
     const int64_t *b = other;
     for (int i = 0; i < count_ints(spec); i++)
@@ -81,10 +81,10 @@ static void ints_combine(const struct hd_spec *spec, int part, enum hd_combine h
                                : (int64_t)((uint64_t)a[i] + (uint64_t)b[i]);
 }
 
-static void ints_unpack(const struct hd_spec *spec, int part, enum hd_combine how,
+static void ints_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
                         const void *vector, void *data)
 {
-    (void)part, (void)how;
+    (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
 }
 
@@ -93,7 +93,7 @@ static int resolve_floats(struct hd_spec *spec, const struct hd_setup *setup)
     (void)setup;
     spec->elements = FLOATS;
     spec->bytes = FLOATS * (int64_t)sizeof(float);
-    spec->parts = spec->part_mb > 0 ? (int)spec->part_mb : 1;
+    spec->buckets = spec->bucket_mb > 0 ? (int)spec->bucket_mb : 1;
     return HD_OK;
 }
 
@@ -108,25 +108,25 @@ static int init_floats(const struct hd_spec *spec, const struct hd_setup *setup,
     return HD_OK;
 }
 
-static int64_t floats_bytes(const struct hd_spec *spec, int part)
+static int64_t floats_bytes(const struct hd_spec *spec, int bucket)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return (hi - lo) * (int64_t)sizeof(float);
 }
 
-static void floats_pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void floats_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     memcpy(vector, (const float *)data + lo, (size_t)(hi - lo) * sizeof(float));
 }
 
-static void floats_combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void floats_combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                            const void *other)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     float *a = into;
     const float *b = other;
     for (int64_t i = 0; i < hi - lo; i++)
@@ -135,11 +135,11 @@ static void floats_combine(const struct hd_spec *spec, int part, enum hd_combine
                                : a[i] + b[i];
 }
 
-static void floats_unpack(const struct hd_spec *spec, int part, enum hd_combine how,
+static void floats_unpack(const struct hd_spec *spec, int bucket, enum hd_combine how,
                           const void *vector, void *data)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
         ((float *)data)[i] = ((const float *)vector)[i - lo] * (how == HD_MEAN ? 0.25f : 1.0f);
 }

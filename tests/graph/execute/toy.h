@@ -11,9 +11,9 @@
  * updates to), `bump` (updates to, counts its size), `note` (reads a, updates to: meant for what
  * nobody reads), `fail` (reads a, writes to, fails at iteration 3), and the built-in collectives
  * and stop. In toy_subtasks.c: type `sums` (flat like floats, one to three partials a shard by its
- * name, a weight per part), verbs `spread` (reads a and b, writes sums by items and stages,
+ * name, a weight per bucket), verbs `spread` (reads a and b, writes sums by items and stages,
  * updates tally at its finish), `fill` (likewise, but whole), `apply` (reads a mean of sums and
- * hint, updates to and state by parts or in slices) and `creep` (reads a, updates ints in several
+ * hint, updates to and state by buckets or in slices) and `creep` (reads a, updates ints in several
  * calls). In toy_items.c: verb `weave` (reads a, every and rows `from`, updates rows `state` and
  * writes rows `to` by items and stages, between which shards may add numbers up, updates tally at
  * its finish, which may be last). */

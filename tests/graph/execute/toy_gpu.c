@@ -39,20 +39,20 @@ static int checked(cudaError_t error)
     return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
 }
 
-/* An instance, or what it has of a part. */
-static int copy(const struct hd_spec *spec, int part, void *to, const void *from, void *stream)
+/* An instance, or what it has of a bucket. */
+static int copy(const struct hd_spec *spec, int bucket, void *to, const void *from, void *stream)
 {
     int64_t at, bytes, lo, hi;
-    if (part < 0)
+    if (bucket < 0)
         return hd_device_copy(to, from, spec->bytes, stream);
-    hd_spec_part(spec, part, &lo, &hi);
-    for (int i = 0; (bytes = hd_value_get_byte_range(spec, part, lo, hi, i, &at)) >= 0; i++)
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
+    for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
         HD_TRY(hd_device_copy((char *)to + at, (const char *)from + at, bytes, stream));
     return HD_OK;
 }
 
 int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const void *args,
-                 const struct hd_port *ports, bool by_part, hd_toy_body *body)
+                 const struct hd_port *ports, bool by_bucket, hd_toy_body *body)
 {
     struct call *call = hd_alloc(1, sizeof *call);
     call->context = *context;
@@ -68,9 +68,11 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
     }
     HD_TRY(checked(cudaLaunchHostFunc(context->stream, run_call, call)));
     for (int i = 0; ports[i].name; i++) {
-        const int part = by_part && views[i].spec && views[i].spec->type->flat ? views[i].part : -1;
+        const int bucket =
+            by_bucket && views[i].spec && views[i].spec->type->flat ? views[i].bucket : -1;
         if (views[i].data && ports[i].mode != HD_READ)
-            HD_TRY(copy(views[i].spec, part, views[i].data, call->views[i].data, context->stream));
+            HD_TRY(
+                copy(views[i].spec, bucket, views[i].data, call->views[i].data, context->stream));
     }
     return checked(cudaLaunchHostFunc(context->stream, free_call, call));
 }
@@ -81,7 +83,7 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
 /* Partials are vectors: floats and their count, added as the runtime does not. */
 struct sum {
     const struct hd_spec *spec, *out_spec;
-    int part;
+    int bucket;
     enum hd_combine how;
     int64_t n; /* floats of a vector */
     int n_in;
@@ -110,9 +112,9 @@ static void run_fold(void *arg)
     const struct sum *sum = arg;
     const struct hd_reduction *reduction = sum->spec->type->reduction;
     for (int i = 0; i < sum->n_in; i++)
-        reduction->pack(sum->spec, sum->part, sum->in[i], sum->vector[i]);
+        reduction->pack(sum->spec, sum->bucket, sum->in[i], sum->vector[i]);
     add_vectors(sum);
-    reduction->unpack(sum->out_spec, sum->part, sum->how, sum->vector[0], sum->out);
+    reduction->unpack(sum->out_spec, sum->bucket, sum->how, sum->vector[0], sum->out);
 }
 
 static void run_add(void *arg)
@@ -148,22 +150,22 @@ static struct sum *make_sum(enum hd_combine how, int n_in, int64_t n)
     return sum;
 }
 
-int hd_toy_reduce(const struct hd_spec *spec, int part, enum hd_combine how, int n_in,
+int hd_toy_reduce(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                   const void *const *in, const struct hd_spec *out_spec, void *out, void *stream)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     struct sum *sum = make_sum(how, n_in, hi - lo);
     sum->spec = spec;
     sum->out_spec = out_spec;
-    sum->part = part;
+    sum->bucket = bucket;
     sum->out = hd_alloc(out_spec->bytes, 1);
     for (int i = 0; i < n_in; i++) {
         sum->in[i] = hd_alloc(spec->bytes, 1);
         HD_TRY(copy(spec, -1, sum->in[i], in[i], stream));
     }
     HD_TRY(checked(cudaLaunchHostFunc(stream, run_fold, sum)));
-    HD_TRY(copy(out_spec, part, out, sum->out, stream));
+    HD_TRY(copy(out_spec, bucket, out, sum->out, stream));
     return checked(cudaLaunchHostFunc(stream, free_sum, sum));
 }
 

@@ -11,7 +11,7 @@
 
 enum { INTS = HD_TOY_INTS, FLOATS = HD_TOY_FLOATS };
 
-/* -- Type sums: partials of floats and a weight per part
+/* -- Type sums: partials of floats and a weight per bucket
  * --------------------------------------------
  */
 
@@ -22,7 +22,7 @@ static int64_t padded(int64_t bytes)
 
 static int64_t partial_bytes(const struct hd_spec *spec)
 {
-    return padded(FLOATS * (int64_t)sizeof(float)) + padded(spec->parts * (int64_t)sizeof(float));
+    return padded(FLOATS * (int64_t)sizeof(float)) + padded(spec->buckets * (int64_t)sizeof(float));
 }
 
 static float *partial_floats(const struct hd_spec *spec, const void *data, int64_t partial)
@@ -40,7 +40,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     (void)setup;
     spec->elements = FLOATS;
-    spec->parts = spec->part_mb > 0 ? (int)spec->part_mb : 1;
+    spec->buckets = spec->bucket_mb > 0 ? (int)spec->bucket_mb : 1;
     spec->partials = spec->placement == HD_SHARD
                          ? 1 + (int64_t)((hd_hash_text(spec->name) + setup->seed) % 3)
                          : 1;
@@ -56,16 +56,16 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
             partial_floats(spec, data, partial)[i] =
                 (float)(hd_hash_mix(name, (uint64_t)((shard * 8 + partial) * FLOATS + i)) % 1000) *
                 0.001f;
-        for (int part = 0; part < spec->parts; part++)
-            partial_weights(spec, data, partial)[part] = (float)(1 + partial);
+        for (int bucket = 0; bucket < spec->buckets; bucket++)
+            partial_weights(spec, data, partial)[bucket] = (float)(1 + partial);
     }
     return HD_OK;
 }
 
-static int64_t vector_bytes(const struct hd_spec *spec, int part)
+static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
@@ -78,56 +78,56 @@ static float add_partials(const float *partial, int64_t stride, int64_t n)
     return left + add_partials(partial + n / 2 * stride, stride, n - n / 2);
 }
 
-static void pack(const struct hd_spec *spec, int part, const void *data, void *vector)
+static void pack(const struct hd_spec *spec, int bucket, const void *data, void *vector)
 {
     int64_t lo, hi, stride = partial_bytes(spec) / (int64_t)sizeof(float);
     float *sum = vector;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
         sum[i - lo] = add_partials(partial_floats(spec, data, 0) + i, stride, spec->partials);
-    sum[hi - lo] = add_partials(partial_weights(spec, data, 0) + part, stride, spec->partials);
+    sum[hi - lo] = add_partials(partial_weights(spec, data, 0) + bucket, stride, spec->partials);
 }
 
-static void combine(const struct hd_spec *spec, int part, enum hd_combine how, void *into,
+static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
     (void)how;
-    for (int64_t i = 0; i < vector_bytes(spec, part) / (int64_t)sizeof(float); i++)
+    for (int64_t i = 0; i < vector_bytes(spec, bucket) / (int64_t)sizeof(float); i++)
         ((float *)into)[i] += ((const float *)other)[i];
 }
 
-static void unpack(const struct hd_spec *spec, int part, enum hd_combine how, const void *vector,
+static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data)
 {
     int64_t lo, hi;
-    hd_spec_part(spec, part, &lo, &hi);
+    hd_spec_get_bucket(spec, bucket, &lo, &hi);
     const float *sum = vector;
     const float divisor = how == HD_MEAN && sum[hi - lo] > 0 ? sum[hi - lo] : 1;
     for (int64_t i = lo; i < hi; i++)
         partial_floats(spec, data, 0)[i] = sum[i - lo] / divisor;
-    partial_weights(spec, data, 0)[part] = sum[hi - lo];
+    partial_weights(spec, data, 0)[bucket] = sum[hi - lo];
 }
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
+static float weight(const struct hd_spec *spec, int bucket, const void *data, int64_t partial)
 {
-    return partial_weights(spec, data, partial)[part];
+    return partial_weights(spec, data, partial)[bucket];
 }
 
 /* Of a value with one partial. */
-static int64_t get_byte_range(const struct hd_spec *spec, int part, int64_t lo, int64_t hi, int i,
+static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi, int i,
                               int64_t *at_p)
 {
     const char *start = NULL;
     const float *at =
-        i == 0 ? partial_floats(spec, start, 0) + lo : partial_weights(spec, start, 0) + part;
+        i == 0 ? partial_floats(spec, start, 0) + lo : partial_weights(spec, start, 0) + bucket;
     *at_p = (const char *)at - start;
     return i == 0 ? (hi - lo) * (int64_t)sizeof(float) : i == 1 ? (int64_t)sizeof(float) : -1;
 }
 
 #if HD_CUDA
-static float *weight_of(const struct hd_spec *spec, int part, void *data)
+static float *weight_of(const struct hd_spec *spec, int bucket, void *data)
 {
-    return partial_weights(spec, data, 0) + part;
+    return partial_weights(spec, data, 0) + bucket;
 }
 #endif
 
@@ -170,7 +170,7 @@ static const struct hd_port spread_ports[] = {
 };
 
 /* How a graph's spread is cut: all in one stage; a forward stage and two of backward that meet in
- * the middle of a part; the same with one that writes nothing in between. */
+ * the middle of a bucket; the same with one that writes nothing in between. */
 struct cut {
     struct hd_subtasks subtasks;
     bool forward;
@@ -226,12 +226,12 @@ static void write_range(struct hd_context *context, const struct hd_view *views,
         floats[i] =
             empty ? 0 : (float)(hd_hash_mix(work->state, (uint64_t)i) % 997) * 0.01f + other;
     }
-    for (int part = 0; part < to->spec->parts; part++) {
-        int64_t part_lo, part_hi;
-        hd_spec_part(to->spec, part, &part_lo, &part_hi);
-        if (part_lo >= lo && (part_lo < hi || hi == FLOATS)) /* the last may be empty */
-            partial_weights(to->spec, to->data, context->item)[part] =
-                empty ? 0 : (float)(1 + (work->state + (uint64_t)part) % 5);
+    for (int bucket = 0; bucket < to->spec->buckets; bucket++) {
+        int64_t bucket_lo, bucket_hi;
+        hd_spec_get_bucket(to->spec, bucket, &bucket_lo, &bucket_hi);
+        if (bucket_lo >= lo && (bucket_lo < hi || hi == FLOATS)) /* the last may be empty */
+            partial_weights(to->spec, to->data, context->item)[bucket] =
+                empty ? 0 : (float)(1 + (work->state + (uint64_t)bucket) % 5);
     }
 }
 
@@ -346,7 +346,7 @@ static int apply(struct hd_context *context, const struct hd_view *views, const 
 {
     (void)context, (void)args;
     int64_t lo, hi;
-    hd_spec_part(views[CHANGED].spec, views[CHANGED].part, &lo, &hi);
+    hd_spec_get_bucket(views[CHANGED].spec, views[CHANGED].bucket, &lo, &hi);
     apply_range(views, lo, hi, partial_floats(views[MEAN].spec, views[MEAN].data, 0) + lo, 1);
     return HD_OK;
 }
@@ -373,7 +373,7 @@ static const struct hd_gpu_verb gpu_apply = {.body = apply_on_gpu};
 const struct hd_verb hd_toy_apply = {.name = "apply",
                                      .stream_id = 9,
                                      .ports = apply_ports,
-                                     .by_part = true,
+                                     .by_bucket = true,
                                      .body = apply,
                                      .slice = apply_slice,
                                      .gpu = HD_ON_GPU(gpu_apply)};

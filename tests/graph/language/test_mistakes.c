@@ -118,7 +118,7 @@ static const struct {
     {VALUES "  - stop: {reads: [r], if: iteration > 1}\n" REST, 8, 20, "broadcast it first"},
     {"values:\n  w: {type: floats, per: shard, bucket_mb: 3}\n  m: {type: floats}\n"
      "iteration:\n  - mean: {reads: [w], writes: [m]}\n",
-     5, 33, "mean goes part by part, but 'w' has 3 parts and 'm' 1"},
+     5, 33, "mean goes bucket by bucket, but 'w' has 3 buckets and 'm' 1"},
 
     /* lags, guards, expressions */
     {VALUES "  - mix: {reads: [g@1], writes: [n]}\n" REST, 8, 20, "expected '@-'"},

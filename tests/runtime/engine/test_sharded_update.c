@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exchanges among ranks that run at different speeds: nobody reads an operand before it is written
  * or after it is overwritten, nor a slice that is not done; a rank that fails shows nothing; a late
- * one is named with the part. */
+ * one is named with the bucket. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
@@ -24,7 +24,7 @@ static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.
  */
 
 struct run {
-    int rank, ranks, parts;
+    int rank, ranks, buckets;
     struct hd_store *store;
     struct hd_comm *comm;
     struct hd_session *session;
@@ -34,7 +34,7 @@ struct run {
     float *result_data, *state_data;
     int fails_at, delays; /* update at which this rank's slice fails, or -1; spins in tasks */
     int wrong;
-    atomic_int firsts; /* slices that were told to be the first of their part */
+    atomic_int firsts; /* slices that were told to be the first of their bucket */
 };
 
 static struct run run;
@@ -47,9 +47,9 @@ static void delay(uint64_t key)
         ;
 }
 
-static float weight(const struct hd_spec *spec, int part, const void *data, int64_t partial)
+static float weight(const struct hd_spec *spec, int bucket, const void *data, int64_t partial)
 {
-    (void)spec, (void)part, (void)data;
+    (void)spec, (void)bucket, (void)data;
     return (float)(1 + partial);
 }
 
@@ -92,7 +92,7 @@ static int use_slice(struct hd_context *context, const struct hd_view *views, co
                      int64_t lo, int64_t hi, const float *sum, float count)
 {
     (void)args;
-    if (context->iteration == run.fails_at && views[1].part == 1)
+    if (context->iteration == run.fails_at && views[1].bucket == 1)
         return hd_body_fail(context, "meant to fail");
     delay((uint64_t)(context->iteration * 100 + lo));
     run.firsts += !context->again;
@@ -137,30 +137,30 @@ static int check_result(struct hd_context *context, const struct hd_view *views,
 /* -- Submitting ---------------------------------------------------------------------------------
  */
 
-static int open_run(const struct hd_world *world, int parts, bool sequential, int64_t watchdog_ns,
+static int open_run(const struct hd_world *world, int buckets, bool sequential, int64_t watchdog_ns,
                     bool message_passing)
 {
     run.rank = world->rank;
     run.ranks = world->world;
-    run.parts = parts;
+    run.buckets = buckets;
     run.operands = (struct hd_spec){.name = "grad",
                                     .type = &type_operands,
                                     .bytes = PARTIALS * LEAF * (int64_t)sizeof(float),
                                     .elements = ELEMENTS,
-                                    .parts = parts,
+                                    .buckets = buckets,
                                     .partials = PARTIALS};
     run.result = (struct hd_spec){.name = "policy",
                                   .type = &type_result,
                                   .bytes = ELEMENTS * (int64_t)sizeof(float),
                                   .elements = ELEMENTS,
-                                  .parts = parts,
+                                  .buckets = buckets,
                                   .partials = 1};
     run.state = run.result;
     const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
         HD_TRY(ranks_meet(world, message_passing, 64, area, &run.store, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
-                                               .workers = 1 + parts % 2,
+                                               .workers = 1 + buckets % 2,
                                                .scheduler = "lws",
                                                .rank = world->rank,
                                                .ranks = world->world,
@@ -173,14 +173,14 @@ static int open_run(const struct hd_world *world, int parts, bool sequential, in
     char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
     for (int i = 0; i < INSTANCES; i++) {
         run.terms_data[i] = memory + i * run.operands.bytes;
-        HD_TRY(hd_buffer_create(run.session, parts, PARTIALS, &run.terms_buffers[i]));
+        HD_TRY(hd_buffer_create(run.session, buckets, PARTIALS, &run.terms_buffers[i]));
     }
     run.result_data = (float *)(memory + INSTANCES * run.operands.bytes);
     run.state_data = hd_alloc(ELEMENTS, sizeof(float));
     expected_result = hd_alloc(ELEMENTS, sizeof(float));
     expected_state = hd_alloc(ELEMENTS, sizeof(float));
-    HD_TRY(hd_buffer_create(run.session, parts, 1, &run.result_buffer));
-    return hd_buffer_create(run.session, parts, 1, &run.state_buffer);
+    HD_TRY(hd_buffer_create(run.session, buckets, 1, &run.result_buffer));
+    return hd_buffer_create(run.session, buckets, 1, &run.state_buffer);
 }
 
 static void close_run(void)
@@ -203,7 +203,7 @@ static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, 
                        int64_t update, int64_t shard, void *data, struct hd_buffer *buffer,
                        enum hd_mode mode)
 {
-    const struct hd_access access = {buffer, HD_ALL_PARTS, HD_ALL_PARTIALS, mode};
+    const struct hd_access access = {buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, mode};
     const struct hd_task task = {.verb = "test",
                                  .name = "test",
                                  .body = body,
@@ -241,7 +241,7 @@ static int submit_update(int64_t update)
 }
 
 struct job {
-    int parts;
+    int buckets;
     bool sequential, message_passing;
 };
 
@@ -249,13 +249,13 @@ static int run_updates(const struct hd_world *world, void *arg)
 {
     const struct job *job = arg;
     run = (struct run){.fails_at = -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->message_passing));
+    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->message_passing));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
     if (status != HD_OK)
         hd_log(HD_LOG_ERROR, "%s", hd_session_message(run.session));
-    int code = status != HD_OK ? 1 : run.wrong ? 2 : run.firsts != UPDATES * job->parts ? 3 : 0;
+    int code = status != HD_OK ? 1 : run.wrong ? 2 : run.firsts != UPDATES * job->buckets ? 3 : 0;
     close_run();
     return code;
 }
@@ -274,10 +274,10 @@ static void run_world(int ranks, int (*body)(const struct hd_world *, void *), v
 START_TEST(every_rank_holds_every_result_after_every_update)
 {
     const int ranks[] = {1, 2, 4};
-    for (int parts = 1; parts <= 3; parts++)
+    for (int buckets = 1; buckets <= 3; buckets++)
         for (int sequential = 0; sequential < 2; sequential++)
             for (int message_passing = 0; message_passing <= (ranks[_i] > 1); message_passing++) {
-                struct job job = {parts, sequential, message_passing};
+                struct job job = {buckets, sequential, message_passing};
                 run_world(ranks[_i], run_updates, &job);
             }
 }
@@ -291,7 +291,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = world->rank == 1 ? 10 : -1, .delays = 1};
-    HD_TRY(open_run(world, job->parts, job->sequential, 20000000000, job->message_passing));
+    HD_TRY(open_run(world, job->buckets, job->sequential, 20000000000, job->message_passing));
     for (int64_t update = 0; update < UPDATES; update++)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
@@ -318,7 +318,8 @@ static int run_late(const struct hd_world *world, void *arg)
     const struct job *job = arg;
     hd_log_set_level(HD_LOG_ERROR);
     run = (struct run){.fails_at = -1};
-    HD_TRY(open_run(world, job->parts, job->sequential, world->rank == 0 ? 0 : 2000000000, false));
+    HD_TRY(
+        open_run(world, job->buckets, job->sequential, world->rank == 0 ? 0 : 2000000000, false));
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);

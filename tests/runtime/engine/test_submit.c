@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What submission promises: accesses to a buffer happen in program order (read after write, write
- * after read, write after write, by parts), the first error ends a run, a signal is one, background
- * tasks do not hold a group up, tasks that log keep their order. */
+ * after read, write after write, by buckets), the first error ends a run, a signal is one,
+ * background tasks do not hold a group up, tasks that log keep their order. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -91,7 +91,7 @@ static int read_cell(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
-/* One writer, three readers, over and over, on parts of two buffers. */
+/* One writer, three readers, over and over, on buckets of two buffers. */
 START_TEST(accesses_happen_in_program_order)
 {
     enum { ROUNDS = 200, READERS = 3 };
@@ -150,11 +150,11 @@ START_TEST(a_whole_access_waits_for_all_parts)
     ck_assert_int_eq(hd_buffer_create(session, 2, 1, &buffer), HD_OK);
     for (int64_t round = 0; round < ROUNDS; round++) {
         for (int c = 0; c < 2; c++) {
-            const struct hd_access part = {buffer, c, 0, HD_UPDATE};
+            const struct hd_access bucket = {buffer, c, 0, HD_UPDATE};
             steps[2 * round + c] = (struct step){c, round};
-            submit(write_cell, &steps[2 * round + c], &part, 1, NULL);
+            submit(write_cell, &steps[2 * round + c], &bucket, 1, NULL);
         }
-        const struct hd_access whole = {buffer, HD_ALL_PARTS, HD_ALL_PARTIALS, HD_READ};
+        const struct hd_access whole = {buffer, HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_READ};
         expected[round] = round + 1;
         submit(read_all_cells, &expected[round], &whole, 1, NULL);
     }
@@ -177,7 +177,7 @@ START_TEST(a_task_may_touch_many_buffers)
     start(_i);
     for (int i = 0; i < MANY; i++) {
         ck_assert_int_eq(hd_buffer_create(session, 1 + i % 3, 1, &buffers[i]), HD_OK);
-        accesses[i] = (struct hd_access){buffers[i], HD_ALL_PARTS, HD_ALL_PARTIALS, HD_UPDATE};
+        accesses[i] = (struct hd_access){buffers[i], HD_ALL_BUCKETS, HD_ALL_PARTIALS, HD_UPDATE};
     }
     for (int i = 0; i < MANY; i++) {
         steps[i] = (struct step){0, i};

@@ -44,7 +44,7 @@ struct world {
     struct hd_setup setup;
     struct hd_document *options; /* of the steps: loss: ppo */
     int64_t shard;
-    double part_mb;
+    double bucket_mb;
     bool plays;             /* has ENVS, COUNTS and EPISODES */
     bool normalised;        /* observations go through OBS_NORM */
     bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
@@ -165,8 +165,8 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
                                           .of = is[i].of == NONE ? NULL : &w->v[is[i].of].spec,
                                           .role = "collector",
                                           .mark = w->setup.mark,
-                                          .part_mb = w->part_mb,
-                                          .parts = 1,
+                                          .bucket_mb = w->bucket_mb,
+                                          .buckets = 1,
                                           .partials = 1}};
         if (is[i].type->resolve)
             ck_assert_int_eq(is[i].type->resolve(&w->v[i].spec, &w->setup), HD_OK);
@@ -252,7 +252,7 @@ static inline void world_loss(struct world *w)
               world_at(w, 0, 0));
 }
 
-/* The norm of what adam then learns from, and its step, part by part. */
+/* The norm of what adam then learns from, and its step, bucket by bucket. */
 static inline void world_adam(struct world *w)
 {
     const int from = w->own_grad ? GRAD : MEAN_GRAD;
@@ -263,7 +263,7 @@ static inline void world_adam(struct world *w)
     world_ports(w, ports, values);
     void *args = prepare(&hd_verb_adam, &w->setup, values);
     void *scratch = hd_alloc(1, (size_t)hd_verb_adam.scratch(args));
-    for (int part = w->v[POLICY].spec.parts - 1; part >= 0; part--) {
+    for (int bucket = w->v[POLICY].spec.buckets - 1; bucket >= 0; bucket--) {
         struct hd_view views[MAX_PORTS] = {{0}};
         struct hd_context context = world_at(w, 0, 0);
         context.message = message;
@@ -271,7 +271,7 @@ static inline void world_adam(struct world *w)
         for (int i = 0; ports[i] != N_VALUES; i++)
             if (values[i])
                 views[i] = (struct hd_view){
-                    .data = values[i]->data, .spec = &values[i]->spec, .part = part};
+                    .data = values[i]->data, .spec = &values[i]->spec, .bucket = bucket};
         ck_assert_int_eq(hd_verb_adam.body(&context, views, args), HD_OK);
     }
     hd_free(scratch);
@@ -283,7 +283,7 @@ static inline void world_adam(struct world *w)
 
 struct reduce {
     struct world *worlds;
-    int value, part;
+    int value, bucket;
     enum hd_combine how;
     char *levels[8];
 };
@@ -292,7 +292,7 @@ static inline void *pack_partial(void *arg, int64_t i, int level)
 {
     struct reduce *reduce = arg;
     const struct value *value = &reduce->worlds[i].v[reduce->value];
-    value->spec.type->reduction->pack(&value->spec, reduce->part, value->data,
+    value->spec.type->reduction->pack(&value->spec, reduce->bucket, value->data,
                                       reduce->levels[level]);
     return reduce->levels[level];
 }
@@ -302,7 +302,7 @@ static inline void *fold_two(void *arg, int level, void *left, void *right)
     struct reduce *reduce = arg;
     const struct hd_spec *spec = &reduce->worlds[0].v[reduce->value].spec;
     (void)level;
-    spec->type->reduction->combine(spec, reduce->part, reduce->how, left, right);
+    spec->type->reduction->combine(spec, reduce->bucket, reduce->how, left, right);
     return left;
 }
 
@@ -313,12 +313,12 @@ static inline void worlds_combine(struct world *worlds, int n, int from, enum hd
     struct reduce reduce = {.worlds = worlds, .value = from, .how = how};
     const struct hd_spec *spec = &worlds[0].v[from].spec;
     const struct hd_reduction *reduction = spec->type->reduction;
-    for (reduce.part = 0; reduce.part < spec->parts; reduce.part++) {
+    for (reduce.bucket = 0; reduce.bucket < spec->buckets; reduce.bucket++) {
         for (int i = 0; i < 8; i++)
-            reduce.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, reduce.part) + 64);
+            reduce.levels[i] = hd_alloc(1, (size_t)reduction->bytes(spec, reduce.bucket) + 64);
         const void *sum = hd_tree_reduce(0, n, pack_partial, fold_two, &reduce);
         for (int i = 0; i < n; i++)
-            reduction->unpack(&worlds[i].v[to].spec, reduce.part, how, sum, worlds[i].v[to].data);
+            reduction->unpack(&worlds[i].v[to].spec, reduce.bucket, how, sum, worlds[i].v[to].data);
         for (int i = 0; i < 8; i++)
             hd_free(reduce.levels[i]);
     }

@@ -219,19 +219,19 @@ END_TEST
 START_TEST(test_counts)
 {
     struct hd_setup setup = setup_open(NULL, 0);
-    struct value parts[2], total;
+    struct value buckets[2], total;
     for (int i = 0; i < 2; i++) {
-        value_open(&parts[i], &setup, &hd_type_counts, "counts", NULL);
-        *(struct hd_counts *)parts[i].data =
+        value_open(&buckets[i], &setup, &hd_type_counts, "counts", NULL);
+        *(struct hd_counts *)buckets[i].data =
             (struct hd_counts){.env_step = 100 + i, .episode = 10 + i, .sample = 90 + i};
-        value_save_load(&parts[i]);
+        value_save_load(&buckets[i]);
     }
     value_open(&total, &setup, &hd_type_counts, "totals", NULL);
     const struct hd_reduction *reduction = hd_type_counts.reduction;
     size_t bytes = (size_t)reduction->bytes(&total.spec, 0);
     void *vectors[2] = {hd_alloc(1, bytes), hd_alloc(1, bytes)};
     for (int i = 0; i < 2; i++)
-        reduction->pack(&parts[i].spec, 0, parts[i].data, vectors[i]);
+        reduction->pack(&buckets[i].spec, 0, buckets[i].data, vectors[i]);
     reduction->combine(&total.spec, 0, HD_SUM, vectors[0], vectors[1]);
     reduction->unpack(&total.spec, 0, HD_SUM, vectors[0], total.data);
     static const char *const names[] = {"env_step", "episode", "sample"};
@@ -244,7 +244,7 @@ START_TEST(test_counts)
     ck_assert_int_eq(hd_value_field(&total.spec, "steps"), -1);
     for (int i = 0; i < 2; i++) {
         hd_free(vectors[i]);
-        value_close(&parts[i]);
+        value_close(&buckets[i]);
     }
     value_close(&total);
     setup_close(&setup);

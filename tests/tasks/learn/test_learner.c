@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_grad, the mean over shards, adam and copy, and their types, without an executor. Arithmetic
  * is in microbatches summed in one tree: how samples are spread over shards, and how parameters are
- * cut in parts, changes no bit. */
+ * cut in buckets, changes no bit. */
 #include "runtime/base/hash.h"
 #include "runtime/base/tree.h"
 #include "tasks/types/data/batch.h"
@@ -37,7 +37,7 @@ struct learner {
 };
 
 static void open_of(struct value *value, const struct hd_setup *setup, const struct hd_type *type,
-                    const char *name, const struct value *of, double part_mb)
+                    const char *name, const struct value *of, double bucket_mb)
 {
     bool shard = strcmp(name, "grad") == 0;
     *value = (struct value){.spec = {.name = name,
@@ -45,14 +45,14 @@ static void open_of(struct value *value, const struct hd_setup *setup, const str
                                      .placement = shard ? HD_SHARD : HD_GLOBAL,
                                      .of = of ? &of->spec : NULL,
                                      .mark = setup->mark,
-                                     .part_mb = part_mb,
-                                     .parts = 1,
+                                     .bucket_mb = bucket_mb,
+                                     .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, setup), HD_OK);
     value_init(value, setup, 0);
 }
 
-static void learner_open(struct learner *l, int batch, int micro, double part_mb)
+static void learner_open(struct learner *l, int batch, int micro, double bucket_mb)
 {
     char batch_set[64], micro_set[64];
     snprintf(batch_set, sizeof batch_set, "policy.learn.batch_size=%d", batch);
@@ -60,12 +60,12 @@ static void learner_open(struct learner *l, int batch, int micro, double part_mb
     const char *const sets[] = {batch_set,   micro_set,      net->shape,
                                 net->hidden, net->precision, on_nan};
     l->setup = setup_open(sets, 6);
-    open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, part_mb);
-    open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, part_mb);
+    open_of(&l->policy, &l->setup, &hd_type_params, "policy", NULL, bucket_mb);
+    open_of(&l->target, &l->setup, &hd_type_params, "target", NULL, bucket_mb);
     open_of(&l->grad, &l->setup, &hd_type_grad, "grad", &l->policy, 0);
     open_of(&l->mean, &l->setup, &hd_type_grad, "mean_grad", &l->policy, 0);
     value_open(&l->batch, &l->setup, &hd_type_batch, "batch", NULL);
-    l->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars, .parts = 1}};
+    l->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars, .buckets = 1}};
     struct value *values[MAX_PORTS] = {&l->policy, &l->target, &l->batch, &l->stats, &l->grad};
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &l->setup, values, specs);
@@ -127,7 +127,7 @@ enum { SHARDS = 4, VECTOR_BYTES = 1 << 20 };
 
 struct reduce {
     struct learner *shards;
-    int part;
+    int bucket;
     char levels[4][VECTOR_BYTES];
 };
 
@@ -135,7 +135,8 @@ static void *partial(void *arg, int64_t i, int level)
 {
     struct reduce *reduce = arg;
     const struct value *grad = &reduce->shards[i].grad;
-    grad->spec.type->reduction->pack(&grad->spec, reduce->part, grad->data, reduce->levels[level]);
+    grad->spec.type->reduction->pack(&grad->spec, reduce->bucket, grad->data,
+                                     reduce->levels[level]);
     return reduce->levels[level];
 }
 
@@ -144,7 +145,7 @@ static void *add(void *arg, int level, void *left, void *right)
     struct reduce *reduce = arg;
     (void)level;
     const struct hd_spec *spec = &reduce->shards[0].grad.spec;
-    spec->type->reduction->combine(spec, reduce->part, HD_MEAN, left, right);
+    spec->type->reduction->combine(spec, reduce->bucket, HD_MEAN, left, right);
     return left;
 }
 
@@ -154,9 +155,9 @@ static void mean_of(struct learner *shards, int n)
     static struct reduce reduce;
     reduce.shards = shards;
     const struct hd_spec *spec = &shards[0].grad.spec;
-    for (reduce.part = 0; reduce.part < spec->parts; reduce.part++) {
+    for (reduce.bucket = 0; reduce.bucket < spec->buckets; reduce.bucket++) {
         const void *sum = hd_tree_reduce(0, n, partial, add, &reduce);
-        spec->type->reduction->unpack(&shards[0].mean.spec, reduce.part, HD_MEAN, sum,
+        spec->type->reduction->unpack(&shards[0].mean.spec, reduce.bucket, HD_MEAN, sum,
                                       shards[0].mean.data);
     }
 }
@@ -231,7 +232,7 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
                  const void *args, bool slices)
 {
     static struct reduce reduce;
-    int64_t part_lo, part_hi;
+    int64_t bucket_lo, bucket_hi;
     if (!slices) {
         ck_assert_int_eq(hd_verb_adam.body(context, views, args), HD_OK);
         return;
@@ -239,24 +240,24 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
     struct hd_view blind[MAX_PORTS] = {views[0], views[1], views[2]};
     blind[0].data = NULL;
     reduce.shards = l;
-    reduce.part = views[0].part;
+    reduce.bucket = views[0].bucket;
     const float *sum = partial(&reduce, 0, 0);
-    hd_spec_part(&l->policy.spec, reduce.part, &part_lo, &part_hi);
-    for (int64_t lo = part_lo, hi; lo < part_hi; lo = hi) {
-        hi = lo + (lo % 3 + 1) * HD_BLOCK < part_hi ? lo + (lo % 3 + 1) * HD_BLOCK : part_hi;
-        ck_assert_int_eq(hd_verb_adam.slice(context, blind, args, lo, hi, sum + (lo - part_lo),
-                                            sum[part_hi - part_lo]),
+    hd_spec_get_bucket(&l->policy.spec, reduce.bucket, &bucket_lo, &bucket_hi);
+    for (int64_t lo = bucket_lo, hi; lo < bucket_hi; lo = hi) {
+        hi = lo + (lo % 3 + 1) * HD_BLOCK < bucket_hi ? lo + (lo % 3 + 1) * HD_BLOCK : bucket_hi;
+        ck_assert_int_eq(hd_verb_adam.slice(context, blind, args, lo, hi, sum + (lo - bucket_lo),
+                                            sum[bucket_hi - bucket_lo]),
                          HD_OK);
         context->again = true;
     }
 }
 
-/* Three updates with the policy cut in parts; the hash of the policy. */
-static uint64_t train(double part_mb, bool slices, int *parts_p)
+/* Three updates with the policy cut in buckets; the hash of the policy. */
+static uint64_t train(double bucket_mb, bool slices, int *parts_p)
 {
     static struct learner l;
     struct value optimizer;
-    learner_open(&l, SAMPLES, 8, part_mb);
+    learner_open(&l, SAMPLES, 8, bucket_mb);
     open_of(&optimizer, &l.setup, &hd_type_adam_state, "optimizer", &l.policy, 0);
     struct value *adam[MAX_PORTS] = {&l.mean, &l.policy, &optimizer},
                  *copy[] = {&l.policy, &l.target};
@@ -264,17 +265,17 @@ static uint64_t train(double part_mb, bool slices, int *parts_p)
         compute(&l, update * SAMPLES);
         mean_of(&l, 1);
         void *args = prepare(&hd_verb_adam, &l.setup, adam);
-        for (int part = l.policy.spec.parts - 1; part >= 0; part--) {
+        for (int bucket = l.policy.spec.buckets - 1; bucket >= 0; bucket--) {
             struct hd_view views[MAX_PORTS] = {{0}}, pair[2];
             char message[HD_MESSAGE_BYTES];
             struct hd_context context = at(&l.setup, -1, update);
             context.message = message;
             for (int i = 0; i < 3; i++)
-                views[i] =
-                    (struct hd_view){.data = adam[i]->data, .spec = &adam[i]->spec, .part = part};
+                views[i] = (struct hd_view){
+                    .data = adam[i]->data, .spec = &adam[i]->spec, .bucket = bucket};
             for (int i = 0; i < 2; i++)
-                pair[i] =
-                    (struct hd_view){.data = copy[i]->data, .spec = &copy[i]->spec, .part = part};
+                pair[i] = (struct hd_view){
+                    .data = copy[i]->data, .spec = &copy[i]->spec, .bucket = bucket};
             step(&l, &context, views, args, slices);
             ck_assert_int_eq(hd_verb_copy.body(&context, pair, NULL), HD_OK);
         }
@@ -287,7 +288,7 @@ static uint64_t train(double part_mb, bool slices, int *parts_p)
     ck_assert_uint_eq(value_hash(&l.policy), value_hash(&l.target));
     ck_assert(memcmp(l.policy.data, l.target.data, (size_t)l.policy.spec.bytes) == 0);
     uint64_t hash = value_hash(&l.policy);
-    *parts_p = l.policy.spec.parts;
+    *parts_p = l.policy.spec.buckets;
     value_close(&optimizer);
     learner_close(&l);
     return hash;
@@ -296,28 +297,28 @@ static uint64_t train(double part_mb, bool slices, int *parts_p)
 START_TEST(cutting_parameters_in_parts_and_slices_changes_no_bit)
 {
     net = &nets[_i];
-    int whole_parts, parts;
+    int whole_parts, buckets;
     uint64_t whole = train(0, false, &whole_parts);
     ck_assert_int_eq(whole_parts, 1);
-    ck_assert_uint_eq(train(25, false, &parts), whole);
-    ck_assert_int_eq(parts, 1);
-    ck_assert_uint_eq(train(0.001, false, &parts), whole);
-    ck_assert_int_gt(parts, 3);
-    ck_assert_uint_eq(train(0.04, false, &parts), whole);
-    ck_assert_int_gt(parts, 1);
-    ck_assert_uint_eq(train(0, true, &parts), whole);
-    ck_assert_uint_eq(train(0.04, true, &parts), whole);
+    ck_assert_uint_eq(train(25, false, &buckets), whole);
+    ck_assert_int_eq(buckets, 1);
+    ck_assert_uint_eq(train(0.001, false, &buckets), whole);
+    ck_assert_int_gt(buckets, 3);
+    ck_assert_uint_eq(train(0.04, false, &buckets), whole);
+    ck_assert_int_gt(buckets, 1);
+    ck_assert_uint_eq(train(0, true, &buckets), whole);
+    ck_assert_uint_eq(train(0.04, true, &buckets), whole);
 }
 END_TEST
 
 START_TEST(parts_are_whole_blocks_that_cover_all)
 {
     struct hd_spec spec = {.elements = 5 * HD_BLOCK + 1};
-    for (spec.parts = 1; spec.parts <= 6; spec.parts++) {
+    for (spec.buckets = 1; spec.buckets <= 6; spec.buckets++) {
         int64_t end = 0;
-        for (int part = 0; part < spec.parts; part++) {
+        for (int bucket = 0; bucket < spec.buckets; bucket++) {
             int64_t lo, hi;
-            hd_spec_part(&spec, part, &lo, &hi);
+            hd_spec_get_bucket(&spec, bucket, &lo, &hi);
             ck_assert_int_eq(lo, end);
             ck_assert(lo % HD_BLOCK == 0 || lo == spec.elements);
             end = hi;
@@ -346,17 +347,17 @@ START_TEST(a_loss_that_is_no_number_fails_the_task)
 }
 END_TEST
 
-/* All parts of an update, from the mean or, in slices, from one shard's gradient. */
+/* All buckets of an update, from the mean or, in slices, from one shard's gradient. */
 static void update(struct learner *l, struct value *optimizer, bool slices)
 {
     struct value *adam[MAX_PORTS] = {&l->mean, &l->policy, optimizer};
     void *args = prepare(&hd_verb_adam, &l->setup, adam);
-    for (int part = 0; part < l->policy.spec.parts; part++) {
+    for (int bucket = 0; bucket < l->policy.spec.buckets; bucket++) {
         struct hd_view views[MAX_PORTS] = {{0}};
         struct hd_context context = at(&l->setup, -1, 0);
         for (int i = 0; i < 3; i++)
             views[i] =
-                (struct hd_view){.data = adam[i]->data, .spec = &adam[i]->spec, .part = part};
+                (struct hd_view){.data = adam[i]->data, .spec = &adam[i]->spec, .bucket = bucket};
         step(l, &context, views, args, slices);
     }
     unprepare(&hd_verb_adam, args);
@@ -374,7 +375,7 @@ START_TEST(a_loss_that_is_no_number_is_skipped)
         compute(&both[s], 8 * s);
     }
     open_of(&optimizer, &both[0].setup, &hd_type_adam_state, "optimizer", &both[0].policy, 0);
-    ck_assert_int_gt(both[0].policy.spec.parts, 1);
+    ck_assert_int_gt(both[0].policy.spec.buckets, 1);
     mean_of(both, 2);
     update(&both[0], &optimizer, false);
     const uint64_t policy = value_hash(&both[0].policy), moments = value_hash(&optimizer);

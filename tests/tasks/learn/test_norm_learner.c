@@ -38,7 +38,7 @@ static void open_of(struct world *w, struct value *value, const struct hd_type *
                                      .placement = placement,
                                      .of = &w->policy.spec,
                                      .mark = w->setup.mark,
-                                     .parts = 1,
+                                     .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, &w->setup), HD_OK);
     value_init(value, &w->setup, 0);

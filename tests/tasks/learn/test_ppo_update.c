@@ -10,11 +10,11 @@
 /* -- Clip and Adam -------------------------------------------------------------------------------
  */
 
-/* Three elements, in parts of their own: the net has more than three blocks. */
+/* Three elements, in buckets of their own: the net has more than three blocks. */
 enum { THREE = 3 };
 static const int64_t places[THREE] = {1, HD_BLOCK + 5, 3 * HD_BLOCK};
 
-static void open_three(struct world *w, const char *clip_type, bool own_grad, double part_mb)
+static void open_three(struct world *w, const char *clip_type, bool own_grad, double bucket_mb)
 {
     const char *const sets[] = {"policy.model.encoder_hidden_size_list=[96,96]",
                                 "policy.learn.learning_rate=0.001",
@@ -23,7 +23,7 @@ static void open_three(struct world *w, const char *clip_type, bool own_grad, do
                                 "policy.learn.microbatch=2",
                                 "policy.learn.grad_clip_value=0.5",
                                 clip_type};
-    *w = (struct world){.own_grad = own_grad, .part_mb = part_mb};
+    *w = (struct world){.own_grad = own_grad, .bucket_mb = bucket_mb};
     world_open(w, sets, 7);
     ck_assert_int_gt(w->v[POLICY].spec.elements, places[THREE - 1]);
     memset(w->v[POLICY].data, 0, (size_t)w->v[POLICY].spec.bytes);
@@ -41,8 +41,8 @@ static void set_gradient(struct world *w, const float *mean)
         float *sums = hd_grad_get_partial(&value->spec, value->data, partial);
         for (int i = 0; i < THREE; i++)
             sums[places[i]] = mean[i] * n;
-        for (int part = 0; part < value->spec.parts; part++)
-            hd_grad_counts(&value->spec, value->data, partial)[part] = n;
+        for (int bucket = 0; bucket < value->spec.buckets; bucket++)
+            hd_grad_counts(&value->spec, value->data, partial)[bucket] = n;
     }
 }
 
@@ -56,7 +56,7 @@ static void check_three(const struct world *w, const double *wanted)
     }
 }
 
-/* The numbers of spec 9.4, in one part and in several. */
+/* The numbers of spec 9.4, in one bucket and in several. */
 START_TEST(clipped_adam_of_the_spec)
 {
     static const float first[] = {.3f, -.4f, 1.2f}, second[] = {.1f, .1f, -.1f};
@@ -64,7 +64,7 @@ START_TEST(clipped_adam_of_the_spec)
                                           {.99800628, -1.9988439, 2.998503}};
     struct world w;
     open_three(&w, "policy.learn.grad_clip_type=clip_norm", _i % 2 == 1, _i / 2 ? 0.001 : 0);
-    ck_assert_int_eq(w.v[POLICY].spec.parts > 1, _i / 2);
+    ck_assert_int_eq(w.v[POLICY].spec.buckets > 1, _i / 2);
     for (int i = 0; i < THREE; i++)
         ((float *)w.v[POLICY].data)[places[i]] = (float[]){1, -2, 3}[i];
     set_gradient(&w, first);
@@ -314,12 +314,12 @@ START_TEST(accumulating_is_a_larger_batch)
 }
 END_TEST
 
-/* One shard's own gradient is, by bits, the mean over one shard; in parts or whole. */
+/* One shard's own gradient is, by bits, the mean over one shard; in buckets or whole. */
 START_TEST(own_gradients)
 {
     uint64_t hash[4];
     for (int i = 0; i < 4; i++) {
-        struct world w = {.own_grad = i % 2, .part_mb = i / 2 ? 0.02 : 0};
+        struct world w = {.own_grad = i % 2, .bucket_mb = i / 2 ? 0.02 : 0};
         const char *sets[8] = {"policy.collect.n_sample=96", "policy.learn.batch_size=24",
                                "policy.learn.microbatch=8",
                                "policy.learn.grad_clip_type=clip_norm"};

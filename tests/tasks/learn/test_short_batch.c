@@ -29,7 +29,7 @@ static void open_params(struct learner *l, int which, const char *name)
                                      .type = &hd_type_params,
                                      .placement = HD_GLOBAL,
                                      .mark = l->setup.mark,
-                                     .parts = 1,
+                                     .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(hd_type_params.resolve(&value->spec, &l->setup), HD_OK);
     value_init(value, &l->setup, 0);
@@ -43,7 +43,7 @@ static void open_grad(struct learner *l)
                                      .placement = HD_SHARD,
                                      .of = &l->values[POLICY].spec,
                                      .mark = l->setup.mark,
-                                     .parts = 1,
+                                     .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(hd_type_grad.resolve(&value->spec, &l->setup), HD_OK);
     ck_assert_int_eq(value->spec.partials, PARTIALS);
