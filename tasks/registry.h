@@ -140,8 +140,8 @@ struct hd_verb {
      * Called for ascending ranges of the bucket, of which this rank perhaps has none (then once
      * with lo == hi); context->again is false in the first of these calls and true in the others.
      */
-    int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
-                 int64_t lo, int64_t hi, const float *sum, float count);
+    int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
+                        int64_t lo, int64_t hi, const float *sum, float count);
     const struct hd_gpu_verb *gpu; /* NULL: runs on CPUs only */
     const char *help;              /* one sentence */
 };

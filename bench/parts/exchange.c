@@ -58,7 +58,7 @@ static int submit(struct bench *bench, int64_t update)
     struct hd_sharded_update sharded = {.verb = "adam",
                                         .name = "adam",
                                         .labels = bench->labels,
-                                        .slice = adam_slice,
+                                        .update_slice = adam_slice,
                                         .context = {.iteration = update, .shard = -1},
                                         .operands = &bench->operands,
                                         .n_in = 1,

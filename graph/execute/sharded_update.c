@@ -44,7 +44,7 @@ int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct
         .verb = step->verb->name,
         .name = step->label,
         .labels = executor->sharded_update_labels[mean->index],
-        .slice = step->verb->slice,
+        .update_slice = step->verb->update_slice,
         .args = step->args,
         .context = hd_executor_context(executor, step, -1),
         .operands = &plan->graph->values[mean->refs[0].value].spec,

@@ -106,7 +106,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     const struct hd_step *step = user->step;
     if (user->kind != HD_OP_STEP || user->background || user->gpu ||
         step->depth != mean->step->depth || step->verb->kind != HD_VERB_TASK ||
-        !step->verb->slice || !step->verb->by_bucket || step->placement != HD_GLOBAL ||
+        !step->verb->update_slice || !step->verb->by_bucket || step->placement != HD_GLOBAL ||
         !unguarded(step) || step->refs[0].value != value || step->refs[0].lag > 0 ||
         used_by_others(plan, value, mean->step, step))
         return false;

@@ -24,7 +24,7 @@ struct round {
     struct hd_session *session;
     struct hd_collective collective;
     int64_t sequence;                          /* 0: a single rank */
-    bool sliced;                               /* in two steps; the second has the next number */
+    bool two_step;                             /* in two steps; the second has the next number */
     struct hd_nccl_collective nccl_collective; /* between GPUs */
     void *in[];
 };
@@ -275,7 +275,7 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     struct reduce reduce = {round, context->scratch, context->scratch};
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
-        if (round->sliced)
+        if (round->two_step)
             deliver(round, hd_comm_buffer(options->comm, options->rank, round->sequence + 1));
         else if (round->collective.out)
             deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
@@ -383,7 +383,7 @@ static int submit_step(struct round *round, int step)
                                   .priority = c->priority,
                                   .group = c->group};
     HD_TRY(hd_message_list_transfers(round->session->options.comm, c,
-                                     round->sliced ? step : HD_MESSAGE_WHOLE, &point));
+                                     round->two_step ? step : HD_MESSAGE_WHOLE, &point));
     int status = hd_submit_sync(round->session, &point);
     if (status != HD_OK)
         hd_free(point.owned);
@@ -400,10 +400,10 @@ static int submit_round(struct round *round)
     round->sequence = ++session->next_sequence;
     if (c->home != HD_HOST)
         return submit_between_gpus(round);
-    round->sliced = hd_message_is_two_step(session->options.comm, c);
+    round->two_step = hd_message_is_two_step(session->options.comm, c);
     HD_TRY(submit_part(round, make_task(round, run_pack), true, false, false));
     HD_TRY(submit_step(round, 0));
-    if (round->sliced) {
+    if (round->two_step) {
         session->next_sequence++;
         HD_TRY(submit_part(round, make_task(round, run_add), false, false, false));
         HD_TRY(submit_step(round, 1));

@@ -6,14 +6,14 @@
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
 
-enum { SLICED_FROM = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
+enum { TWO_STEP_BYTES = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
 
 /* Vectors of such types are floats that are added one by one. */
 bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collective *c)
 {
     return hd_comm_is_message_passing(comm) && c->kind == HD_COLLECTIVE_REDUCE &&
            c->in_spec->type->flat && c->in_spec->type->weight &&
-           hd_collective_payload(c) >= SLICED_FROM;
+           hd_collective_payload(c) >= TWO_STEP_BYTES;
 }
 
 /* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */

@@ -110,10 +110,10 @@ void hd_session_progress(struct hd_session *session);
 int hd_session_poll(struct hd_session *session);
 
 /* Runs a task on `lane` with its context completed, stamps it, latches its error. A body that
- * returns HD_AGAIN is called again at once until slice_ns are over (0: no limit); returns whether
- * it then still wants to be called. */
+ * returns HD_AGAIN is called again at once until time_slice_ns are over (0: no limit); returns
+ * whether it then still wants to be called. */
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                        int64_t slice_ns);
+                        int64_t time_slice_ns);
 
 /* The same for a task of a GPU, in two steps: its body queues work on `stream`; the work is done.
  */
@@ -137,7 +137,7 @@ static inline int hd_session_priority(const struct hd_session *session, int prio
 }
 
 /* Starts the slices of a background task whose accesses are granted; arg is its struct hd_job. */
-void hd_session_start_slices(void *arg);
+void hd_session_start_time_slices(void *arg);
 
 /* What a sync point is: the token and `accesses` are held until all ranks have arrived at
  * `sequence`. */

@@ -140,8 +140,8 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
         const int64_t end = at + step < hi ? at + step : hi;
         if (!single)
             add_all(bucket, at, end, sum, room);
-        HD_TRY(bucket->update.slice(context, views, bucket->update.args, at, end,
-                                    single ? bucket->group[0] + at : sum, count));
+        HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
+                                           single ? bucket->group[0] + at : sum, count));
         context->again = true;
     }
     return HD_OK;
@@ -149,7 +149,8 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
 
 /* Before operands are sent: every other rank's slice of their sum is put where nothing comes in,
  * the room for that rank's operands. */
-static int run_block(struct hd_context *context, const struct hd_view *views, const void *args)
+static int run_partial_sums(struct hd_context *context, const struct hd_view *views,
+                            const void *args)
 {
     (void)context, (void)views;
     const struct bucket *bucket = args;
@@ -356,7 +357,7 @@ static int submit_sync(struct bucket *bucket,
 static int begin_bucket(struct bucket *bucket)
 {
     if (bucket->message_passing)
-        HD_TRY(submit_task(bucket, run_block, true, false));
+        HD_TRY(submit_task(bucket, run_partial_sums, true, false));
     HD_TRY(submit_sync(bucket, list_operand_transfers));
     return submit_task(bucket, run_slice, true, false);
 }

@@ -34,8 +34,8 @@ struct hd_sharded_update {
     const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
     const char *const *labels; /* [buckets]: of the sync points; outlive the session */
     /* As in tasks/registry.h. */
-    int (*slice)(struct hd_context *context, const struct hd_view *views, const void *args,
-                 int64_t lo, int64_t hi, const float *sum, float count);
+    int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
+                        int64_t lo, int64_t hi, const float *sum, float count);
     const void *args; /* outlives the tasks */
     struct hd_context context;
     int64_t scratch_bytes; /* that `slice` needs */

@@ -290,7 +290,7 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
     }
     if (task->background) {
         job->open = starpu;
-        leave_open(starpu, hd_session_start_slices, job);
+        leave_open(starpu, hd_session_start_time_slices, job);
     }
     hd_tsan_release(job);
     return submit_starpu(session, starpu, task->group);

@@ -78,7 +78,7 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
 }
 
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
-                        int64_t slice_ns)
+                        int64_t time_slice_ns)
 {
     if (hd_session_status(session) != HD_OK)
         return false;
@@ -87,7 +87,7 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     struct hd_event event = event_of(task, hd_clock_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
     hd_moment_set(&session->started, task->name, event.iteration, event.begin_ns);
-    int status = call(session, task, slice_ns > 0 ? event.begin_ns + slice_ns : 0);
+    int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
     event.end_ns = hd_clock_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_moment_set(&session->ended, task->name, event.iteration, event.end_ns);
@@ -149,50 +149,50 @@ void hd_session_landed(struct hd_session *session, const struct hd_job *job)
  * accesses meanwhile. A scheduler without priorities has the slice wait behind what is ready, which
  * delays others by one slice at most. */
 
-enum { SLICE_NS = 5000000, PRIORITY_SLICE = -1000000 };
+enum { TIME_SLICE_NS = 5000000, TIME_SLICE_PRIORITY = -1000000 };
 
-static void run_slice(void *buffers[], void *arg)
+static void run_time_slice(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
     job->again =
-        hd_session_execute(job->session, hd_session_lane(job->session), &job->task, SLICE_NS);
+        hd_session_execute(job->session, hd_session_lane(job->session), &job->task, TIME_SLICE_NS);
     hd_tsan_release(job);
 }
 
-static void slice_ended(void *arg)
+static void time_slice_ended(void *arg)
 {
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
     atomic_fetch_add(&job->session->finished, 1); /* the watchdog sees that something happens */
     if (job->again) {
-        hd_session_start_slices(job);
+        hd_session_start_time_slices(job);
         return;
     }
     hd_tsan_end(job->open);
     starpu_task_end_dep_release(job->open);
 }
 
-static struct starpu_codelet slice_codelet = {
-    .cpu_funcs = {run_slice}, .nbuffers = 0, .name = "heddle slice"};
+static struct starpu_codelet time_slice_codelet = {
+    .cpu_funcs = {run_time_slice}, .nbuffers = 0, .name = "heddle time slice"};
 
-void hd_session_start_slices(void *arg)
+void hd_session_start_time_slices(void *arg)
 {
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
     hd_tsan_begin(job->open);
-    struct starpu_task *slice = starpu_task_create();
-    slice->cl = &slice_codelet;
-    slice->cl_arg = job;
-    slice->callback_func = slice_ended;
-    slice->callback_arg = job;
-    slice->name = job->task.name;
-    slice->priority = hd_session_priority(job->session, PRIORITY_SLICE);
+    struct starpu_task *time_slice = starpu_task_create();
+    time_slice->cl = &time_slice_codelet;
+    time_slice->cl_arg = job;
+    time_slice->callback_func = time_slice_ended;
+    time_slice->callback_arg = job;
+    time_slice->name = job->task.name;
+    time_slice->priority = hd_session_priority(job->session, TIME_SLICE_PRIORITY);
     hd_tsan_release(job);
-    int error = starpu_task_submit(slice);
+    int error = starpu_task_submit(time_slice);
     if (error) {
-        hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a slice of task %s (%d)",
+        hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a time slice of task %s (%d)",
                         job->task.name, error);
         starpu_task_end_dep_release(job->open);
     }

@@ -128,8 +128,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-static int slice(struct hd_context *context, const struct hd_view *views, const void *args,
-                 int64_t lo, int64_t hi, const float *sum, float count)
+static int update_slice(struct hd_context *context, const struct hd_view *views, const void *args,
+                        int64_t lo, int64_t hi, const float *sum, float count)
 {
     update(views, args, !context->again, lo, hi, sum, count > 0 || isnan(count) ? count : 1);
     return HD_OK;
@@ -169,7 +169,7 @@ const struct hd_verb hd_verb_adam = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .slice = slice,
+    .update_slice = update_slice,
     .gpu = HD_ON_GPU(on_gpu),
     .help = "one step of Adam with the mean gradient, or with each shard's own",
 };

@@ -375,7 +375,7 @@ const struct hd_verb hd_toy_apply = {.name = "apply",
                                      .ports = apply_ports,
                                      .by_bucket = true,
                                      .body = apply,
-                                     .slice = apply_slice,
+                                     .update_slice = apply_slice,
                                      .gpu = HD_ON_GPU(gpu_apply)};
 
 /* -- Verb creep -----------------------------------------------------------------------------------

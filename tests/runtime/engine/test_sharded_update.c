@@ -223,7 +223,7 @@ static int submit_update(int64_t update)
     struct hd_sharded_update sharded = {.verb = "adam",
                                         .name = "adam",
                                         .labels = labels,
-                                        .slice = use_slice,
+                                        .update_slice = use_slice,
                                         .context = {.iteration = update, .shard = -1},
                                         .operands = &run.operands,
                                         .n_in = INSTANCES,

@@ -245,8 +245,9 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
     hd_spec_get_bucket(&l->policy.spec, reduce.bucket, &bucket_lo, &bucket_hi);
     for (int64_t lo = bucket_lo, hi; lo < bucket_hi; lo = hi) {
         hi = lo + (lo % 3 + 1) * HD_BLOCK < bucket_hi ? lo + (lo % 3 + 1) * HD_BLOCK : bucket_hi;
-        ck_assert_int_eq(hd_verb_adam.slice(context, blind, args, lo, hi, sum + (lo - bucket_lo),
-                                            sum[bucket_hi - bucket_lo]),
+        ck_assert_int_eq(hd_verb_adam.update_slice(context, blind, args, lo, hi,
+                                                   sum + (lo - bucket_lo),
+                                                   sum[bucket_hi - bucket_lo]),
                          HD_OK);
         context->again = true;
     }
