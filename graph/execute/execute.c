@@ -166,7 +166,7 @@ static void count_versions(struct hd_executor *executor, const struct hd_op *op)
     for (int i = 0; i < step->n_refs; i++)
         if (hd_ref_changes(&step->refs[i])) {
             struct hd_instances *instances = &executor->instances[step->refs[i].value];
-            instances->rows[instances->current].version = ++instances->version;
+            instances->version_slots[instances->current].version = ++instances->version;
             hd_executor_note_write(executor, op, i);
         }
 }
@@ -241,23 +241,23 @@ static int run_repeat(struct hd_executor *executor, int at, bool *stopped_p)
 static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
 {
     const struct hd_op *op = &executor->plan->ops[at];
-    struct hd_row *row;
+    struct hd_version_slot *slot;
     switch (op->kind) {
     case HD_OP_STEP:
         return run_step(executor, op, stopped_p);
     case HD_OP_REPEAT:
         return run_repeat(executor, at, stopped_p);
     case HD_OP_LAG_SNAPSHOT:
-        row = hd_instances_start(&executor->instances[op->value], hd_executor_iteration(executor));
-        return row ? hd_executor_submit_snapshot(executor, op->value, row, false) : HD_OK;
+        slot = hd_instances_start(&executor->instances[op->value], hd_executor_iteration(executor));
+        return slot ? hd_executor_submit_snapshot(executor, op->value, slot, false) : HD_OK;
     case HD_OP_BACKGROUND_SNAPSHOT: {
         int next = at + 1;
         while (executor->plan->ops[next].kind != HD_OP_STEP)
             next++;
         if (!is_due(executor, &executor->plan->ops[next]))
             return HD_OK;
-        row = hd_instances_start_background(&executor->instances[op->value]);
-        return row ? hd_executor_submit_snapshot(executor, op->value, row, true) : HD_OK;
+        slot = hd_instances_start_background(&executor->instances[op->value]);
+        return slot ? hd_executor_submit_snapshot(executor, op->value, slot, true) : HD_OK;
     }
     case HD_OP_COMPARE:
         return run_compare(executor, op);
@@ -465,22 +465,22 @@ const void *hd_executor_data(struct hd_executor *executor, int value, int instan
     const struct hd_instances *instances = &executor->instances[value];
     if (instance >= instances->plan->instances)
         return NULL;
-    struct hd_row *row = &instances->rows[instances->current];
-    if (row->copies[0].version != row->version &&
-        (hd_executor_transfer(executor, value, row, 0) != HD_OK ||
+    struct hd_version_slot *slot = &instances->version_slots[instances->current];
+    if (slot->replicas[0].version != slot->version &&
+        (hd_executor_transfer(executor, value, slot, 0) != HD_OK ||
          hd_session_drain(executor->session) != HD_OK))
         return NULL;
-    return row->copies[0].data[instance];
+    return slot->replicas[0].data[instance];
 }
 
 void *hd_executor_write(struct hd_executor *executor, int value, int instance)
 {
     void *data = (void *)hd_executor_data(executor, value, instance);
     const struct hd_instances *instances = &executor->instances[value];
-    struct hd_row *row = &instances->rows[instances->current];
-    row->distributed_version = -1;
-    for (int copy = 1; data && copy < instances->plan->homes; copy++)
-        row->copies[copy].version = -1;
+    struct hd_version_slot *slot = &instances->version_slots[instances->current];
+    slot->distributed_version = -1;
+    for (int replica = 1; data && replica < instances->plan->homes; replica++)
+        slot->replicas[replica].version = -1;
     return data;
 }
 

@@ -78,8 +78,9 @@ static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
     return executor->counters[0];
 }
 
-/* The row that ref i of a step reads or writes now. */
-struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i);
+/* The slot that ref i of a step reads or writes now. */
+struct hd_version_slot *hd_executor_get_slot(const struct hd_executor *executor,
+                                             const struct hd_op *op, int i);
 
 /* The version that ref i would read, and whether it is newer than what the step read last. A copy
  * for a background step is made only if the step is due, so this looks at what would be copied. */
@@ -102,9 +103,10 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
 struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
                                 int64_t shard);
 
-/* Moves (transfers.c): has copy `copy` of a row hold what the row holds; all that an op reads,
- * to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
-int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row *row, int copy);
+/* Moves (transfers.c): has replica `replica` of a slot hold what the slot holds; all that an op
+ * reads, to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */
+int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_version_slot *slot,
+                         int replica);
 int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op *op);
 void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i);
 
@@ -148,8 +150,8 @@ int hd_executor_apply_requests(struct hd_executor *executor);
 int hd_executor_submit_task(struct hd_executor *executor, const struct hd_op *op);
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op);
 
-/* Submits a copy of a value's current version to a row. */
-int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
+/* Submits a copy of a value's current version to a slot. */
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_version_slot *to,
                                 bool background);
 
 /* Submits the comparison of a global value between ranks. */

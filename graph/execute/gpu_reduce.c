@@ -92,7 +92,7 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct r
                   int home, int (*body)(struct hd_context *, const struct hd_view *, const void *),
                   enum hd_mode mode, struct hd_access *accesses)
 {
-    const struct hd_copies *to = &hd_executor_row(executor, op, 1)->copies[home];
+    const struct hd_replica *to = &hd_executor_get_slot(executor, op, 1)->replicas[home];
     struct hd_task task = hd_executor_task(executor, op, -1);
     accesses[reduce->n] =
         (struct hd_access){to->buffers[0], reduce->collective.bucket, HD_ALL_PARTIALS, mode};
@@ -127,7 +127,7 @@ static int submit_local_reduce(struct hd_executor *executor, const struct hd_op 
     if (!reduce)
         return HD_ERR_NOMEM;
     for (int i = 0; i < c->n_in; i++) {
-        if (hd_plan_home(executor->plan, i, c->n_in) != home)
+        if (hd_plan_get_home(executor->plan, i, c->n_in) != home)
             continue;
         accesses[reduce->n] =
             (struct hd_access){c->in_buffers[i], c->bucket, HD_ALL_PARTIALS, HD_READ};
@@ -139,15 +139,15 @@ static int submit_local_reduce(struct hd_executor *executor, const struct hd_op 
 static int submit_final_reduce(struct hd_executor *executor, const struct hd_op *op,
                                const struct hd_collective *c, struct hd_access *accesses)
 {
-    const struct hd_row *row = hd_executor_row(executor, op, 1);
+    const struct hd_version_slot *slot = hd_executor_get_slot(executor, op, 1);
     const int gpus = executor->plan->devices;
-    const int home = hd_plan_home(executor->plan, c->bucket, op->buckets);
+    const int home = hd_plan_get_home(executor->plan, c->bucket, op->buckets);
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;
     reduce->local = home - 1;
     for (; reduce->n < gpus; reduce->n++) {
-        const struct hd_copies *operand = &row->copies[1 + reduce->n];
+        const struct hd_replica *operand = &slot->replicas[1 + reduce->n];
         accesses[reduce->n] =
             (struct hd_access){reduce->n == reduce->local ? NULL : operand->buffers[0], c->bucket,
                                HD_ALL_PARTIALS, HD_READ};
@@ -160,7 +160,7 @@ int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_
                                   const struct hd_collective *made)
 {
     const struct hd_plan *plan = executor->plan;
-    const struct hd_copies *from = &hd_executor_row(executor, op, 0)->copies[1];
+    const struct hd_replica *from = &hd_executor_get_slot(executor, op, 0)->replicas[1];
     struct hd_collective c = *made;
     c.n_in = plan->values[op->step->refs[0].value].instances;
     c.in = from->data;

@@ -9,15 +9,15 @@
 #include "runtime/engine/submit.h"
 
 /* One per instance. */
-struct hd_copies {
+struct hd_replica {
     void **data;                /* [instances] */
     struct hd_buffer **buffers; /* [instances] */
     int64_t version;            /* what they hold */
 };
 
-/* A row of buffers: what one version of the value needs. */
-struct hd_row {
-    struct hd_copies *copies;    /* [homes of the plan's value] */
+/* A slot of buffers: what one version of the value needs. */
+struct hd_version_slot {
+    struct hd_replica *replicas; /* [homes of the plan's value] */
     int64_t version;             /* what it holds, in one copy at least, or distributed */
     int64_t distributed_version; /* the version of which the GPUs' copies hold the buckets that are
                        at home there, if nothing else; -1: none */
@@ -27,12 +27,13 @@ struct hd_instances {
     const struct hd_graph_value *value;
     const struct hd_plan_value *plan;
     const struct hd_plan *whole; /* plan, that of which it is a bucket */
-    struct hd_row *rows; /* the rotation, then copies for lags, then copies for background tasks */
-    int n_rows;
-    int current;     /* row of the current version */
+    struct hd_version_slot
+        *version_slots; /* the rotation, then copies for lags, then copies for background tasks */
+    int n_version_slots;
+    int current;     /* slot of the current version */
     int64_t version; /* number of versions made so far */
-    int background;  /* row of the newest copy for background tasks, or -1 */
-    int *starts;     /* [lag + 1]: row with the version at the start of iteration i, at
+    int background;  /* slot of the newest copy for background tasks, or -1 */
+    int *starts;     /* [lag + 1]: slot with the version at the start of iteration i, at
                         i % (lag + 1) */
 };
 
@@ -43,23 +44,23 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
                         struct hd_instances *instances);
 void hd_instances_destroy(struct hd_session *session, struct hd_instances *instances);
 
-/* The row that the next write of iteration `iteration` goes to: not one that a lagged reader still
+/* The slot that the next write of iteration `iteration` goes to: not one that a lagged reader still
  * needs. It becomes current. */
-struct hd_row *hd_instances_rotate(struct hd_instances *instances, int64_t iteration);
+struct hd_version_slot *hd_instances_rotate(struct hd_instances *instances, int64_t iteration);
 
-/* Marks the start of iteration `iteration`. Values copied for lags: returns the row to copy the
+/* Marks the start of iteration `iteration`. Values copied for lags: returns the slot to copy the
  * current one to, or NULL when the newest copy is of this version. Others: NULL. */
-struct hd_row *hd_instances_start(struct hd_instances *instances, int64_t iteration);
+struct hd_version_slot *hd_instances_start(struct hd_instances *instances, int64_t iteration);
 
-/* Says that row `row` holds the version at the start of iteration `iteration`. */
-void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int row);
+/* Says that slot `slot` holds the version at the start of iteration `iteration`. */
+void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int slot);
 
-/* The row to copy the current one to for background tasks, or NULL when the newest copy is of this
+/* The slot to copy the current one to for background tasks, or NULL when the newest copy is of this
  * version. */
-struct hd_row *hd_instances_start_background(struct hd_instances *instances);
+struct hd_version_slot *hd_instances_start_background(struct hd_instances *instances);
 
-/* The row that a reader sees. */
-struct hd_row *hd_instances_read(const struct hd_instances *instances, enum hd_source source,
-                                 int lag, int64_t iteration);
+/* The slot that a reader sees. */
+struct hd_version_slot *hd_instances_read(const struct hd_instances *instances,
+                                          enum hd_source source, int lag, int64_t iteration);
 
 #endif

@@ -39,7 +39,7 @@ int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct
 {
     const struct hd_plan *plan = executor->plan;
     const struct hd_step *step = op->step, *mean = op->mean->step;
-    const struct hd_row *operands = hd_executor_row(executor, op->mean, 0);
+    const struct hd_version_slot *operands = hd_executor_get_slot(executor, op->mean, 0);
     struct hd_sharded_update update = {
         .verb = step->verb->name,
         .name = step->label,
@@ -49,8 +49,8 @@ int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct
         .context = hd_executor_context(executor, step, -1),
         .operands = &plan->graph->values[mean->refs[0].value].spec,
         .n_in = plan->values[mean->refs[0].value].instances,
-        .in = operands->copies[0].data,
-        .in_buffers = operands->copies[0].buffers,
+        .in = operands->replicas[0].data,
+        .in_buffers = operands->replicas[0].buffers,
         .n = step->n_refs,
         .group = hd_executor_group(executor, false),
     };

@@ -74,7 +74,7 @@ static int lags_of(const struct hd_executor *executor, int value)
 }
 
 /* Where x@-k is, or x for k = 0. */
-static struct hd_row *row_of(const struct hd_executor *executor, int value, int k)
+static struct hd_version_slot *get_slot(const struct hd_executor *executor, int value, int k)
 {
     return hd_instances_read(&executor->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT, k,
                              hd_executor_iteration(executor));
@@ -153,12 +153,12 @@ static int save_slices(const struct hd_executor *executor, struct hd_checkpoints
     return HD_OK;
 }
 
-static int save_row(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
-                    int value, int k)
+static int save_slot(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+                     int value, int k)
 {
     const struct hd_plan *plan = executor->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    const struct hd_copies *host = &row_of(executor, value, k)->copies[0];
+    const struct hd_replica *host = &get_slot(executor, value, k)->replicas[0];
     if (plan->values[value].sharded)
         return save_slices(executor, checkpoints, spec, host->data[0]);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
@@ -175,14 +175,14 @@ static int save_row(const struct hd_executor *executor, struct hd_checkpoints *c
 /* Whether x@-k needs a file of its own. */
 static bool differs(const struct hd_executor *executor, int value, int k)
 {
-    return row_of(executor, value, k)->version != executor->instances[value].version;
+    return get_slot(executor, value, k)->version != executor->instances[value].version;
 }
 
 static json_t *describe_value(const struct hd_executor *executor, int value)
 {
     json_t *lags = json_array(), *attributes = json_array();
     for (int k = 1; k <= lags_of(executor, value); k++)
-        json_array_append_new(lags, json_integer(row_of(executor, value, k)->version));
+        json_array_append_new(lags, json_integer(get_slot(executor, value, k)->version));
     for (int i = 0; i < executor->plan->graph->values[value].n_attributes; i++)
         json_array_append_new(attributes, json_integer(executor->attributes[value][i]));
     return json_pack("{s:I, s:o, s:o}", "version", (json_int_t)executor->instances[value].version,
@@ -242,13 +242,13 @@ int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkp
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
             if (k == 0 || differs(executor, value, k))
-                HD_TRY(hd_executor_transfer(executor, value, row_of(executor, value, k), 0));
+                HD_TRY(hd_executor_transfer(executor, value, get_slot(executor, value, k), 0));
     HD_TRY(hd_session_drain(executor->session));
     HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_iteration(executor)));
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
             if (k == 0 || differs(executor, value, k))
-                HD_TRY(save_row(executor, checkpoints, value, k));
+                HD_TRY(save_slot(executor, checkpoints, value, k));
     *state_p = describe(executor);
     return HD_OK;
 }
@@ -324,8 +324,8 @@ static int load_slices(const struct hd_checkpoint *checkpoint, const struct hd_s
     return status;
 }
 
-static int load_row(struct hd_executor *executor, const struct hd_checkpoint *checkpoint, int value,
-                    int k, struct hd_row *row)
+static int load_slot(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+                     int value, int k, struct hd_version_slot *slot)
 {
     const struct hd_spec *spec = &executor->plan->graph->values[value].spec;
     for (int i = 0; i < executor->plan->values[value].instances; i++) {
@@ -334,9 +334,9 @@ static int load_row(struct hd_executor *executor, const struct hd_checkpoint *ch
         char *name = name_of(executor, value, i, k);
         int status = name ? hd_checkpoint_read(checkpoint, name, &data, &bytes) : HD_ERR_NOMEM;
         if (status == HD_OK && data)
-            status = load_instance(spec, row->copies[0].data[i], data, bytes);
+            status = load_instance(spec, slot->replicas[0].data[i], data, bytes);
         else if (status == HD_OK && spec->type->flat && k == 0)
-            status = load_slices(checkpoint, spec, row->copies[0].data[i]);
+            status = load_slices(checkpoint, spec, slot->replicas[0].data[i]);
         else if (status == HD_OK)
             status = missing(name);
         hd_free(data);
@@ -346,33 +346,34 @@ static int load_row(struct hd_executor *executor, const struct hd_checkpoint *ch
     return HD_OK;
 }
 
-static void hold(const struct hd_instances *instances, struct hd_row *row, int64_t version)
+static void hold(const struct hd_instances *instances, struct hd_version_slot *slot,
+                 int64_t version)
 {
-    row->version = row->copies[0].version = version;
-    row->distributed_version = -1;
-    for (int copy = 1; copy < instances->plan->homes; copy++)
-        row->copies[copy].version = -1;
+    slot->version = slot->replicas[0].version = version;
+    slot->distributed_version = -1;
+    for (int replica = 1; replica < instances->plan->homes; replica++)
+        slot->replicas[replica].version = -1;
 }
 
-/* The row for a version: one that has it, else number *next_p, which is taken. */
-static struct hd_row *row_for(struct hd_instances *instances, int first, int64_t version,
-                              int *next_p, bool *new_p)
+/* The slot for a version: one that has it, else number *next_p, which is taken. */
+static struct hd_version_slot *find_slot(struct hd_instances *instances, int first, int64_t version,
+                                         int *next_p, bool *new_p)
 {
     *new_p = false;
     for (int i = first; i < *next_p; i++)
-        if (instances->rows[i].version == version)
-            return &instances->rows[i];
+        if (instances->version_slots[i].version == version)
+            return &instances->version_slots[i];
     *new_p = true;
-    struct hd_row *row = &instances->rows[(*next_p)++];
-    hold(instances, row, version);
-    return row;
+    struct hd_version_slot *slot = &instances->version_slots[(*next_p)++];
+    hold(instances, slot, version);
+    return slot;
 }
 
-static int copy_current(struct hd_instances *instances, struct hd_row *row)
+static int copy_current(struct hd_instances *instances, struct hd_version_slot *slot)
 {
     for (int i = 0; i < instances->plan->instances; i++)
-        HD_TRY(hd_value_snapshot(&instances->value->spec, row->copies[0].data[i],
-                                 instances->rows[0].copies[0].data[i]));
+        HD_TRY(hd_value_snapshot(&instances->value->spec, slot->replicas[0].data[i],
+                                 instances->version_slots[0].replicas[0].data[i]));
     return HD_OK;
 }
 
@@ -389,13 +390,14 @@ static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint
         bool new;
         if (!json_is_integer(version))
             return missing(instances->value->spec.name);
-        struct hd_row *row = row_for(instances, first, json_integer_value(version), &next, &new);
+        struct hd_version_slot *slot =
+            find_slot(instances, first, json_integer_value(version), &next, &new);
         if (new &&is_kept(executor, value))
-            HD_TRY(row->version == instances->version
-                       ? copy_current(instances, row)
-                       : load_row(executor, checkpoint, value, k, row));
+            HD_TRY(slot->version == instances->version
+                       ? copy_current(instances, slot)
+                       : load_slot(executor, checkpoint, value, k, slot));
         hd_instances_set_start(instances, hd_executor_iteration(executor) - k,
-                               (int)(row - instances->rows));
+                               (int)(slot - instances->version_slots));
     }
     return HD_OK;
 }
@@ -410,14 +412,14 @@ static int restore_value(struct hd_executor *executor, const struct hd_checkpoin
         return missing(name);
     HD_TRY(get_integer(is, "version", &instances->version));
     instances->current = 0;
-    for (int i = 0; i < instances->n_rows; i++)
-        hold(instances, &instances->rows[i], -1);
-    hold(instances, &instances->rows[0], instances->version);
+    for (int i = 0; i < instances->n_version_slots; i++)
+        hold(instances, &instances->version_slots[i], -1);
+    hold(instances, &instances->version_slots[0], instances->version);
     for (int i = 0; i < instances->value->n_attributes; i++)
         executor->attributes[value][i] =
             json_integer_value(json_array_get(json_object_get(is, "attributes"), (size_t)i));
     if (is_kept(executor, value))
-        HD_TRY(load_row(executor, checkpoint, value, 0, &instances->rows[0]));
+        HD_TRY(load_slot(executor, checkpoint, value, 0, &instances->version_slots[0]));
     return restore_lags(executor, checkpoint, value, json_object_get(is, "lags"));
 }
 

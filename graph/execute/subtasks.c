@@ -13,7 +13,7 @@ static int device_of(const struct hd_executor *executor, const struct hd_work_bu
 {
     const int instance = (int)(i / (work->n / work->instances));
     return hd_session_device(executor->session,
-                             hd_plan_home(executor->plan, instance, work->instances));
+                             hd_plan_get_home(executor->plan, instance, work->instances));
 }
 
 int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
@@ -239,7 +239,7 @@ static void set_home(const struct subtask *subtask, const struct hd_work_buffers
     const bool gpu =
         subtask->body ? hd_op_stage_on_gpu(op, subtask->stage) : hd_op_finish_on_gpu(op);
     if (gpu) {
-        task->home = hd_plan_home(subtask->executor->plan, subtask->instance, work->instances);
+        task->home = hd_plan_get_home(subtask->executor->plan, subtask->instance, work->instances);
         task->graph_capturable = verb->gpu->graph_capturable;
     }
     if (subtask->body)

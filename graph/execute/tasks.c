@@ -5,7 +5,8 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 
-struct hd_row *hd_executor_row(const struct hd_executor *executor, const struct hd_op *op, int i)
+struct hd_version_slot *hd_executor_get_slot(const struct hd_executor *executor,
+                                             const struct hd_op *op, int i)
 {
     const struct hd_ref *ref = &op->step->refs[i];
     return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
@@ -17,7 +18,7 @@ int64_t hd_executor_version_to_read(const struct hd_executor *executor, const st
 {
     if (op->sources[i] == HD_FROM_BACKGROUND)
         return executor->instances[op->step->refs[i].value].version;
-    return hd_executor_row(executor, op, i)->version;
+    return hd_executor_get_slot(executor, op, i)->version;
 }
 
 bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
@@ -61,19 +62,19 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
         *access = (struct hd_access){0};
         return;
     }
-    const struct hd_row *row = hd_executor_row(executor, op, i);
+    const struct hd_version_slot *slot = hd_executor_get_slot(executor, op, i);
     const struct hd_spec *spec = &executor->plan->graph->values[ref->value].spec;
-    const struct hd_copies *copies =
-        &row->copies[hd_plan_copy(executor->plan, ref->value, task->home)];
+    const struct hd_replica *memory =
+        &slot->replicas[hd_plan_get_replica(executor->plan, ref->value, task->home)];
     int at = spec->placement == HD_SHARD ? instance : 0;
-    task->views[i] = (struct hd_view){.data = copies->data[at],
-                                      .host = row->copies[0].data[at],
+    task->views[i] = (struct hd_view){.data = memory->data[at],
+                                      .host = slot->replicas[0].data[at],
                                       .spec = spec,
                                       .bucket = bucket,
-                                      .version = row->version,
+                                      .version = slot->version,
                                       .fresh = hd_executor_is_fresh(executor, op, i)};
     bool by_bucket = op->buckets > 1 && spec->buckets == op->buckets;
-    *access = (struct hd_access){copies->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
+    *access = (struct hd_access){memory->buffers[at], by_bucket ? bucket : HD_ALL_BUCKETS,
                                  HD_ALL_PARTIALS, ref->mode};
 }
 
@@ -105,7 +106,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.context.items = 1;
     const bool distributed = hd_op_is_distributed(executor->plan, op);
     if (op->gpu) {
-        task.home = hd_plan_home(executor->plan, instance, instances);
+        task.home = hd_plan_get_home(executor->plan, instance, instances);
         task.body = step->verb->gpu->body;
         task.graph_capturable = step->verb->gpu->graph_capturable;
     }
@@ -113,7 +114,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
     task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);
     for (int bucket = 0; bucket < op->buckets; bucket++) {
         if (distributed)
-            task.home = hd_plan_home(executor->plan, bucket, op->buckets);
+            task.home = hd_plan_get_home(executor->plan, bucket, op->buckets);
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, bucket, &task, &accesses[i]);
         HD_TRY(hd_submit(executor->session, &task));
@@ -150,11 +151,11 @@ static struct hd_collective make_collective(const struct hd_graph *graph,
     return c;
 }
 
-static const struct hd_copies *copies_at(const struct hd_executor *executor, const struct hd_op *op,
-                                         int i, int home)
+static const struct hd_replica *get_replica(const struct hd_executor *executor,
+                                            const struct hd_op *op, int i, int home)
 {
-    const struct hd_row *row = hd_executor_row(executor, op, i);
-    return &row->copies[hd_plan_copy(executor->plan, op->step->refs[i].value, home)];
+    const struct hd_version_slot *slot = hd_executor_get_slot(executor, op, i);
+    return &slot->replicas[hd_plan_get_replica(executor->plan, op->step->refs[i].value, home)];
 }
 
 int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_op *op)
@@ -169,8 +170,8 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
         if (op->gpu && plan->devices > 1)
             return hd_executor_submit_gpu_reduce(executor, op, &c);
         c.home = op->gpu ? 1 : HD_HOST;
-        const struct hd_copies *from = copies_at(executor, op, 0, c.home),
-                               *to = copies_at(executor, op, 1, c.home);
+        const struct hd_replica *from = get_replica(executor, op, 0, c.home),
+                                *to = get_replica(executor, op, 1, c.home);
         c.n_in = plan->values[step->refs[0].value].instances;
         c.in = from->data;
         c.in_buffers = from->buffers;
@@ -210,18 +211,18 @@ static int copy_bucket_body(struct hd_context *context, const struct hd_view *vi
 
 /* Types that know how to copy a range are copied bucket by bucket: a bucket is copied as soon as it
  * is done, and nobody who changes another bucket waits. */
-static int submit_copy(struct hd_executor *executor, int value, const struct hd_row *to_row,
-                       int copy, int i, bool background)
+static int submit_copy(struct hd_executor *executor, int value,
+                       const struct hd_version_slot *to_slot, int replica, int i, bool background)
 {
     const struct hd_instances *instances = &executor->instances[value];
-    const struct hd_copies *from = &instances->rows[instances->current].copies[copy];
-    const struct hd_copies *to = &to_row->copies[copy];
+    const struct hd_replica *from = &instances->version_slots[instances->current].replicas[replica];
+    const struct hd_replica *to = &to_slot->replicas[replica];
     const struct hd_spec *spec = &instances->value->spec;
-    const bool by_bucket = spec->buckets > 1 && spec->type->copy_range && copy == 0;
+    const bool by_bucket = spec->buckets > 1 && spec->type->copy_range && replica == 0;
     struct hd_task task = {
         .verb = "snapshot",
         .name = executor->snapshot_labels[value],
-        .body = copy > 0    ? copy_on_gpu_body
+        .body = replica > 0 ? copy_on_gpu_body
                 : by_bucket ? copy_bucket_body
                             : copy_body,
         .context = hd_executor_context(executor, NULL, instances->plan->first + i),
@@ -230,8 +231,8 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
         .n_accesses = 2,
         .group = hd_executor_group(executor, background),
     };
-    if (copy > 0)
-        task.home = hd_plan_home_of_copy(executor->plan, value, copy, i);
+    if (replica > 0)
+        task.home = hd_plan_get_replica_home(executor->plan, value, replica, i);
     for (int bucket = 0; bucket < (by_bucket ? spec->buckets : 1); bucket++) {
         const int which = by_bucket ? bucket : HD_ALL_BUCKETS;
         const struct hd_access accesses[] = {{from->buffers[i], which, HD_ALL_PARTIALS, HD_READ},
@@ -244,30 +245,31 @@ static int submit_copy(struct hd_executor *executor, int value, const struct hd_
 }
 
 /* Made where its readers are; if they are on either side, on the GPU, from where it is moved. */
-int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_row *to,
+int hd_executor_submit_snapshot(struct hd_executor *executor, int value, struct hd_version_slot *to,
                                 bool background)
 {
     struct hd_instances *instances = &executor->instances[value];
-    const int copy = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !background;
-    HD_TRY(hd_executor_transfer(executor, value, &instances->rows[instances->current], copy));
+    const int replica = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !background;
+    HD_TRY(hd_executor_transfer(executor, value, &instances->version_slots[instances->current],
+                                replica));
     for (int i = 0; i < instances->plan->instances; i++)
-        HD_TRY(submit_copy(executor, value, to, copy, i, background));
-    to->copies[copy].version = to->version;
+        HD_TRY(submit_copy(executor, value, to, replica, i, background));
+    to->replicas[replica].version = to->version;
     return HD_OK;
 }
 
 int hd_executor_submit_compare(struct hd_executor *executor, int value)
 {
     const struct hd_instances *instances = &executor->instances[value];
-    struct hd_row *row = &instances->rows[instances->current];
-    HD_TRY(hd_executor_transfer(executor, value, row, 0));
+    struct hd_version_slot *slot = &instances->version_slots[instances->current];
+    HD_TRY(hd_executor_transfer(executor, value, slot, 0));
     const struct hd_collective c = {.verb = "compare",
                                     .name = executor->compare_labels[value],
                                     .kind = HD_COLLECTIVE_COMPARE,
                                     .in_spec = &instances->value->spec,
                                     .n_in = 1,
-                                    .in = row->copies[0].data,
-                                    .in_buffers = row->copies[0].buffers,
+                                    .in = slot->replicas[0].data,
+                                    .in_buffers = slot->replicas[0].buffers,
                                     .iteration = hd_executor_iteration(executor),
                                     .group = hd_executor_group(executor, false)};
     return hd_submit_collective(executor->session, &c);

@@ -53,21 +53,21 @@ static struct hd_task make_task(struct hd_executor *executor, int value, int ins
 }
 
 /* Of what a side makes of the common bytes for itself. */
-static int submit_renewal(struct hd_executor *executor, int value, const struct hd_row *row, int to,
-                          int instance)
+static int submit_renewal(struct hd_executor *executor, int value,
+                          const struct hd_version_slot *slot, int to, int instance)
 {
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_device_form *form = spec->type->device;
-    const struct hd_copies *copies = &row->copies[to];
-    const struct hd_access access = {copies->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS,
+    const struct hd_replica *memory = &slot->replicas[to];
+    const struct hd_access access = {memory->buffers[instance], HD_ALL_BUCKETS, HD_ALL_PARTIALS,
                                      HD_UPDATE};
     if (!form || (to > 0 && !form->renew_on_gpu) || (to == 0 && !form->renew_on_host))
         return HD_OK;
     struct hd_task task = make_task(executor, value, instance);
     if (to > 0)
-        task.home = hd_plan_home_of_copy(executor->plan, value, to, instance);
+        task.home = hd_plan_get_replica_home(executor->plan, value, to, instance);
     task.body = to > 0 ? renew_on_gpu_body : renew_on_host_body;
-    task.views[0] = (struct hd_view){.data = copies->data[instance], .spec = spec};
+    task.views[0] = (struct hd_view){.data = memory->data[instance], .spec = spec};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
     return hd_submit(executor->session, &task);
@@ -75,16 +75,17 @@ static int submit_renewal(struct hd_executor *executor, int value, const struct 
 
 /* Of an instance, or a bucket of it. A GPU's own stream does it: the one that it comes to, or that
  * it comes from. */
-static int submit_transfer(struct hd_executor *executor, int value, const struct hd_row *row,
-                           int from, int to, int instance, int bucket)
+static int submit_transfer(struct hd_executor *executor, int value,
+                           const struct hd_version_slot *slot, int from, int to, int instance,
+                           int bucket)
 {
-    const struct hd_copies *source = &row->copies[from], *target = &row->copies[to];
+    const struct hd_replica *source = &slot->replicas[from], *target = &slot->replicas[to];
     const struct hd_spec *spec = &executor->instances[value].value->spec;
     const struct hd_access accesses[] = {
         {source->buffers[instance], bucket, HD_ALL_PARTIALS, HD_READ},
         {target->buffers[instance], bucket, HD_ALL_PARTIALS, HD_WRITE}};
     struct hd_task task = make_task(executor, value, instance);
-    task.home = hd_plan_home_of_copy(executor->plan, value, to > 0 ? to : from, instance);
+    task.home = hd_plan_get_replica_home(executor->plan, value, to > 0 ? to : from, instance);
     task.body = bucket == HD_ALL_BUCKETS ? transfer_body : transfer_bucket_body;
     task.views[0] =
         (struct hd_view){.data = source->data[instance], .spec = spec, .bucket = bucket};
@@ -95,58 +96,60 @@ static int submit_transfer(struct hd_executor *executor, int value, const struct
     return hd_submit(executor->session, &task);
 }
 
-static int transfer_whole(struct hd_executor *executor, int value, const struct hd_row *row, int to)
+static int transfer_whole(struct hd_executor *executor, int value,
+                          const struct hd_version_slot *slot, int to)
 {
     int from = 0;
-    while (row->copies[from].version != row->version)
+    while (slot->replicas[from].version != slot->version)
         from++;
     for (int i = 0; i < executor->instances[value].plan->instances; i++) {
-        HD_TRY(submit_transfer(executor, value, row, from, to, i, HD_ALL_BUCKETS));
-        HD_TRY(submit_renewal(executor, value, row, to, i));
+        HD_TRY(submit_transfer(executor, value, slot, from, to, i, HD_ALL_BUCKETS));
+        HD_TRY(submit_renewal(executor, value, slot, to, i));
     }
     return HD_OK;
 }
 
 /* Every bucket from where it is at home. */
-static int transfer_buckets(struct hd_executor *executor, int value, const struct hd_row *row,
-                            int to)
+static int transfer_buckets(struct hd_executor *executor, int value,
+                            const struct hd_version_slot *slot, int to)
 {
     const int buckets = executor->instances[value].value->spec.buckets;
     for (int bucket = 0; bucket < buckets; bucket++) {
-        const int from = hd_plan_home(executor->plan, bucket, buckets);
+        const int from = hd_plan_get_home(executor->plan, bucket, buckets);
         if (from != to)
-            HD_TRY(submit_transfer(executor, value, row, from, to, 0, bucket));
+            HD_TRY(submit_transfer(executor, value, slot, from, to, 0, bucket));
     }
-    return submit_renewal(executor, value, row, to, 0);
+    return submit_renewal(executor, value, slot, to, 0);
 }
 
-static bool whole_somewhere(const struct hd_row *row, int homes)
+static bool whole_somewhere(const struct hd_version_slot *slot, int homes)
 {
-    for (int copy = 0; copy < homes; copy++)
-        if (row->copies[copy].version == row->version)
+    for (int replica = 0; replica < homes; replica++)
+        if (slot->replicas[replica].version == slot->version)
             return true;
     return false;
 }
 
-int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_row *row, int copy)
+int hd_executor_transfer(struct hd_executor *executor, int value, struct hd_version_slot *slot,
+                         int replica)
 {
-    if (row->copies[copy].version == row->version)
+    if (slot->replicas[replica].version == slot->version)
         return HD_OK;
-    if (whole_somewhere(row, executor->instances[value].plan->homes))
-        HD_TRY(transfer_whole(executor, value, row, copy));
+    if (whole_somewhere(slot, executor->instances[value].plan->homes))
+        HD_TRY(transfer_whole(executor, value, slot, replica));
     else
-        HD_TRY(transfer_buckets(executor, value, row, copy));
-    row->copies[copy].version = row->version;
+        HD_TRY(transfer_buckets(executor, value, slot, replica));
+    slot->replicas[replica].version = slot->version;
     return HD_OK;
 }
 
 /* Whether every task of a distributed op finds its part of ref i. */
 static bool buckets_are_there(const struct hd_executor *executor, const struct hd_op *op, int i,
-                              const struct hd_row *row)
+                              const struct hd_version_slot *slot)
 {
     const struct hd_spec *spec = &executor->plan->graph->values[op->step->refs[i].value].spec;
     return hd_op_is_distributed(executor->plan, op) && spec->buckets == op->buckets &&
-           row->distributed_version == row->version;
+           slot->distributed_version == slot->version;
 }
 
 /* Whether tasks of the op run at a home, if they run on GPUs at all. */
@@ -164,14 +167,14 @@ int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op 
         if (ref->value == HD_NO_VALUE || ref->mode == HD_WRITE)
             continue;
         const struct hd_plan_value *value = &executor->plan->values[ref->value];
-        struct hd_row *row = hd_executor_row(executor, op, i);
-        if (value->homes == 1 || value->instances == 0 || buckets_are_there(executor, op, i, row))
+        struct hd_version_slot *slot = hd_executor_get_slot(executor, op, i);
+        if (value->homes == 1 || value->instances == 0 || buckets_are_there(executor, op, i, slot))
             continue;
         if (hd_op_touches(op, i, false))
-            HD_TRY(hd_executor_transfer(executor, ref->value, row, 0));
-        for (int copy = 1; copy < value->homes && hd_op_touches(op, i, true); copy++)
-            if (runs_at(executor, op, copy))
-                HD_TRY(hd_executor_transfer(executor, ref->value, row, copy));
+            HD_TRY(hd_executor_transfer(executor, ref->value, slot, 0));
+        for (int replica = 1; replica < value->homes && hd_op_touches(op, i, true); replica++)
+            if (runs_at(executor, op, replica))
+                HD_TRY(hd_executor_transfer(executor, ref->value, slot, replica));
     }
     return HD_OK;
 }
@@ -179,13 +182,13 @@ int hd_executor_transfer_reads(struct hd_executor *executor, const struct hd_op 
 void hd_executor_note_write(struct hd_executor *executor, const struct hd_op *op, int i)
 {
     const struct hd_plan_value *value = &executor->plan->values[op->step->refs[i].value];
-    struct hd_row *row = hd_executor_row(executor, op, i);
+    struct hd_version_slot *slot = hd_executor_get_slot(executor, op, i);
     if (value->homes == 1 || hd_op_touches(op, i, false))
-        row->copies[0].version = row->version;
+        slot->replicas[0].version = slot->version;
     if (value->homes > 1 && hd_op_touches(op, i, true)) {
         if (hd_op_is_distributed(executor->plan, op))
-            row->distributed_version = row->version;
+            slot->distributed_version = slot->version;
         else
-            row->copies[1].version = row->version;
+            slot->replicas[1].version = slot->version;
     }
 }

@@ -131,21 +131,21 @@ void hd_plan_homes(struct hd_plan *plan)
             note_touch(plan, &plan->ops[at], i);
 }
 
-int hd_plan_copy(const struct hd_plan *plan, int value, int home)
+int hd_plan_get_replica(const struct hd_plan *plan, int value, int home)
 {
     if (home == 0 || plan->values[value].homes == 1)
         return 0;
     return plan->graph->values[value].spec.placement == HD_SHARD ? 1 : home;
 }
 
-int hd_plan_home(const struct hd_plan *plan, int i, int n)
+int hd_plan_get_home(const struct hd_plan *plan, int i, int n)
 {
     return 1 + i * plan->devices / n;
 }
 
-int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance)
+int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica, int instance)
 {
     if (plan->graph->values[value].spec.placement != HD_SHARD)
-        return copy;
-    return hd_plan_home(plan, instance, plan->values[value].instances);
+        return replica;
+    return hd_plan_get_home(plan, instance, plan->values[value].instances);
 }

@@ -22,7 +22,7 @@ struct hd_plan_value {
     /* Where GPUs take part: */
     bool pinned; /* it stays in host memory, which GPUs address */
     int homes;   /* copies of each buffer: 1, the host's; a shard's has one on its shard's GPU too,
-                    others on every GPU: hd_plan_copy */
+                    others on every GPU: hd_plan_get_replica */
     bool on_gpus_only; /* no task on the host touches it */
     bool lag_on_gpu;   /* copies for lagged readers are made there */
     bool sharded;      /* every rank has its slices of the buckets only */
@@ -136,7 +136,8 @@ static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
 }
 
 /* Where GPUs take part: whether the buckets of a global step, or of a collective, run on all GPUs
- * of the rank, each at hd_plan_home(bucket, buckets), where what they write then is (devices.c). */
+ * of the rank, each at hd_plan_get_home(bucket, buckets), where what they write then is
+ * (devices.c). */
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
 
 /* Whether tasks of op on a GPU (or on the host) touch the value of ref i (devices.c). */
@@ -144,11 +145,11 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 
 /* Which copy of a value stands at a home, and the home of number i of n: of a shard step's local
  * instances, of buckets, or of what there is one of. */
-int hd_plan_copy(const struct hd_plan *plan, int value, int home);
-int hd_plan_home(const struct hd_plan *plan, int i, int n);
+int hd_plan_get_replica(const struct hd_plan *plan, int value, int home);
+int hd_plan_get_home(const struct hd_plan *plan, int i, int n);
 
-/* The other way round: the GPU of copy `copy` > 0 of a value's local instance. */
-int hd_plan_home_of_copy(const struct hd_plan *plan, int value, int copy, int instance);
+/* The other way round: the GPU of replica `replica` > 0 of a value's local instance. */
+int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica, int instance);
 
 /* -- Between the files of graph/ ----------------------------------------------------------------
  */
