@@ -11,7 +11,7 @@
 #if HD_CUDA
 #include <cuda_runtime_api.h>
 
-int hd_device_checked(int error, const char *what)
+int hd_device_check(int error, const char *what)
 {
     if (error == cudaSuccess)
         return HD_OK;
@@ -30,7 +30,7 @@ int hd_device_count(void)
 
 int hd_device_use(int device)
 {
-    return hd_device_checked(cudaSetDevice(device), "a GPU cannot be used");
+    return hd_device_check(cudaSetDevice(device), "a GPU cannot be used");
 }
 
 void *hd_device_alloc(int device, int64_t bytes)
@@ -38,23 +38,23 @@ void *hd_device_alloc(int device, int64_t bytes)
     void *memory = NULL;
     if (hd_device_use(device) != HD_OK)
         return NULL;
-    if (hd_device_checked(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)),
-                          "memory of a GPU") == HD_OK)
-        hd_device_checked(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
-    hd_device_checked(cudaDeviceSynchronize(), "memory of a GPU");
+    if (hd_device_check(cudaMalloc(&memory, (size_t)(bytes > 0 ? bytes : 1)), "memory of a GPU") ==
+        HD_OK)
+        hd_device_check(cudaMemset(memory, 0, (size_t)bytes), "memory of a GPU");
+    hd_device_check(cudaDeviceSynchronize(), "memory of a GPU");
     return memory;
 }
 
 void hd_device_free(int device, void *memory)
 {
     if (memory && hd_device_use(device) == HD_OK)
-        hd_device_checked(cudaFree(memory), "memory of a GPU");
+        hd_device_check(cudaFree(memory), "memory of a GPU");
 }
 
 void *hd_pinned_alloc(int64_t bytes)
 {
     void *memory = NULL;
-    if (hd_device_checked(
+    if (hd_device_check(
             cudaHostAlloc(&memory, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocPortable),
             "pinned memory") != HD_OK)
         return NULL;
@@ -64,42 +64,41 @@ void *hd_pinned_alloc(int64_t bytes)
 void hd_pinned_free(void *memory)
 {
     if (memory)
-        hd_device_checked(cudaFreeHost(memory), "pinned memory");
+        hd_device_check(cudaFreeHost(memory), "pinned memory");
 }
 
 int hd_device_copy(void *to, const void *from, int64_t bytes, void *stream)
 {
-    return hd_device_checked(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, stream),
-                             "a copy to or from a GPU");
+    return hd_device_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, stream),
+                           "a copy to or from a GPU");
 }
 
 int hd_stream_create(int device, void **stream_p)
 {
     cudaStream_t stream;
     HD_TRY(hd_device_use(device));
-    HD_TRY(
-        hd_device_checked(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
+    HD_TRY(hd_device_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream"));
     *stream_p = stream;
     return HD_OK;
 }
 
 int hd_stream_wait(void *stream)
 {
-    return hd_device_checked(cudaStreamSynchronize(stream), "work of a GPU");
+    return hd_device_check(cudaStreamSynchronize(stream), "work of a GPU");
 }
 
 void hd_stream_destroy(int device, void *stream)
 {
     if (stream && hd_device_use(device) == HD_OK)
-        hd_device_checked(cudaStreamDestroy(stream), "a stream");
+        hd_device_check(cudaStreamDestroy(stream), "a stream");
 }
 
-void hd_device_forget(void)
+void hd_device_clear_error(void)
 {
     cudaGetLastError();
 }
 
-void hd_device_name(int device, char *text, int64_t bytes)
+void hd_device_get_name(int device, char *text, int64_t bytes)
 {
     struct cudaDeviceProp properties;
     int version = 0;
@@ -110,7 +109,7 @@ void hd_device_name(int device, char *text, int64_t bytes)
                  version % 1000 / 10);
 }
 
-bool hd_device_versions(int *runtime_p, int *driver_p)
+bool hd_device_get_versions(int *runtime_p, int *driver_p)
 {
     return cudaRuntimeGetVersion(runtime_p) == cudaSuccess &&
            cudaDriverGetVersion(driver_p) == cudaSuccess;
@@ -179,24 +178,24 @@ void hd_stream_destroy(int device, void *stream)
     (void)device, (void)stream;
 }
 
-int hd_device_checked(int error, const char *what)
+int hd_device_check(int error, const char *what)
 {
     (void)error, (void)what;
     return no_device();
 }
 
-void hd_device_forget(void)
+void hd_device_clear_error(void)
 {
 }
 
-void hd_device_name(int device, char *text, int64_t bytes)
+void hd_device_get_name(int device, char *text, int64_t bytes)
 {
     (void)device;
     if (bytes > 0)
         text[0] = '\0';
 }
 
-bool hd_device_versions(int *runtime_p, int *driver_p)
+bool hd_device_get_versions(int *runtime_p, int *driver_p)
 {
     (void)runtime_p;
     (void)driver_p;

@@ -40,17 +40,17 @@ int hd_device_use(int device);
 
 /* What a call of CUDA's runtime said, a cudaError_t, as a status; logged, if it is HD_ERR_DEVICE.
  */
-int hd_device_checked(int error, const char *what);
+int hd_device_check(int error, const char *what);
 
 /* The calling thread's last CUDA error is no more: polling an event leaves one that only says that
  * it is too early. */
-void hd_device_forget(void);
+void hd_device_clear_error(void);
 
 /* CUDA's runtime and the newest that the driver knows, 13000 for 13.0; *driver_p 0: there is no
  * driver. False without CUDA. Thread safe. */
-bool hd_device_versions(int *runtime_p, int *driver_p);
+bool hd_device_get_versions(int *runtime_p, int *driver_p);
 
 /* "NVIDIA H100 80GB HBM3, driver 13.0", part of the arithmetic fingerprint; "" without GPUs. */
-void hd_device_name(int device, char *text, int64_t bytes);
+void hd_device_get_name(int device, char *text, int64_t bytes);
 
 #endif

@@ -79,7 +79,7 @@ int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *fi
     return HD_OK;
 }
 
-int64_t hd_value_vector_bytes(const struct hd_spec *spec, int bucket)
+int64_t hd_value_get_vector_bytes(const struct hd_spec *spec, int bucket)
 {
     (void)bucket;
     return spec->bytes;
@@ -100,7 +100,7 @@ uint64_t hd_value_hash(const struct hd_spec *spec, const void *data)
     return hd_hash_bytes(data, (size_t)spec->bytes);
 }
 
-int hd_value_field(const struct hd_spec *spec, const char *name)
+int hd_value_find_field(const struct hd_spec *spec, const char *name)
 {
     if (!spec->type->field_name)
         return -1;
@@ -129,12 +129,12 @@ int hd_body_fail(struct hd_context *context, const char *format, ...)
     return HD_ERR_TASK;
 }
 
-int64_t hd_value_device_bytes(const struct hd_spec *spec)
+int64_t hd_value_get_device_bytes(const struct hd_spec *spec)
 {
     return spec->type->device ? spec->type->device->bytes(spec) : spec->bytes;
 }
 
-int64_t hd_value_common_bytes(const struct hd_spec *spec)
+int64_t hd_value_get_common_bytes(const struct hd_spec *spec)
 {
     return spec->type->device ? spec->type->device->common(spec) : spec->bytes;
 }

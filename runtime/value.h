@@ -169,8 +169,8 @@ int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
 
 /* Bytes of an instance on a GPU, and how many of them are the host's. */
-int64_t hd_value_device_bytes(const struct hd_spec *spec);
-int64_t hd_value_common_bytes(const struct hd_spec *spec);
+int64_t hd_value_get_device_bytes(const struct hd_spec *spec);
+int64_t hd_value_get_common_bytes(const struct hd_spec *spec);
 
 /* For a type's `save` and `load`: `bytes` of an instance to or from its file. Errors:
  * HD_ERR_SYSTEM, HD_ERR_FORMAT when the file ends before (logged). */
@@ -178,11 +178,11 @@ int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, F
 int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *file);
 
 /* For the reduction of a type whose vector is the instance as it is: `bytes` and `pack`. */
-int64_t hd_value_vector_bytes(const struct hd_spec *spec, int bucket);
+int64_t hd_value_get_vector_bytes(const struct hd_spec *spec, int bucket);
 void hd_value_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector);
 
 /* Index of a named field, or -1. */
-int hd_value_field(const struct hd_spec *spec, const char *name);
+int hd_value_find_field(const struct hd_spec *spec, const char *name);
 
 /* Elements [*lo_p, *hi_p) of bucket `bucket` of a flat value. */
 void hd_spec_get_bucket(const struct hd_spec *spec, int bucket, int64_t *lo_p, int64_t *hi_p);

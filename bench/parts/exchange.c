@@ -110,7 +110,7 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
                                                .scratch_bytes =
                                                    hd_sharded_update_get_scratch_bytes(0)};
     HD_TRY(hd_session_create(&options, &bench->session));
-    char *area = comm ? hd_session_area(bench->session) : hd_alloc(2 * bytes, 1);
+    char *area = comm ? hd_session_get_area(bench->session) : hd_alloc(2 * bytes, 1);
     bench->moments.first = hd_alloc(elements, sizeof(float));
     bench->moments.second = hd_alloc(elements, sizeof(float));
     if (!area || !bench->moments.first || !bench->moments.second)

@@ -37,7 +37,7 @@ static int run_tasks(struct hd_session *session, struct hd_buffer **buffers, int
                                      .accesses = &access,
                                      .n_accesses = 1,
                                      .group = group};
-        HD_TRY(hd_submit(session, &task));
+        HD_TRY(hd_submit_task(session, &task));
     }
     return hd_session_drain(session);
 }
@@ -49,11 +49,11 @@ static int measure_in(struct hd_session *session, int n_buffers, int workers)
     for (int i = 0; i < n_buffers; i++)
         HD_TRY(hd_buffer_create(session, 1, 1, &buffers[i]));
     HD_TRY(run_tasks(session, buffers, n_buffers, TASKS / 10));
-    hd_trace_totals(hd_session_trace(session), &busy_before, &tasks);
+    hd_trace_get_totals(hd_session_get_trace(session), &busy_before, &tasks);
     int64_t begin = hd_clock_ns();
     HD_TRY(run_tasks(session, buffers, n_buffers, TASKS));
     int64_t wall = hd_clock_ns() - begin;
-    hd_trace_totals(hd_session_trace(session), &busy, &tasks);
+    hd_trace_get_totals(hd_session_get_trace(session), &busy, &tasks);
     hd_part_report(NULL, (double)(wall * workers - (busy - busy_before)) * 1e-3 / TASKS, "us");
     for (int i = 0; i < n_buffers; i++)
         hd_buffer_destroy(buffers[i]);

@@ -20,8 +20,10 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
     *(unsigned *)data = *(const unsigned *)vector;
 }
 
-static const struct hd_reduction reduction = {
-    .bytes = hd_value_vector_bytes, .pack = hd_value_pack, .combine = combine, .unpack = unpack};
+static const struct hd_reduction reduction = {.bytes = hd_value_get_vector_bytes,
+                                              .pack = hd_value_pack,
+                                              .combine = combine,
+                                              .unpack = unpack};
 static const struct hd_type type = {.name = "control_requests", .reduction = &reduction};
 static const struct hd_spec spec = {.name = "control_requests",
                                     .type = &type,

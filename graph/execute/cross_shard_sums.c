@@ -107,8 +107,8 @@ void hd_cross_shard_sums_get_bytes(const struct hd_plan *plan, const struct hd_o
             continue;
         struct hd_collective c = collective_of(&op->cross_shard_sums[stage]);
         c.n_in = (int)(plan->graph->shards / plan->ranks);
-        const int64_t scratch = hd_collective_scratch(&c, plan->ranks);
-        const int64_t payload = hd_collective_payload(&c);
+        const int64_t scratch = hd_collective_get_host_scratch_bytes(&c, plan->ranks);
+        const int64_t payload = hd_collective_get_payload_bytes(&c);
         *scratch_p = scratch > *scratch_p ? scratch : *scratch_p;
         *payload_p = payload > *payload_p ? payload : *payload_p;
     }

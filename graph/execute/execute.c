@@ -136,7 +136,7 @@ static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *
                                .group = &executor->stop_group};
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, 0, 0, &task, &accesses[i]);
-        HD_TRY(hd_submit(executor->session, &task));
+        HD_TRY(hd_submit_task(executor->session, &task));
         int status = hd_session_wait(executor->session, group_empty, &executor->stop_group);
         if (status != HD_OK) {
             hd_session_drain(executor->session); /* the task looks at this frame */
@@ -269,7 +269,7 @@ static int run_ops(struct hd_executor *executor, int begin, int end, bool *stopp
 {
     for (int at = begin; at < end && !*stopped_p;) {
         HD_TRY(run_op(executor, at, stopped_p));
-        HD_TRY(hd_session_status(executor->session));
+        HD_TRY(hd_session_get_status(executor->session));
         const struct hd_op *op = &executor->plan->ops[at];
         at = op->kind == HD_OP_REPEAT ? op->end : at + 1;
     }
@@ -364,7 +364,7 @@ static int make_instances(struct hd_executor *executor)
 /* What values and bodies need on a GPU, once. */
 static int make_ready(struct hd_executor *executor, int home)
 {
-    HD_TRY(hd_device_use(hd_session_device(executor->session, home)));
+    HD_TRY(hd_device_use(hd_session_get_device(executor->session, home)));
     for (int i = 0; i < executor->plan->graph->n_values; i++) {
         const struct hd_spec *spec = &executor->plan->graph->values[i].spec;
         if (executor->plan->values[i].homes > 1 && spec->type->device)

@@ -106,7 +106,7 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct r
     task.n = 1;
     task.accesses = accesses;
     task.n_accesses = reduce->n + 1;
-    return hd_submit(executor->session, &task);
+    return hd_submit_task(executor->session, &task);
 }
 
 static struct reduce *make_reduce(const struct hd_collective *c, int n)

@@ -14,8 +14,8 @@ static int device_of(struct hd_session *session, const struct hd_instances *inst
                      int i)
 {
     const int value = (int)(instances->plan - instances->whole->values);
-    return hd_session_device(session,
-                             hd_plan_get_replica_home(instances->whole, value, replica, i));
+    return hd_session_get_device(session,
+                                 hd_plan_get_replica_home(instances->whole, value, replica, i));
 }
 
 static bool in_area(const struct hd_instances *instances, int slot)
@@ -45,11 +45,12 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
     const struct hd_spec *spec = &instances->value->spec;
     if (replica > 0)
         return hd_device_alloc(device_of(session, instances, replica, i),
-                               hd_value_device_bytes(spec));
+                               hd_value_get_device_bytes(spec));
     if (!in_area(instances, slot))
         return is_pinned(instances) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
-    return memset(hd_session_area(session) + plan->shared + at * hd_plan_shared_bytes(spec->bytes),
+    return memset(hd_session_get_area(session) + plan->shared +
+                      at * hd_plan_shared_bytes(spec->bytes),
                   0, (size_t)spec->bytes);
 }
 

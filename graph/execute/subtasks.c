@@ -12,8 +12,8 @@ static int device_of(const struct hd_executor *executor, const struct hd_work_bu
                      int64_t i)
 {
     const int instance = (int)(i / (work->n / work->instances));
-    return hd_session_device(executor->session,
-                             hd_plan_get_home(executor->plan, instance, work->instances));
+    return hd_session_get_device(executor->session,
+                                 hd_plan_get_home(executor->plan, instance, work->instances));
 }
 
 int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
@@ -272,7 +272,7 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     task.context.work_buffers = subtask->finish ? work->memory + first : NULL;
     task.context.head = subtask->body ? work->heads[first + subtask->item] : NULL;
     task.context.heads = subtask->finish ? work->heads + first : NULL;
-    return hd_submit(executor->session, &task);
+    return hd_submit_task(executor->session, &task);
 }
 
 /* Stages [from, to) of one instance: all items of a stage before the next stage, so that buckets

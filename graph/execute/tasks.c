@@ -117,7 +117,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
             task.home = hd_plan_get_home(executor->plan, bucket, op->buckets);
         for (int i = 0; i < step->n_refs; i++)
             hd_executor_view(executor, op, i, instance, bucket, &task, &accesses[i]);
-        HD_TRY(hd_submit(executor->session, &task));
+        HD_TRY(hd_submit_task(executor->session, &task));
     }
     return HD_OK;
 }
@@ -196,7 +196,7 @@ static int copy_on_gpu_body(struct hd_context *context, const struct hd_view *vi
                             const void *args)
 {
     (void)args;
-    return hd_device_copy(views[1].data, views[0].data, hd_value_device_bytes(views[0].spec),
+    return hd_device_copy(views[1].data, views[0].data, hd_value_get_device_bytes(views[0].spec),
                           context->stream);
 }
 
@@ -239,7 +239,7 @@ static int submit_copy(struct hd_executor *executor, int value,
                                              {to->buffers[i], which, HD_ALL_PARTIALS, HD_WRITE}};
         task.accesses = accesses;
         task.views[0].bucket = task.views[1].bucket = bucket;
-        HD_TRY(hd_submit(executor->session, &task));
+        HD_TRY(hd_submit_task(executor->session, &task));
     }
     return HD_OK;
 }
@@ -305,7 +305,7 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
         int64_t bytes = 0;
         if (is_collective(op)) {
             struct hd_collective c = sized_collective(plan, op);
-            bytes = hd_collective_scratch(&c, plan->ranks);
+            bytes = hd_collective_get_host_scratch_bytes(&c, plan->ranks);
         } else if (op->kind == HD_OP_STEP) {
             int64_t cross_shard_sums, payload;
             hd_cross_shard_sums_get_bytes(plan, op, &cross_shard_sums, &payload);
@@ -341,7 +341,7 @@ int64_t hd_plan_nccl_bytes(const struct hd_plan *plan)
         if (!is_collective(&plan->ops[i]) || !plan->ops[i].gpu)
             continue;
         const struct hd_collective c = sized_collective(plan, &plan->ops[i]);
-        const int64_t bytes = hd_collective_room(&c, plan->ranks);
+        const int64_t bytes = hd_collective_get_nccl_bytes(&c, plan->ranks);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -354,7 +354,7 @@ int64_t hd_plan_payload(const struct hd_plan *plan)
         int64_t scratch, bytes = 0;
         if (is_collective(&plan->ops[i])) {
             struct hd_collective c = sized_collective(plan, &plan->ops[i]);
-            bytes = hd_collective_payload(&c);
+            bytes = hd_collective_get_payload_bytes(&c);
         } else {
             hd_cross_shard_sums_get_bytes(plan, &plan->ops[i], &scratch, &bytes);
         }

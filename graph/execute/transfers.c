@@ -8,7 +8,7 @@
 static int transfer_body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    return hd_device_copy(views[1].data, views[0].data, hd_value_common_bytes(views[0].spec),
+    return hd_device_copy(views[1].data, views[0].data, hd_value_get_common_bytes(views[0].spec),
                           context->stream);
 }
 
@@ -70,7 +70,7 @@ static int submit_renewal(struct hd_executor *executor, int value,
     task.views[0] = (struct hd_view){.data = memory->data[instance], .spec = spec};
     task.n = task.n_accesses = 1;
     task.accesses = &access;
-    return hd_submit(executor->session, &task);
+    return hd_submit_task(executor->session, &task);
 }
 
 /* Of an instance, or a bucket of it. A GPU's own stream does it: the one that it comes to, or that
@@ -93,7 +93,7 @@ static int submit_transfer(struct hd_executor *executor, int value,
         (struct hd_view){.data = target->data[instance], .spec = spec, .bucket = bucket};
     task.n = task.n_accesses = 2;
     task.accesses = accesses;
-    return hd_submit(executor->session, &task);
+    return hd_submit_task(executor->session, &task);
 }
 
 static int transfer_whole(struct hd_executor *executor, int value,

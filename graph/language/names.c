@@ -113,7 +113,7 @@ static int member_slot(const struct scope *scope, const char *name, const char *
     int attribute = find_attribute(spec->type, dot + 1);
     if (attribute >= 0)
         return add_slot(graph, HD_SLOT_ATTRIBUTE, value, attribute, name);
-    int field = scope->fields ? hd_value_field(spec, dot + 1) : -1;
+    int field = scope->fields ? hd_value_find_field(spec, dot + 1) : -1;
     if (field >= 0)
         return add_slot(graph, HD_SLOT_FIELD, value, field, name);
     *nearest_p = nearest_member(spec, dot + 1, scope->fields);

@@ -25,7 +25,7 @@ static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t are
         return HD_ERR_NOMEM;
     comm->rank = world->rank;
     comm->world = world->world;
-    int status = hd_comm_size(comm, max_bytes, area_bytes);
+    int status = hd_comm_set_sizes(comm, max_bytes, area_bytes);
     if (status != HD_OK) {
         hd_free(comm);
         return status;
@@ -40,7 +40,7 @@ static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
         hd_free(comm);
         return status;
     }
-    hd_comm_claim(comm);
+    hd_comm_touch_area(comm);
     *comm_p = comm;
     return HD_OK;
 }
@@ -81,22 +81,22 @@ bool hd_comm_is_message_passing(const struct hd_comm *comm)
     return comm->message_passing != NULL;
 }
 
-int hd_comm_rank(const struct hd_comm *comm)
+int hd_comm_get_rank(const struct hd_comm *comm)
 {
     return comm->rank;
 }
 
-int hd_comm_world(const struct hd_comm *comm)
+int hd_comm_count_ranks(const struct hd_comm *comm)
 {
     return comm->world;
 }
 
-void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq)
+void *hd_comm_get_buffer(struct hd_comm *comm, int rank, int64_t seq)
 {
     return comm->buffers + (2 * (int64_t)rank + (seq & 1)) * comm->buffer_bytes;
 }
 
-char *hd_comm_area(struct hd_comm *comm, int rank)
+char *hd_comm_get_area(struct hd_comm *comm, int rank)
 {
     return comm->areas + rank * comm->area_bytes;
 }
@@ -167,7 +167,7 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
                 return HD_OK;
             relax();
         }
-        if (hd_comm_aborted(comm, NULL, NULL))
+        if (hd_comm_is_aborted(comm, NULL, NULL))
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;
@@ -197,7 +197,7 @@ void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
     atomic_store_explicit(&head->abort, HD_COMM_ABORTED, memory_order_release);
 }
 
-bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
+bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
 {
     int state = atomic_load_explicit(&comm->head->abort, memory_order_acquire);
     if (state == HD_COMM_FINE)
@@ -209,8 +209,8 @@ bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
     return true;
 }
 
-void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
-                    int64_t *since_ns_p)
+void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
+                        int64_t *since_ns_p)
 {
     enum { TRIES = 1000 }; /* its writer may have died half way; then a torn name is all there is */
     struct hd_comm_line *line = &comm->head->lines[rank];
@@ -229,7 +229,7 @@ void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[
     name_p[HD_COMM_NAME - 1] = '\0';
 }
 
-void hd_comm_look(struct hd_comm *comm)
+void hd_comm_probe(struct hd_comm *comm)
 {
     int64_t ahead;
     for (int r = 0; comm->message_passing && r < comm->world; r++)
@@ -243,13 +243,13 @@ void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
     char name[HD_COMM_NAME];
     size_t used = 0;
     for (int r = 0; r < comm->world; r++) {
-        hd_comm_status(comm, r, &seq, name, &since_ns);
+        hd_comm_get_status(comm, r, &seq, name, &since_ns);
         finished = seq < finished ? seq : finished;
     }
     if (bytes > 0)
         text[0] = '\0';
     for (int r = 0; r < comm->world && used < bytes; r++) {
-        hd_comm_status(comm, r, &seq, name, &since_ns);
+        hd_comm_get_status(comm, r, &seq, name, &since_ns);
         long long s = (long long)(now_ns - since_ns) / 1000000000, n = (long long)seq;
         const char *next = used > 0 ? "; " : "";
         int k;

@@ -3,9 +3,10 @@
  * their memory is apart, that messages fill.
  *
  * Collectives are numbered 1, 2, 3, … in one order on all ranks. For number `seq` a rank
- *   1. writes its payload into hd_comm_buffer(comm, own rank, seq),
+ *   1. writes its payload into hd_comm_get_buffer(comm, own rank, seq),
  *   2. arrives at seq,
- *   3. when all have arrived (hd_comm_test), reads hd_comm_buffer(comm, r, seq) of every rank r,
+ *   3. when all have arrived (hd_comm_test), reads hd_comm_get_buffer(comm, r, seq) of every rank
+ * r,
  *   4. only then starts with 1. for seq + 1.
  * Every rank has two buffers, used alternately: whoever writes for seq + 2 has seen everybody
  * arrive at seq + 1, hence everybody has read seq. A collective of two phases (reduce-scatter,
@@ -56,16 +57,16 @@ int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links
 bool hd_comm_is_message_passing(const struct hd_comm *comm);
 
 /* This rank, and how many there are. */
-int hd_comm_rank(const struct hd_comm *comm);
-int hd_comm_world(const struct hd_comm *comm);
+int hd_comm_get_rank(const struct hd_comm *comm);
+int hd_comm_count_ranks(const struct hd_comm *comm);
 
 /* The buffer of `rank` for number seq: max_bytes, 64-byte aligned, on cache lines of its own. See
  * above for who may touch it when. */
-void *hd_comm_buffer(struct hd_comm *comm, int rank, int64_t seq);
+void *hd_comm_get_buffer(struct hd_comm *comm, int rank, int64_t seq);
 
 /* The area of `rank`: zeroed at first, on pages of its own. Who may touch what when is for sync
  * points to say. */
-char *hd_comm_area(struct hd_comm *comm, int rank);
+char *hd_comm_get_area(struct hd_comm *comm, int rank);
 
 /* Publishes what was written for seq and that this rank waits in `name`. Never blocks, makes no
  * system call that could (a few stores). */
@@ -94,15 +95,15 @@ void hd_comm_abort(struct hd_comm *comm, int rank, const char *text);
 
 /* Whether any rank aborted; then *rank_p and *text_p (each may be NULL; borrowed until destroy, ""
  * while the aborting rank still writes it) tell why. */
-bool hd_comm_aborted(struct hd_comm *comm, int *rank_p, const char **text_p);
+bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p);
 
 /* The last number at which `rank` arrived (0: none yet), its name, and hd_clock_ns() then. */
-void hd_comm_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
-                    int64_t *since_ns_p);
+void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
+                        int64_t *since_ns_p);
 
 /* Before a report: where memory is apart, finds out who waits in a number that this rank has not
  * reached. Not after a rank was lost, which would end some MPIs. */
-void hd_comm_look(struct hd_comm *comm);
+void hd_comm_probe(struct hd_comm *comm);
 
 /* One line for hang reports: "rank 1 waits in #412 mean(grad) since 31 s; rank 0 last finished #411
  * sum(counts) 31 s ago". */

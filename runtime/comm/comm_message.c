@@ -72,7 +72,7 @@ int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links)
 void hd_comm_message_close(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
-    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
+    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
     state->links->ops->close(state->links, orderly);
     free_state(state);
 }
@@ -96,7 +96,7 @@ static void check(struct hd_message_passing *state, int status)
  * is gone. */
 static bool usable(struct hd_comm *comm)
 {
-    return comm->message_passing->broken_ns == 0 && !hd_comm_aborted(comm, NULL, NULL);
+    return comm->message_passing->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
 }
 
 /* -- Posting --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 
 /* Name and version of the library, "Open MPI v4.1.4", into text[bytes]; starts nothing. Errors:
  * HD_ERR_UNSUPPORTED (silently) when there is no plug-in, or no MPI for it; then text says so. */
-int hd_mpi_version(char *text, int64_t bytes);
+int hd_mpi_get_version(char *text, int64_t bytes);
 
 /* Starts MPI, which must have as many ranks as *world in the same order. Under mpirun, rank 0
  * then listens at a free port and all are told where: completes master_addr, master_port and
@@ -21,7 +21,7 @@ int hd_mpi_meet(struct hd_world *world);
 
 /* Messages by MPI, once met. Released by their close. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged).
  */
-int hd_mpi_links(struct hd_links **links_p);
+int hd_mpi_open_links(struct hd_links **links_p);
 
 /* Ends MPI in order, on all ranks; nothing if it was not started. A rank that fails leaves without
  * it: MPI would wait for the others. */

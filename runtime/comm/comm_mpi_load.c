@@ -63,7 +63,7 @@ static bool loaded(void)
     return mpi.plugin != NULL;
 }
 
-int hd_mpi_version(char *text, int64_t bytes)
+int hd_mpi_get_version(char *text, int64_t bytes)
 {
     if (loaded())
         return mpi.plugin->version(text, bytes);
@@ -183,7 +183,7 @@ int hd_mpi_meet(struct hd_world *world)
     return world->start == HD_START_MPIRUN ? find_root(world) : HD_OK;
 }
 
-int hd_mpi_links(struct hd_links **links_p)
+int hd_mpi_open_links(struct hd_links **links_p)
 {
     char text[512];
     int status = mpi.plugin->links(links_p, text, sizeof text);

@@ -93,12 +93,12 @@ static bool loaded(void)
     return library.version != 0;
 }
 
-int hd_nccl_loaded_version(void)
+int hd_nccl_get_loaded_version(void)
 {
     return library.version;
 }
 
-int hd_nccl_version(int *version_p)
+int hd_nccl_get_version(int *version_p)
 {
     if (!loaded())
         return hd_fail(HD_ERR_UNSUPPORTED, "%s", library.why);
@@ -109,11 +109,11 @@ int hd_nccl_version(int *version_p)
 /* -- A communicator -----------------------------------------------------------------------------
  */
 
-int hd_nccl_failed(struct hd_nccl *nccl, int status, const char *what, const char *says)
+int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says)
 {
     if (hd_nccl_fine(nccl)) {
         const struct hd_nccl_posted *open =
-            nccl->done < nccl->posted ? hd_nccl_nth(nccl, nccl->done) : NULL;
+            nccl->done < nccl->posted ? hd_nccl_get_posted(nccl, nccl->done) : NULL;
         char where[HD_COMM_NAME + 32] = "";
         if (open)
             snprintf(where, sizeof where, " in #%lld %s", (long long)open->sequence,
@@ -129,7 +129,7 @@ int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what)
 {
     return error == cudaSuccess
                ? HD_OK
-               : hd_nccl_failed(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
+               : hd_nccl_fail(nccl, HD_ERR_DEVICE, what, cudaGetErrorString(error));
 }
 
 /* Work that NCCL goes on with by itself is no failure. */
@@ -141,11 +141,10 @@ static int check_nccl(struct hd_nccl *nccl, ncclResult_t result, const char *wha
     const char *last = nccl->comm ? library.GetLastError(nccl->comm) : "";
     const char *more = last && *last ? last : "NCCL_DEBUG=WARN tells more";
     snprintf(says, sizeof says, "%s (%.160s)", library.GetErrorString(result), more);
-    return hd_nccl_failed(nccl, result == ncclRemoteError ? HD_ERR_PEER : HD_ERR_DEVICE, what,
-                          says);
+    return hd_nccl_fail(nccl, result == ncclRemoteError ? HD_ERR_PEER : HD_ERR_DEVICE, what, says);
 }
 
-bool hd_nccl_ready(struct hd_nccl *nccl)
+bool hd_nccl_is_ready(struct hd_nccl *nccl)
 {
     ncclResult_t state = ncclSuccess;
     ncclResult_t result = library.CommGetAsyncError(nccl->comm, &state);
@@ -229,13 +228,13 @@ static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     const int64_t stride = stride_of(c->n, ranks);
     int64_t lo, hi, own_lo, own_hi;
-    hd_nccl_slice(c->n, rank, ranks, &own_lo, &own_hi);
+    hd_nccl_get_slice(c->n, rank, ranks, &own_lo, &own_hi);
     struct group group = group_begin(nccl);
     for (int peer = 0; peer < ranks; peer++) {
         float *room = c->room + peer * stride;
         if (peer == rank)
             continue;
-        hd_nccl_slice(c->n, peer, ranks, &lo, &hi);
+        hd_nccl_get_slice(c->n, peer, ranks, &lo, &hi);
         send(&group, c->operands + lo, hi - lo, peer);
         receive(&group, room, own_hi - own_lo, peer);
         if (c->count) {
@@ -252,7 +251,7 @@ static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     const int64_t stride = stride_of(c->n, ranks);
     struct hd_operand operands[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
     int64_t lo, hi;
-    hd_nccl_slice(c->n, rank, ranks, &lo, &hi);
+    hd_nccl_get_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
         const bool own = peer == rank;
         const float *room = c->room + peer * stride;
@@ -271,7 +270,7 @@ static void gather_array(struct group *group, float *data, int64_t n)
     struct hd_nccl *nccl = group->nccl;
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     int64_t lo, hi, own_lo, own_hi;
-    hd_nccl_slice(n, rank, ranks, &own_lo, &own_hi);
+    hd_nccl_get_slice(n, rank, ranks, &own_lo, &own_hi);
     if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* NCCL's own wants equal slices */
         add_result(group, library.AllGather(data + own_lo, data, (size_t)(own_hi - own_lo),
                                             ncclFloat, nccl->comm, nccl->stream));
@@ -280,7 +279,7 @@ static void gather_array(struct group *group, float *data, int64_t n)
     for (int peer = 0; peer < ranks; peer++) {
         if (peer == rank)
             continue;
-        hd_nccl_slice(n, peer, ranks, &lo, &hi);
+        hd_nccl_get_slice(n, peer, ranks, &lo, &hi);
         send(group, data + own_lo, own_hi - own_lo, peer);
         receive(group, data + lo, hi - lo, peer);
     }
@@ -349,7 +348,7 @@ int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_
         return HD_OK;
     next->stage++;
     int status = stage(nccl, &next->collective);
-    return status == HD_OK ? HD_OK : hd_nccl_failed(nccl, status, "adding the operands", "failed");
+    return status == HD_OK ? HD_OK : hd_nccl_fail(nccl, status, "adding the operands", "failed");
 }
 
 /* -- Start and stop -----------------------------------------------------------------------------
@@ -366,7 +365,7 @@ static void nap(void)
 static bool wait_ready(struct hd_nccl *nccl, int64_t timeout_ns)
 {
     const int64_t end_ns = hd_clock_ns() + timeout_ns;
-    while (!hd_nccl_ready(nccl)) {
+    while (!hd_nccl_is_ready(nccl)) {
         if (!hd_nccl_fine(nccl) || hd_clock_ns() > end_ns)
             return false;
         nap();
@@ -411,7 +410,7 @@ static int meet(struct hd_nccl *nccl, const unsigned char *id)
         return HD_OK;
     char late[64];
     snprintf(late, sizeof late, "not all ranks came within %g s", (double)timeout_ns * 1e-9);
-    return hd_nccl_failed(nccl, HD_ERR_PEER, "NCCL", late);
+    return hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", late);
 }
 
 static int check_options(const struct hd_nccl_options *options)
@@ -475,11 +474,11 @@ static int make_id(unsigned char *id, char *why)
     return HD_OK;
 }
 
-int hd_nccl_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
+int hd_nccl_make_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
 {
     char why[HD_NCCL_MESSAGE_BYTES];
     int version;
-    HD_TRY(hd_nccl_version(&version));
+    HD_TRY(hd_nccl_get_version(&version));
     int status = make_id(id, why);
     return status == HD_OK ? HD_OK : hd_fail(status, "%s", why);
 }
@@ -556,7 +555,7 @@ void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
         library.GroupStart();
     for (int i = 0; i < n && i < MOST; i++)
         if (nccls[i] && nccls[i]->comm) {
-            hd_nccl_failed(nccls[i], HD_ERR_PEER, "NCCL", "aborted");
+            hd_nccl_fail(nccls[i], HD_ERR_PEER, "NCCL", "aborted");
             int before = hd_nccl_enter(nccls[i]);
             library.CommAbort(nccls[i]->comm);
             hd_nccl_leave(nccls[i], before);

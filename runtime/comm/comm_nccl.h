@@ -10,7 +10,7 @@
  * the same order.
  *
  * Slices: rank r of R works on slice r of a part: whole blocks of HD_BLOCK elements, as even as can
- * be (hd_nccl_slice). Order of sums:
+ * be (hd_nccl_get_slice). Order of sums:
  *   HD_NCCL_SCATTER  every rank sends every other its slice of this rank's terms, then `add` adds
  *                    the R terms of the own slice: in tree order over the ranks, hence, if every
  *                    rank's terms are its node of the tree, to the bit as one rank would
@@ -55,11 +55,11 @@ struct hd_nccl_options {
 
 /* The version of the library, 22809 for 2.28.9. Loads it. Errors: HD_ERR_UNSUPPORTED (logged) when
  * there is none, or an older one than HD_NCCL_OLDEST. */
-int hd_nccl_version(int *version_p);
+int hd_nccl_get_version(int *version_p);
 
 /* A new communicator's name, made by rank 0 and told to all. Errors: HD_ERR_UNSUPPORTED,
  * HD_ERR_DEVICE (logged). */
-int hd_nccl_unique_id(unsigned char id[HD_NCCL_ID_BYTES]);
+int hd_nccl_make_unique_id(unsigned char id[HD_NCCL_ID_BYTES]);
 
 /* Meets the other ranks of `id`, polling until all are there. Environment that NCCL reads
  * (hd_nccl_share_gpus) is set before. Errors (logged): HD_ERR_UNSUPPORTED, HD_ERR_DEVICE for what
@@ -78,7 +78,7 @@ void hd_nccl_destroy(struct hd_nccl *nccl);
 
 /* Ends all that is under way on these communicators (NULLs are passed over), in one NCCL group: one
  * by one, the first could wait for another's kernel. Nothing ends well afterwards: post refuses,
- * test stays false, hd_nccl_error says HD_ERR_PEER. Other ranks are not told. Any thread. */
+ * test stays false, hd_nccl_get_error says HD_ERR_PEER. Other ranks are not told. Any thread. */
 void hd_nccl_abort(struct hd_nccl *const *nccls, int n);
 
 /* -- Collectives ------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ struct hd_nccl_collective {
 };
 
 /* Elements [*lo_p, *hi_p) of 0 … n that `rank` works on. */
-static inline void hd_nccl_slice(int64_t n, int rank, int ranks, int64_t *lo_p, int64_t *hi_p)
+static inline void hd_nccl_get_slice(int64_t n, int rank, int ranks, int64_t *lo_p, int64_t *hi_p)
 {
     const int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
     const int64_t lo = blocks * rank / ranks * HD_BLOCK;
@@ -133,7 +133,8 @@ static inline void hd_nccl_slice(int64_t n, int rank, int ranks, int64_t *lo_p, 
 int64_t hd_nccl_room_bytes(int64_t n, int ranks);
 
 /* Posts a copy of *collective as number `sequence`, greater than all before. Never blocks. Errors:
- * HD_ERR_INPUT (logged) for what no caller should ask; else those of hd_nccl_error (silently). */
+ * HD_ERR_INPUT (logged) for what no caller should ask; else those of hd_nccl_get_error (silently).
+ */
 int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
                  const struct hd_nccl_collective *collective);
 
@@ -144,14 +145,14 @@ bool hd_nccl_test(struct hd_nccl *nccl, int64_t sequence);
 /* Waits for `sequence`: spins, then naps. timeout_ns 0: no limit. `cancelled` (may be NULL) is
  * asked between polls. Returns HD_OK; HD_ERR_WATCHDOG after timeout_ns (logged with hd_nccl_report
  * and hd_comm_report); HD_ERR_STOPPED when cancelled, HD_ERR_PEER when another rank aborted the
- * comm, and what hd_nccl_error says (all silently). */
+ * comm, and what hd_nccl_get_error says (all silently). */
 int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
                  bool (*cancelled)(void *arg), void *arg);
 
 /* HD_OK, or what went wrong with a sentence in text[bytes]: HD_ERR_PEER when another rank is gone
  * or this one aborted, HD_ERR_DEVICE for all else. Asks NCCL, so the watchdog's rounds find what no
  * test would. */
-int hd_nccl_error(struct hd_nccl *nccl, char *text, size_t bytes);
+int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes);
 
 /* One line for hang reports: "GPU 0 of rank 1 is in #412 mean(grad.3) since 31 s (waits for the
  * others; NCCL 2.28.9 reports no error)". */

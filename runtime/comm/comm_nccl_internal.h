@@ -33,7 +33,7 @@ struct hd_nccl {
 };
 
 /* The n-th that was posted, if it is open. */
-static inline struct hd_nccl_posted *hd_nccl_nth(struct hd_nccl *nccl, int64_t n)
+static inline struct hd_nccl_posted *hd_nccl_get_posted(struct hd_nccl *nccl, int64_t n)
 {
     return &nccl->ring[n % HD_NCCL_OPEN_MAX];
 }
@@ -45,7 +45,7 @@ static inline bool hd_nccl_fine(const struct hd_nccl *nccl)
 }
 
 /* Keeps the first failure; returns it. */
-int hd_nccl_failed(struct hd_nccl *nccl, int status, const char *what, const char *says);
+int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says);
 
 /* HD_OK, or keeps CUDA's `error`. */
 int hd_nccl_check_cuda(struct hd_nccl *nccl, int error, const char *what);
@@ -55,12 +55,12 @@ int hd_nccl_enter(const struct hd_nccl *nccl);
 void hd_nccl_leave(const struct hd_nccl *nccl, int before);
 
 /* Whether NCCL has queued what it was last asked for; false also after a failure. */
-bool hd_nccl_ready(struct hd_nccl *nccl);
+bool hd_nccl_is_ready(struct hd_nccl *nccl);
 
 /* Queues the next stage of a collective, which NCCL is ready for; *more_p: there was one. */
 int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_p);
 
 /* The version for reports. */
-int hd_nccl_loaded_version(void);
+int hd_nccl_get_loaded_version(void);
 
 #endif

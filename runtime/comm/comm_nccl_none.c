@@ -12,13 +12,13 @@ static int refuse(void)
     return hd_fail(HD_ERR_UNSUPPORTED, "this build has no CUDA, hence no NCCL");
 }
 
-int hd_nccl_version(int *version_p)
+int hd_nccl_get_version(int *version_p)
 {
     (void)version_p;
     return refuse();
 }
 
-int hd_nccl_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
+int hd_nccl_make_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
 {
     (void)id;
     return refuse();
@@ -87,7 +87,7 @@ int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
     return refuse();
 }
 
-int hd_nccl_error(struct hd_nccl *nccl, char *text, size_t bytes)
+int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
 {
     (void)nccl;
     snprintf(text, bytes, "no NCCL");

@@ -14,7 +14,7 @@
 static void settle(struct hd_nccl *nccl)
 {
     while (nccl->done < nccl->issued) {
-        const struct hd_nccl_posted *oldest = hd_nccl_nth(nccl, nccl->done);
+        const struct hd_nccl_posted *oldest = hd_nccl_get_posted(nccl, nccl->done);
         cudaError_t error = cudaEventQuery(oldest->event);
         if (error == cudaErrorNotReady) {
             cudaGetLastError(); /* else the thread's next launch is thought to have failed */
@@ -30,7 +30,7 @@ static void settle(struct hd_nccl *nccl)
 /* Queues the next thing: a stage, or, behind the last one, the event. */
 static void issue(struct hd_nccl *nccl)
 {
-    struct hd_nccl_posted *next = hd_nccl_nth(nccl, nccl->issued);
+    struct hd_nccl_posted *next = hd_nccl_get_posted(nccl, nccl->issued);
     bool more;
     if (hd_nccl_issue(nccl, next, &more) == HD_OK && !more &&
         hd_nccl_check_cuda(nccl, cudaEventRecord(next->event, nccl->stream), "cudaEventRecord") ==
@@ -40,7 +40,7 @@ static void issue(struct hd_nccl *nccl)
 
 static void progress(struct hd_nccl *nccl)
 {
-    while (hd_nccl_fine(nccl) && nccl->issued < nccl->posted && hd_nccl_ready(nccl))
+    while (hd_nccl_fine(nccl) && nccl->issued < nccl->posted && hd_nccl_is_ready(nccl))
         issue(nccl);
     if (hd_nccl_fine(nccl))
         settle(nccl);
@@ -80,7 +80,7 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
     const char *mistake = mistake_in(nccl, sequence, collective);
     int status = mistake ? HD_ERR_INPUT : atomic_load(&nccl->status);
     if (status == HD_OK) {
-        struct hd_nccl_posted *next = hd_nccl_nth(nccl, nccl->posted);
+        struct hd_nccl_posted *next = hd_nccl_get_posted(nccl, nccl->posted);
         next->collective = *collective;
         next->sequence = nccl->posted_sequence = sequence;
         next->since_ns = hd_clock_ns();
@@ -131,8 +131,8 @@ int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
     const int64_t start_ns = hd_clock_ns();
     while (!hd_nccl_test(nccl, sequence)) {
         const int64_t waited_ns = hd_clock_ns() - start_ns;
-        HD_TRY(hd_nccl_error(nccl, why, sizeof why));
-        if (nccl->options.comm && hd_comm_aborted(nccl->options.comm, NULL, NULL))
+        HD_TRY(hd_nccl_get_error(nccl, why, sizeof why));
+        if (nccl->options.comm && hd_comm_is_aborted(nccl->options.comm, NULL, NULL))
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;
@@ -144,12 +144,12 @@ int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
     return HD_OK;
 }
 
-int hd_nccl_error(struct hd_nccl *nccl, char *text, size_t bytes)
+int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
 {
     pthread_mutex_lock(&nccl->lock);
     int before = hd_nccl_enter(nccl);
     if (hd_nccl_fine(nccl))
-        hd_nccl_ready(nccl);
+        hd_nccl_is_ready(nccl);
     hd_nccl_leave(nccl, before);
     int status = atomic_load(&nccl->status);
     snprintf(text, bytes, "%s", status == HD_OK ? "" : nccl->why);
@@ -160,10 +160,10 @@ int hd_nccl_error(struct hd_nccl *nccl, char *text, size_t bytes)
 void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
 {
     char version[HD_NCCL_VERSION_BYTES], error[HD_NCCL_MESSAGE_BYTES];
-    hd_nccl_version_text(hd_nccl_loaded_version(), version);
-    int status = hd_nccl_error(nccl, error, sizeof error);
+    hd_nccl_version_text(hd_nccl_get_loaded_version(), version);
+    int status = hd_nccl_get_error(nccl, error, sizeof error);
     pthread_mutex_lock(&nccl->lock);
-    const struct hd_nccl_posted *open = hd_nccl_nth(nccl, nccl->done);
+    const struct hd_nccl_posted *open = hd_nccl_get_posted(nccl, nccl->done);
     long long s = (long long)(hd_clock_ns() - open->since_ns) / 1000000000;
     const int device = nccl->options.devices[0], rank = nccl->options.rank;
     if (status != HD_OK)

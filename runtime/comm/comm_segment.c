@@ -19,7 +19,7 @@ static int64_t head_bytes(const struct hd_comm *comm)
     return round_up((int64_t)(sizeof(struct hd_comm_head) + lines), HD_COMM_PAGE);
 }
 
-int hd_comm_size(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes)
+int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes)
 {
     int64_t buffers, areas;
     if (max_bytes <= 0 || max_bytes > INT64_MAX - HD_COMM_PAGE || area_bytes < 0 ||
@@ -73,7 +73,7 @@ int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-void hd_comm_claim(struct hd_comm *comm)
+void hd_comm_touch_area(struct hd_comm *comm)
 {
     char *area = comm->areas + comm->rank * comm->area_bytes;
     if (comm->area_bytes == 0)

@@ -48,7 +48,7 @@ struct hd_comm {
 };
 
 /* Fills in sizes; HD_ERR_INPUT (logged) when they overflow. */
-int hd_comm_size(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
+int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
 
 /* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages.
  * Errors: HD_ERR_SYSTEM, silently, with errno set. */
@@ -59,7 +59,7 @@ void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct 
 
 /* Touches this rank's area first, and asks for huge pages under it: kernels seldom give them to
  * shared memory by themselves. */
-void hd_comm_claim(struct hd_comm *comm);
+void hd_comm_touch_area(struct hd_comm *comm);
 
 /* Rank `rank` has reached seq, in `name`, just now. */
 void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name);

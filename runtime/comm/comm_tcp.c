@@ -207,8 +207,8 @@ static struct hd_tcp_links *make_links(const struct hd_world *world)
     return links;
 }
 
-int hd_tcp_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
-                 struct hd_links **links_p)
+int hd_tcp_open_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
+                      struct hd_links **links_p)
 {
     struct hd_tcp_links *links = make_links(world);
     int status = HD_ERR_NOMEM;

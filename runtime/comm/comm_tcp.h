@@ -10,7 +10,7 @@
  * socket of this rank's own whose port every rank has told in its hello (hd_store_options); it is
  * closed, also on failure. Released by the links' close. Errors (logged): HD_ERR_SYSTEM,
  * HD_ERR_PEER, HD_ERR_NOMEM, those of hd_store_agree. */
-int hd_tcp_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
-                 struct hd_links **links_p);
+int hd_tcp_open_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
+                      struct hd_links **links_p);
 
 #endif

@@ -35,7 +35,7 @@ static bool travels_as_vector(const struct hd_collective *c)
     return c->in_spec->type->reduction && !c->in_spec->type->flat;
 }
 
-int64_t hd_collective_payload(const struct hd_collective *c)
+int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 {
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
@@ -51,10 +51,10 @@ int64_t hd_collective_payload(const struct hd_collective *c)
     return HD_ALIGNMENT;
 }
 
-int64_t hd_collective_scratch(const struct hd_collective *c, int ranks)
+int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks)
 {
     int64_t partials = c->n_in > ranks ? c->n_in : ranks;
-    return hd_collective_payload(c) * hd_tree_levels(partials > 0 ? partials : 1);
+    return hd_collective_get_payload_bytes(c) * hd_tree_levels(partials > 0 ? partials : 1);
 }
 
 /* -- The tree -----------------------------------------------------------------------------------
@@ -69,7 +69,8 @@ struct reduce {
 static void *level_vector(const struct reduce *reduce, int level)
 {
     return level == 0 ? reduce->top
-                      : reduce->levels + hd_collective_payload(&reduce->round->collective) * level;
+                      : reduce->levels +
+                            hd_collective_get_payload_bytes(&reduce->round->collective) * level;
 }
 
 static void *pack_leaf(void *arg, int64_t i, int level)
@@ -85,7 +86,7 @@ static void *rank_leaf(void *arg, int64_t rank, int level)
 {
     (void)level;
     const struct round *round = ((const struct reduce *)arg)->round;
-    return hd_comm_buffer(round->session->options.comm, (int)rank, round->sequence);
+    return hd_comm_get_buffer(round->session->options.comm, (int)rank, round->sequence);
 }
 
 static void *combine(void *arg, int level, void *left, void *right)
@@ -94,7 +95,7 @@ static void *combine(void *arg, int level, void *left, void *right)
     const struct hd_collective *c = &reduce->round->collective;
     void *vector = level_vector(reduce, level);
     if (left != vector)
-        memcpy(vector, left, (size_t)hd_collective_payload(c));
+        memcpy(vector, left, (size_t)hd_collective_get_payload_bytes(c));
     c->in_spec->type->reduction->combine(c->in_spec, c->bucket, c->how, vector, right);
     return vector;
 }
@@ -153,9 +154,9 @@ static int compare(struct hd_context *context, const struct round *round)
 {
     const struct hd_session_options *options = &round->session->options;
     const struct hd_spec *spec = round->collective.in_spec;
-    const uint64_t *first = hd_comm_buffer(options->comm, 0, round->sequence);
+    const uint64_t *first = hd_comm_get_buffer(options->comm, 0, round->sequence);
     for (int rank = 1; rank < options->ranks; rank++) {
-        const uint64_t *other = hd_comm_buffer(options->comm, rank, round->sequence);
+        const uint64_t *other = hd_comm_get_buffer(options->comm, rank, round->sequence);
         for (int bucket = 0; bucket < spec->buckets; bucket++)
             if (other[bucket] != first[bucket]) {
                 hd_body_fail(context, "bucket %d of '%s' differs between rank 0 and rank %d",
@@ -234,7 +235,7 @@ static void set_nccl_collective(struct round *round)
     };
 }
 
-int64_t hd_collective_room(const struct hd_collective *c, int ranks)
+int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks)
 {
     int64_t most = 0;
     for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
@@ -251,10 +252,10 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
     (void)views;
     const struct round *round = args;
     const struct hd_session_options *options = &round->session->options;
-    void *mine = hd_comm_buffer(options->comm, options->rank, round->sequence);
+    void *mine = hd_comm_get_buffer(options->comm, options->rank, round->sequence);
     const void *vector = contribute(round, context->scratch, mine);
     if (vector != mine)
-        memcpy(mine, vector, (size_t)hd_collective_payload(&round->collective));
+        memcpy(mine, vector, (size_t)hd_collective_get_payload_bytes(&round->collective));
     return HD_OK;
 }
 
@@ -276,12 +277,12 @@ static int run_unpack(struct hd_context *context, const struct hd_view *views, c
     switch (round->collective.kind) {
     case HD_COLLECTIVE_REDUCE:
         if (round->two_step)
-            deliver(round, hd_comm_buffer(options->comm, options->rank, round->sequence + 1));
+            deliver(round, hd_comm_get_buffer(options->comm, options->rank, round->sequence + 1));
         else if (round->collective.out)
             deliver(round, hd_tree_reduce(0, options->ranks, rank_leaf, combine, &reduce));
         break;
     case HD_COLLECTIVE_BROADCAST:
-        deliver(round, hd_comm_buffer(options->comm, 0, round->sequence));
+        deliver(round, hd_comm_get_buffer(options->comm, 0, round->sequence));
         break;
     case HD_COLLECTIVE_COMPARE:
         return compare(context, round);
@@ -350,7 +351,7 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
     task.accesses = list;
     task.n_accesses = n;
     task.owned = last ? round : NULL;
-    int status = hd_submit(round->session, &task);
+    int status = hd_submit_task(round->session, &task);
     if (list != few)
         hd_free(list);
     return status;

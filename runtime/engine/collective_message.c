@@ -13,7 +13,7 @@ bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collecti
 {
     return hd_comm_is_message_passing(comm) && c->kind == HD_COLLECTIVE_REDUCE &&
            c->in_spec->type->flat && c->in_spec->type->weight &&
-           hd_collective_payload(c) >= TWO_STEP_BYTES;
+           hd_collective_get_payload_bytes(c) >= TWO_STEP_BYTES;
 }
 
 /* Floats of the vector that `rank` adds: whole cache lines, as even as can be. */
@@ -24,7 +24,7 @@ struct slice {
 static struct slice slice_of(const struct hd_collective *c, int rank, int ranks)
 {
     enum { LINE = 16 };
-    const int64_t lines = hd_collective_payload(c) / (int64_t)sizeof(float) / LINE;
+    const int64_t lines = hd_collective_get_payload_bytes(c) / (int64_t)sizeof(float) / LINE;
     const int64_t lo = lines * rank / ranks, hi = lines * (rank + 1) / ranks;
     return (struct slice){lo * LINE, (hi - lo) * LINE};
 }
@@ -32,12 +32,12 @@ static struct slice slice_of(const struct hd_collective *c, int rank, int ranks)
 void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
                           const float **room)
 {
-    const int rank = hd_comm_rank(comm), ranks = hd_comm_world(comm);
+    const int rank = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
     const struct slice own = slice_of(c, rank, ranks);
     for (int r = 0; r < ranks; r++)
-        room[r] = hd_comm_buffer(comm, r, sequence);
+        room[r] = hd_comm_get_buffer(comm, r, sequence);
     hd_tree_add(ranks, room, 1, 0, own.lo, own.lo + own.n,
-                (float *)hd_comm_buffer(comm, rank, sequence + 1) + own.lo);
+                (float *)hd_comm_get_buffer(comm, rank, sequence + 1) + own.lo);
 }
 
 static struct hd_comm_transfer make_slice_transfer(int rank, bool out, void *vector,
@@ -53,10 +53,10 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
                                  int64_t sequence, int step, int rank,
                                  struct hd_comm_transfer *transfers)
 {
-    const int own = hd_comm_rank(comm), ranks = hd_comm_world(comm);
+    const int own = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
     const struct slice mine = slice_of(c, own, ranks), theirs = slice_of(c, rank, ranks);
-    void *here = hd_comm_buffer(comm, own, sequence);
-    void *there = hd_comm_buffer(comm, rank, sequence);
+    void *here = hd_comm_get_buffer(comm, own, sequence);
+    void *there = hd_comm_get_buffer(comm, rank, sequence);
     transfers[0] = make_slice_transfer(rank, true, here, step == 0 ? theirs : mine);
     transfers[1] = step == 0 ? make_slice_transfer(rank, false, there, mine)
                              : make_slice_transfer(rank, false, here, theirs);
@@ -66,16 +66,16 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
 static int list_whole_transfers(struct hd_comm *comm, const struct hd_collective *c,
                                 int64_t sequence, int rank, struct hd_comm_transfer *transfers)
 {
-    const int own = hd_comm_rank(comm);
+    const int own = hd_comm_get_rank(comm);
     const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
-    const int64_t bytes = hd_collective_payload(c);
+    const int64_t bytes = hd_collective_get_payload_bytes(c);
     int n = 0;
     if (!from_root || own == 0)
         transfers[n++] =
-            (struct hd_comm_transfer){rank, true, hd_comm_buffer(comm, own, sequence), bytes};
+            (struct hd_comm_transfer){rank, true, hd_comm_get_buffer(comm, own, sequence), bytes};
     if (!from_root || rank == 0)
         transfers[n++] =
-            (struct hd_comm_transfer){rank, false, hd_comm_buffer(comm, rank, sequence), bytes};
+            (struct hd_comm_transfer){rank, false, hd_comm_get_buffer(comm, rank, sequence), bytes};
     return n;
 }
 
@@ -84,13 +84,13 @@ int hd_message_list_transfers(struct hd_comm *comm, const struct hd_collective *
 {
     if (!hd_comm_is_message_passing(comm) || c->kind == HD_COLLECTIVE_BARRIER)
         return HD_OK;
-    const int ranks = hd_comm_world(comm);
+    const int ranks = hd_comm_count_ranks(comm);
     struct hd_comm_transfer *transfers = hd_alloc(2 * ranks, sizeof *transfers);
     if (!transfers)
         return HD_ERR_NOMEM;
     int n = 0;
     for (int rank = 0; rank < ranks; rank++) {
-        if (rank == hd_comm_rank(comm))
+        if (rank == hd_comm_get_rank(comm))
             continue;
         if (step == HD_MESSAGE_WHOLE) {
             n += list_whole_transfers(comm, c, point->sequence, rank, transfers + n);

@@ -74,13 +74,13 @@ static int capture(const struct hd_captured_call *call, cudaGraphExec_t *graph_p
 {
     cudaStream_t stream = call->context->stream;
     cudaGraph_t graph = NULL;
-    HD_TRY(hd_device_checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-                             "capturing a CUDA graph"));
+    HD_TRY(hd_device_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                           "capturing a CUDA graph"));
     const int called = run_body(call);
-    int status = hd_device_checked(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
+    int status = hd_device_check(cudaStreamEndCapture(stream, &graph), "capturing a CUDA graph");
     status = called != HD_OK ? called : status;
     if (status == HD_OK)
-        status = hd_device_checked(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
+        status = hd_device_check(cudaGraphInstantiate(graph_p, graph, 0), "making a CUDA graph");
     if (graph)
         cudaGraphDestroy(graph);
     return status;
@@ -103,8 +103,7 @@ int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captu
     }
     if (!captured->graph)
         HD_TRY(capture(call, &captured->graph));
-    return hd_device_checked(cudaGraphLaunch(captured->graph, call->context->stream),
-                             "a CUDA graph");
+    return hd_device_check(cudaGraphLaunch(captured->graph, call->context->stream), "a CUDA graph");
 }
 
 #else

@@ -25,7 +25,7 @@ static const char *const schedulers[] = {
     "eager", "prio",  "lws",           "ws",           "random",     "dm",           "dmda",
     "dmdar", "dmdas", "modular-eager", "modular-prio", "modular-ws", "modular-heft", NULL};
 
-bool hd_scheduler_known(const char *name, const char *const **names_p)
+bool hd_scheduler_is_known(const char *name, const char *const **names_p)
 {
     if (names_p)
         *names_p = schedulers;
@@ -90,12 +90,12 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
         hd_comm_abort(session->options.comm, session->options.rank, session->message);
 }
 
-int hd_session_status(const struct hd_session *session)
+int hd_session_get_status(const struct hd_session *session)
 {
     return atomic_load(&session->status);
 }
 
-const char *hd_session_message(const struct hd_session *session)
+const char *hd_session_get_message(const struct hd_session *session)
 {
     return session->message;
 }
@@ -135,7 +135,7 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
                     text + used, bytes - used);
 }
 
-int64_t hd_session_finished(const struct hd_session *session)
+int64_t hd_session_count_finished(const struct hd_session *session)
 {
     return atomic_load(&session->finished);
 }
@@ -143,7 +143,7 @@ int64_t hd_session_finished(const struct hd_session *session)
 /* -- Progress and waiting -----------------------------------------------------------------------
  */
 
-void hd_session_ended(struct hd_session *session, struct hd_group *group)
+void hd_session_end_task(struct hd_session *session, struct hd_group *group)
 {
     if (group)
         atomic_fetch_sub(&group->pending, 1);
@@ -159,7 +159,7 @@ static bool has_ended(struct hd_session *session, const struct hd_sync *sync)
         return hd_comm_test(session->options.comm, sync->sequence);
     if (hd_nccl_test(session->options.nccl, sync->sequence))
         return true;
-    int status = hd_nccl_error(session->options.nccl, text, sizeof text);
+    int status = hd_nccl_get_error(session->options.nccl, text, sizeof text);
     if (status != HD_OK)
         hd_session_fail(session, status, "%s: %s", sync->name, text);
     return false;
@@ -173,7 +173,7 @@ void hd_session_progress(struct hd_session *session)
     struct hd_sync *sync = atomic_exchange(&session->open, NULL);
     if (!sync)
         return;
-    if (hd_session_status(session) == HD_OK && !has_ended(session, sync)) {
+    if (hd_session_get_status(session) == HD_OK && !has_ended(session, sync)) {
         atomic_store(&session->open, sync);
         return;
     }
@@ -197,7 +197,7 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
 {
     char text[HD_MESSAGE_BYTES - 64] = "";
     if (session->options.comm) {
-        hd_comm_look(session->options.comm);
+        hd_comm_probe(session->options.comm);
         hd_comm_report(session->options.comm, text, sizeof text);
     }
     if (session->options.nccl && !text[0])
@@ -211,7 +211,7 @@ int hd_session_poll(struct hd_session *session)
     int failed;
     const char *why = "";
     const bool aborted =
-        session->options.comm && hd_comm_aborted(session->options.comm, &failed, &why);
+        session->options.comm && hd_comm_is_aborted(session->options.comm, &failed, &why);
     /* Who watches the ranks says whom he lost. That comes before a signal, with which mpirun stops
      * the others then; but a rank that ends by the signal that all get is no cause. */
     if (aborted && strncmp(why, "rank ", 5) == 0)
@@ -223,7 +223,7 @@ int hd_session_poll(struct hd_session *session)
             strsignal(*session->options.interrupted));
     if (aborted)
         hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
-    return hd_session_status(session);
+    return hd_session_get_status(session);
 }
 
 /* Everything but tasks that can end a wait: signals, other ranks, the watchdog. */
@@ -246,7 +246,7 @@ static void work_until(struct hd_session *session, bool (*ready)(void *), void *
     struct watch watch = {0};
     int idle_rounds = 0;
     for (unsigned round = 0; !ready(arg); round++) {
-        if (stop_on_error && hd_session_status(session) != HD_OK)
+        if (stop_on_error && hd_session_get_status(session) != HD_OK)
             return;
         int64_t before = atomic_load_explicit(&session->finished, memory_order_relaxed);
         starpu_driver_run_once(&session->driver);
@@ -274,7 +274,7 @@ static void wait_until(struct hd_session *session, bool (*ready)(void *), void *
 int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg)
 {
     wait_until(session, ready, arg, true);
-    return hd_session_status(session);
+    return hd_session_get_status(session);
 }
 
 static bool nothing_pending(void *arg)
@@ -286,7 +286,7 @@ static bool nothing_pending(void *arg)
 int hd_session_drain(struct hd_session *session)
 {
     wait_until(session, nothing_pending, session, false);
-    return hd_session_status(session);
+    return hd_session_get_status(session);
 }
 
 int hd_session_abandon(struct hd_session *session, int status, const char *name)
@@ -451,43 +451,43 @@ void hd_session_destroy(struct hd_session *session)
     hd_free(session);
 }
 
-char *hd_session_area(const struct hd_session *session)
+char *hd_session_get_area(const struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
-    return options->comm ? hd_comm_area(options->comm, options->rank) : NULL;
+    return options->comm ? hd_comm_get_area(options->comm, options->rank) : NULL;
 }
 
-int hd_session_rank(const struct hd_session *session)
+int hd_session_get_rank(const struct hd_session *session)
 {
     return session->options.rank;
 }
 
-int hd_session_ranks(const struct hd_session *session)
+int hd_session_count_ranks(const struct hd_session *session)
 {
     return session->options.ranks;
 }
 
-int hd_session_workers(const struct hd_session *session)
+int hd_session_count_workers(const struct hd_session *session)
 {
     return session->options.workers;
 }
 
-int hd_session_devices(const struct hd_session *session)
+int hd_session_count_devices(const struct hd_session *session)
 {
     return session->options.n_devices;
 }
 
-int hd_session_device(const struct hd_session *session, int home)
+int hd_session_get_device(const struct hd_session *session, int home)
 {
     return session->options.devices[home - 1];
 }
 
-int hd_session_workers_max(void)
+int hd_session_get_workers_max(void)
 {
     return STARPU_MAXCPUS;
 }
 
-struct hd_trace *hd_session_trace(struct hd_session *session)
+struct hd_trace *hd_session_get_trace(struct hd_session *session)
 {
     return session->trace;
 }

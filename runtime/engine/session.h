@@ -30,12 +30,13 @@ struct hd_session_options {
     int n_devices;               /* GPUs: homes 1 … n_devices */
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
     int64_t device_scratch_bytes;
-    struct hd_nccl *nccl;   /* joins the ranks' GPUs; or NULL. Borrowed */
-    bool nccl_fast;         /* which adds in its own order */
-    int64_t nccl_bytes;     /* of memory on the first GPU for its collectives, hd_collective_room */
-    int64_t watchdog_ns;    /* 0: none */
-    int64_t trace_capacity; /* events per worker kept for a trace file; 0: totals only */
-    bool measure;           /* measures more than runs need (hd_timing.any_ns) */
+    struct hd_nccl *nccl;       /* joins the ranks' GPUs; or NULL. Borrowed */
+    bool nccl_fast;             /* which adds in its own order */
+    int64_t nccl_bytes;         /* of memory on the first GPU for its collectives,
+                                   hd_collective_get_nccl_bytes */
+    int64_t watchdog_ns;        /* 0: none */
+    int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
+    bool measure;               /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
     /* As in struct hd_context. */
     void (*keep)(const struct hd_context *context, const struct hd_view *views, const char *why);
@@ -67,37 +68,37 @@ void hd_session_fail(struct hd_session *session, int status, const char *format,
     __attribute__((format(printf, 3, 4)));
 
 /* The first error, or HD_OK; its sentence ("" if none), valid until destroy. Thread safe. */
-int hd_session_status(const struct hd_session *session);
-const char *hd_session_message(const struct hd_session *session);
+int hd_session_get_status(const struct hd_session *session);
+const char *hd_session_get_message(const struct hd_session *session);
 
 /* Where the run is, in a line: the tasks last submitted, started and finished, the collective that
  * is open. Thread safe, whatever the workers do. */
 void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
 
 /* Tasks that have ended so far. Thread safe. */
-int64_t hd_session_finished(const struct hd_session *session);
+int64_t hd_session_count_finished(const struct hd_session *session);
 
 /* Forgets the first error, for tests that go on. Nothing may be running. */
 void hd_session_reset(struct hd_session *session);
 
 /* This rank's part of the memory that all ranks see (hd_comm_create), as large as it was asked for;
  * NULL without other ranks. */
-char *hd_session_area(const struct hd_session *session);
+char *hd_session_get_area(const struct hd_session *session);
 
 /* What the session was created with, and its trace. */
-int hd_session_rank(const struct hd_session *session);
-int hd_session_ranks(const struct hd_session *session);
-int hd_session_workers(const struct hd_session *session);
-int hd_session_devices(const struct hd_session *session);
-int hd_session_device(const struct hd_session *session, int home); /* CUDA's number */
-struct hd_trace *hd_session_trace(struct hd_session *session);
+int hd_session_get_rank(const struct hd_session *session);
+int hd_session_count_ranks(const struct hd_session *session);
+int hd_session_count_workers(const struct hd_session *session);
+int hd_session_count_devices(const struct hd_session *session);
+int hd_session_get_device(const struct hd_session *session, int home); /* CUDA's number */
+struct hd_trace *hd_session_get_trace(struct hd_session *session);
 
 /* CPU workers that this build's StarPU allows a process, and whether it knows GPUs. */
-int hd_session_workers_max(void);
-bool hd_session_knows_devices(void);
+int hd_session_get_workers_max(void);
+bool hd_session_supports_devices(void);
 
 /* Whether `name` is a scheduler that keeps the promises of this project (NULL-ended list in
  * *names_p, may be NULL). */
-bool hd_scheduler_known(const char *name, const char *const **names_p);
+bool hd_scheduler_is_known(const char *name, const char *const **names_p);
 
 #endif

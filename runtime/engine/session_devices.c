@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/session_internal.h"
 
-int hd_session_lane(const struct hd_session *session)
+int hd_session_get_lane(const struct hd_session *session)
 {
     return session->lanes[starpu_worker_get_id()];
 }
@@ -29,12 +29,12 @@ static int make_scratch(struct hd_session *session)
 #if HD_CUDA && defined(STARPU_USE_CUDA)
 #include <starpu_cuda.h>
 
-bool hd_session_knows_devices(void)
+bool hd_session_supports_devices(void)
 {
     return true;
 }
 
-void *hd_session_local_stream(void)
+void *hd_session_get_local_stream(void)
 {
     return starpu_cuda_get_local_stream();
 }
@@ -56,12 +56,12 @@ static int find_workers(struct hd_session *session)
     return HD_OK;
 }
 #else
-bool hd_session_knows_devices(void)
+bool hd_session_supports_devices(void)
 {
     return false;
 }
 
-void *hd_session_local_stream(void)
+void *hd_session_get_local_stream(void)
 {
     return NULL;
 }

@@ -93,7 +93,7 @@ struct hd_buffer {
 };
 
 /* A task ended: updates its group. Any thread. */
-void hd_session_ended(struct hd_session *session, struct hd_group *group);
+void hd_session_end_task(struct hd_session *session, struct hd_group *group);
 
 /* Something could be submitted in part only, because of `status`: the session fails, and what is
  * submitted has ended when this returns, so that its memory may be freed. Returns status. */
@@ -117,19 +117,19 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
 
 /* The same for a task of a GPU, in two steps: its body queues work on `stream`; the work is done.
  */
-void hd_session_launch(struct hd_session *session, struct hd_job *job, void *stream);
-void hd_session_landed(struct hd_session *session, const struct hd_job *job);
+void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, void *stream);
+void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_job *job);
 
 /* The lane of the calling worker. */
-int hd_session_lane(const struct hd_session *session);
+int hd_session_get_lane(const struct hd_session *session);
 
 /* The GPUs' part of start and stop (session_devices.c). */
 int hd_session_start_devices(struct hd_session *session);
 void hd_session_stop_devices(struct hd_session *session);
-void *hd_session_local_stream(void);
+void *hd_session_get_local_stream(void);
 
 /* What the scheduler is told: those that know no priorities take any but 0 amiss. */
-static inline int hd_session_priority(const struct hd_session *session, int priority)
+static inline int hd_session_clamp_priority(const struct hd_session *session, int priority)
 {
     return priority < session->lowest    ? session->lowest
            : priority > session->highest ? session->highest

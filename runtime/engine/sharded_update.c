@@ -40,8 +40,8 @@ static void *on_rank(const struct hd_session *session, int rank, const void *min
 {
     if (session->options.ranks == 1)
         return (void *)mine;
-    return hd_comm_area(session->options.comm, rank) +
-           ((const char *)mine - hd_session_area(session));
+    return hd_comm_get_area(session->options.comm, rank) +
+           ((const char *)mine - hd_session_get_area(session));
 }
 
 void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
@@ -267,7 +267,7 @@ static int submit_task(struct bucket *bucket,
     memcpy(task.views, update->views, sizeof task.views);
     HD_TRY(list_accesses(bucket, operands, &accesses, &task.n_accesses));
     task.accesses = accesses;
-    int status = hd_submit(bucket->session, &task);
+    int status = hd_submit_task(bucket->session, &task);
     hd_free(accesses);
     return status;
 }

@@ -55,7 +55,8 @@ struct hd_sharded_update {
 };
 
 /* Submits the exchange of all buckets: copies of *update and its arrays. Among several ranks, `in`
- * and what is wanted whole lie in the ranks' areas (hd_session_area), at the same places on all. */
+ * and what is wanted whole lie in the ranks' areas (hd_session_get_area), at the same places on
+ * all. */
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
 /* Elements [*lo_p, *hi_p) of bucket [lo, hi) that `rank` of `ranks` does: whole blocks, as even as

@@ -88,7 +88,7 @@ static void run_job(void *buffers[], void *arg)
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
     hd_tsan_begin(starpu_task_get_current());
-    hd_session_execute(job->session, hd_session_lane(job->session), &job->task, 0);
+    hd_session_execute(job->session, hd_session_get_lane(job->session), &job->task, 0);
     hd_tsan_end(starpu_task_get_current());
     hd_tsan_release(job);
 }
@@ -97,7 +97,7 @@ static void launch_job(void *buffers[], void *arg)
 {
     (void)buffers;
     struct hd_job *job = arg;
-    hd_session_launch(job->session, job, hd_session_local_stream());
+    hd_session_launch_gpu_task(job->session, job, hd_session_get_local_stream());
 }
 
 static void job_ended(void *arg)
@@ -107,10 +107,10 @@ static void job_ended(void *arg)
     struct hd_session *session = job->session;
     struct hd_group *group = job->task.group;
     if (job->task.home != HD_HOST)
-        hd_session_landed(session, job);
+        hd_session_complete_gpu_task(session, job);
     hd_free(job->task.owned);
     give_job(job);
-    hd_session_ended(session, group);
+    hd_session_end_task(session, group);
 }
 
 static struct starpu_codelet codelet = {
@@ -211,7 +211,7 @@ static int submit_starpu(struct hd_session *session, struct starpu_task *starpu,
     int error = starpu_task_submit(starpu);
     if (!error)
         return HD_OK;
-    hd_session_ended(session, group);
+    hd_session_end_task(session, group);
     return hd_fail(HD_ERR_SYSTEM, "StarPU refuses task %s: %s", starpu->name, strerror(-error));
 }
 
@@ -251,16 +251,16 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
         hd_session_execute(session, 0, &copy, 0);
     } else {
         struct hd_job job = {.session = session, .task = *task};
-        hd_session_launch(session, &job, session->device_streams[task->home - 1]);
+        hd_session_launch_gpu_task(session, &job, session->device_streams[task->home - 1]);
         await(session, &job);
-        hd_session_landed(session, &job);
+        hd_session_complete_gpu_task(session, &job);
     }
     hd_free(task->owned);
-    hd_session_ended(session, task->group);
+    hd_session_end_task(session, task->group);
     return HD_OK;
 }
 
-int hd_submit(struct hd_session *session, const struct hd_task *task)
+int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
     hd_moment_set(&session->submitted, task->name, task->context.iteration, hd_clock_ns());
     if (session->options.sequential)
@@ -280,7 +280,7 @@ int hd_submit(struct hd_session *session, const struct hd_task *task)
     starpu->callback_func = job_ended;
     starpu->callback_arg = job;
     starpu->name = task->name;
-    starpu->priority = hd_session_priority(session, task->priority);
+    starpu->priority = hd_session_clamp_priority(session, task->priority);
     int status = set_handles(starpu, task->name, task->accesses, task->n_accesses,
                              task->logs ? session->log_token : NULL);
     if (status != HD_OK) {
@@ -306,7 +306,7 @@ static void post_nccl_collective(struct hd_session *session, int64_t sequence,
     int status = hd_nccl_post(session->options.nccl, sequence, nccl_collective);
     if (status == HD_OK)
         return;
-    hd_nccl_error(session->options.nccl, text, sizeof text);
+    hd_nccl_get_error(session->options.nccl, text, sizeof text);
     hd_session_fail(session, status, "%s: %s", nccl_collective->name, text);
 }
 
@@ -317,9 +317,9 @@ static void post_sync(void *arg)
     struct hd_session *session = sync->session;
     sync->begin_ns = hd_clock_ns();
     /* After an error what stands before this point may not have run: others must not read. */
-    if (hd_session_status(session) == HD_OK && sync->nccl_collective)
+    if (hd_session_get_status(session) == HD_OK && sync->nccl_collective)
         post_nccl_collective(session, sync->sequence, sync->nccl_collective);
-    else if (hd_session_status(session) == HD_OK)
+    else if (hd_session_get_status(session) == HD_OK)
         hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->transfers,
                      sync->n_transfers);
     hd_trace_open(sync->session->trace, sync->begin_ns);
@@ -335,7 +335,7 @@ static void sync_ended(void *arg)
     struct hd_group *group = sync->group;
     hd_free(sync->owned);
     hd_free(sync);
-    hd_session_ended(session, group);
+    hd_session_end_task(session, group);
 }
 
 static bool cancelled(void *arg)
@@ -349,7 +349,7 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
 {
     const int64_t limit_ns = session->options.watchdog_ns;
     int status;
-    if (hd_session_status(session) != HD_OK)
+    if (hd_session_get_status(session) != HD_OK)
         return HD_OK;
     if (point->nccl_collective) {
         post_nccl_collective(session, point->sequence, point->nccl_collective);
@@ -389,7 +389,7 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .n_transfers = point->n_transfers,
                              .owned = point->owned};
     starpu->name = point->name;
-    starpu->priority = hd_session_priority(session, point->priority);
+    starpu->priority = hd_session_clamp_priority(session, point->priority);
     starpu->callback_func = sync_ended;
     starpu->callback_arg = sync;
     int status =

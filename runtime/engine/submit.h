@@ -64,7 +64,7 @@ struct hd_task {
 };
 
 /* Submits a copy of *task. */
-int hd_submit(struct hd_session *session, const struct hd_task *task);
+int hd_submit_task(struct hd_session *session, const struct hd_task *task);
 
 enum hd_collective_kind {
     HD_COLLECTIVE_REDUCE,    /* all instances combined in the fixed tree */
@@ -97,10 +97,10 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
 
 /* Bytes that a collective puts into the transport, and of scratch it needs on a rank of n_in
  * instances among `ranks`. */
-int64_t hd_collective_payload(const struct hd_collective *c);
-int64_t hd_collective_scratch(const struct hd_collective *c, int ranks);
+int64_t hd_collective_get_payload_bytes(const struct hd_collective *c);
+int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks);
 
 /* Bytes on the GPU that a collective between GPUs needs in the session (nccl_bytes). */
-int64_t hd_collective_room(const struct hd_collective *c, int ranks);
+int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks);
 
 #endif

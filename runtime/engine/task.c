@@ -20,7 +20,7 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
     context->keep_arg = session->options.keep_arg;
     if (task->logs) {
         context->logbook = session->options.logbook;
-        context->timing = hd_trace_timings(session->trace);
+        context->timing = hd_trace_get_timings(session->trace);
     }
 }
 
@@ -80,7 +80,7 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
                         int64_t time_slice_ns)
 {
-    if (hd_session_status(session) != HD_OK)
+    if (hd_session_get_status(session) != HD_OK)
         return false;
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
@@ -92,7 +92,7 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_moment_set(&session->ended, task->name, event.iteration, event.end_ns);
     if (status == HD_AGAIN)
-        return hd_session_status(session) == HD_OK;
+        return hd_session_get_status(session) == HD_OK;
     latch(session, task, status, message);
     return false;
 }
@@ -106,17 +106,17 @@ static int lane_of_home(const struct hd_session *session, int home)
     return session->options.workers + home - 1;
 }
 
-void hd_session_launch(struct hd_session *session, struct hd_job *job, void *stream)
+void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, void *stream)
 {
     struct hd_task *task = &job->task;
     job->begin_ns = 0;
-    if (hd_session_status(session) != HD_OK)
+    if (hd_session_get_status(session) != HD_OK)
         return;
     const int lane = lane_of_home(session, task->home);
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
     task->context.stream = stream;
-    hd_device_forget();
+    hd_device_clear_error();
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
     hd_moment_set(&session->started, task->name, task->context.iteration, job->begin_ns);
@@ -127,7 +127,7 @@ void hd_session_launch(struct hd_session *session, struct hd_job *job, void *str
     latch(session, task, status, message);
 }
 
-void hd_session_landed(struct hd_session *session, const struct hd_job *job)
+void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_job *job)
 {
     if (job->begin_ns == 0)
         return;
@@ -156,8 +156,8 @@ static void run_time_slice(void *buffers[], void *arg)
     (void)buffers;
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
-    job->again =
-        hd_session_execute(job->session, hd_session_lane(job->session), &job->task, TIME_SLICE_NS);
+    job->again = hd_session_execute(job->session, hd_session_get_lane(job->session), &job->task,
+                                    TIME_SLICE_NS);
     hd_tsan_release(job);
 }
 
@@ -188,7 +188,7 @@ void hd_session_start_time_slices(void *arg)
     time_slice->callback_func = time_slice_ended;
     time_slice->callback_arg = job;
     time_slice->name = job->task.name;
-    time_slice->priority = hd_session_priority(job->session, TIME_SLICE_PRIORITY);
+    time_slice->priority = hd_session_clamp_priority(job->session, TIME_SLICE_PRIORITY);
     hd_tsan_release(job);
     int error = starpu_task_submit(time_slice);
     if (error) {

@@ -223,7 +223,7 @@ void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timin
     timings_p[n] = (struct hd_timing){0};
 }
 
-const struct hd_timing *hd_trace_timings(struct hd_trace *trace)
+const struct hd_timing *hd_trace_get_timings(struct hd_trace *trace)
 {
     hd_trace_read_timings(trace, trace->timings);
     return trace->timings;
@@ -237,7 +237,7 @@ static void sum_lane(const struct lane *lane, int64_t *busy_ns_p, int64_t *tasks
     }
 }
 
-void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
+void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p)
 {
     int64_t gpu_busy_ns = 0;
     *busy_ns_p = *tasks_p = 0;
@@ -246,7 +246,7 @@ void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *
                  w < trace->workers - trace->options.gpus ? busy_ns_p : &gpu_busy_ns, tasks_p);
 }
 
-int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace)
+int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace)
 {
     int64_t busy_ns = 0, tasks = 0;
     for (int w = trace->workers - trace->options.gpus; w < trace->workers; w++)
@@ -254,19 +254,19 @@ int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace)
     return busy_ns;
 }
 
-int64_t hd_trace_waited_ns(const struct hd_trace *trace)
+int64_t hd_trace_get_waited_ns(const struct hd_trace *trace)
 {
     int64_t waited_ns = 0, waits = 0;
     sum_lane(&trace->lanes[trace->workers], &waited_ns, &waits);
     return waited_ns;
 }
 
-int64_t hd_trace_exposed_ns(const struct hd_trace *trace)
+int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace)
 {
     return atomic_load_explicit(&trace->exposed_ns, memory_order_relaxed);
 }
 
-int64_t hd_trace_first_ns(const struct hd_trace *trace)
+int64_t hd_trace_get_first_ns(const struct hd_trace *trace)
 {
     int64_t first = 0;
     for (int w = 0; w < trace->workers; w++) {

@@ -45,20 +45,20 @@ void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
 void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p);
 
 /* The same in a list of the trace's, rewritten by the next call: one caller at a time. */
-const struct hd_timing *hd_trace_timings(struct hd_trace *trace);
+const struct hd_timing *hd_trace_get_timings(struct hd_trace *trace);
 
 /* Sum of all bodies on CPU workers in nanoseconds; of what bodies queued on GPUs; and the number of
  * all of them. */
-void hd_trace_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
-int64_t hd_trace_gpu_busy_ns(const struct hd_trace *trace);
+void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
+int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace);
 
 /* How long collectives have waited for other ranks, and how long no worker had anything to do
  * meanwhile: exposed communication. In nanoseconds, of those that have ended. */
-int64_t hd_trace_waited_ns(const struct hd_trace *trace);
-int64_t hd_trace_exposed_ns(const struct hd_trace *trace);
+int64_t hd_trace_get_waited_ns(const struct hd_trace *trace);
+int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
 
 /* Start of the first body (hd_clock_ns), 0 before it. */
-int64_t hd_trace_first_ns(const struct hd_trace *trace);
+int64_t hd_trace_get_first_ns(const struct hd_trace *trace);
 
 /* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. */
 int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns);

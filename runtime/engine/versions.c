@@ -32,7 +32,7 @@ static void add_starpu(struct list *list)
     int major, minor, release;
     starpu_get_version(&major, &minor, &release);
     add(list, "StarPU", "%d.%d.%d, up to %d CPU workers, %s", major, minor, release,
-        hd_session_workers_max(), hd_session_knows_devices() ? "GPUs" : "no GPUs");
+        hd_session_get_workers_max(), hd_session_supports_devices() ? "GPUs" : "no GPUs");
 }
 
 static void add_cuda(struct list *list, bool ask)
@@ -42,7 +42,7 @@ static void add_cuda(struct list *list, bool ask)
         add(list, "CUDA", "not compiled in");
     else if (!ask)
         add(list, "CUDA", "compiled in, not used");
-    else if (!hd_device_versions(&runtime, &driver))
+    else if (!hd_device_get_versions(&runtime, &driver))
         add(list, "CUDA", "compiled in, no answer from its runtime");
     else if (driver == 0)
         add(list, "CUDA", "runtime %d.%d, no driver", runtime / 1000, runtime % 1000 / 10);
@@ -61,7 +61,7 @@ static void add_nccl(struct list *list, bool ask)
         add(list, "NCCL", "compiled in, not used");
     else if (hd_device_count() == 0)
         add(list, "NCCL", "compiled in, not loaded without a GPU");
-    else if (hd_nccl_version(&version) != 0)
+    else if (hd_nccl_get_version(&version) != 0)
         add(list, "NCCL", "compiled in, but the library cannot be loaded");
     else {
         hd_nccl_version_text(version, text);

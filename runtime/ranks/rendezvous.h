@@ -28,9 +28,9 @@ struct hd_store_options {
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
-    int links_port;                  /* where this rank listens for hd_tcp_links; 0: it does not */
-    int64_t timeout_ns;              /* of the rendezvous and of a broadcast; 0: HD_STORE_TIMEOUT_S
-                                        from the environment, else 60 s */
+    int links_port;     /* where this rank listens for hd_tcp_open_links; 0: it does not */
+    int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_STORE_TIMEOUT_S
+                           from the environment, else 60 s */
 };
 
 /* Meets the other ranks; returns when all are there and fit together.

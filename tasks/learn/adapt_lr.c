@@ -39,7 +39,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    if (hd_value_field(setup->specs[MEANS], "kl_avg") < 0)
+    if (hd_value_find_field(setup->specs[MEANS], "kl_avg") < 0)
         return hd_diag_error(setup->diag, setup->mark,
                              "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
                              setup->specs[MEANS]->name);
@@ -54,7 +54,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 
 static double field(const struct hd_view *view, const char *name)
 {
-    return view->spec->type->field(view->spec, view->data, hd_value_field(view->spec, name));
+    return view->spec->type->field(view->spec, view->data, hd_value_find_field(view->spec, name));
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)

@@ -100,7 +100,7 @@ static int log_scalars(struct hd_context *context, const struct hd_view *view, i
 
 static double field(const struct hd_view *view, const char *name)
 {
-    int i = hd_value_field(view->spec, name);
+    int i = hd_value_find_field(view->spec, name);
     return i < 0 ? NAN : view->spec->type->field(view->spec, view->data, i);
 }
 

@@ -34,7 +34,7 @@ static int print_verdict(struct hd_executor *executor, const struct hd_graph *gr
     static const char *const shown[] = {"mean", "std", "max", "min"};
     for (int i = 0; i < (int)(sizeof shown / sizeof *shown); i++)
         printf("%s %.9g\n", shown[i],
-               spec->type->field(spec, data, hd_value_field(spec, shown[i])));
+               spec->type->field(spec, data, hd_value_find_field(spec, shown[i])));
     int64_t n;
     const double *returns = hd_verdict_returns(data, &n);
     printf("returns");

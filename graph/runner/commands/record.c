@@ -77,8 +77,8 @@ static int play_round(struct record *record, int64_t round)
     const char *reason;
     int status = hd_executor_run(record->executor, &reason);
     if (status != HD_OK)
-        return hd_fail(status, "%s; nothing was written to %s", hd_session_message(record->session),
-                       record->options->out);
+        return hd_fail(status, "%s; nothing was written to %s",
+                       hd_session_get_message(record->session), record->options->out);
     const void *data = hd_executor_data(record->executor, record->value, 0);
     hd_recording_episodes(record->recording, data, &record->episodes, &record->returns);
     return hd_recording_write(record->recording, data, round, record->writer);

@@ -149,7 +149,7 @@ static void print_gpus(int n)
     if (n == 0)
         printf("  none: ranks train on CPUs\n");
     for (int i = 0; i < n; i++) {
-        hd_device_name(i, name, sizeof name);
+        hd_device_get_name(i, name, sizeof name);
         printf("  %-16d %s\n", i, name);
     }
 }
@@ -198,7 +198,7 @@ static json_t *gpus_json(int n)
     json_t *list = json_array();
     char name[256];
     for (int i = 0; i < n; i++) {
-        hd_device_name(i, name, sizeof name);
+        hd_device_get_name(i, name, sizeof name);
         json_array_append_new(list, json_string(name));
     }
     return list;

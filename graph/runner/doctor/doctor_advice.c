@@ -37,7 +37,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct list *list, enum hd
 static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
 {
     const struct hd_machine *m = &checkup->machine;
-    const int each = checkup->shares[0].cores, most = hd_session_workers_max();
+    const int each = checkup->shares[0].cores, most = hd_session_get_workers_max();
     const double quota = m->limits.cpu_quota;
     if (checkup->ranks > m->allowed_cores)
         say(list, HD_ADVISED,
@@ -127,7 +127,7 @@ int hd_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADV
     struct list list = {advice_p, 0};
     if (!checkup->mean.passed)
         say(&list, HD_BROKEN, "the self test between ranks failed: %s", checkup->mean.problem);
-    if (checkup->gpus_seen > 0 && !hd_session_knows_devices())
+    if (checkup->gpus_seen > 0 && !hd_session_supports_devices())
         say(&list, HD_ADVISED,
             "the kernel knows %d NVIDIA %s, but this program or its StarPU was built without CUDA "
             "(scripts/setup --cuda builds both)",

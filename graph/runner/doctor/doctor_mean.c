@@ -55,7 +55,7 @@ static int64_t buffer_bytes(int ranks)
 
 static float *operand_of(struct rank *rank, int of)
 {
-    char *buffer = hd_comm_buffer(rank->comm, of, rank->seq);
+    char *buffer = hd_comm_get_buffer(rank->comm, of, rank->seq);
     return (float *)(buffer + sizeof(struct header));
 }
 
@@ -101,11 +101,11 @@ static int mean(struct rank *rank, int64_t n, int64_t *more_p)
     const int ranks = rank->world.world, own = rank->world.rank;
     rank->seq++;
     float *operand = operand_of(rank, own);
-    ((struct header *)hd_comm_buffer(rank->comm, own, rank->seq))->more = *more_p;
+    ((struct header *)hd_comm_get_buffer(rank->comm, own, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
         operand[slice(n, r, ranks)] = fresh(rank->seq);
     HD_TRY(meet(rank));
-    *more_p = ((const struct header *)hd_comm_buffer(rank->comm, 0, rank->seq))->more;
+    *more_p = ((const struct header *)hd_comm_get_buffer(rank->comm, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
         rank->operands[r] = operand_of(rank, r);
     const int64_t lo = slice(n, own, ranks), hi = own + 1 < ranks ? slice(n, own + 1, ranks) : n;

@@ -32,14 +32,14 @@ struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks)
 {
     if (declines(job))
         return (struct hd_plan_gpus){0};
-    const int found = hd_session_knows_devices() ? hd_device_count() : 0;
+    const int found = hd_session_supports_devices() ? hd_device_count() : 0;
     const int n = count_wanted(job, ranks, insists(job) && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
 }
 
 static int refuse(void)
 {
-    if (!hd_session_knows_devices())
+    if (!hd_session_supports_devices())
         return hd_fail(HD_ERR_INPUT,
                        "policy.cuda is true, but this program was built without CUDA, "
                        "or with a StarPU without it (scripts/setup --cuda builds "
@@ -57,7 +57,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
     gpus->plan.nccl = false;
     if (world->world == 1 || gpus->plan.n > 1)
         return HD_OK;
-    if (hd_nccl_version(&version) != HD_OK) {
+    if (hd_nccl_get_version(&version) != HD_OK) {
         hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");
         return HD_OK;
     }
@@ -96,7 +96,7 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
     *gpus_p = (struct hd_gpus){0};
     if (declines(job))
         return HD_OK;
-    const int found = hd_session_knows_devices() ? hd_gpus_list(topology, gpus) : 0;
+    const int found = hd_session_supports_devices() ? hd_gpus_list(topology, gpus) : 0;
     int n_map = 0, map[HD_GPUS_MAX];
     gpus_p->plan.n = count_wanted(job, world->local_world, found);
     HD_TRY(read_map(job, map, &n_map));

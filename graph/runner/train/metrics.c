@@ -100,7 +100,7 @@ static json_t *gpus_of(const struct hd_train *train)
     json_t *list = json_array();
     char name[256];
     for (int i = 0; i < train->gpus.plan.n; i++) {
-        hd_device_name(train->gpus.share.devices[i], name, sizeof name);
+        hd_device_get_name(train->gpus.share.devices[i], name, sizeof name);
         json_array_append_new(list, json_string(name));
     }
     return list;
@@ -116,8 +116,9 @@ static json_t *start_of(const struct hd_train *train)
         "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
         "time", (double)(hd_clock_wall_ns() - ago_ns) * 1e-9, "update",
         (json_int_t)hd_executor_counter(train->executor, "update"), "ranks", train->world.world,
-        "shards", (json_int_t)train->job.shards, "workers", hd_session_workers(train->session),
-        "setup_s", (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
+        "shards", (json_int_t)train->job.shards, "workers",
+        hd_session_count_workers(train->session), "setup_s",
+        (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
         (json_int_t)hd_plan_scratch(train->plan), "transport_bytes",
         (json_int_t)hd_plan_payload(train->plan), "shared_bytes",
         (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
@@ -148,9 +149,9 @@ struct hd_metrics *hd_metrics_start(const struct hd_train *train)
 
 static json_t *sample_of(const struct hd_train *train)
 {
-    const struct hd_trace *trace = hd_session_trace(train->session);
+    const struct hd_trace *trace = hd_session_get_trace(train->session);
     int64_t busy_ns, tasks, resident, peak;
-    hd_trace_totals(trace, &busy_ns, &tasks);
+    hd_trace_get_totals(trace, &busy_ns, &tasks);
     hd_memory_read(&resident, &peak);
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
                      (double)(hd_clock_ns() - train->train_ns) * 1e-9, "update",
@@ -158,10 +159,10 @@ static json_t *sample_of(const struct hd_train *train)
                      (json_int_t)hd_executor_counter(train->executor, "iteration"), "env_step",
                      (json_int_t)hd_logbook_progress(train->logbook).env_step, "tasks",
                      (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
-                     (double)hd_trace_gpu_busy_ns(trace) * 1e-9, "waited_s",
-                     (double)hd_trace_waited_ns(trace) * 1e-9, "exposed_s",
-                     (double)hd_trace_exposed_ns(trace) * 1e-9, "rss_bytes", (json_int_t)resident,
-                     "peak_bytes", (json_int_t)peak);
+                     (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",
+                     (double)hd_trace_get_waited_ns(trace) * 1e-9, "exposed_s",
+                     (double)hd_trace_get_exposed_ns(trace) * 1e-9, "rss_bytes",
+                     (json_int_t)resident, "peak_bytes", (json_int_t)peak);
 }
 
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
@@ -197,7 +198,7 @@ void hd_metrics_end(struct hd_metrics *metrics, const struct hd_train *train, co
         return;
     write_line(metrics, sample_of(train));
     write_line(metrics, json_pack("{s:{s:s, s:o}}", "end", "reason", reason, "verbs",
-                                  verbs_of(hd_session_trace(train->session))));
+                                  verbs_of(hd_session_get_trace(train->session))));
     fclose(metrics->file);
     hd_free(metrics->path);
     hd_free(metrics);

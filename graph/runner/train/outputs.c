@@ -140,7 +140,7 @@ static double field_of(const struct hd_train *train, const char *value, const ch
     if (index == HD_NO_VALUE || hd_executor_data(train->executor, index, 0) == NULL)
         return NAN;
     const struct hd_spec *spec = &graph->values[index].spec;
-    int at = hd_value_field(spec, field);
+    int at = hd_value_find_field(spec, field);
     if (at < 0 || (spec->type->none && hd_executor_version(train->executor, index) == 0))
         return NAN;
     return spec->type->field(spec, hd_executor_data(train->executor, index, 0), at);
@@ -209,8 +209,8 @@ static int write_trace(const struct hd_train *train)
     char *path = hd_format("%s/trace.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
-    int status =
-        hd_trace_write(hd_session_trace(train->session), path, train->world.rank, train->train_ns);
+    int status = hd_trace_write(hd_session_get_trace(train->session), path, train->world.rank,
+                                train->train_ns);
     hd_free(path);
     return status;
 }
@@ -218,8 +218,8 @@ static int write_trace(const struct hd_train *train)
 static int write_rates(const struct hd_train *train, uint64_t param_hash)
 {
     struct hd_rates rates = {
-        .workers = hd_session_workers(train->session),
-        .gpus = hd_session_devices(train->session),
+        .workers = hd_session_count_workers(train->session),
+        .gpus = hd_session_count_devices(train->session),
         .ranks = train->world.world,
         .shards = train->job.shards,
         .param_hash = param_hash,
@@ -241,16 +241,16 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
                           uint64_t hash, double train_s)
 {
     int64_t busy_ns, tasks;
-    const struct hd_trace *trace = hd_session_trace(train->session);
-    hd_trace_totals(trace, &busy_ns, &tasks);
+    const struct hd_trace *trace = hd_session_get_trace(train->session);
+    hd_trace_get_totals(trace, &busy_ns, &tasks);
     const double env_steps = env_steps_of(train);
     double return_mean = field_of(train, "evaluation", "mean");
-    int workers = hd_session_workers(train->session);
-    const int gpus = hd_session_devices(train->session);
+    int workers = hd_session_count_workers(train->session);
+    const int gpus = hd_session_count_devices(train->session);
     char collected[64] = "", rate[64] = "", gpu[64] = "";
     if (gpus > 0)
         snprintf(gpu, sizeof gpu, " %d %s %.0f %%,", gpus, gpus == 1 ? "GPU" : "GPUs",
-                 100.0 * (double)hd_trace_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
+                 100.0 * (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9 / (train_s * gpus));
     if (env_steps > 0) {
         snprintf(collected, sizeof collected, " %.0f env steps,", env_steps);
         snprintf(rate, sizeof rate, ", %.0f env steps/s", env_steps / train_s);
@@ -262,8 +262,8 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
            " tasks, first task after %.0f ms; param_hash %016" PRIx64 "; results in %s",
            workers, workers == 1 ? "worker" : "workers",
            100.0 * (double)busy_ns * 1e-9 / (train_s * workers), gpu,
-           100.0 * (double)hd_trace_exposed_ns(trace) * 1e-9 / train_s, tasks,
-           (double)(hd_trace_first_ns(trace) - train->begin_ns) * 1e-6, hash, train->dir);
+           100.0 * (double)hd_trace_get_exposed_ns(trace) * 1e-9 / train_s, tasks,
+           (double)(hd_trace_get_first_ns(trace) - train->begin_ns) * 1e-6, hash, train->dir);
 }
 
 int hd_train_write_results(struct hd_train *train, const char *reason)

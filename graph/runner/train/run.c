@@ -132,7 +132,8 @@ static int meet(struct hd_train *train)
 static int count_workers(const struct hd_train *train)
 {
     /* A GPU's worker keeps a core busy. */
-    const int cores = train->share.cores - train->plan->devices, most = hd_session_workers_max();
+    const int cores = train->share.cores - train->plan->devices,
+              most = hd_session_get_workers_max();
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
@@ -171,7 +172,7 @@ static int start_session(struct hd_train *train)
     };
     for (int i = 0; i < options.n_devices; i++)
         options.devices[i] = train->gpus.share.devices[i];
-    if (!hd_scheduler_known(options.scheduler, NULL))
+    if (!hd_scheduler_is_known(options.scheduler, NULL))
         return hd_fail(HD_ERR_INPUT, "scheduler '%s' is not one that keeps the bit contract",
                        options.scheduler);
     return hd_session_create(&options, &train->session);
@@ -189,7 +190,7 @@ static int leave_out_evaluation(struct hd_step *step, void *arg)
 static void tick(void *arg)
 {
     struct hd_train *train = arg;
-    hd_stopwatch_tick(&train->watch, hd_session_trace(train->session),
+    hd_stopwatch_tick(&train->watch, hd_session_get_trace(train->session),
                       hd_executor_counter(train->executor, "update"),
                       hd_executor_counter(train->executor, "iteration"));
     hd_metrics_sample(train->metrics, train);
@@ -208,8 +209,8 @@ static int prepare(struct hd_train *train)
     if (train->gpus.plan.n > 0) {
         const size_t used = strlen(libraries);
         snprintf(libraries + used, sizeof libraries - used, "; ");
-        hd_device_name(train->gpus.share.devices[0], libraries + used + 2,
-                       (int64_t)(sizeof libraries - used - 2));
+        hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
+                           (int64_t)(sizeof libraries - used - 2));
     }
     HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
                                  &train->fingerprint));
@@ -241,10 +242,11 @@ static int prepare(struct hd_train *train)
 static void report_failure(struct hd_train *train, int status)
 {
     if (status == HD_ERR_WATCHDOG ||
-        (train->world.rank == 0 && strstr(hd_session_message(train->session), "no task has ended")))
+        (train->world.rank == 0 &&
+         strstr(hd_session_get_message(train->session), "no task has ended")))
         hd_monitor_show(train);
-    const char *message = hd_session_message(train->session);
-    if (status == HD_ERR_STOPPED && hd_session_status(train->session) == HD_OK) {
+    const char *message = hd_session_get_message(train->session);
+    if (status == HD_ERR_STOPPED && hd_session_get_status(train->session) == HD_OK) {
         if (train->world.rank == 0)
             hd_log(HD_LOG_WARN, "stopped; --resume %s goes on from %s checkpoint", train->dir,
                    train->can_resume ? "this" : "the last good");
@@ -268,9 +270,9 @@ static void release(struct hd_train *train)
 {
     hd_monitor_stop(train);
     /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
-    if (train->nccl && (!train->session || hd_session_status(train->session) != HD_OK))
+    if (train->nccl && (!train->session || hd_session_get_status(train->session) != HD_OK))
         hd_nccl_abort(&train->nccl, 1);
-    if (train->session && hd_session_status(train->session) != HD_OK)
+    if (train->session && hd_session_get_status(train->session) != HD_OK)
         hd_checkpoints_abandon(train->checkpoints);
     hd_checkpoints_destroy(train->checkpoints);
     hd_checkpoint_close(train->from);

@@ -14,9 +14,9 @@ static void look(struct hd_moment *moment, const struct hd_trace *trace, int64_t
     moment->at_ns = hd_clock_ns();
     moment->updates = updates;
     moment->iterations = iterations;
-    moment->exposed_ns = hd_trace_exposed_ns(trace);
-    hd_trace_totals(trace, &moment->busy_ns, &tasks);
-    moment->gpu_busy_ns = hd_trace_gpu_busy_ns(trace);
+    moment->exposed_ns = hd_trace_get_exposed_ns(trace);
+    hd_trace_get_totals(trace, &moment->busy_ns, &tasks);
+    moment->gpu_busy_ns = hd_trace_get_gpu_busy_ns(trace);
     hd_trace_read_timings(trace, moment->timings);
 }
 

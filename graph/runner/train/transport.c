@@ -71,7 +71,7 @@ static int join_mpi(struct hd_train *train, struct hd_links **links_p)
                              "-n RANKS runner run ...'; tcp needs neither");
     if (train->world.start == HD_START_SRUN)
         HD_TRY(hd_mpi_meet(&train->world));
-    return hd_mpi_links(links_p);
+    return hd_mpi_open_links(links_p);
 }
 
 int hd_transport_open(struct hd_train *train)
@@ -84,7 +84,7 @@ int hd_transport_open(struct hd_train *train)
     if (shared)
         return open_shared(train);
     if (may_use_tcp(train))
-        HD_TRY(hd_tcp_links(&train->world, train->store, train->links_fd, &links));
+        HD_TRY(hd_tcp_open_links(&train->world, train->store, train->links_fd, &links));
     else
         HD_TRY(join_mpi(train, &links));
     return hd_comm_create_message_passing(&train->world, links, hd_plan_payload(train->plan),

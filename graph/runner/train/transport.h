@@ -12,7 +12,7 @@ int hd_transport_prepare(struct hd_train *train);
 
 /* After it, on all ranks at its place among broadcasts: creates train->comm. Errors (logged):
  * HD_ERR_INPUT when the ranks are where this transport does not reach, those of hd_comm_create,
- * hd_mpi_meet, hd_mpi_links and hd_tcp_links. */
+ * hd_mpi_meet, hd_mpi_open_links and hd_tcp_open_links. */
 int hd_transport_open(struct hd_train *train);
 
 #endif

@@ -48,7 +48,7 @@ static double field(const struct hd_spec *spec, const void *data, int index)
 }
 
 static const struct hd_reduction reduction = {
-    .bytes = hd_value_vector_bytes,
+    .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
     .combine = combine,
     .unpack = unpack,

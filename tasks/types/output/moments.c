@@ -213,7 +213,7 @@ static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine
 #endif
 
 static const struct hd_reduction reduction = {
-    .bytes = hd_value_vector_bytes,
+    .bytes = hd_value_get_vector_bytes,
     .pack = hd_value_pack,
     .combine = combine,
     .unpack = unpack,

@@ -94,7 +94,7 @@ int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, i
                     const char *name, int *field_p)
 {
     const struct hd_spec *spec = setup->specs[port];
-    *field_p = spec ? hd_value_field(spec, name) : -1;
+    *field_p = spec ? hd_value_find_field(spec, name) : -1;
     if (!spec || *field_p >= 0)
         return HD_OK;
     return hd_diag_error(setup->diag, setup->mark, "%s reads %s from port '%s', but '%s' has none",

@@ -132,7 +132,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     for (int i = 0; i < instances; i++)
         before[i] = *(const int64_t *)hd_executor_data(rank.executor, value, i);
     if (hd_executor_run(rank.executor, &reason) != HD_OK)
-        code = hd_fail(1, "%s", hd_session_message(rank.session));
+        code = hd_fail(1, "%s", hd_session_get_message(rank.session));
     for (int i = 0; code == 0 && i < instances; i++) {
         int64_t right = *(const int64_t *)hd_executor_data(rank.executor, value, i) - before[i];
         if (right != ITERATIONS * PARTIALS / job->shards)

@@ -107,7 +107,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     struct rank_graph l = rank_load(registry(), job->text, SHARDS, 1);
     rank_start(&rank, world, l.graph, job->sequential, 1, world->rank == 0 ? PATIENCE_S : 30);
     int status = hd_executor_run(rank.executor, &reason);
-    const char *message = hd_session_message(rank.session);
+    const char *message = hd_session_get_message(rank.session);
     int code = 0;
     if (world->rank == 0 && (status != HD_ERR_WATCHDOG || !strstr(message, job->named)))
         code = hd_fail(1, "%d: %s", status, message);

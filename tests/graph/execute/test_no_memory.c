@@ -91,8 +91,8 @@ static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
         status = hd_executor_create(plan, session, &executor_options, &executor);
     if (status == HD_OK) {
         status = hd_executor_run(executor, &reason);
-        ck_assert_int_eq(status, hd_session_status(session));
-        ck_assert(status == HD_OK || hd_session_message(session)[0]);
+        ck_assert_int_eq(status, hd_session_get_status(session));
+        ck_assert(status == HD_OK || hd_session_get_message(session)[0]);
     }
     hd_alloc_fail_nth(0);
     hd_executor_destroy(executor);

@@ -79,7 +79,7 @@ static void run_and_compare(struct hd_session *session, const struct loaded *l, 
     const struct hd_executor_options options = {.window = window, .rebuild = rebuild};
     ck_assert_int_eq(hd_executor_create(plan, session, &options, &executor), HD_OK);
     int status = hd_executor_run(executor, &reason);
-    ck_assert_msg(status == HD_OK, "%s: %s\n%s", what, hd_session_message(session), text);
+    ck_assert_msg(status == HD_OK, "%s: %s\n%s", what, hd_session_get_message(session), text);
     ck_assert_msg(
         strcmp(reason, hd_reference_reason(l->reference)) == 0 &&
             hd_executor_counter(executor, "iteration") == hd_reference_iterations(l->reference),
@@ -135,7 +135,7 @@ END_TEST
 START_TEST(starpu_equals_reference)
 {
     const char *const *schedulers;
-    hd_scheduler_known("", &schedulers);
+    hd_scheduler_is_known("", &schedulers);
     uint64_t count = number_from("HD_RANDOM_GRAPHS", 7);
     uint64_t first = number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 1000);
     for (int workers = 1; workers <= 4; workers++)
@@ -149,7 +149,7 @@ START_TEST(values_are_where_they_are_read)
     static const char *const ways[] = {NULL, "lws", "dmdas", "random"};
     const int gpus = 1 + _i % 2;
     const char *scheduler = ways[_i / 2];
-    if (hd_device_count() < gpus || (scheduler && !hd_session_knows_devices()))
+    if (hd_device_count() < gpus || (scheduler && !hd_session_supports_devices()))
         return;
     run_session(scheduler, 2, gpus, number_from("HD_RANDOM_SEED", 1 + (uint64_t)_i * 100),
                 2 * number_from("HD_RANDOM_GRAPHS", 7));
@@ -218,7 +218,7 @@ int main(void)
 {
     const char *const *schedulers;
     int n = 0;
-    hd_scheduler_known("", &schedulers);
+    hd_scheduler_is_known("", &schedulers);
     while (schedulers[n])
         n++;
     TCase *tests = tcase_create("bits"), *on_gpus = tcase_create("cuda");

@@ -35,7 +35,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     rank_start(&rank, world, l.graph, job->sequential, 1 + (int)(job->seed % 3), 30);
     int status = hd_executor_run(rank.executor, &reason);
     if (status != HD_OK)
-        hd_log(HD_LOG_ERROR, "%s", hd_session_message(rank.session));
+        hd_log(HD_LOG_ERROR, "%s", hd_session_get_message(rank.session));
     int code = status != HD_OK ? 2 : rank_compare(&rank, l.graph, reference);
     rank_stop(&rank);
     hd_reference_destroy(reference);
@@ -92,7 +92,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     l = rank_load(&hd_toy_registry, failing, SHARDS, 1);
     rank_start(&rank, world, l.graph, false, 3, 30);
     int status = hd_executor_run(rank.executor, &reason);
-    bool named = strstr(hd_session_message(rank.session), "meant to fail") != NULL;
+    bool named = strstr(hd_session_get_message(rank.session), "meant to fail") != NULL;
     int code = (status == HD_ERR_TASK || status == HD_ERR_PEER) && named && !reason ? 0 : 1;
     rank_stop(&rank);
     rank_unload(&l);
@@ -145,7 +145,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
         w[2 * HD_BLOCK + 1] += 1;
     }
     int status = hd_executor_run(rank.executor, &reason);
-    const char *message = hd_session_message(rank.session);
+    const char *message = hd_session_get_message(rank.session);
     bool named = strstr(message, "bucket 1 of 'w' differs between rank 0 and rank 1") != NULL;
     int code = (status == HD_ERR_DIVERGED || status == HD_ERR_PEER) && named ? 0 : 1;
     if (code)
@@ -189,7 +189,7 @@ static int run_interrupted(const struct hd_world *world, void *arg)
     int status = hd_executor_run(rank.executor, &reason);
     int code = status == (world->rank == 1 ? HD_ERR_INTERRUPTED : HD_ERR_PEER) ? 0 : 1;
     if (code)
-        hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_message(rank.session));
+        hd_log(HD_LOG_ERROR, "%d: %s", status, hd_session_get_message(rank.session));
     rank_stop(&rank);
     rank_unload(&l);
     return code;

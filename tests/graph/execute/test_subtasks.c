@@ -135,7 +135,7 @@ START_TEST(items_need_not_wait_for_each_other)
     ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     int status = hd_executor_run(executor, &reason);
-    ck_assert_msg(status == HD_OK, "%s", hd_session_message(session));
+    ck_assert_msg(status == HD_OK, "%s", hd_session_get_message(session));
     ck_assert_int_eq(met, ITEMS * STAGES);
     ck_assert_int_eq(ended_at_finish, ITEMS * STAGES);
     hd_executor_destroy(executor);

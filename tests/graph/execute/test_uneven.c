@@ -147,7 +147,7 @@ static int run_rank(const struct hd_world *world, void *arg)
         sharded |= rank.plan->ops[i].sharded_update;
     int code = sharded == (job->text == 0) ? 0 : hd_fail(1, "lowered otherwise than meant");
     if (code == 0 && hd_executor_run(rank.executor, &reason) != HD_OK)
-        code = hd_fail(2, "%s", hd_session_message(rank.session));
+        code = hd_fail(2, "%s", hd_session_get_message(rank.session));
     if (code == 0)
         code = rank_compare(&rank, l.graph, reference);
     rank_stop(&rank);

@@ -67,7 +67,7 @@ static inline int ranks_meet(const struct hd_world *world, bool message_passing,
     HD_TRY(hd_store_create(&options, store_p));
     if (!message_passing)
         return hd_comm_create(world, *store_p, max_bytes, area_bytes, comm_p);
-    HD_TRY(hd_tcp_links(world, *store_p, fd, &links));
+    HD_TRY(hd_tcp_open_links(world, *store_p, fd, &links));
     return hd_comm_create_message_passing(world, links, max_bytes, area_bytes, comm_p);
 }
 

@@ -69,14 +69,14 @@ static int body_exchange(const struct hd_world *world, void *arg)
     struct rank rank = start(world, WORDS * sizeof(int64_t));
     int64_t start_ns = hd_clock_ns();
     for (int64_t seq = 1; seq <= EXCHANGES; seq++) {
-        int64_t *own = hd_comm_buffer(rank.comm, world->rank, seq);
+        int64_t *own = hd_comm_get_buffer(rank.comm, world->rank, seq);
         for (int i = 0; i < WORDS; i++)
             own[i] = word(world->rank, seq, i);
         hd_comm_arrive(rank.comm, seq, "mean(grad)");
         if (hd_comm_wait(rank.comm, seq, 10000000000, NULL, NULL) != HD_OK)
             return 1;
         for (int r = 0; r < world->world; r++) {
-            const int64_t *theirs = hd_comm_buffer(rank.comm, r, seq);
+            const int64_t *theirs = hd_comm_get_buffer(rank.comm, r, seq);
             for (int i = 0; i < WORDS; i++)
                 if (theirs[i] != word(r, seq, i))
                     return 2;
@@ -103,12 +103,12 @@ static int body_layout(const struct hd_world *world, void *arg)
     struct rank rank = start(world, 100);
     for (int r = 0; r < world->world; r++)
         for (int64_t seq = 1; seq < 5; seq++) {
-            char *one = hd_comm_buffer(rank.comm, r, seq);
-            if ((uintptr_t)one % 64 != 0 || one != hd_comm_buffer(rank.comm, r, seq + 2))
+            char *one = hd_comm_get_buffer(rank.comm, r, seq);
+            if ((uintptr_t)one % 64 != 0 || one != hd_comm_get_buffer(rank.comm, r, seq + 2))
                 return 1;
             for (int q = 0; q < world->world; q++)
                 for (int64_t other = seq; other < seq + 2; other++) {
-                    char *two = hd_comm_buffer(rank.comm, q, other);
+                    char *two = hd_comm_get_buffer(rank.comm, q, other);
                     if ((q != r || other != seq) && llabs(one - two) < 128)
                         return 2;
                 }
@@ -135,7 +135,7 @@ static int body_areas(const struct hd_world *world, void *arg)
     if (hd_store_create(&options, &rank.store) != HD_OK ||
         hd_comm_create(world, rank.store, 100, BYTES, &rank.comm) != HD_OK)
         return 90;
-    char *own = hd_comm_area(rank.comm, world->rank);
+    char *own = hd_comm_get_area(rank.comm, world->rank);
     int code = (uintptr_t)own % (1 << 21) == 0 ? 0 : 1;
     for (int i = 0; i < BYTES; i++)
         if (own[i] != 0)
@@ -146,7 +146,7 @@ static int body_areas(const struct hd_world *world, void *arg)
         if (hd_comm_wait(rank.comm, seq, 5000000000, NULL, NULL) != HD_OK)
             code = 3;
         for (int r = 0; r < world->world && seq == 1; r++) {
-            const char *area = hd_comm_area(rank.comm, r);
+            const char *area = hd_comm_get_area(rank.comm, r);
             if (area[0] != 10 + r || area[BYTES - 1] != 10 + r)
                 code = 4;
         }
@@ -216,7 +216,7 @@ static int body_abort(const struct hd_world *world, void *arg)
     int failed = -1;
     const char *text = "";
     for (int i = 0; i < 1000 && !text[0]; i++, usleep(100)) /* it is being written */
-        if (!hd_comm_aborted(rank.comm, &failed, &text))
+        if (!hd_comm_is_aborted(rank.comm, &failed, &text))
             code = 2;
     if (failed != 0 || strcmp(text, "evaluate: the env failed") != 0)
         code = 3;
@@ -289,22 +289,22 @@ START_TEST(one_rank_alone)
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
     ck_assert_int_eq(hd_comm_create(&world, NULL, 64, 0, &comm), HD_OK);
-    ck_assert_int_eq(hd_comm_world(comm), 1);
-    ck_assert_int_eq(hd_comm_rank(comm), 0);
+    ck_assert_int_eq(hd_comm_count_ranks(comm), 1);
+    ck_assert_int_eq(hd_comm_get_rank(comm), 0);
     ck_assert(!hd_comm_test(comm, 1));
     hd_comm_arrive(comm, 1, long_name);
     ck_assert(hd_comm_test(comm, 1));
     ck_assert(!hd_comm_test(comm, 2));
-    hd_comm_status(comm, 0, &seq, name, &since_ns);
+    hd_comm_get_status(comm, 0, &seq, name, &since_ns);
     ck_assert_int_eq(seq, 1);
     ck_assert_uint_eq(strlen(name), HD_COMM_NAME - 1);
     ck_assert_int_le(since_ns, hd_clock_ns());
     char tiny[5];
     hd_comm_report(comm, tiny, sizeof tiny);
     ck_assert_str_eq(tiny, "rank");
-    ck_assert(!hd_comm_aborted(comm, NULL, NULL));
+    ck_assert(!hd_comm_is_aborted(comm, NULL, NULL));
     hd_comm_abort(comm, 0, "why");
-    ck_assert(hd_comm_aborted(comm, NULL, NULL));
+    ck_assert(hd_comm_is_aborted(comm, NULL, NULL));
     hd_comm_destroy(comm);
 }
 END_TEST
@@ -314,7 +314,7 @@ static int body_sleep(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world, 1 << 20);
-    memset(hd_comm_buffer(rank.comm, world->rank, 1), 1, 1 << 20);
+    memset(hd_comm_get_buffer(rank.comm, world->rank, 1), 1, 1 << 20);
     atomic_fetch_add(&shared->up, 1);
     sleep(30);
     return 1;

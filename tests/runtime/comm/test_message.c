@@ -62,15 +62,15 @@ static unsigned char byte_of(int from, int64_t seq, int number, int64_t i)
 /* What a sends to b lies in a's area at b's place, and comes to the same place of a's image. */
 static unsigned char *place(struct hd_comm *comm, int from, int to, int64_t seq, int number)
 {
-    return (unsigned char *)hd_comm_area(comm, from) + (seq & 1) * (AREA / 2) + to * (AREA / 8) +
-           number * (AREA / 32);
+    return (unsigned char *)hd_comm_get_area(comm, from) + (seq & 1) * (AREA / 2) +
+           to * (AREA / 8) + number * (AREA / 32);
 }
 
 static int list_transfers(struct hd_comm *comm, int64_t seq, struct hd_comm_transfer *transfers)
 {
-    const int own = hd_comm_rank(comm);
+    const int own = hd_comm_get_rank(comm);
     int n = 0;
-    for (int r = 0; r < hd_comm_world(comm); r++)
+    for (int r = 0; r < hd_comm_count_ranks(comm); r++)
         for (int number = 0; number < TRANSFERS && r != own; number++) {
             transfers[n++] = (struct hd_comm_transfer){r, true, place(comm, own, r, seq, number),
                                                        length_of(own, r, seq, number)};
@@ -82,8 +82,8 @@ static int list_transfers(struct hd_comm *comm, int64_t seq, struct hd_comm_tran
 
 static void fill(struct hd_comm *comm, int64_t seq)
 {
-    const int own = hd_comm_rank(comm);
-    for (int r = 0; r < hd_comm_world(comm); r++)
+    const int own = hd_comm_get_rank(comm);
+    for (int r = 0; r < hd_comm_count_ranks(comm); r++)
         for (int number = 0; number < TRANSFERS; number++)
             for (int64_t i = 0; i < length_of(own, r, seq, number); i++)
                 place(comm, own, r, seq, number)[i] = byte_of(own, seq, number, i);
@@ -91,8 +91,8 @@ static void fill(struct hd_comm *comm, int64_t seq)
 
 static bool arrived(struct hd_comm *comm, int64_t seq)
 {
-    const int own = hd_comm_rank(comm);
-    for (int r = 0; r < hd_comm_world(comm); r++)
+    const int own = hd_comm_get_rank(comm);
+    for (int r = 0; r < hd_comm_count_ranks(comm); r++)
         for (int number = 0; number < TRANSFERS && r != own; number++)
             for (int64_t i = 0; i < length_of(r, own, seq, number); i++)
                 if (place(comm, r, own, seq, number)[i] != byte_of(r, seq, number, i))
@@ -200,7 +200,7 @@ static int body_late(const struct hd_world *world, void *arg)
     for (int i = 0; i < 2000 && !strstr(report, sentence); i++) {
         usleep(1000);
         hd_comm_test(rank.comm, 2);
-        hd_comm_look(rank.comm);
+        hd_comm_probe(rank.comm);
         hd_comm_report(rank.comm, report, sizeof report);
     }
     if (!strstr(report, sentence))
@@ -233,7 +233,7 @@ static int body_gone(const struct hd_world *world, void *arg)
     int64_t begin_ns = hd_clock_ns();
     hd_comm_arrive(rank.comm, 2, "never");
     int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
-    bool named = hd_comm_aborted(rank.comm, NULL, &text) && strstr(text, "rank 1");
+    bool named = hd_comm_is_aborted(rank.comm, NULL, &text) && strstr(text, "rank 1");
     int code = status == HD_ERR_PEER && named && hd_clock_ns() - begin_ns < 10000000000 ? 0 : 2;
     stop(&rank);
     return code;
@@ -250,7 +250,7 @@ static int body_mixed(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    char *own = hd_comm_area(rank.comm, world->rank);
+    char *own = hd_comm_get_area(rank.comm, world->rank);
     const struct hd_comm_transfer transfer = {1 - world->rank, world->rank == 1, own,
                                               world->rank == 1 ? 100 : 90};
     hd_comm_post(rank.comm, 1, "mixed", &transfer, 1);

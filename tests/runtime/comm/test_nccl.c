@@ -21,7 +21,7 @@ START_TEST(slices_are_whole_blocks)
             int64_t next = 0, most = 0;
             for (int rank = 0; rank < ranks; rank++) {
                 int64_t lo, hi;
-                hd_nccl_slice(sizes[s], rank, ranks, &lo, &hi);
+                hd_nccl_get_slice(sizes[s], rank, ranks, &lo, &hi);
                 ck_assert_int_eq(lo, next);
                 ck_assert(lo % HD_BLOCK == 0 || lo == sizes[s]);
                 most = hi - lo > most ? hi - lo : most;
@@ -190,7 +190,7 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     REQUIRE(untouched(got, n, n + 16));
     int64_t lo = 0, hi = n;
     if (what->kind == HD_NCCL_SCATTER)
-        hd_nccl_slice(n, number, ranks, &lo, &hi);
+        hd_nccl_get_slice(n, number, ranks, &lo, &hi);
     REQUIRE(what->in_place || (untouched(got, 0, lo) && untouched(got, hi, n)));
     const int64_t different = differences(got, expected, lo, hi);
     cudaFree(operands);
@@ -255,7 +255,7 @@ static void check_gather(struct rank *rank, int64_t n, int arrays, int64_t seque
     struct hd_nccl_collective c = {
         .kind = HD_NCCL_GATHER, .name = "params", .n = n, .n_data = arrays};
     int64_t lo, hi;
-    hd_nccl_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
+    hd_nccl_get_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
     for (int a = 0; a < arrays; a++) {
         for (int64_t i = 0; i < n; i++)
             host[i] = i >= lo && i < hi ? element(a, i) : NAN;
@@ -426,7 +426,7 @@ static int body_late(const struct hd_world *world, void *arg)
         int64_t start_ns = hd_clock_ns();
         hd_nccl_abort(&rank.nccl, 1);
         char why[HD_NCCL_MESSAGE_BYTES];
-        REQUIRE(hd_nccl_error(rank.nccl, why, sizeof why) == HD_ERR_PEER);
+        REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof why) == HD_ERR_PEER);
         REQUIRE(strstr(why, "in #412 mean(grad.3): NCCL: aborted"));
         REQUIRE(!hd_nccl_test(rank.nccl, 412));
         REQUIRE(hd_nccl_post(rank.nccl, 413, &c) == HD_ERR_PEER);
@@ -450,7 +450,7 @@ START_TEST(late_ranks_are_named_and_left)
     if (!enough(2))
         return;
     run_anyway(2, body_late, NULL);
-    ck_assert_int_eq(hd_nccl_version(&loaded), HD_OK);
+    ck_assert_int_eq(hd_nccl_get_version(&loaded), HD_OK);
     hd_nccl_version_text(loaded, version);
     snprintf(expected, sizeof expected,
              "error: GPU 1 of rank 1 is in #412 mean(grad.3) since 0 s (waits for the others; NCCL "
@@ -497,13 +497,13 @@ static int body_remote_error(const struct hd_world *world, void *arg)
     struct hd_nccl_collective c = small_broadcast("broadcast");
     char *why = shared->text[world->rank];
     REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));
-    REQUIRE(hd_nccl_error(rank.nccl, why, sizeof shared->text[0]) == HD_OK && why[0] == '\0');
+    REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof shared->text[0]) == HD_OK && why[0] == '\0');
     c.name = "params";
     int status = hd_nccl_post(rank.nccl, 2, &c);
     REQUIRE(status == HD_OK || status == HD_ERR_PEER);
     if (world->rank == 1) {
         REQUIRE(!wait_for(&rank, 2));
-        REQUIRE(hd_nccl_error(rank.nccl, why, sizeof shared->text[0]) == HD_ERR_PEER);
+        REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof shared->text[0]) == HD_ERR_PEER);
         REQUIRE(hd_nccl_post(rank.nccl, 3, &c) == HD_ERR_PEER);
         atomic_store(&shared->flag, 1);
     }

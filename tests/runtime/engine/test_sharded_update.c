@@ -170,7 +170,7 @@ static int open_run(const struct hd_world *world, int buckets, bool sequential, 
                                                    hd_sharded_update_get_scratch_bytes(0),
                                                .watchdog_ns = watchdog_ns};
     HD_TRY(hd_session_create(&options, &run.session));
-    char *memory = run.comm ? hd_session_area(run.session) : hd_alloc(area, 1);
+    char *memory = run.comm ? hd_session_get_area(run.session) : hd_alloc(area, 1);
     for (int i = 0; i < INSTANCES; i++) {
         run.terms_data[i] = memory + i * run.operands.bytes;
         HD_TRY(hd_buffer_create(run.session, buckets, PARTIALS, &run.terms_buffers[i]));
@@ -212,7 +212,7 @@ static int submit_task(int (*body)(struct hd_context *, const struct hd_view *, 
                                  .n = 1,
                                  .accesses = &access,
                                  .n_accesses = 1};
-    return hd_submit(run.session, &task);
+    return hd_submit_task(run.session, &task);
 }
 
 static int submit_update(int64_t update)
@@ -254,7 +254,7 @@ static int run_updates(const struct hd_world *world, void *arg)
         HD_TRY(submit_update(update));
     int status = hd_session_drain(run.session);
     if (status != HD_OK)
-        hd_log(HD_LOG_ERROR, "%s", hd_session_message(run.session));
+        hd_log(HD_LOG_ERROR, "%s", hd_session_get_message(run.session));
     int code = status != HD_OK ? 1 : run.wrong ? 2 : run.firsts != UPDATES * job->buckets ? 3 : 0;
     close_run();
     return code;
@@ -298,7 +298,7 @@ static int run_failing(const struct hd_world *world, void *arg)
     int code = status == (world->rank == 1 ? HD_ERR_TASK : HD_ERR_PEER) && run.wrong == 0 ? 0 : 1;
     if (code)
         hd_log(HD_LOG_ERROR, "%d, %d wrong: %s", status, run.wrong,
-               hd_session_message(run.session));
+               hd_session_get_message(run.session));
     close_run();
     return code;
 }
@@ -323,14 +323,14 @@ static int run_late(const struct hd_world *world, void *arg)
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
-        for (int i = 0; i < 20000 && !hd_comm_aborted(run.comm, NULL, NULL); i++)
+        for (int i = 0; i < 20000 && !hd_comm_is_aborted(run.comm, NULL, NULL); i++)
             usleep(1000);
         close_run();
         return 0;
     }
     HD_TRY(submit_update(1));
     int status = hd_session_drain(run.session);
-    const char *message = hd_session_message(run.session);
+    const char *message = hd_session_get_message(run.session);
     bool named = strstr(message, "rank 1 waits in #7 mean(grad.0)") &&
                  strstr(message, "rank 0 last finished #6 mean(grad.2)");
     if (!named)

@@ -88,7 +88,7 @@ static void submit(struct long_task *task, struct hd_buffer *buffer, bool backgr
                                       .accesses = &access,
                                       .n_accesses = 1,
                                       .background = background};
-    ck_assert_int_eq(hd_submit(session, &submitted), HD_OK);
+    ck_assert_int_eq(hd_submit_task(session, &submitted), HD_OK);
 }
 
 /* -- Letting others pass ------------------------------------------------------------------------
@@ -122,7 +122,7 @@ static void submit_plain(int (*body)(struct hd_context *, const struct hd_view *
                                  .accesses = &access,
                                  .n_accesses = 1,
                                  .group = group};
-    ck_assert_int_eq(hd_submit(session, &task), HD_OK);
+    ck_assert_int_eq(hd_submit_task(session, &task), HD_OK);
 }
 
 static bool empty(void *group)
@@ -195,7 +195,7 @@ START_TEST(slices_are_short_and_seen)
     ck_assert_int_eq(hd_buffer_create(session, 1, 1, &result), HD_OK);
     submit(&task, result, true);
     ck_assert_int_eq(hd_session_drain(session), HD_OK);
-    const struct hd_timing *timing = hd_trace_timings(hd_session_trace(session));
+    const struct hd_timing *timing = hd_trace_get_timings(hd_session_get_trace(session));
     ck_assert_str_eq(timing->verb, "long");
     ck_assert_int_ge(timing->count, 5); /* 8 of 5 ms; others when this machine is busy */
     ck_assert_int_ge(timing->busy_ns, (timing->count - 1) * 5000000);
@@ -219,7 +219,7 @@ START_TEST(others_are_called_again_at_once)
     ck_assert_int_eq(task.called, 1000);
     ck_assert_int_eq(task.first_calls, 1);
     ck_assert_int_eq(task.finished, 1);
-    const struct hd_timing *timing = hd_trace_timings(hd_session_trace(session));
+    const struct hd_timing *timing = hd_trace_get_timings(hd_session_get_trace(session));
     ck_assert_int_eq(timing->count, 1);
     hd_buffer_destroy(buffer);
     hd_session_destroy(session);
@@ -244,7 +244,7 @@ START_TEST(an_error_in_the_middle_ends_the_run)
         ck_assert_int_eq(hd_session_drain(session), HD_ERR_TASK);
         ck_assert_int_eq(task.called, 12);
         ck_assert_int_eq(task.finished, 0);
-        ck_assert(strstr(hd_session_message(session), "call 12"));
+        ck_assert(strstr(hd_session_get_message(session), "call 12"));
         hd_buffer_destroy(buffer);
         hd_session_destroy(session);
     }
@@ -272,7 +272,7 @@ END_TEST
 
 int main(void)
 {
-    hd_scheduler_known("", &schedulers);
+    hd_scheduler_is_known("", &schedulers);
     while (schedulers[n_schedulers])
         n_schedulers++;
     int kinds = 2 * (n_schedulers + 1);

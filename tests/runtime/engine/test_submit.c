@@ -50,7 +50,7 @@ static int submit(int (*body)(struct hd_context *, const struct hd_view *, const
                                  .accesses = accesses,
                                  .n_accesses = n,
                                  .group = group};
-    return hd_submit(session, &task);
+    return hd_submit_task(session, &task);
 }
 
 /* -- Hazards ------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ START_TEST(the_first_error_ends_the_run)
     ck_assert_int_eq(hd_session_wait(session, never, NULL), HD_ERR_TASK);
     ck_assert_int_eq(hd_session_drain(session), HD_ERR_TASK);
     ck_assert_int_eq(ran, 10);
-    ck_assert(strstr(hd_session_message(session), "number 7"));
+    ck_assert(strstr(hd_session_get_message(session), "number 7"));
     hd_session_reset(session);
     submit(count_run, NULL, &access, 1, NULL);
     ck_assert_int_eq(hd_session_drain(session), HD_OK);
@@ -288,7 +288,7 @@ START_TEST(a_group_counts_its_own_tasks)
     ck_assert_int_eq(hd_session_wait(session, empty, &group), HD_OK);
     ck_assert_int_eq(atomic_load(&group.pending), 0);
     int64_t busy, tasks;
-    hd_trace_totals(hd_session_trace(session), &busy, &tasks);
+    hd_trace_get_totals(hd_session_get_trace(session), &busy, &tasks);
     ck_assert_int_eq(tasks, 5);
     ck_assert_int_ge(busy, 5 * 3000000);
     hd_session_destroy(session);
@@ -317,7 +317,7 @@ START_TEST(tasks_that_log_keep_their_order)
         numbers[i] = i;
         const struct hd_task task = {
             .verb = "log", .name = "log", .body = log_body, .args = &numbers[i], .logs = true};
-        ck_assert_int_eq(hd_submit(session, &task), HD_OK);
+        ck_assert_int_eq(hd_submit_task(session, &task), HD_OK);
     }
     ck_assert_int_eq(hd_session_drain(session), HD_OK);
     ck_assert_int_eq(n_logged, 100);

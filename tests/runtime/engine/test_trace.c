@@ -36,7 +36,7 @@ static void close_wait(struct hd_trace *trace, int64_t begin, int64_t at)
 
 static struct hd_timing find(struct hd_trace *trace, const char *verb)
 {
-    for (const struct hd_timing *timing = hd_trace_timings(trace); timing->verb; timing++)
+    for (const struct hd_timing *timing = hd_trace_get_timings(trace); timing->verb; timing++)
         if (timing->verb == verb)
             return *timing;
     return (struct hd_timing){0};
@@ -72,10 +72,10 @@ START_TEST(unions_count_what_overlaps_once)
     ck_assert_int_eq(a.any_ns, 240);
     ck_assert_int_eq(b.count, 1);
     ck_assert_int_eq(b.any_ns, 10);
-    hd_trace_totals(trace, &busy_ns, &tasks);
+    hd_trace_get_totals(trace, &busy_ns, &tasks);
     ck_assert_int_eq(busy_ns, 300);
     ck_assert_int_eq(tasks, 4);
-    ck_assert_int_eq(hd_trace_first_ns(trace), 100);
+    ck_assert_int_eq(hd_trace_get_first_ns(trace), 100);
     hd_trace_destroy(trace);
 }
 END_TEST
@@ -84,8 +84,8 @@ START_TEST(waiting_is_exposed_while_nobody_works)
 {
     struct hd_trace *trace = make(2, 0, false);
     play(trace);
-    ck_assert_int_eq(hd_trace_waited_ns(trace), 220 + 70);
-    ck_assert_int_eq(hd_trace_exposed_ns(trace), 100 + 50);
+    ck_assert_int_eq(hd_trace_get_waited_ns(trace), 220 + 70);
+    ck_assert_int_eq(hd_trace_get_exposed_ns(trace), 100 + 50);
     ck_assert_int_eq(find(trace, verb_a).any_ns, 0); /* not asked for */
     hd_trace_destroy(trace);
 }

@@ -330,7 +330,7 @@ static inline void worlds_combine(struct world *worlds, int n, int from, enum hd
 static inline double world_field(const struct world *w, int value, const char *name)
 {
     const struct value *is = &w->v[value];
-    const int field = hd_value_field(&is->spec, name);
+    const int field = hd_value_find_field(&is->spec, name);
     ck_assert_msg(field >= 0, "'%s' has no %s", is->spec.name, name);
     return is->spec.type->field(&is->spec, is->data, field);
 }

@@ -96,7 +96,7 @@ static void check_replay(const struct naive *naive, const struct world *w)
 static double episode_field(const struct world *w, const char *name)
 {
     const struct value *episodes = &w->values[EPISODES];
-    int field = hd_value_field(&episodes->spec, name);
+    int field = hd_value_find_field(&episodes->spec, name);
     ck_assert_int_ge(field, 0);
     return episodes->spec.type->field(&episodes->spec, episodes->data, field);
 }

@@ -315,9 +315,9 @@ static struct mirror mirror_of(struct world *w)
         m.views[i] = (struct hd_view){.spec = &value->spec, .data = value->data};
         if (i == COUNTS || i == EPISODES)
             continue;
-        const int64_t bytes = hd_value_device_bytes(&value->spec);
+        const int64_t bytes = hd_value_get_device_bytes(&value->spec);
         char *content = test_alloc(bytes, 1);
-        memcpy(content, value->data, (size_t)hd_value_common_bytes(&value->spec));
+        memcpy(content, value->data, (size_t)hd_value_get_common_bytes(&value->spec));
         m.views[i].data =
             i == TRAJECTORIES ? device_make(NULL, bytes) : device_make(content, bytes);
     }

@@ -246,7 +246,7 @@ static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
 static double episode_field(const struct world *w, const char *name)
 {
     const struct value *episodes = &w->values[EPISODES];
-    const int field = hd_value_field(&episodes->spec, name);
+    const int field = hd_value_find_field(&episodes->spec, name);
     ck_assert_int_ge(field, 0);
     return episodes->spec.type->field(&episodes->spec, episodes->data, field);
 }

@@ -67,7 +67,7 @@ static struct split split_open(const struct world *w)
     const struct hd_verb *verb = &hd_verb_collect;
     const struct value *policy = &w->values[POLICY];
     const struct hd_device_form *form = policy->spec.type->device;
-    const int64_t bytes = hd_value_device_bytes(&policy->spec);
+    const int64_t bytes = hd_value_get_device_bytes(&policy->spec);
     struct split s = {.args = prepare(verb, &w->setup, w->ports)};
     ck_assert(verb->gpu->supports(s.args));
     ck_assert_int_eq(form->ready(&policy->spec), HD_OK);
@@ -84,7 +84,7 @@ static struct split split_open(const struct world *w)
     s.seen = test_alloc(s.obs_bytes, 1);
     s.none = memset(test_alloc(s.obs_bytes, 1), 0xFF, (size_t)s.obs_bytes);
     char *content = test_alloc(bytes, 1);
-    memcpy(content, policy->data, (size_t)hd_value_common_bytes(&policy->spec));
+    memcpy(content, policy->data, (size_t)hd_value_get_common_bytes(&policy->spec));
     s.policy = device_make(content, bytes);
     ck_assert_int_eq(form->renew_on_gpu(&policy->spec, s.policy, device_stream()), HD_OK);
     return s;

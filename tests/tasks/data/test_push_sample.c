@@ -237,11 +237,11 @@ START_TEST(test_counts)
     static const char *const names[] = {"env_step", "episode", "sample"};
     static const double expected[] = {201, 21, 181};
     for (int i = 0; i < 3; i++) {
-        int field = hd_value_field(&total.spec, names[i]);
+        int field = hd_value_find_field(&total.spec, names[i]);
         ck_assert_int_ge(field, 0);
         ck_assert_double_eq(hd_type_counts.field(&total.spec, total.data, field), expected[i]);
     }
-    ck_assert_int_eq(hd_value_field(&total.spec, "steps"), -1);
+    ck_assert_int_eq(hd_value_find_field(&total.spec, "steps"), -1);
     for (int i = 0; i < 2; i++) {
         hd_free(vectors[i]);
         value_close(&buckets[i]);

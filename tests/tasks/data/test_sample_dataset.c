@@ -142,7 +142,7 @@ static void world_close(struct world *w)
 static double stat(const struct world *w, const char *name)
 {
     const struct value *stats = &w->values[STATS];
-    int field = hd_value_field(&stats->spec, name);
+    int field = hd_value_find_field(&stats->spec, name);
     ck_assert_int_ge(field, 0);
     return stats->spec.type->field(&stats->spec, stats->data, field);
 }

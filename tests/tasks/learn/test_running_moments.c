@@ -311,7 +311,8 @@ static void push_kl(struct world *w, double kl)
     const struct value *means = &w->v[MEANS];
     memset(means->data, 0, (size_t)means->spec.bytes);
     if (!isnan(kl))
-        hd_scalars_push(&means->spec, means->data, hd_value_field(&means->spec, "kl_avg"), kl, 1);
+        hd_scalars_push(&means->spec, means->data, hd_value_find_field(&means->spec, "kl_avg"), kl,
+                        1);
 }
 
 START_TEST(the_rate_follows_the_divergence)

@@ -131,7 +131,7 @@ static uint64_t compute(struct learner *l)
 static double stat(const struct learner *l, const char *name)
 {
     const struct value *stats = &l->values[STATS];
-    int field = hd_value_field(&stats->spec, name);
+    int field = hd_value_find_field(&stats->spec, name);
     ck_assert_int_ge(field, 0);
     return stats->spec.type->field(&stats->spec, stats->data, field);
 }

@@ -334,11 +334,11 @@ START_TEST(test_fields)
     const struct hd_spec *spec = &w.values[RESULT].spec;
     *(struct hd_verdict *)w.values[RESULT].data = (struct hd_verdict){1, 2, 3, 4, 5, 6, 7, 8};
     for (int i = 0; i < 8; i++) {
-        int field = hd_value_field(spec, names[i]);
+        int field = hd_value_find_field(spec, names[i]);
         ck_assert_int_ge(field, 0);
         ck_assert_double_eq(spec->type->field(spec, w.values[RESULT].data, field), i + 1);
     }
-    ck_assert_int_eq(hd_value_field(spec, "returns"), -1);
+    ck_assert_int_eq(hd_value_find_field(spec, "returns"), -1);
     ck_assert(spec->type->none);
     world_close(&w);
 }
