@@ -52,7 +52,7 @@ void hd_control_requests_destroy(struct hd_executor *executor)
 static int reduce_requests(struct hd_executor *executor, unsigned local, unsigned *requests_p)
 {
     struct hd_control_request *request =
-        &executor->requests[hd_executor_iteration(executor) % executor->options.window];
+        &executor->requests[hd_executor_get_iteration(executor) % executor->options.window];
     *requests_p = request->submitted ? request->all : 0;
     request->submitted = true;
     request->local = local;
@@ -68,9 +68,9 @@ static int reduce_requests(struct hd_executor *executor, unsigned local, unsigne
                                     .in_buffers = &request->local_buffer,
                                     .out = &request->all,
                                     .out_buffer = request->all_buffer,
-                                    .iteration = hd_executor_iteration(executor),
+                                    .iteration = hd_executor_get_iteration(executor),
                                     .priority = HD_PRIORITY_FIRST,
-                                    .group = hd_executor_group(executor, false)};
+                                    .group = hd_executor_get_task_group(executor, false)};
     return hd_submit_collective(executor->session, &c);
 }
 

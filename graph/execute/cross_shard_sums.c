@@ -92,9 +92,9 @@ int hd_executor_submit_cross_shard_sums(struct hd_executor *executor, const stru
     c.in_buffers = memory->buffers;
     c.out = memory->sums;
     c.out_buffer = memory->sums_buffer;
-    c.iteration = hd_executor_iteration(executor);
+    c.iteration = hd_executor_get_iteration(executor);
     c.priority = HD_PRIORITY_FIRST;
-    c.group = hd_executor_group(executor, false);
+    c.group = hd_executor_get_task_group(executor, false);
     return hd_submit_collective(executor->session, &c);
 }
 

@@ -69,7 +69,8 @@ static bool is_due(const struct hd_executor *executor, const struct hd_op *op)
     if (step->when && !holds(executor, step->when, NULL))
         return false;
     if (step->every > 0)
-        return executor->counters[step->every_counter] >= executor->memories[step->index].next_due;
+        return executor->counters[step->every_counter] >=
+               executor->step_states[step->index].next_due;
     return !runs_on_change(step) || any_fresh(executor, op);
 }
 
@@ -110,32 +111,32 @@ static bool group_empty(void *arg)
 
 static void remember_reads(struct hd_executor *executor, const struct hd_op *op)
 {
-    struct hd_step_memory *memory = &executor->memories[op->step->index];
+    struct hd_step_state *state = &executor->step_states[op->step->index];
     for (int i = 0; i < op->step->n_refs; i++)
         if (op->step->refs[i].value != HD_NO_VALUE && op->step->refs[i].mode == HD_READ)
-            memory->last_read[i] = hd_executor_version_to_read(executor, op, i);
+            state->last_read[i] = hd_executor_get_read_version(executor, op, i);
 }
 
 /* Looks at what is new and waits for it; then decides as every rank does. */
 static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *stopped_p)
 {
     const struct hd_step *step = op->step;
-    struct hd_step_memory *memory = &executor->memories[step->index];
+    struct hd_step_state *state = &executor->step_states[step->index];
     if (any_fresh(executor, op)) {
-        struct look look = {executor, step, memory->fields};
+        struct look look = {executor, step, state->fields};
         struct hd_access accesses[HD_PORTS_MAX];
         struct hd_task task = {.verb = step->verb->name,
                                .name = step->label,
                                .body = look_body,
                                .args = &look,
-                               .context = hd_executor_context(executor, step, -1),
+                               .context = hd_executor_make_context(executor, step, -1),
                                .n = step->n_refs,
                                .accesses = accesses,
                                .n_accesses = step->n_refs,
                                .priority = HD_PRIORITY_FIRST,
                                .group = &executor->stop_group};
         for (int i = 0; i < step->n_refs; i++)
-            hd_executor_view(executor, op, i, 0, 0, &task, &accesses[i]);
+            hd_executor_make_view(executor, op, i, 0, 0, &task, &accesses[i]);
         HD_TRY(hd_submit_task(executor->session, &task));
         int status = hd_session_wait(executor->session, group_empty, &executor->stop_group);
         if (status != HD_OK) {
@@ -143,7 +144,7 @@ static int run_stop(struct hd_executor *executor, const struct hd_op *op, bool *
             return status;
         }
     }
-    *stopped_p = holds(executor, step->condition, memory->fields);
+    *stopped_p = holds(executor, step->condition, state->fields);
     if (*stopped_p)
         executor->reason = step->reason;
     return HD_OK;
@@ -157,7 +158,7 @@ static void rotate_writes(struct hd_executor *executor, const struct hd_step *st
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode == HD_WRITE)
             hd_instances_rotate(&executor->instances[step->refs[i].value],
-                                hd_executor_iteration(executor));
+                                hd_executor_get_iteration(executor));
 }
 
 static void count_versions(struct hd_executor *executor, const struct hd_op *op)
@@ -204,7 +205,7 @@ static int run_step(struct hd_executor *executor, const struct hd_op *op, bool *
     count_versions(executor, op);
     count_attributes(executor, step);
     if (step->every > 0)
-        executor->memories[step->index].next_due =
+        executor->step_states[step->index].next_due =
             executor->counters[step->every_counter] + step->every;
     if (step->counts != HD_NO_COUNTER)
         executor->counters[step->counts]++;
@@ -248,7 +249,8 @@ static int run_op(struct hd_executor *executor, int at, bool *stopped_p)
     case HD_OP_REPEAT:
         return run_repeat(executor, at, stopped_p);
     case HD_OP_LAG_SNAPSHOT:
-        slot = hd_instances_start(&executor->instances[op->value], hd_executor_iteration(executor));
+        slot = hd_instances_start_iteration(&executor->instances[op->value],
+                                            hd_executor_get_iteration(executor));
         return slot ? hd_executor_submit_snapshot(executor, op->value, slot, false) : HD_OK;
     case HD_OP_BACKGROUND_SNAPSHOT: {
         int next = at + 1;
@@ -281,7 +283,8 @@ static void start_iteration(struct hd_executor *executor)
 {
     for (int i = 0; i < executor->plan->graph->n_values; i++)
         if (executor->plan->values[i].lag > 0 && executor->plan->values[i].lag_snapshots == 0)
-            hd_instances_start(&executor->instances[i], hd_executor_iteration(executor));
+            hd_instances_start_iteration(&executor->instances[i],
+                                         hd_executor_get_iteration(executor));
 }
 
 static int run_iterations(struct hd_executor *executor)
@@ -289,7 +292,8 @@ static int run_iterations(struct hd_executor *executor)
     const struct hd_executor_options *options = &executor->options;
     bool stopped = false;
     for (; !stopped; executor->counters[0]++) {
-        HD_TRY(hd_session_wait(executor->session, group_empty, hd_executor_group(executor, false)));
+        HD_TRY(hd_session_wait(executor->session, group_empty,
+                               hd_executor_get_task_group(executor, false)));
         if (options->tick)
             options->tick(options->tick_arg);
         HD_TRY(hd_executor_apply_requests(executor));
@@ -313,7 +317,7 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
     /* What could not be submitted ends the run as what failed does; who stops it has saved it. */
     if (status != HD_OK && status != HD_ERR_STOPPED)
         hd_session_fail(executor->session, status, "iteration %lld cannot go on: %s",
-                        (long long)hd_executor_iteration(executor), hd_status_text(status));
+                        (long long)hd_executor_get_iteration(executor), hd_status_text(status));
     int drained = hd_session_drain(executor->session);
     status = status != HD_OK ? status : drained;
     if (status == HD_OK)
@@ -324,22 +328,22 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
 /* -- Making and releasing -----------------------------------------------------------------------
  */
 
-static int step_memory(struct hd_step *step, void *arg)
+static int make_step_state(struct hd_step *step, void *arg)
 {
     struct hd_executor *executor = arg;
-    struct hd_step_memory *memory = &executor->memories[step->index];
-    memory->next_due = step->first;
+    struct hd_step_state *state = &executor->step_states[step->index];
+    state->next_due = step->first;
     if (!step->condition)
         return HD_OK;
     /* It has seen nothing yet, not even initial versions. */
     for (int i = 0; i < HD_PORTS_MAX; i++)
-        memory->last_read[i] = -1;
+        state->last_read[i] = -1;
     int n = executor->plan->graph->n_slots;
-    memory->fields = hd_alloc(n, sizeof *memory->fields);
-    if (!memory->fields)
+    state->fields = hd_alloc(n, sizeof *state->fields);
+    if (!state->fields)
         return HD_ERR_NOMEM;
     for (int i = 0; i < n; i++)
-        memory->fields[i] = NAN;
+        state->fields[i] = NAN;
     return HD_OK;
 }
 
@@ -372,7 +376,7 @@ static int make_ready(struct hd_executor *executor, int home)
     }
     for (int i = 0; i < executor->plan->n_ops; i++) {
         const struct hd_op *op = &executor->plan->ops[i];
-        const struct hd_gpu_verb *gpu = hd_op_form(op);
+        const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
         if (gpu && gpu->ready)
             HD_TRY(gpu->ready(op->step->args));
     }
@@ -387,7 +391,7 @@ static int fill(struct hd_executor *executor)
     executor->instances = hd_alloc(graph->n_values, sizeof *executor->instances);
     executor->attributes = hd_alloc(graph->n_values, sizeof *executor->attributes);
     executor->counters = hd_alloc(graph->n_counters, sizeof *executor->counters);
-    executor->memories = hd_alloc(graph->total_steps, sizeof *executor->memories);
+    executor->step_states = hd_alloc(graph->total_steps, sizeof *executor->step_states);
     executor->work_buffers = hd_alloc(graph->total_steps, sizeof *executor->work_buffers);
     executor->sharded_update_labels =
         hd_alloc(graph->total_steps, sizeof *executor->sharded_update_labels);
@@ -395,11 +399,11 @@ static int fill(struct hd_executor *executor)
     executor->compare_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     executor->transfer_labels = hd_alloc(graph->n_values, HD_LABEL_BYTES);
     if (!executor->instances || !executor->attributes || !executor->counters ||
-        !executor->memories || !executor->work_buffers || !executor->sharded_update_labels ||
+        !executor->step_states || !executor->work_buffers || !executor->sharded_update_labels ||
         !executor->snapshot_labels || !executor->compare_labels || !executor->transfer_labels)
         return HD_ERR_NOMEM;
     executor->next_compare = executor->plan->param_check_interval;
-    HD_TRY(hd_graph_walk(graph, step_memory, executor));
+    HD_TRY(hd_graph_walk(graph, make_step_state, executor));
     for (int i = 0; i < executor->plan->n_ops; i++) {
         HD_TRY(hd_work_buffers_create(executor, &executor->plan->ops[i]));
         HD_TRY(hd_sharded_update_make_labels(executor, &executor->plan->ops[i]));
@@ -440,14 +444,14 @@ void hd_executor_destroy(struct hd_executor *executor)
     hd_control_requests_destroy(executor);
     for (int i = 0; executor->instances && i < executor->plan->graph->n_values; i++)
         hd_instances_destroy(executor->session, &executor->instances[i]);
-    for (int i = 0; executor->memories && i < executor->plan->graph->total_steps; i++)
-        hd_free(executor->memories[i].fields);
+    for (int i = 0; executor->step_states && i < executor->plan->graph->total_steps; i++)
+        hd_free(executor->step_states[i].fields);
     for (int i = 0; executor->work_buffers && i < executor->plan->graph->total_steps; i++)
         hd_work_buffers_destroy(executor, &executor->work_buffers[i]);
     hd_free(executor->instances);
     hd_free(executor->attributes);
     hd_free(executor->counters);
-    hd_free(executor->memories);
+    hd_free(executor->step_states);
     hd_free(executor->work_buffers);
     hd_free(executor->sharded_update_labels);
     hd_free(executor->accesses);
@@ -460,7 +464,7 @@ void hd_executor_destroy(struct hd_executor *executor)
 /* -- Looking in ---------------------------------------------------------------------------------
  */
 
-const void *hd_executor_data(struct hd_executor *executor, int value, int instance)
+const void *hd_executor_get_data(struct hd_executor *executor, int value, int instance)
 {
     const struct hd_instances *instances = &executor->instances[value];
     if (instance >= instances->plan->instances)
@@ -473,9 +477,9 @@ const void *hd_executor_data(struct hd_executor *executor, int value, int instan
     return slot->replicas[0].data[instance];
 }
 
-void *hd_executor_write(struct hd_executor *executor, int value, int instance)
+void *hd_executor_get_writable(struct hd_executor *executor, int value, int instance)
 {
-    void *data = (void *)hd_executor_data(executor, value, instance);
+    void *data = (void *)hd_executor_get_data(executor, value, instance);
     const struct hd_instances *instances = &executor->instances[value];
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     slot->distributed_version = -1;
@@ -484,12 +488,12 @@ void *hd_executor_write(struct hd_executor *executor, int value, int instance)
     return data;
 }
 
-int64_t hd_executor_version(const struct hd_executor *executor, int value)
+int64_t hd_executor_get_version(const struct hd_executor *executor, int value)
 {
     return executor->instances[value].version;
 }
 
-int64_t hd_executor_counter(const struct hd_executor *executor, const char *name)
+int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *name)
 {
     const struct hd_graph *graph = executor->plan->graph;
     for (int i = 0; i < graph->n_counters; i++)

@@ -48,21 +48,22 @@ int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint
 
 /* The current version of instance `instance` (counted on this rank) of a value, on the host; NULL
  * when this rank has none, or the session has failed. Nothing may run; valid until the next run. */
-const void *hd_executor_data(struct hd_executor *executor, int value, int instance);
+const void *hd_executor_get_data(struct hd_executor *executor, int value, int instance);
 
 /* The same, to be filled with other content before a run. */
-void *hd_executor_write(struct hd_executor *executor, int value, int instance);
+void *hd_executor_get_writable(struct hd_executor *executor, int value, int instance);
 
 /* Number of versions made of a value, and the value of a counter (0 when there is none so called),
  * as submitted. */
-int64_t hd_executor_version(const struct hd_executor *executor, int value);
-int64_t hd_executor_counter(const struct hd_executor *executor, const char *name);
+int64_t hd_executor_get_version(const struct hd_executor *executor, int value);
+int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *name);
 
 /* Bytes of scratch and of transport that the plan's tasks and collectives need; of scratch on each
  * GPU. */
-int64_t hd_plan_scratch(const struct hd_plan *plan);
-int64_t hd_plan_device_scratch(const struct hd_plan *plan);
-int64_t hd_plan_nccl_bytes(const struct hd_plan *plan); /* and there for collectives of NCCL's */
-int64_t hd_plan_payload(const struct hd_plan *plan);
+int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan);
+int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan);
+int64_t
+hd_plan_get_nccl_bytes(const struct hd_plan *plan); /* and there for collectives of NCCL's */
+int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan);
 
 #endif

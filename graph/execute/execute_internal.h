@@ -10,7 +10,7 @@
 enum { HD_WINDOW_MAX = 64, HD_ATTRIBUTES_MAX = 4, HD_LABEL_BYTES = 64 };
 
 /* What the submitter remembers of a step. */
-struct hd_step_memory {
+struct hd_step_state {
     int64_t next_due;                /* `every`: counter value at which it fires next */
     int64_t last_read[HD_PORTS_MAX]; /* versions it read last */
     double *fields;                  /* stop: by slot, what it last saw; NaN: none */
@@ -57,7 +57,7 @@ struct hd_executor {
     struct hd_instances *instances;           /* by value */
     int64_t (*attributes)[HD_ATTRIBUTES_MAX]; /* by value */
     int64_t *counters;
-    struct hd_step_memory *memories;      /* by step index */
+    struct hd_step_state *step_states;    /* by step index */
     struct hd_work_buffers *work_buffers; /* by step index */
     const char ***sharded_update_labels;  /* by step index of the mean, by bucket; or NULL */
     struct hd_access *accesses;           /* of the task being made */
@@ -73,7 +73,7 @@ struct hd_executor {
 };
 
 /* The iteration being submitted. */
-static inline int64_t hd_executor_iteration(const struct hd_executor *executor)
+static inline int64_t hd_executor_get_iteration(const struct hd_executor *executor)
 {
     return executor->counters[0];
 }
@@ -84,24 +84,25 @@ struct hd_version_slot *hd_executor_get_slot(const struct hd_executor *executor,
 
 /* The version that ref i would read, and whether it is newer than what the step read last. A copy
  * for a background step is made only if the step is due, so this looks at what would be copied. */
-int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
-                                    int i);
+int64_t hd_executor_get_read_version(const struct hd_executor *executor, const struct hd_op *op,
+                                     int i);
 bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i);
 
 /* Whose end the window waits for: the iteration's tasks; background tasks belong to none. */
-struct hd_group *hd_executor_group(struct hd_executor *executor, bool background);
+struct hd_group *hd_executor_get_task_group(struct hd_executor *executor, bool background);
 
 /* A task's place in program order (shard -1: not a shard step). */
-struct hd_context hd_executor_context(const struct hd_executor *executor,
-                                      const struct hd_step *step, int64_t shard);
+struct hd_context hd_executor_make_context(const struct hd_executor *executor,
+                                           const struct hd_step *step, int64_t shard);
 
 /* View and access i of a step on local instance `instance`, for the home of *task. */
-void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
-                      int instance, int bucket, struct hd_task *task, struct hd_access *access);
+void hd_executor_make_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                           int instance, int bucket, struct hd_task *task,
+                           struct hd_access *access);
 
 /* The task that all tasks of a step on one instance are made from (shard -1: not a shard step). */
-struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op,
-                                int64_t shard);
+struct hd_task hd_executor_make_task(struct hd_executor *executor, const struct hd_op *op,
+                                     int64_t shard);
 
 /* Moves (transfers.c): has replica `replica` of a slot hold what the slot holds; all that an op
  * reads, to where its tasks run; what ref i of a step changed is now newest where its tasks ran. */

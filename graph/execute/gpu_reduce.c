@@ -93,7 +93,7 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct r
                   enum hd_mode mode, struct hd_access *accesses)
 {
     const struct hd_replica *to = &hd_executor_get_slot(executor, op, 1)->replicas[home];
-    struct hd_task task = hd_executor_task(executor, op, -1);
+    struct hd_task task = hd_executor_make_task(executor, op, -1);
     accesses[reduce->n] =
         (struct hd_access){to->buffers[0], reduce->collective.bucket, HD_ALL_PARTIALS, mode};
     task.body = body;

@@ -50,7 +50,7 @@ static void *make_memory(struct hd_session *session, const struct hd_instances *
         return is_pinned(instances) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
     return memset(hd_session_get_area(session) + plan->shared +
-                      at * hd_plan_shared_bytes(spec->bytes),
+                      at * hd_plan_round_to_pages(spec->bytes),
                   0, (size_t)spec->bytes);
 }
 
@@ -202,7 +202,8 @@ struct hd_version_slot *hd_instances_rotate(struct hd_instances *instances, int6
     return &instances->version_slots[instances->current];
 }
 
-struct hd_version_slot *hd_instances_start(struct hd_instances *instances, int64_t iteration)
+struct hd_version_slot *hd_instances_start_iteration(struct hd_instances *instances,
+                                                     int64_t iteration)
 {
     const struct hd_plan_value *plan = instances->plan;
     if (plan->lag == 0)
@@ -243,8 +244,8 @@ struct hd_version_slot *hd_instances_start_background(struct hd_instances *insta
     return &instances->version_slots[instances->background];
 }
 
-struct hd_version_slot *hd_instances_read(const struct hd_instances *instances,
-                                          enum hd_source source, int lag, int64_t iteration)
+struct hd_version_slot *hd_instances_get_slot(const struct hd_instances *instances,
+                                              enum hd_source source, int lag, int64_t iteration)
 {
     switch (source) {
     case HD_FROM_LAG:

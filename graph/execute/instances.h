@@ -50,7 +50,8 @@ struct hd_version_slot *hd_instances_rotate(struct hd_instances *instances, int6
 
 /* Marks the start of iteration `iteration`. Values copied for lags: returns the slot to copy the
  * current one to, or NULL when the newest copy is of this version. Others: NULL. */
-struct hd_version_slot *hd_instances_start(struct hd_instances *instances, int64_t iteration);
+struct hd_version_slot *hd_instances_start_iteration(struct hd_instances *instances,
+                                                     int64_t iteration);
 
 /* Says that slot `slot` holds the version at the start of iteration `iteration`. */
 void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, int slot);
@@ -60,7 +61,7 @@ void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, i
 struct hd_version_slot *hd_instances_start_background(struct hd_instances *instances);
 
 /* The slot that a reader sees. */
-struct hd_version_slot *hd_instances_read(const struct hd_instances *instances,
-                                          enum hd_source source, int lag, int64_t iteration);
+struct hd_version_slot *hd_instances_get_slot(const struct hd_instances *instances,
+                                              enum hd_source source, int lag, int64_t iteration);
 
 #endif

@@ -46,19 +46,19 @@ int hd_executor_submit_sharded_update(struct hd_executor *executor, const struct
         .labels = executor->sharded_update_labels[mean->index],
         .update_slice = step->verb->update_slice,
         .args = step->args,
-        .context = hd_executor_context(executor, step, -1),
+        .context = hd_executor_make_context(executor, step, -1),
         .operands = &plan->graph->values[mean->refs[0].value].spec,
         .n_in = plan->values[mean->refs[0].value].instances,
         .in = operands->replicas[0].data,
         .in_buffers = operands->replicas[0].buffers,
         .n = step->n_refs,
-        .group = hd_executor_group(executor, false),
+        .group = hd_executor_get_task_group(executor, false),
     };
     update.views[0].spec = &plan->graph->values[step->refs[0].value].spec;
     for (int i = 1; i < step->n_refs; i++) {
         struct hd_task task = {.home = HD_HOST};
         struct hd_access access;
-        hd_executor_view(executor, op, i, 0, 0, &task, &access);
+        hd_executor_make_view(executor, op, i, 0, 0, &task, &access);
         update.views[i] = task.views[i];
         update.buffers[i] = access.buffer;
         update.modes[i] = access.mode;

@@ -69,15 +69,15 @@ static bool is_kept(const struct hd_executor *executor, int value)
 static int lags_of(const struct hd_executor *executor, int value)
 {
     const int lag = executor->plan->values[value].lag;
-    const int64_t before = hd_executor_iteration(executor);
+    const int64_t before = hd_executor_get_iteration(executor);
     return before < lag ? (int)before : lag;
 }
 
 /* Where x@-k is, or x for k = 0. */
 static struct hd_version_slot *get_slot(const struct hd_executor *executor, int value, int k)
 {
-    return hd_instances_read(&executor->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT, k,
-                             hd_executor_iteration(executor));
+    return hd_instances_get_slot(&executor->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT,
+                                 k, hd_executor_get_iteration(executor));
 }
 
 /* "replay.3", "policy@-1"; freed with hd_free. */
@@ -207,15 +207,15 @@ static json_t *bits_of(double value)
 static int describe_step(struct hd_step *step, void *arg)
 {
     struct description *description = arg;
-    const struct hd_step_memory *memory = &description->executor->memories[step->index];
+    const struct hd_step_state *state = &description->executor->step_states[step->index];
     json_t *reads = json_array(), *fields = json_array();
     for (int i = 0; i < step->n_refs; i++)
-        json_array_append_new(reads, json_integer(memory->last_read[i]));
-    for (int i = 0; memory->fields && i < description->executor->plan->graph->n_slots; i++)
-        json_array_append_new(fields, bits_of(memory->fields[i]));
+        json_array_append_new(reads, json_integer(state->last_read[i]));
+    for (int i = 0; state->fields && i < description->executor->plan->graph->n_slots; i++)
+        json_array_append_new(fields, bits_of(state->fields[i]));
     json_array_append_new(description->steps,
                           json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "",
-                                    "next_due", (json_int_t)memory->next_due, "last_read", reads,
+                                    "next_due", (json_int_t)state->next_due, "last_read", reads,
                                     "fields", fields));
     return HD_OK;
 }
@@ -244,7 +244,7 @@ int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkp
             if (k == 0 || differs(executor, value, k))
                 HD_TRY(hd_executor_transfer(executor, value, get_slot(executor, value, k), 0));
     HD_TRY(hd_session_drain(executor->session));
-    HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_iteration(executor)));
+    HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_get_iteration(executor)));
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
             if (k == 0 || differs(executor, value, k))
@@ -396,7 +396,7 @@ static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint
             HD_TRY(slot->version == instances->version
                        ? copy_current(instances, slot)
                        : load_slot(executor, checkpoint, value, k, slot));
-        hd_instances_set_start(instances, hd_executor_iteration(executor) - k,
+        hd_instances_set_start(instances, hd_executor_get_iteration(executor) - k,
                                (int)(slot - instances->version_slots));
     }
     return HD_OK;
@@ -441,17 +441,17 @@ static double double_of(const json_t *bits)
 static int restore_step(struct hd_step *step, void *arg)
 {
     struct restoring *restoring = arg;
-    struct hd_step_memory *memory = &restoring->executor->memories[step->index];
+    struct hd_step_state *state = &restoring->executor->step_states[step->index];
     const json_t *is = json_array_get(restoring->steps, restoring->at++);
     const char *label = json_string_value(json_object_get(is, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(get_integer(is, "next_due", &memory->next_due));
+    HD_TRY(get_integer(is, "next_due", &state->next_due));
     for (int i = 0; i < step->n_refs; i++)
-        memory->last_read[i] =
+        state->last_read[i] =
             json_integer_value(json_array_get(json_object_get(is, "last_read"), (size_t)i));
-    for (int i = 0; memory->fields && i < restoring->executor->plan->graph->n_slots; i++)
-        memory->fields[i] = double_of(json_array_get(json_object_get(is, "fields"), (size_t)i));
+    for (int i = 0; state->fields && i < restoring->executor->plan->graph->n_slots; i++)
+        state->fields[i] = double_of(json_array_get(json_object_get(is, "fields"), (size_t)i));
     return HD_OK;
 }
 

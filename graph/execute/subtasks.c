@@ -161,7 +161,7 @@ static int add_port(const struct subtask *subtask, int i, struct hd_task *task)
     const enum hd_access_scope scope = hd_step_get_scope(subtask->op->step, i);
     struct hd_access whole;
     const int64_t before = subtask->executor->n_accesses;
-    hd_executor_view(subtask->executor, subtask->op, i, subtask->instance, 0, task, &whole);
+    hd_executor_make_view(subtask->executor, subtask->op, i, subtask->instance, 0, task, &whole);
     const struct hd_spec *spec = task->views[i].spec;
     whole.bucket = HD_ALL_BUCKETS;
     if (!whole.buffer)
@@ -237,7 +237,7 @@ static void set_home(const struct subtask *subtask, const struct hd_work_buffers
     const struct hd_op *op = subtask->op;
     const struct hd_verb *verb = op->step->verb;
     const bool gpu =
-        subtask->body ? hd_op_stage_on_gpu(op, subtask->stage) : hd_op_finish_on_gpu(op);
+        subtask->body ? hd_op_is_stage_on_gpu(op, subtask->stage) : hd_op_is_finish_on_gpu(op);
     if (gpu) {
         task->home = hd_plan_get_home(subtask->executor->plan, subtask->instance, work->instances);
         task->graph_capturable = verb->gpu->graph_capturable;
@@ -282,7 +282,7 @@ static int submit_stages(struct hd_executor *executor, const struct hd_op *op, i
 {
     const struct hd_subtasks *subtasks = &op->subtasks;
     const int finish_after = subtasks->finish_last ? subtasks->stages - 1 : 0;
-    struct hd_task common = hd_executor_task(executor, op, shard);
+    struct hd_task common = hd_executor_make_task(executor, op, shard);
     struct subtask subtask = {.executor = executor, .op = op, .instance = instance};
     for (subtask.stage = from; subtask.stage < to; subtask.stage++) {
         const bool finish = subtask.stage == finish_after && op->step->verb->finish;

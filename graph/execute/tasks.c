@@ -9,12 +9,12 @@ struct hd_version_slot *hd_executor_get_slot(const struct hd_executor *executor,
                                              const struct hd_op *op, int i)
 {
     const struct hd_ref *ref = &op->step->refs[i];
-    return hd_instances_read(&executor->instances[ref->value], op->sources[i], ref->lag,
-                             hd_executor_iteration(executor));
+    return hd_instances_get_slot(&executor->instances[ref->value], op->sources[i], ref->lag,
+                                 hd_executor_get_iteration(executor));
 }
 
-int64_t hd_executor_version_to_read(const struct hd_executor *executor, const struct hd_op *op,
-                                    int i)
+int64_t hd_executor_get_read_version(const struct hd_executor *executor, const struct hd_op *op,
+                                     int i)
 {
     if (op->sources[i] == HD_FROM_BACKGROUND)
         return executor->instances[op->step->refs[i].value].version;
@@ -23,27 +23,27 @@ int64_t hd_executor_version_to_read(const struct hd_executor *executor, const st
 
 bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i)
 {
-    const struct hd_step_memory *memory = &executor->memories[op->step->index];
-    return hd_executor_version_to_read(executor, op, i) != memory->last_read[i];
+    const struct hd_step_state *state = &executor->step_states[op->step->index];
+    return hd_executor_get_read_version(executor, op, i) != state->last_read[i];
 }
 
-struct hd_group *hd_executor_group(struct hd_executor *executor, bool background)
+struct hd_group *hd_executor_get_task_group(struct hd_executor *executor, bool background)
 {
     if (background)
         return NULL;
-    return &executor->groups[hd_executor_iteration(executor) % executor->options.window];
+    return &executor->groups[hd_executor_get_iteration(executor) % executor->options.window];
 }
 
-struct hd_context hd_executor_context(const struct hd_executor *executor,
-                                      const struct hd_step *step, int64_t shard)
+struct hd_context hd_executor_make_context(const struct hd_executor *executor,
+                                           const struct hd_step *step, int64_t shard)
 {
     const struct hd_graph *graph = executor->plan->graph;
     int update = executor->plan->update_counter;
     return (struct hd_context){
         .rng = hd_rng_make(graph->seed, step ? step->stream : 0, shard < 0 ? 0 : shard,
-                           hd_executor_iteration(executor), executor->repeat_index),
+                           hd_executor_get_iteration(executor), executor->repeat_index),
         .seed = graph->seed,
-        .iteration = hd_executor_iteration(executor),
+        .iteration = hd_executor_get_iteration(executor),
         .repeat_index = executor->repeat_index,
         .update = update == HD_NO_COUNTER ? 0 : executor->counters[update],
         .shard = shard,
@@ -53,8 +53,8 @@ struct hd_context hd_executor_context(const struct hd_executor *executor,
     };
 }
 
-void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op, int i,
-                      int instance, int bucket, struct hd_task *task, struct hd_access *access)
+void hd_executor_make_view(const struct hd_executor *executor, const struct hd_op *op, int i,
+                           int instance, int bucket, struct hd_task *task, struct hd_access *access)
 {
     const struct hd_ref *ref = &op->step->refs[i];
     if (ref->value == HD_NO_VALUE) {
@@ -78,7 +78,8 @@ void hd_executor_view(const struct hd_executor *executor, const struct hd_op *op
                                  HD_ALL_PARTIALS, ref->mode};
 }
 
-struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op *op, int64_t shard)
+struct hd_task hd_executor_make_task(struct hd_executor *executor, const struct hd_op *op,
+                                     int64_t shard)
 {
     const struct hd_step *step = op->step;
     return (struct hd_task){
@@ -87,11 +88,11 @@ struct hd_task hd_executor_task(struct hd_executor *executor, const struct hd_op
         .body = step->verb->body,
         .finish = step->verb->finish,
         .args = step->args,
-        .context = hd_executor_context(executor, step, shard),
+        .context = hd_executor_make_context(executor, step, shard),
         .logs = step->verb->logs,
         .n = step->n_refs,
         .background = op->background,
-        .group = hd_executor_group(executor, op->background),
+        .group = hd_executor_get_task_group(executor, op->background),
     };
 }
 
@@ -100,7 +101,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
 {
     const struct hd_step *step = op->step;
     struct hd_access accesses[HD_PORTS_MAX];
-    struct hd_task task = hd_executor_task(executor, op, shard);
+    struct hd_task task = hd_executor_make_task(executor, op, shard);
     task.accesses = accesses;
     task.n_accesses = step->n_refs;
     task.context.items = 1;
@@ -116,7 +117,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         if (distributed)
             task.home = hd_plan_get_home(executor->plan, bucket, op->buckets);
         for (int i = 0; i < step->n_refs; i++)
-            hd_executor_view(executor, op, i, instance, bucket, &task, &accesses[i]);
+            hd_executor_make_view(executor, op, i, instance, bucket, &task, &accesses[i]);
         HD_TRY(hd_submit_task(executor->session, &task));
     }
     return HD_OK;
@@ -162,9 +163,9 @@ int hd_executor_submit_collective(struct hd_executor *executor, const struct hd_
 {
     const struct hd_step *step = op->step;
     struct hd_collective c = make_collective(executor->plan->graph, step);
-    c.iteration = hd_executor_iteration(executor);
+    c.iteration = hd_executor_get_iteration(executor);
     c.priority = HD_PRIORITY_FIRST;
-    c.group = hd_executor_group(executor, false);
+    c.group = hd_executor_get_task_group(executor, false);
     if (c.kind != HD_COLLECTIVE_BARRIER) {
         const struct hd_plan *plan = executor->plan;
         if (op->gpu && plan->devices > 1)
@@ -225,11 +226,11 @@ static int submit_copy(struct hd_executor *executor, int value,
         .body = replica > 0 ? copy_on_gpu_body
                 : by_bucket ? copy_bucket_body
                             : copy_body,
-        .context = hd_executor_context(executor, NULL, instances->plan->first + i),
+        .context = hd_executor_make_context(executor, NULL, instances->plan->first + i),
         .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
         .n = 2,
         .n_accesses = 2,
-        .group = hd_executor_group(executor, background),
+        .group = hd_executor_get_task_group(executor, background),
     };
     if (replica > 0)
         task.home = hd_plan_get_replica_home(executor->plan, value, replica, i);
@@ -270,8 +271,8 @@ int hd_executor_submit_compare(struct hd_executor *executor, int value)
                                     .n_in = 1,
                                     .in = slot->replicas[0].data,
                                     .in_buffers = slot->replicas[0].buffers,
-                                    .iteration = hd_executor_iteration(executor),
-                                    .group = hd_executor_group(executor, false)};
+                                    .iteration = hd_executor_get_iteration(executor),
+                                    .group = hd_executor_get_task_group(executor, false)};
     return hd_submit_collective(executor->session, &c);
 }
 
@@ -297,7 +298,7 @@ static bool is_collective(const struct hd_op *op)
             op->step->verb->kind != HD_VERB_STOP);
 }
 
-int64_t hd_plan_scratch(const struct hd_plan *plan)
+int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
 {
     int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* requests */
     for (int i = 0; i < plan->n_ops; i++) {
@@ -319,12 +320,12 @@ int64_t hd_plan_scratch(const struct hd_plan *plan)
     return most;
 }
 
-int64_t hd_plan_device_scratch(const struct hd_plan *plan)
+int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
 {
     int64_t most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
-        const struct hd_gpu_verb *gpu = hd_op_form(op);
+        const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
         const int64_t bytes = gpu && gpu->scratch ? gpu->scratch(op->step->args)
                               : is_collective(op) && op->gpu
                                   ? hd_gpu_reduce_get_scratch_bytes(plan, op)
@@ -334,7 +335,7 @@ int64_t hd_plan_device_scratch(const struct hd_plan *plan)
     return most;
 }
 
-int64_t hd_plan_nccl_bytes(const struct hd_plan *plan)
+int64_t hd_plan_get_nccl_bytes(const struct hd_plan *plan)
 {
     int64_t most = 0;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -347,7 +348,7 @@ int64_t hd_plan_nccl_bytes(const struct hd_plan *plan)
     return most;
 }
 
-int64_t hd_plan_payload(const struct hd_plan *plan)
+int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)
 {
     int64_t most = HD_ALIGNMENT;
     for (int i = 0; i < plan->n_ops; i++) {

@@ -45,10 +45,10 @@ static struct hd_task make_task(struct hd_executor *executor, int value, int ins
     return (struct hd_task){
         .verb = "transfer",
         .name = executor->transfer_labels[value],
-        .context =
-            hd_executor_context(executor, NULL, executor->plan->values[value].first + instance),
+        .context = hd_executor_make_context(executor, NULL,
+                                            executor->plan->values[value].first + instance),
         .priority = HD_PRIORITY_FIRST,
-        .group = hd_executor_group(executor, false),
+        .group = hd_executor_get_task_group(executor, false),
     };
 }
 

@@ -38,16 +38,16 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 {
     if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
         return op->gpu == gpu;
-    const struct hd_gpu_verb *form = hd_op_form(op);
-    if (form && form->touches && !form->touches(op->step->args, i, gpu))
+    const struct hd_gpu_verb *gpu_verb = hd_op_get_gpu_verb(op);
+    if (gpu_verb && gpu_verb->touches && !gpu_verb->touches(op->step->args, i, gpu))
         return false;
     const enum hd_access_scope scope =
         i == op->flat ? HD_SCOPE_STAGE_RANGE : hd_step_get_scope(op->step, i);
     for (int stage = 0; stage < op->subtasks.stages; stage++)
-        if (hd_op_stage_on_gpu(op, stage) == gpu && subtask_touches(op, scope, stage))
+        if (hd_op_is_stage_on_gpu(op, stage) == gpu && subtask_touches(op, scope, stage))
             return true;
-    return !hd_op_is_single_task(op) && op->step->verb->finish && hd_op_finish_on_gpu(op) == gpu &&
-           subtask_touches(op, scope, -1);
+    return !hd_op_is_single_task(op) && op->step->verb->finish &&
+           hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, scope, -1);
 }
 
 bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
@@ -120,7 +120,7 @@ static void note_touch(struct hd_plan *plan, const struct hd_op *op, int i)
         value->homes = spec->placement == HD_SHARD ? 2 : 1 + plan->devices;
 }
 
-void hd_plan_homes(struct hd_plan *plan)
+void hd_plan_assign_homes(struct hd_plan *plan)
 {
     for (int i = 0; i < plan->graph->n_values; i++) {
         plan->values[i].homes = 1;

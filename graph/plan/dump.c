@@ -118,12 +118,12 @@ static void dump_devices(const struct hd_plan *plan, const struct hd_op *op, FIL
     if (!op->gpu)
         return;
     for (int stage = 0; stage < op->subtasks.stages; stage++)
-        on_gpu += hd_op_stage_on_gpu(op, stage);
+        on_gpu += hd_op_is_stage_on_gpu(op, stage);
     const bool split = op->step->verb->kind == HD_VERB_TASK && on_gpu < op->subtasks.stages;
     fprintf(file, split ? ", gpu %d stages" : ", gpu", on_gpu);
     if (hd_op_is_distributed(plan, op))
         fprintf(file, ", distributed");
-    if (op->step->verb->finish && !hd_op_finish_on_gpu(op))
+    if (op->step->verb->finish && !hd_op_is_finish_on_gpu(op))
         fprintf(file, ", finish on cpu");
 }
 
@@ -234,7 +234,7 @@ static void dot_edges(const struct hd_plan *plan, int at, FILE *file)
     }
 }
 
-void hd_plan_dot(const struct hd_plan *plan, FILE *file)
+void hd_plan_dump_dot(const struct hd_plan *plan, FILE *file)
 {
     fprintf(file, "digraph plan {\n  rankdir=LR;\n  node [fontname=sans];\n");
     for (int i = 0; i < plan->graph->n_values; i++)

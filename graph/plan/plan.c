@@ -293,7 +293,7 @@ static int build(struct hd_plan *plan, bool *background_steps)
     HD_TRY(add_steps(plan, graph->steps, graph->n_steps, background_steps));
     hd_plan_place_reductions(plan);
     hd_plan_find_sharded_updates(plan);
-    hd_plan_homes(plan);
+    hd_plan_assign_homes(plan);
     add_compares(plan);
     return HD_OK;
 }

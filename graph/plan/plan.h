@@ -100,10 +100,10 @@ int hd_plan_allows(int64_t shards, int ranks);
 
 /* Writes the plan as stable text (the format of the golden tests), or as a Graphviz graph. */
 void hd_plan_dump(const struct hd_plan *plan, FILE *file);
-void hd_plan_dot(const struct hd_plan *plan, FILE *file);
+void hd_plan_dump_dot(const struct hd_plan *plan, FILE *file);
 
 /* Bytes between instances in the area that all ranks see: whole pages. */
-static inline int64_t hd_plan_shared_bytes(int64_t bytes)
+static inline int64_t hd_plan_round_to_pages(int64_t bytes)
 {
     enum { PAGE = 4096 };
     return (bytes + PAGE - 1) / PAGE * PAGE;
@@ -117,21 +117,21 @@ static inline bool hd_op_is_single_task(const struct hd_op *op)
 }
 
 /* A step's form for GPUs, if it runs on one; NULL for what else there is, collectives too. */
-static inline const struct hd_gpu_verb *hd_op_form(const struct hd_op *op)
+static inline const struct hd_gpu_verb *hd_op_get_gpu_verb(const struct hd_op *op)
 {
     return op->gpu ? op->step->verb->gpu : NULL;
 }
 
 /* Whether a stage of a step, or its `finish`, runs on a GPU. */
-static inline bool hd_op_stage_on_gpu(const struct hd_op *op, int stage)
+static inline bool hd_op_is_stage_on_gpu(const struct hd_op *op, int stage)
 {
-    const struct hd_gpu_verb *gpu = hd_op_form(op);
+    const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
     return gpu && (!gpu->stage || gpu->stage(op->step->args, stage));
 }
 
-static inline bool hd_op_finish_on_gpu(const struct hd_op *op)
+static inline bool hd_op_is_finish_on_gpu(const struct hd_op *op)
 {
-    const struct hd_gpu_verb *gpu = hd_op_form(op);
+    const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
     return gpu && gpu->finish;
 }
 
@@ -155,7 +155,7 @@ int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica,
  */
 
 /* The port of ref i of a step. */
-static inline const struct hd_port *hd_step_port(const struct hd_step *step, int i)
+static inline const struct hd_port *hd_step_get_port(const struct hd_step *step, int i)
 {
     return &step->verb->ports[step->verb->many ? 0 : i];
 }
@@ -164,12 +164,12 @@ static inline const struct hd_port *hd_step_port(const struct hd_step *step, int
 static inline enum hd_access_scope hd_step_get_scope(const struct hd_step *step, int i)
 {
     return step->verb->get_scope ? step->verb->get_scope(step->args, i)
-                                 : hd_step_port(step, i)->scope;
+                                 : hd_step_get_port(step, i)->scope;
 }
 
 /* Which collectives run on a GPU, and where the values are that GPUs touch (devices.c). */
 void hd_plan_place_reductions(struct hd_plan *plan);
-void hd_plan_homes(struct hd_plan *plan);
+void hd_plan_assign_homes(struct hd_plan *plan);
 
 /* Finds the means that are done in slices with the steps that use them, and which values then are
  * sharded, not stored, or shared among the ranks (sharded_updates.c). */

@@ -133,7 +133,7 @@ static void share(struct hd_plan *plan, int value)
         return;
     is->shared = plan->shared_bytes;
     plan->shared_bytes +=
-        hd_plan_shared_bytes(plan->graph->values[value].spec.bytes) * is->instances * is->buffers;
+        hd_plan_round_to_pages(plan->graph->values[value].spec.bytes) * is->instances * is->buffers;
 }
 
 static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,

@@ -23,7 +23,7 @@ static void plan(struct hd_job *job)
             continue;
         FILE *file = open_memstream(&text, &length);
         hd_plan_dump(plan, file);
-        hd_plan_dot(plan, file);
+        hd_plan_dump_dot(plan, file);
         fclose(file);
         free(text);
         hd_plan_destroy(plan);

@@ -30,7 +30,7 @@ static int print_verdict(struct hd_executor *executor, const struct hd_graph *gr
 {
     int value = hd_graph_find(graph, "evaluation");
     const struct hd_spec *spec = &graph->values[value].spec;
-    const void *data = hd_executor_data(executor, value, 0);
+    const void *data = hd_executor_get_data(executor, value, 0);
     static const char *const shown[] = {"mean", "std", "max", "min"};
     for (int i = 0; i < (int)(sizeof shown / sizeof *shown); i++)
         printf("%s %.9g\n", shown[i],
@@ -56,7 +56,7 @@ static int evaluate(const struct hd_options *options, const struct hd_job *job,
 {
     struct hd_executor *executor;
     const struct hd_executor_options executor_options = {.window = 1};
-    HD_TRY(hd_session_reserve(session, hd_plan_scratch(plan)));
+    HD_TRY(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)));
     HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
     const struct hd_weights weights = hd_weights_of(job->graph, executor);
     int status = hd_weights_load(&weights, options->weights);

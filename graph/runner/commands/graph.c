@@ -16,7 +16,7 @@ static int print_plan(const struct hd_options *options)
     int status = hd_plan_create(job.graph, options->rank, options->ranks, &gpus,
                                 job.param_check_interval, &plan);
     if (status == HD_OK) {
-        (options->dot ? hd_plan_dot : hd_plan_dump)(plan, stdout);
+        (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
         if (fflush(stdout) != 0)
             status = hd_fail(HD_ERR_SYSTEM, "the plan cannot be written: %m");
         hd_plan_destroy(plan);

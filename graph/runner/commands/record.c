@@ -79,7 +79,7 @@ static int play_round(struct record *record, int64_t round)
     if (status != HD_OK)
         return hd_fail(status, "%s; nothing was written to %s",
                        hd_session_get_message(record->session), record->options->out);
-    const void *data = hd_executor_data(record->executor, record->value, 0);
+    const void *data = hd_executor_get_data(record->executor, record->value, 0);
     hd_recording_episodes(record->recording, data, &record->episodes, &record->returns);
     return hd_recording_write(record->recording, data, round, record->writer);
 }
@@ -129,7 +129,7 @@ static int start(struct record *record)
     HD_TRY(hd_job_load(record->options, 1, &record->job));
     HD_TRY(hd_plan_create(record->job.graph, 0, 1, NULL, 0, &record->plan));
     HD_TRY(hd_session_create(&session_options, &record->session));
-    HD_TRY(hd_session_reserve(record->session, hd_plan_scratch(record->plan)));
+    HD_TRY(hd_session_reserve(record->session, hd_plan_get_scratch_bytes(record->plan)));
     HD_TRY(hd_executor_create(record->plan, record->session, &executor_options, &record->executor));
     HD_TRY(load_policy(record));
     return play(record);

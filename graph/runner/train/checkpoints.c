@@ -199,8 +199,8 @@ int hd_resume_restore(struct hd_train *train)
     if (train->world.rank == 0)
         hd_log(HD_LOG_INFO,
                "going on from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
-               hd_executor_counter(train->executor, "update"), hd_checkpoint_iteration(train->from),
-               train->dir);
+               hd_executor_get_counter(train->executor, "update"),
+               hd_checkpoint_iteration(train->from), train->dir);
     hd_checkpoint_close(train->from);
     train->from = NULL;
     return HD_OK;

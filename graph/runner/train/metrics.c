@@ -115,12 +115,12 @@ static json_t *start_of(const struct hd_train *train)
     return json_pack(
         "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
         "time", (double)(hd_clock_wall_ns() - ago_ns) * 1e-9, "update",
-        (json_int_t)hd_executor_counter(train->executor, "update"), "ranks", train->world.world,
+        (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks", train->world.world,
         "shards", (json_int_t)train->job.shards, "workers",
         hd_session_count_workers(train->session), "setup_s",
         (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
-        (json_int_t)hd_plan_scratch(train->plan), "transport_bytes",
-        (json_int_t)hd_plan_payload(train->plan), "shared_bytes",
+        (json_int_t)hd_plan_get_scratch_bytes(train->plan), "transport_bytes",
+        (json_int_t)hd_plan_get_payload_bytes(train->plan), "shared_bytes",
         (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
         train->fingerprint.text, "gpus", gpus_of(train), "machine", machine_now(), "versions",
         hd_versions_json(train->gpus.plan.n > 0), "values", values_of(train->plan));
@@ -155,8 +155,8 @@ static json_t *sample_of(const struct hd_train *train)
     hd_memory_read(&resident, &peak);
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
                      (double)(hd_clock_ns() - train->train_ns) * 1e-9, "update",
-                     (json_int_t)hd_executor_counter(train->executor, "update"), "iteration",
-                     (json_int_t)hd_executor_counter(train->executor, "iteration"), "env_step",
+                     (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
+                     (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
                      (json_int_t)hd_logbook_progress(train->logbook).env_step, "tasks",
                      (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
                      (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",

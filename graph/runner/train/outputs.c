@@ -93,7 +93,7 @@ static double share_done(const struct hd_train *train, int64_t updates, int64_t 
 static void format_progress(const struct hd_train *train, int64_t now_ns, char *line, size_t bytes)
 {
     struct hd_progress progress = hd_logbook_progress(train->logbook);
-    int64_t updates = hd_executor_counter(train->executor, "update");
+    int64_t updates = hd_executor_get_counter(train->executor, "update");
     double seconds = (double)(now_ns - train->train_ns) * 1e-9;
     double share = share_done(train, updates, progress.env_step);
     int used = snprintf(line, bytes, "update %" PRId64 "  ", updates);
@@ -137,13 +137,13 @@ static double field_of(const struct hd_train *train, const char *value, const ch
 {
     const struct hd_graph *graph = train->job.graph;
     int index = hd_graph_find(graph, value);
-    if (index == HD_NO_VALUE || hd_executor_data(train->executor, index, 0) == NULL)
+    if (index == HD_NO_VALUE || hd_executor_get_data(train->executor, index, 0) == NULL)
         return NAN;
     const struct hd_spec *spec = &graph->values[index].spec;
     int at = hd_value_find_field(spec, field);
-    if (at < 0 || (spec->type->none && hd_executor_version(train->executor, index) == 0))
+    if (at < 0 || (spec->type->none && hd_executor_get_version(train->executor, index) == 0))
         return NAN;
-    return spec->type->field(spec, hd_executor_data(train->executor, index, 0), at);
+    return spec->type->field(spec, hd_executor_get_data(train->executor, index, 0), at);
 }
 
 /* Of all shards so far; 0 where nothing is collected. */
@@ -191,8 +191,8 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
     };
     if (!isnan(mean)) {
         int verdict = hd_graph_find(train->job.graph, "evaluation");
-        result.eval_value_raw = hd_verdict_returns(hd_executor_data(train->executor, verdict, 0),
-                                                   &result.n_eval_value_raw);
+        result.eval_value_raw = hd_verdict_returns(
+            hd_executor_get_data(train->executor, verdict, 0), &result.n_eval_value_raw);
     }
     char *path = hd_format("%s/result.json", train->dir);
     if (!path)
@@ -228,7 +228,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
     if (train->watch.after < 0)
         return HD_OK;
     HD_TRY(hd_stopwatch_read(&train->watch, env_steps_of(train),
-                             hd_executor_counter(train->executor, "iteration"), &rates));
+                             hd_executor_get_counter(train->executor, "iteration"), &rates));
     char *path = hd_format("%s/rates.json", train->dir);
     if (!path)
         return HD_ERR_NOMEM;
@@ -269,7 +269,7 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
 int hd_train_write_results(struct hd_train *train, const char *reason)
 {
     int64_t now_ns = hd_clock_ns();
-    int64_t updates = hd_executor_counter(train->executor, "update");
+    int64_t updates = hd_executor_get_counter(train->executor, "update");
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));
     HD_TRY(write_trace(train));

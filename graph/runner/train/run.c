@@ -156,12 +156,12 @@ static int start_session(struct hd_train *train)
         .ranks = train->world.world,
         .local_rank = train->world.local_rank,
         .comm = train->comm,
-        .scratch_bytes = hd_plan_scratch(train->plan),
+        .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),
         .n_devices = train->plan->devices,
-        .device_scratch_bytes = hd_plan_device_scratch(train->plan),
+        .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
         .nccl = train->nccl,
         .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "nccl") == 0,
-        .nccl_bytes = train->nccl ? hd_plan_nccl_bytes(train->plan) : 0,
+        .nccl_bytes = train->nccl ? hd_plan_get_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
@@ -191,8 +191,8 @@ static void tick(void *arg)
 {
     struct hd_train *train = arg;
     hd_stopwatch_tick(&train->watch, hd_session_get_trace(train->session),
-                      hd_executor_counter(train->executor, "update"),
-                      hd_executor_counter(train->executor, "iteration"));
+                      hd_executor_get_counter(train->executor, "update"),
+                      hd_executor_get_counter(train->executor, "iteration"));
     hd_metrics_sample(train->metrics, train);
     hd_train_progress(train);
 }

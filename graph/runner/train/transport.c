@@ -60,7 +60,7 @@ static int open_shared(struct hd_train *train)
 {
     if (train->links_fd >= 0)
         close(train->links_fd);
-    return hd_comm_create(&train->world, train->store, hd_plan_payload(train->plan),
+    return hd_comm_create(&train->world, train->store, hd_plan_get_payload_bytes(train->plan),
                           train->plan->shared_bytes, &train->comm);
 }
 
@@ -87,6 +87,7 @@ int hd_transport_open(struct hd_train *train)
         HD_TRY(hd_tcp_open_links(&train->world, train->store, train->links_fd, &links));
     else
         HD_TRY(join_mpi(train, &links));
-    return hd_comm_create_message_passing(&train->world, links, hd_plan_payload(train->plan),
+    return hd_comm_create_message_passing(&train->world, links,
+                                          hd_plan_get_payload_bytes(train->plan),
                                           train->plan->shared_bytes, &train->comm);
 }

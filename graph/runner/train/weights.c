@@ -6,14 +6,14 @@ struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor
     const int policy = hd_graph_find(graph, "policy"), norm = hd_graph_find(graph, "obs_norm");
     const int state = hd_graph_find(graph, "batch_norm_stats");
     struct hd_weights weights = {.params = &graph->values[policy].spec,
-                                 .data = hd_executor_write(executor, policy, 0)};
+                                 .data = hd_executor_get_writable(executor, policy, 0)};
     if (norm != HD_NO_VALUE) {
         weights.obs_norm = &graph->values[norm].spec;
-        weights.obs_norm_data = hd_executor_write(executor, norm, 0);
+        weights.obs_norm_data = hd_executor_get_writable(executor, norm, 0);
     }
     if (state != HD_NO_VALUE) {
         weights.norm_state = &graph->values[state].spec;
-        weights.norm_state_data = hd_executor_write(executor, state, 0);
+        weights.norm_state_data = hd_executor_get_writable(executor, state, 0);
     }
     return weights;
 }

@@ -34,8 +34,9 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
 {
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
     if (world->world > 1)
-        ck_assert_int_eq(ranks_meet(world, rank_message_passing, hd_plan_payload(rank->plan),
-                                    rank->plan->shared_bytes, &rank->store, &rank->comm),
+        ck_assert_int_eq(ranks_meet(world, rank_message_passing,
+                                    hd_plan_get_payload_bytes(rank->plan), rank->plan->shared_bytes,
+                                    &rank->store, &rank->comm),
                          HD_OK);
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + window % 2,
@@ -44,7 +45,8 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
                                                .ranks = world->world,
                                                .local_rank = world->rank,
                                                .comm = rank->comm,
-                                               .scratch_bytes = hd_plan_scratch(rank->plan),
+                                               .scratch_bytes =
+                                                   hd_plan_get_scratch_bytes(rank->plan),
                                                .watchdog_ns = patience_s * 1000000000LL,
                                                .interrupted = &rank_interrupted};
     ck_assert_int_eq(hd_session_create(&options, &rank->session), HD_OK);
@@ -89,10 +91,10 @@ int rank_compare(const struct rank *rank, const struct hd_graph *graph,
     for (int v = 0; v < graph->n_values; v++) {
         const struct hd_spec *spec = &graph->values[v].spec;
         const struct hd_plan_value *plan = &rank->plan->values[v];
-        if (hd_executor_version(rank->executor, v) != hd_reference_version(reference, v))
+        if (hd_executor_get_version(rank->executor, v) != hd_reference_version(reference, v))
             return hd_fail(1, "'%s': other number of versions", spec->name);
         for (int i = 0; i < plan->instances; i++)
-            if (!equal(rank, v, spec, hd_executor_data(rank->executor, v, i),
+            if (!equal(rank, v, spec, hd_executor_get_data(rank->executor, v, i),
                        hd_reference_data(reference, v, plan->first + i)))
                 return hd_fail(1, "'%s': instance %lld differs", spec->name,
                                (long long)plan->first + i);

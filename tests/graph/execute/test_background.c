@@ -115,7 +115,8 @@ static void compare(const struct hd_graph *graph, struct hd_executor *executor,
                     const struct hd_reference *reference)
 {
     for (int v = 0; v < graph->n_values; v++)
-        ck_assert_msg(memcmp(hd_executor_data(executor, v, 0), hd_reference_data(reference, v, 0),
+        ck_assert_msg(memcmp(hd_executor_get_data(executor, v, 0),
+                             hd_reference_data(reference, v, 0),
                              (size_t)graph->values[v].spec.bytes) == 0,
                       "'%s' differs", graph->values[v].spec.name);
 }
@@ -151,7 +152,7 @@ static void run(const char *text, const char *scheduler, int workers, int window
     const struct hd_executor_options executor_options = {.window = window};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
     compare(graph, executor, reference);

@@ -130,11 +130,11 @@ static int run_rank(const struct hd_world *world, void *arg)
     const int instances = rank.plan->values[value].instances;
     int64_t before[PARTIALS];
     for (int i = 0; i < instances; i++)
-        before[i] = *(const int64_t *)hd_executor_data(rank.executor, value, i);
+        before[i] = *(const int64_t *)hd_executor_get_data(rank.executor, value, i);
     if (hd_executor_run(rank.executor, &reason) != HD_OK)
         code = hd_fail(1, "%s", hd_session_get_message(rank.session));
     for (int i = 0; code == 0 && i < instances; i++) {
-        int64_t right = *(const int64_t *)hd_executor_data(rank.executor, value, i) - before[i];
+        int64_t right = *(const int64_t *)hd_executor_get_data(rank.executor, value, i) - before[i];
         if (right != ITERATIONS * PARTIALS / job->shards)
             code = hd_fail(2, "instance %d: %lld items saw the right sums", i, (long long)right);
     }
@@ -185,8 +185,8 @@ START_TEST(the_plan_shows_what_is_added_up)
     ck_assert_ptr_nonnull(strstr(dump,
                                  "  share [shard, 2 items x 2 stages, finish last] updates right\n"
                                  "    share.sums0 [collective, 70 numbers] after stage 0\n"));
-    ck_assert_int_ge(hd_plan_payload(plan), NUMBERS * (int64_t)sizeof(double));
-    ck_assert_int_ge(hd_plan_scratch(plan), NUMBERS * (int64_t)sizeof(double));
+    ck_assert_int_ge(hd_plan_get_payload_bytes(plan), NUMBERS * (int64_t)sizeof(double));
+    ck_assert_int_ge(hd_plan_get_scratch_bytes(plan), NUMBERS * (int64_t)sizeof(double));
     free(dump);
     hd_plan_destroy(plan);
     rank_unload(&l);

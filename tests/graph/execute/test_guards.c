@@ -67,15 +67,15 @@ START_TEST(configuration_counts)
     const struct hd_executor_options executor_options = {.window = 2};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     ck_assert_int_eq(hd_plan_create(graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         int value = hd_graph_find(graph, expected[i].name);
-        ck_assert_msg(hd_executor_version(executor, value) == expected[i].versions,
+        ck_assert_msg(hd_executor_get_version(executor, value) == expected[i].versions,
                       "'%s' has %lld versions", expected[i].name,
-                      (long long)hd_executor_version(executor, value));
-        ck_assert_int_eq(memcmp(hd_executor_data(executor, value, 0),
+                      (long long)hd_executor_get_version(executor, value));
+        ck_assert_int_eq(memcmp(hd_executor_get_data(executor, value, 0),
                                 hd_reference_data(reference, value, 0),
                                 (size_t)graph->values[value].spec.bytes),
                          0);

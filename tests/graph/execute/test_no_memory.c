@@ -79,7 +79,7 @@ static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
                                                .workers = 2,
                                                .scheduler = scheduler,
                                                .ranks = 1,
-                                               .scratch_bytes = hd_plan_scratch(plan),
+                                               .scratch_bytes = hd_plan_get_scratch_bytes(plan),
                                                .watchdog_ns = 20000000000};
     const struct hd_executor_options executor_options = {.window = 2};
     struct hd_session *session = NULL;

@@ -51,15 +51,15 @@ static void compare_values(const struct loaded *l, struct hd_executor *executor,
 {
     for (int v = 0; v < l->graph->n_values; v++) {
         const struct hd_spec *spec = &l->graph->values[v].spec;
-        ck_assert_msg(hd_executor_version(executor, v) == hd_reference_version(l->reference, v),
+        ck_assert_msg(hd_executor_get_version(executor, v) == hd_reference_version(l->reference, v),
                       "%s: '%s' has %lld versions, not %lld\n%s", what, spec->name,
-                      (long long)hd_executor_version(executor, v),
+                      (long long)hd_executor_get_version(executor, v),
                       (long long)hd_reference_version(l->reference, v), text);
         int64_t n = spec->placement == HD_SHARD ? l->graph->shards : 1;
-        if (!hd_executor_data(executor, v, 0))
+        if (!hd_executor_get_data(executor, v, 0))
             continue; /* not stored */
         for (int64_t s = 0; s < n; s++)
-            ck_assert_msg(memcmp(hd_executor_data(executor, v, (int)s),
+            ck_assert_msg(memcmp(hd_executor_get_data(executor, v, (int)s),
                                  hd_reference_data(l->reference, v, s), (size_t)spec->bytes) == 0,
                           "%s: instance %lld of '%s' differs\n%s", what, (long long)s, spec->name,
                           text);
@@ -75,17 +75,17 @@ static void run_and_compare(struct hd_session *session, const struct loaded *l, 
     struct hd_executor *executor;
     const char *reason;
     ck_assert_int_eq(hd_plan_create(l->graph, 0, 1, &with, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
     const struct hd_executor_options options = {.window = window, .rebuild = rebuild};
     ck_assert_int_eq(hd_executor_create(plan, session, &options, &executor), HD_OK);
     int status = hd_executor_run(executor, &reason);
     ck_assert_msg(status == HD_OK, "%s: %s\n%s", what, hd_session_get_message(session), text);
     ck_assert_msg(
         strcmp(reason, hd_reference_reason(l->reference)) == 0 &&
-            hd_executor_counter(executor, "iteration") == hd_reference_iterations(l->reference),
+            hd_executor_get_counter(executor, "iteration") == hd_reference_iterations(l->reference),
         "%s: stopped as '%s' after %lld iterations, not as '%s' after %lld\n%s", what, reason,
-        (long long)hd_executor_counter(executor, "iteration"), hd_reference_reason(l->reference),
-        (long long)hd_reference_iterations(l->reference), text);
+        (long long)hd_executor_get_counter(executor, "iteration"),
+        hd_reference_reason(l->reference), (long long)hd_reference_iterations(l->reference), text);
     compare_values(l, executor, what, text);
     hd_executor_destroy(executor);
     hd_plan_destroy(plan);

@@ -132,7 +132,7 @@ START_TEST(items_need_not_wait_for_each_other)
     const struct hd_executor_options executor_options = {.window = 1};
     ck_assert_int_eq(hd_session_create(&options, &session), HD_OK);
     ck_assert_int_eq(hd_plan_create(l.graph, 0, 1, NULL, 100, &plan), HD_OK);
-    ck_assert_int_eq(hd_session_reserve(session, hd_plan_scratch(plan)), HD_OK);
+    ck_assert_int_eq(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)), HD_OK);
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     int status = hd_executor_run(executor, &reason);
     ck_assert_msg(status == HD_OK, "%s", hd_session_get_message(session));
