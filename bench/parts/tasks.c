@@ -18,16 +18,16 @@ static int empty_body(struct hd_context *context, const struct hd_view *views, c
 
 static bool group_empty(void *group)
 {
-    return atomic_load(&((struct hd_group *)group)->pending) <= 0;
+    return atomic_load(&((struct hd_task_group *)group)->pending) <= 0;
 }
 
 /* Submits in windows, as a run does: never more than a few hundred tasks ahead. */
 static int run_tasks(struct hd_session *session, struct hd_buffer **buffers, int n_buffers,
                      int64_t tasks)
 {
-    struct hd_group groups[2] = {0};
+    struct hd_task_group groups[2] = {0};
     for (int64_t i = 0; i < tasks; i++) {
-        struct hd_group *group = &groups[i / WINDOW % 2];
+        struct hd_task_group *group = &groups[i / WINDOW % 2];
         if (i % WINDOW == 0)
             HD_TRY(hd_session_wait(session, group_empty, group));
         const struct hd_access access = {buffers[i % n_buffers], 0, 0, HD_UPDATE};

@@ -106,7 +106,7 @@ static int look_body(struct hd_context *context, const struct hd_view *views, co
 
 static bool group_empty(void *arg)
 {
-    return atomic_load(&((struct hd_group *)arg)->pending) == 0;
+    return atomic_load(&((struct hd_task_group *)arg)->pending) == 0;
 }
 
 static void remember_reads(struct hd_executor *executor, const struct hd_op *op)

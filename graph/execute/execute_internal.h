@@ -64,8 +64,9 @@ struct hd_executor {
     int64_t n_accesses, accesses_capacity;
     int64_t next_compare;
     int64_t repeat_index;
-    struct hd_group groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
-    struct hd_group stop_group;
+    struct hd_task_group
+        task_groups[HD_WINDOW_MAX]; /* tasks under way, by iteration modulo the window */
+    struct hd_task_group stop_group;
     struct hd_control_request requests[HD_WINDOW_MAX];
     const char *reason; /* of the stop step that held */
     char (*snapshot_labels)[HD_LABEL_BYTES], (*compare_labels)[HD_LABEL_BYTES]; /* by value */
@@ -89,7 +90,7 @@ int64_t hd_executor_get_read_version(const struct hd_executor *executor, const s
 bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op *op, int i);
 
 /* Whose end the window waits for: the iteration's tasks; background tasks belong to none. */
-struct hd_group *hd_executor_get_task_group(struct hd_executor *executor, bool background);
+struct hd_task_group *hd_executor_get_task_group(struct hd_executor *executor, bool background);
 
 /* A task's place in program order (shard -1: not a shard step). */
 struct hd_context hd_executor_make_context(const struct hd_executor *executor,

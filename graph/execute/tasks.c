@@ -27,11 +27,11 @@ bool hd_executor_is_fresh(const struct hd_executor *executor, const struct hd_op
     return hd_executor_get_read_version(executor, op, i) != state->last_read[i];
 }
 
-struct hd_group *hd_executor_get_task_group(struct hd_executor *executor, bool background)
+struct hd_task_group *hd_executor_get_task_group(struct hd_executor *executor, bool background)
 {
     if (background)
         return NULL;
-    return &executor->groups[hd_executor_get_iteration(executor) % executor->options.window];
+    return &executor->task_groups[hd_executor_get_iteration(executor) % executor->options.window];
 }
 
 struct hd_context hd_executor_make_context(const struct hd_executor *executor,

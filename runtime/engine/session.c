@@ -143,12 +143,12 @@ int64_t hd_session_count_finished(const struct hd_session *session)
 /* -- Progress and waiting -----------------------------------------------------------------------
  */
 
-void hd_session_end_task(struct hd_session *session, struct hd_group *group)
+void hd_session_end_task(struct hd_session *session, struct hd_task_group *group)
 {
     if (group)
         atomic_fetch_sub(&group->pending, 1);
     atomic_fetch_add(&session->finished, 1);
-    atomic_fetch_sub(&session->everything.pending, 1);
+    atomic_fetch_sub(&session->all_tasks.pending, 1);
 }
 
 /* A failure of NCCL's is found here, and latched. */
@@ -280,7 +280,7 @@ int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *
 static bool nothing_pending(void *arg)
 {
     struct hd_session *session = arg;
-    return atomic_load(&session->everything.pending) == 0;
+    return atomic_load(&session->all_tasks.pending) == 0;
 }
 
 int hd_session_drain(struct hd_session *session)

@@ -21,7 +21,7 @@ struct hd_sync {
     void *owned; /* freed with it, as of tasks */
     int64_t sequence, iteration;
     const char *name;
-    struct hd_group *group;
+    struct hd_task_group *group;
     int64_t begin_ns; /* when this rank arrived */
 };
 
@@ -75,7 +75,7 @@ struct hd_session {
     struct hd_moment submitted, started, ended; /* tasks, numbered by iteration */
     struct hd_moment collective;                /* that is open; name NULL: none is */
 
-    struct hd_group everything;
+    struct hd_task_group all_tasks;
     atomic_int_fast64_t finished; /* tasks ended so far */
     _Atomic(struct hd_job *) free_jobs;
     struct hd_job *job_cache; /* the submitter's own list */
@@ -93,7 +93,7 @@ struct hd_buffer {
 };
 
 /* A task ended: updates its group. Any thread. */
-void hd_session_end_task(struct hd_session *session, struct hd_group *group);
+void hd_session_end_task(struct hd_session *session, struct hd_task_group *group);
 
 /* Something could be submitted in part only, because of `status`: the session fails, and what is
  * submitted has ended when this returns, so that its memory may be freed. Returns status. */
@@ -147,7 +147,7 @@ struct hd_sync_point {
     const struct hd_access *accesses; /* read at submission only */
     int n_accesses;
     int priority;
-    struct hd_group *group;
+    struct hd_task_group *group;
     const struct hd_nccl_collective *nccl_collective; /* as in struct hd_sync */
     const struct hd_comm_transfer *transfers;
     int n_transfers;

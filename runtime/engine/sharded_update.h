@@ -51,7 +51,7 @@ struct hd_sharded_update {
     bool wanted_whole[HD_VIEWS_MAX]; /* changed values that every rank needs whole */
     int n;
 
-    struct hd_group *group;
+    struct hd_task_group *group;
 };
 
 /* Submits the exchange of all buckets: copies of *update and its arrays. Among several ranks, `in`

@@ -105,7 +105,7 @@ static void job_ended(void *arg)
     struct hd_job *job = arg;
     hd_tsan_acquire(job);
     struct hd_session *session = job->session;
-    struct hd_group *group = job->task.group;
+    struct hd_task_group *group = job->task.group;
     if (job->task.home != HD_HOST)
         hd_session_complete_gpu_task(session, job);
     hd_free(job->task.owned);
@@ -197,15 +197,15 @@ static int set_handles(struct starpu_task *starpu, const char *name,
     return HD_OK;
 }
 
-static void begin(struct hd_session *session, struct hd_group *group)
+static void begin(struct hd_session *session, struct hd_task_group *group)
 {
-    atomic_fetch_add(&session->everything.pending, 1);
+    atomic_fetch_add(&session->all_tasks.pending, 1);
     if (group)
         atomic_fetch_add(&group->pending, 1);
 }
 
 static int submit_starpu(struct hd_session *session, struct starpu_task *starpu,
-                         struct hd_group *group)
+                         struct hd_task_group *group)
 {
     begin(session, group);
     int error = starpu_task_submit(starpu);
@@ -332,7 +332,7 @@ static void sync_ended(void *arg)
     struct hd_sync *sync = arg;
     hd_tsan_acquire(sync);
     struct hd_session *session = sync->session;
-    struct hd_group *group = sync->group;
+    struct hd_task_group *group = sync->group;
     hd_free(sync->owned);
     hd_free(sync);
     hd_session_end_task(session, group);

@@ -29,7 +29,7 @@ struct hd_access {
 };
 
 /* Counts what is under way: +1 at submission, -1 at the end of a task. */
-struct hd_group {
+struct hd_task_group {
     atomic_int pending;
 };
 
@@ -60,7 +60,7 @@ struct hd_task {
     const struct hd_access *accesses; /* read at submission only */
     int n_accesses;
     int priority;
-    struct hd_group *group; /* or NULL */
+    struct hd_task_group *group; /* or NULL */
 };
 
 /* Submits a copy of *task. */
@@ -88,7 +88,7 @@ struct hd_collective {
     int bucket; /* of flat values; else 0 */
     int64_t iteration;
     int priority;
-    struct hd_group *group;
+    struct hd_task_group *group;
 };
 
 /* Submits a copy of *c and its arrays. Every rank must submit the same collectives in the same

@@ -112,7 +112,7 @@ static int read_body(struct hd_context *context, const struct hd_view *views, co
 
 static void submit_plain(int (*body)(struct hd_context *, const struct hd_view *, const void *),
                          const void *args, struct hd_buffer *buffer, enum hd_mode mode,
-                         struct hd_group *group)
+                         struct hd_task_group *group)
 {
     const struct hd_access access = {buffer, 0, 0, mode};
     const struct hd_task task = {.verb = "test",
@@ -127,7 +127,7 @@ static void submit_plain(int (*body)(struct hd_context *, const struct hd_view *
 
 static bool empty(void *group)
 {
-    return atomic_load(&((struct hd_group *)group)->pending) == 0;
+    return atomic_load(&((struct hd_task_group *)group)->pending) == 0;
 }
 
 /* A chain of short steps, submitted two ahead, beside a background task that goes on until most
@@ -136,7 +136,7 @@ START_TEST(steps_pass_a_long_side_task)
 {
     enum { STEPS = 100 };
     struct hd_buffer *chain, *result;
-    struct hd_group groups[2] = {0}, reader = {0};
+    struct hd_task_group groups[2] = {0}, reader = {0};
     struct long_task task = {.calls = 20, .ns = 1000000};
     steps = early = 0;
     start_kind(_i);
@@ -167,7 +167,7 @@ START_TEST(priorities_put_slices_last)
     static const char *const prioritised[] = {"lws", "prio", "dmdas", "modular-prio"};
     enum { STEPS = 50 };
     struct hd_buffer *chain, *result;
-    struct hd_group groups[2] = {0};
+    struct hd_task_group groups[2] = {0};
     struct long_task task = {.calls = 60, .ns = 1000000};
     start(prioritised[_i], 1);
     steps = 0;

@@ -41,7 +41,8 @@ static void spin(int64_t ns)
 }
 
 static int submit(int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                  const void *args, const struct hd_access *accesses, int n, struct hd_group *group)
+                  const void *args, const struct hd_access *accesses, int n,
+                  struct hd_task_group *group)
 {
     const struct hd_task task = {.verb = "test",
                                  .name = "test",
@@ -269,7 +270,7 @@ END_TEST
 
 static bool empty(void *group)
 {
-    return atomic_load(&((struct hd_group *)group)->pending) == 0;
+    return atomic_load(&((struct hd_task_group *)group)->pending) == 0;
 }
 
 static int slow(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -281,7 +282,7 @@ static int slow(struct hd_context *context, const struct hd_view *views, const v
 
 START_TEST(a_group_counts_its_own_tasks)
 {
-    struct hd_group group = {0};
+    struct hd_task_group group = {0};
     start(_i);
     for (int i = 0; i < 5; i++)
         submit(slow, NULL, NULL, 0, &group);
