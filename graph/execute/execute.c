@@ -13,13 +13,13 @@
 static bool read_slot(const struct hd_executor *executor, const double *fields, int slot,
                       double *value_p)
 {
-    const struct hd_slot *is = &executor->plan->graph->slots[slot];
-    switch (is->kind) {
+    const struct hd_slot *source = &executor->plan->graph->slots[slot];
+    switch (source->kind) {
     case HD_SLOT_COUNTER:
-        *value_p = (double)executor->counters[is->index];
+        *value_p = (double)executor->counters[source->index];
         return true;
     case HD_SLOT_ATTRIBUTE:
-        *value_p = (double)executor->attributes[is->value][is->index];
+        *value_p = (double)executor->attributes[source->value][source->index];
         return true;
     case HD_SLOT_FIELD:
         *value_p = fields[slot];

@@ -114,21 +114,21 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
                         const struct hd_plan *plan, int value, const struct hd_instances *first,
                         struct hd_instances *instances)
 {
-    const struct hd_plan_value *is = &plan->values[value];
+    const struct hd_plan_value *planned = &plan->values[value];
     *instances = (struct hd_instances){
-        .value = &plan->graph->values[value], .plan = is, .whole = plan, .background = -1};
-    int n_slots = is->buffers + is->lag_snapshots + is->background_snapshots;
+        .value = &plan->graph->values[value], .plan = planned, .whole = plan, .background = -1};
+    int n_slots = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
     instances->version_slots = hd_alloc(n_slots, sizeof *instances->version_slots);
-    instances->starts = hd_alloc(is->lag + 1, sizeof *instances->starts);
+    instances->starts = hd_alloc(planned->lag + 1, sizeof *instances->starts);
     if (!instances->version_slots || !instances->starts)
         return HD_ERR_NOMEM;
     instances->n_version_slots = n_slots;
     for (int i = 0; i < n_slots; i++)
         HD_TRY(create_slot(session, setup, instances, i));
     /* Copies hold nothing yet. */
-    for (int i = is->buffers; i < n_slots; i++) {
+    for (int i = planned->buffers; i < n_slots; i++) {
         instances->version_slots[i].version = -1;
-        for (int replica = 0; replica < is->homes; replica++)
+        for (int replica = 0; replica < planned->homes; replica++)
             instances->version_slots[i].replicas[replica].version = -1;
     }
     return first ? copy_first(first, instances) : HD_OK;

@@ -387,12 +387,12 @@ static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint
     int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
     for (int k = 1; k <= lags_of(executor, value); k++) {
         const json_t *version = json_array_get(lags, (size_t)k - 1);
-        bool new;
+        bool is_new;
         if (!json_is_integer(version))
             return missing(instances->value->spec.name);
         struct hd_version_slot *slot =
-            find_slot(instances, first, json_integer_value(version), &next, &new);
-        if (new &&is_kept(executor, value))
+            find_slot(instances, first, json_integer_value(version), &next, &is_new);
+        if (is_new && is_kept(executor, value))
             HD_TRY(slot->version == instances->version
                        ? copy_current(instances, slot)
                        : load_slot(executor, checkpoint, value, k, slot));
@@ -407,20 +407,20 @@ static int restore_value(struct hd_executor *executor, const struct hd_checkpoin
 {
     struct hd_instances *instances = &executor->instances[value];
     const char *name = instances->value->spec.name;
-    const json_t *is = json_object_get(values, name);
-    if (!is)
+    const json_t *saved = json_object_get(values, name);
+    if (!saved)
         return missing(name);
-    HD_TRY(get_integer(is, "version", &instances->version));
+    HD_TRY(get_integer(saved, "version", &instances->version));
     instances->current = 0;
     for (int i = 0; i < instances->n_version_slots; i++)
         hold(instances, &instances->version_slots[i], -1);
     hold(instances, &instances->version_slots[0], instances->version);
     for (int i = 0; i < instances->value->n_attributes; i++)
         executor->attributes[value][i] =
-            json_integer_value(json_array_get(json_object_get(is, "attributes"), (size_t)i));
+            json_integer_value(json_array_get(json_object_get(saved, "attributes"), (size_t)i));
     if (is_kept(executor, value))
         HD_TRY(load_slot(executor, checkpoint, value, 0, &instances->version_slots[0]));
-    return restore_lags(executor, checkpoint, value, json_object_get(is, "lags"));
+    return restore_lags(executor, checkpoint, value, json_object_get(saved, "lags"));
 }
 
 struct restoring {
@@ -442,16 +442,16 @@ static int restore_step(struct hd_step *step, void *arg)
 {
     struct restoring *restoring = arg;
     struct hd_step_state *state = &restoring->executor->step_states[step->index];
-    const json_t *is = json_array_get(restoring->steps, restoring->at++);
-    const char *label = json_string_value(json_object_get(is, "step"));
+    const json_t *saved = json_array_get(restoring->steps, restoring->at++);
+    const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(get_integer(is, "next_due", &state->next_due));
+    HD_TRY(get_integer(saved, "next_due", &state->next_due));
     for (int i = 0; i < step->n_refs; i++)
         state->last_read[i] =
-            json_integer_value(json_array_get(json_object_get(is, "last_read"), (size_t)i));
+            json_integer_value(json_array_get(json_object_get(saved, "last_read"), (size_t)i));
     for (int i = 0; state->fields && i < restoring->executor->plan->graph->n_slots; i++)
-        state->fields[i] = double_of(json_array_get(json_object_get(is, "fields"), (size_t)i));
+        state->fields[i] = double_of(json_array_get(json_object_get(saved, "fields"), (size_t)i));
     return HD_OK;
 }
 

@@ -103,12 +103,12 @@ static void place_instances(struct hd_plan *plan, int i)
  * that is only written keeps them in its rotation; one that is updated in place is copied. */
 static void size_buffers(struct hd_plan *plan, int i)
 {
-    const struct hd_graph_value *is = &plan->graph->values[i];
+    const struct hd_graph_value *declared = &plan->graph->values[i];
     struct hd_plan_value *value = &plan->values[i];
-    value->buffers = is->updated ? 1 : is->slots;
-    if (value->lag > 0 && is->updated)
+    value->buffers = declared->updated ? 1 : declared->slots;
+    if (value->lag > 0 && declared->updated)
         value->lag_snapshots = value->lag + 1;
-    else if (value->lag > 0 && is->written)
+    else if (value->lag > 0 && declared->written)
         value->buffers += value->lag + 1;
 }
 
@@ -204,19 +204,19 @@ static int count_under_way(const struct hd_plan *plan, const struct hd_step *ste
 static enum hd_source get_background_source(struct hd_plan *plan, struct hd_step *step,
                                             const struct hd_ref *ref)
 {
-    const struct hd_graph_value *is = &plan->graph->values[ref->value];
+    const struct hd_graph_value *declared = &plan->graph->values[ref->value];
     struct hd_plan_value *value = &plan->values[ref->value];
     if (ref->mode != HD_READ || changes(step, ref->value))
         return HD_FROM_CURRENT;
     const int under_way = count_under_way(plan, step);
-    if (is->updated) {
+    if (declared->updated) {
         if (value->background_snapshots < under_way)
             value->background_snapshots = under_way;
         add_op(plan, HD_OP_BACKGROUND_SNAPSHOT, step, ref->value);
         return HD_FROM_BACKGROUND;
     }
     int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);
-    if (is->written && value->buffers < needed)
+    if (declared->written && value->buffers < needed)
         value->buffers = needed;
     return HD_FROM_CURRENT;
 }

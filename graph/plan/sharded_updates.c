@@ -128,12 +128,12 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
 
 static void share(struct hd_plan *plan, int value)
 {
-    struct hd_plan_value *is = &plan->values[value];
-    if (is->shared != HD_NOT_SHARED)
+    struct hd_plan_value *planned = &plan->values[value];
+    if (planned->shared != HD_NOT_SHARED)
         return;
-    is->shared = plan->shared_bytes;
-    plan->shared_bytes +=
-        hd_plan_round_to_pages(plan->graph->values[value].spec.bytes) * is->instances * is->buffers;
+    planned->shared = plan->shared_bytes;
+    plan->shared_bytes += hd_plan_round_to_pages(plan->graph->values[value].spec.bytes) *
+                          planned->instances * planned->buffers;
 }
 
 static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,
