@@ -27,7 +27,7 @@ static struct hd_conv_run begin(const struct layer *l, enum hd_conv_pass pass)
 {
     struct hd_conv_run run = {.conv = l->conv,
                               .pass = pass,
-                              .most = l->rows,
+                              .max_batch = l->rows,
                               .weights = l->w,
                               .bias = l->bias,
                               .dweights = l->dw,

@@ -79,12 +79,12 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
 int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct hd_op *op)
 {
     const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
-    int64_t most = 0;
+    int64_t max = 0;
     for (int bucket = 0; bucket < spec->buckets && plan->devices > 1; bucket++) {
         const int64_t bytes = plan->devices * operand_bytes(spec, bucket);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 /* Hands the reduce to a task that writes its part of the result's copy at `home`. */
@@ -165,8 +165,8 @@ int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_
     c.n_in = plan->values[op->step->refs[0].value].instances;
     c.in = from->data;
     c.in_buffers = from->buffers;
-    const int most = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
-    struct hd_access *accesses = hd_alloc(most, sizeof *accesses);
+    const int max_accesses = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
+    struct hd_access *accesses = hd_alloc(max_accesses, sizeof *accesses);
     int status = accesses ? HD_OK : HD_ERR_NOMEM;
     for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++) {
         for (int home = 1; status == HD_OK && home <= plan->devices; home++)

@@ -300,7 +300,7 @@ static bool is_collective(const struct hd_op *op)
 
 int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
 {
-    int64_t most = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* requests */
+    int64_t max = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* requests */
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         int64_t bytes = 0;
@@ -315,14 +315,14 @@ int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
                 bytes += hd_padded(op->subtasks.work_bytes) + hd_padded(op->subtasks.head_bytes);
             bytes = cross_shard_sums > bytes ? cross_shard_sums : bytes;
         }
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
@@ -330,27 +330,27 @@ int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
                               : is_collective(op) && op->gpu
                                   ? hd_gpu_reduce_get_scratch_bytes(plan, op)
                                   : 0;
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 int64_t hd_plan_get_nccl_bytes(const struct hd_plan *plan)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         if (!is_collective(&plan->ops[i]) || !plan->ops[i].gpu)
             continue;
         const struct hd_collective c = sized_collective(plan, &plan->ops[i]);
         const int64_t bytes = hd_collective_get_nccl_bytes(&c, plan->ranks);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)
 {
-    int64_t most = HD_ALIGNMENT;
+    int64_t max = HD_ALIGNMENT;
     for (int i = 0; i < plan->n_ops; i++) {
         int64_t scratch, bytes = 0;
         if (is_collective(&plan->ops[i])) {
@@ -359,7 +359,7 @@ int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)
         } else {
             hd_cross_shard_sums_get_bytes(plan, &plan->ops[i], &scratch, &bytes);
         }
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }

@@ -177,16 +177,16 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
 
 struct lag {
     const struct hd_step *writer;
-    int most;
+    int max;
 };
 
 static int find_lag(struct hd_step *step, void *arg)
 {
     struct lag *lag = arg;
     for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->most &&
+        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->max &&
             changes(lag->writer, step->refs[i].value))
-            lag->most = step->refs[i].lag;
+            lag->max = step->refs[i].lag;
     return 0;
 }
 
@@ -196,7 +196,7 @@ static int count_under_way(const struct hd_plan *plan, const struct hd_step *ste
 {
     struct lag lag = {step, 1};
     hd_graph_walk(plan->graph, find_lag, &lag);
-    return lag.most + 1;
+    return lag.max + 1;
 }
 
 /* A background step reads what others update in place from a snapshot; what others only write
@@ -311,9 +311,9 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_
     plan->nccl = gpus && gpus->nccl;
     plan->param_check_interval = param_check_interval;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
-    int64_t most = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
+    int64_t max_ops = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);
     plan->values = hd_alloc(graph->n_values, sizeof *plan->values);
-    plan->ops = hd_alloc(most, sizeof *plan->ops);
+    plan->ops = hd_alloc(max_ops, sizeof *plan->ops);
     bool *background = hd_alloc(graph->total_steps, sizeof *background);
     int status = plan->values && plan->ops && background ? build(plan, background) : HD_ERR_NOMEM;
     hd_free(background);

@@ -12,14 +12,14 @@
  * softmax(logit[n]) + 1e-8 (spec 3.3), in order of the actions. */
 HD_INLINE int64_t hd_categorical(const float *logit, int64_t n, double u)
 {
-    const double least = 1e-8, total = 1 + (double)n * least;
-    double most = logit[0], sum = 0, below = 0;
+    const double min_prob = 1e-8, total = 1 + (double)n * min_prob;
+    double max_logit = logit[0], sum = 0, below = 0;
     for (int64_t i = 1; i < n; i++)
-        most = logit[i] > most ? logit[i] : most;
+        max_logit = logit[i] > max_logit ? logit[i] : max_logit;
     for (int64_t i = 0; i < n; i++)
-        sum += exp((double)logit[i] - most);
+        sum += exp((double)logit[i] - max_logit);
     for (int64_t i = 0; i + 1 < n; i++) {
-        below += exp((double)logit[i] - most) / sum + least;
+        below += exp((double)logit[i] - max_logit) / sum + min_prob;
         if (u * total < below)
             return i;
     }

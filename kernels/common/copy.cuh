@@ -20,8 +20,8 @@ static inline uint64_t hd_cuda_bits(const void *address)
  * in each thread. */
 static inline dim3 hd_cuda_copiers(int64_t words, int64_t frames)
 {
-    const int64_t few = 4, most = 256, warps = (words + few * 32 - 1) / (few * 32);
-    const int64_t across = warps < 1 ? 32 : warps > most / 32 ? most : warps * 32;
+    const int64_t few = 4, max = 256, warps = (words + few * 32 - 1) / (few * 32);
+    const int64_t across = warps < 1 ? 32 : warps > max / 32 ? max : warps * 32;
     return dim3((unsigned)across, (unsigned)(frames < 4 ? frames : 4));
 }
 

@@ -29,13 +29,13 @@ static inline bool hd_partials_are_aligned(const void *at)
 /* Returns how many sums wait at a time. */
 static inline int hd_partials_count_sums(int64_t n, uint8_t *sums)
 {
-    int waiting = 0, most = 0;
+    int waiting = 0, max = 0;
     for (int64_t i = 0; i < n; i++) {
-        most = waiting > most ? waiting : most;
+        max = waiting > max ? waiting : max;
         sums[i] = (uint8_t)hd_tree_sums_at(i, n);
         waiting += 1 - sums[i];
     }
-    return most;
+    return max;
 }
 
 /* Groups of the same number of partials, to be read from element `lo` on. */

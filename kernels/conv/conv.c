@@ -162,10 +162,11 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
     return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_prepare(conv->onednn, pass, batch) : HD_OK;
 }
 
-static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t most)
+static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pass,
+                           int64_t max_batch)
 {
-    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_weights_scratch(f, most)
-           : pass == HD_CONV_DATA  ? hd_conv_amx_data_scratch(f, most)
+    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_weights_scratch(f, max_batch)
+           : pass == HD_CONV_DATA  ? hd_conv_amx_data_scratch(f, max_batch)
                                    : 0;
 }
 
@@ -181,19 +182,19 @@ static float *part_of_weights(const struct hd_conv_run *run, float **bias_p, cha
     return part;
 }
 
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t most)
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct hd_conv_run run = {.conv = conv, .scratch = origin};
     float *bias;
     char *rest = origin;
     if (conv->by[pass] == BY_WINOGRAD)
-        return hd_padded(hd_winograd_scratch(&conv->fields, most));
+        return hd_padded(hd_winograd_scratch(&conv->fields, max_batch));
     if (conv->by[pass] == BY_AMX)
-        return hd_padded(amx_scratch(&conv->fields, pass, most));
+        return hd_padded(amx_scratch(&conv->fields, pass, max_batch));
     if (pass == HD_CONV_WEIGHTS)
         part_of_weights(&run, &bias, &rest);
-    return rest - origin + hd_onednn_conv_scratch(conv->onednn, pass, most);
+    return rest - origin + hd_onednn_conv_scratch(conv->onednn, pass, max_batch);
 }
 
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
@@ -208,7 +209,7 @@ int hd_conv_begin(struct hd_conv_run *run)
     const struct hd_conv *conv = run->conv;
     run->begun = false;
     if (conv->by[run->pass] == BY_WINOGRAD && run->pass != HD_CONV_WEIGHTS)
-        hd_winograd_begin(&conv->fields, run->pass, run->most, run->weights, run->scratch);
+        hd_winograd_begin(&conv->fields, run->pass, run->max_batch, run->weights, run->scratch);
     if (conv->by[run->pass] == BY_AMX && run->pass == HD_CONV_DATA)
         hd_conv_amx_data_begin(&conv->fields, run->weights, run->scratch);
     return HD_OK;
@@ -220,7 +221,7 @@ int hd_conv_end(struct hd_conv_run *run)
     if (run->pass != HD_CONV_WEIGHTS)
         return HD_OK;
     if (conv->by[run->pass] == BY_WINOGRAD)
-        hd_winograd_weights_end(&conv->fields, run->most, run->dweights, run->scratch);
+        hd_winograd_weights_end(&conv->fields, run->max_batch, run->dweights, run->scratch);
     if (conv->by[run->pass] == BY_AMX)
         hd_conv_amx_weights_end(&conv->fields, run->dweights);
     return HD_OK;
@@ -235,7 +236,7 @@ int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void 
         hd_conv_amx_forward(&conv->fields, &run->ahead, batch, x, run->weights, run->bias, y);
         return HD_OK;
     case BY_WINOGRAD:
-        hd_winograd_forward(&conv->fields, run->most, batch, x, run->bias, y, run->scratch);
+        hd_winograd_forward(&conv->fields, run->max_batch, batch, x, run->bias, y, run->scratch);
         return HD_OK;
     default:
         return hd_onednn_conv_run(conv->onednn, HD_CONV_FORWARD, batch, arguments, run->scratch);
@@ -269,7 +270,7 @@ int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void 
     const struct hd_conv_fields *f = &run->conv->fields;
     int status = HD_OK;
     if (run->conv->by[HD_CONV_WEIGHTS] == BY_WINOGRAD)
-        hd_winograd_weights(f, run->most, batch, x, dy, !run->begun, run->dbias, run->scratch);
+        hd_winograd_weights(f, run->max_batch, batch, x, dy, !run->begun, run->dbias, run->scratch);
     else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
         hd_conv_amx_weights(f, &run->ahead, batch, x, dy, !run->begun, run->dweights, run->dbias,
                             run->scratch);
@@ -290,7 +291,7 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
         hd_conv_amx_data(&conv->fields, batch, dy, y, dx, run->scratch);
         return HD_OK;
     case BY_WINOGRAD:
-        hd_winograd_data(&conv->fields, run->most, batch, dy, y, dx, run->scratch);
+        hd_winograd_data(&conv->fields, run->max_batch, batch, dy, y, dx, run->scratch);
         return HD_OK;
     default:
         break;

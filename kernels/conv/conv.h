@@ -59,7 +59,7 @@ enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASS
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
 /* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t most);
+int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
 
 /* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "own amx_bf16"; for people.
  * Borrowed. */
@@ -77,7 +77,7 @@ struct hd_conv_ahead {
 struct hd_conv_run {
     struct hd_conv *conv;
     enum hd_conv_pass pass;
-    int64_t most;            /* observations of a part, at most */
+    int64_t max_batch;       /* observations of a part, at most */
     const void *weights;     /* of forward: the image if there is one, else the floats; of data: the
                                 floats */
     const float *bias;       /* [out] of forward */

@@ -183,9 +183,9 @@ static void store_pixels(const struct job *j, const struct places *places, int64
     }
 }
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t most)
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
-    const struct job j = job_of_some(f, most);
+    const struct job j = job_of_some(f, max_batch);
     return (j.weights + wide_elements(&j)) * (int64_t)sizeof(hd_bf16);
 }
 
@@ -235,9 +235,9 @@ void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf
 
 #else
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t most)
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
-    (void)f, (void)most;
+    (void)f, (void)max_batch;
     return 0;
 }
 

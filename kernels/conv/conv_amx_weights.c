@@ -359,11 +359,11 @@ static int64_t pairs_of(int64_t images)
     return (images + PAIR - 1) / PAIR;
 }
 
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t most)
+int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct job j = job_of(f);
-    return lay_out(&j, pairs_of(most) < j.pairs ? pairs_of(most) : j.pairs, origin).bytes;
+    return lay_out(&j, pairs_of(max_batch) < j.pairs ? pairs_of(max_batch) : j.pairs, origin).bytes;
 }
 
 /* Of products, for a pair of images. */
@@ -416,10 +416,10 @@ void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ah
 {
     const struct job j = job_of(f);
     struct hd_fetch fetch = hd_fetch_of(ahead, pairs_of(batch) * steps_of(&j));
-    const int64_t most = PAIR * j.pairs;
+    const int64_t max_batch = PAIR * j.pairs;
     hd_tiles_load(0, 0);
-    for (int64_t n = 0; n < batch; n += most, start = false) {
-        const int64_t images = batch - n < most ? batch - n : most;
+    for (int64_t n = 0; n < batch; n += max_batch, start = false) {
+        const int64_t images = batch - n < max_batch ? batch - n : max_batch;
         const struct room room = lay_out(&j, pairs_of(images), scratch);
         if (n == 0)
             find_outputs(&j, room.outputs);
@@ -431,9 +431,9 @@ void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ah
 
 #else
 
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t most)
+int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
-    (void)f, (void)most;
+    (void)f, (void)max_batch;
     return 0;
 }
 

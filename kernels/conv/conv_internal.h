@@ -22,7 +22,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *fields, const struct hd_co
 
 /* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of
  * scratch, which nothing outlives; dweights is in order only after the end. */
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t most);
+int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
 void hd_conv_amx_weights(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
                          int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
                          float *dweights, float *dbias, void *scratch);
@@ -30,7 +30,7 @@ void hd_conv_amx_weights_end(const struct hd_conv_fields *fields, float *dweight
 
 /* Gradient of the input, zero where y, the input after its ReLU, is not positive. The scratch holds
  * the weights from the beginning. */
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *fields, int64_t most);
+int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
 void hd_conv_amx_data_begin(const struct hd_conv_fields *fields, const float *weights,
                             void *scratch);
 void hd_conv_amx_data(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *dy,

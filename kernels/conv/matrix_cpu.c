@@ -3,7 +3,7 @@
  * compiled with contraction: every element is one chain of fused multiply-adds. */
 #include "kernels/common/vector.h"
 #include "kernels/conv/matrix_internal.h"
-#include "runtime/base/least.h"
+#include "runtime/base/min.h"
 
 enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
 
@@ -52,12 +52,12 @@ void hd_matrix_multiply(int64_t rows, int64_t columns, int64_t depth, const stru
                     .a = {a->at + m * a->row + k * a->column, a->row, a->column},
                     .b = b + k * ldb + n,
                     .ldb = ldb,
-                    .depth = hd_least(depth - k, DEPTH),
+                    .depth = hd_min(depth - k, DEPTH),
                     .add = add || k > 0,
                     .c = c + m * ldc + n,
                     .ldc = ldc,
                 };
-                run(&block, (int)hd_least(rows - m, ROWS),
-                    (int)(hd_least(columns - n, VECTORS * HD_VEC) / HD_VEC));
+                run(&block, (int)hd_min(rows - m, ROWS),
+                    (int)(hd_min(columns - n, VECTORS * HD_VEC) / HD_VEC));
             }
 }

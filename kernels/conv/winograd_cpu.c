@@ -4,7 +4,7 @@
 #include "kernels/conv/winograd_internal.h"
 #include "kernels/conv/winograd_lines_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/least.h"
+#include "runtime/base/min.h"
 
 enum { SIDE = HD_WINOGRAD_SIDE, PLACES = SIDE * SIDE, BLOCK = HD_VEC * HD_VEC };
 enum {
@@ -28,7 +28,7 @@ static int64_t at_least(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct job job_of(const struct hd_conv_fields *f, int64_t most)
+static struct job job_of(const struct hd_conv_fields *f, int64_t max_batch)
 {
     struct job j = {.f = *f,
                     .out_height = (f->in_height - f->kernel) / f->stride + 1,
@@ -40,9 +40,9 @@ static struct job job_of(const struct hd_conv_fields *f, int64_t most)
     j.width = (j.out_width + j.outs - 1) / j.outs;
     const int64_t floats = CACHE_BYTES / (int64_t)sizeof(float), area = j.height * j.width;
     const int64_t fit = floats / (PLACES * area * j.channels), enough = (ROWS + area - 1) / area;
-    j.images = hd_least(at_least(fit, enough), most);
+    j.images = hd_min(at_least(fit, enough), max_batch);
     const int64_t channels = floats / (PLACES * area * j.images) / 64 * 64;
-    j.group = hd_least(at_least(channels, 64), f->out_channels);
+    j.group = hd_min(at_least(channels, 64), f->out_channels);
     return j;
 }
 
@@ -83,10 +83,10 @@ static struct room lay_out(const struct job *j, void *scratch)
     return room;
 }
 
-int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t most)
+int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     return lay_out(&j, origin).bytes;
 }
 
@@ -125,7 +125,7 @@ HD_ALWAYS void expand_row(const struct job *j, int64_t kernel, const float *weig
 HD_ALWAYS void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
-        const int64_t group = hd_least(j->group, j->f.out_channels - first);
+        const int64_t group = hd_min(j->group, j->f.out_channels - first);
         const int64_t place = j->channels * group;
         for (int64_t out = 0; out < group; out += HD_VEC)
             for (int64_t in = 0; in < j->channels; in++) {
@@ -145,7 +145,7 @@ HD_ALWAYS void expand_transposed(const struct job *j, int64_t kernel, const floa
     for (int64_t out = 0; out < j->f.out_channels; out += HD_VEC)
         for (int64_t in = 0; in < j->channels; in += HD_VEC) {
             const int64_t first = out / j->group * j->group;
-            const int64_t group = hd_least(j->group, j->f.out_channels - first);
+            const int64_t group = hd_min(j->group, j->f.out_channels - first);
             float *base = to + PLACES * j->channels * first + (out - first) * j->channels + in;
             hd_vec u[HD_VEC][PLACES];
             for (int64_t i = 0; i < HD_VEC; i++)
@@ -165,7 +165,7 @@ HD_ALWAYS void reduce_weights(const struct job *j, int64_t kernel, const float *
                               float *dweights)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
-        const int64_t group = hd_least(j->group, j->f.out_channels - first);
+        const int64_t group = hd_min(j->group, j->f.out_channels - first);
         const int64_t place = j->channels * group;
         for (int64_t out = 0; out < group; out += HD_VEC)
             for (int64_t in = 0; in < j->channels; in++) {
@@ -382,10 +382,10 @@ static void outputs(const struct job *j, int64_t images, int64_t first, int64_t 
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
-void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t most,
+void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t max_batch,
                        const float *weights, void *scratch)
 {
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     float *to = lay_out(&j, scratch).weights;
     if (pass == HD_CONV_FORWARD && j.kernel == 2)
         expand_weights(&j, 2, weights, to);
@@ -397,17 +397,17 @@ void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, i
         expand_transposed(&j, 3, weights, to);
 }
 
-void hd_winograd_forward(const struct hd_conv_fields *f, int64_t most, int64_t batch,
+void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                          const float *x, const float *bias, float *y, void *scratch)
 {
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
-        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         const float *weights = room.weights;
         input_patches(&j, images, x + n * in_size(&j), room.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = hd_least(j.group, f->out_channels - first);
+            const int64_t group = hd_min(j.group, f->out_channels - first);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.input + i * rows * j.channels, j.channels, 1};
                 hd_matrix_multiply(rows, group, j.channels, &a, weights, group, false,
@@ -433,18 +433,18 @@ static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool
         }
 }
 
-void hd_winograd_weights(const struct hd_conv_fields *f, int64_t most, int64_t batch,
+void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                          const float *x, const float *dy, bool start, float *dbias, void *scratch)
 {
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images, start = false) {
-        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         float *weights = room.weights;
         add_pixels(&j, images, dy + n * out_size(&j), start, dbias);
         input_patches(&j, images, x + n * in_size(&j), room.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = hd_least(j.group, f->out_channels - first);
+            const int64_t group = hd_min(j.group, f->out_channels - first);
             gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.input + i * rows * j.channels, 1, j.channels};
@@ -455,10 +455,10 @@ void hd_winograd_weights(const struct hd_conv_fields *f, int64_t most, int64_t b
     }
 }
 
-void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t most, float *dweights,
+void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, float *dweights,
                              void *scratch)
 {
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     if (j.kernel == 2)
         reduce_weights(&j, 2, room.weights, dweights);
@@ -466,18 +466,18 @@ void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t most, float
         reduce_weights(&j, 3, room.weights, dweights);
 }
 
-void hd_winograd_data(const struct hd_conv_fields *f, int64_t most, int64_t batch, const float *dy,
-                      const float *y, float *dx, void *scratch)
+void hd_winograd_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
+                      const float *dy, const float *y, float *dx, void *scratch)
 {
-    const struct job j = job_of(f, most);
+    const struct job j = job_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
-        const int64_t images = hd_least(batch - n, j.images), rows = images * j.height * j.width;
+        const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         const int64_t size = images * in_size(&j);
         const float *weights = room.weights;
         float *to = dx + n * in_size(&j);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
-            const int64_t group = hd_least(j.group, f->out_channels - first);
+            const int64_t group = hd_min(j.group, f->out_channels - first);
             gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
                 const struct hd_matrix a = {room.output + i * rows * group, group, 1};

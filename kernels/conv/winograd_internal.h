@@ -16,21 +16,21 @@
 bool hd_winograd_allows(const struct hd_conv_fields *fields);
 
 /* Bytes of scratch, 64-byte aligned, of any pass whose parts have at most `most` observations. */
-int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t most);
+int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
 
 /* Puts the weights of a forward pass or one of data into its scratch. */
-void hd_winograd_begin(const struct hd_conv_fields *fields, enum hd_conv_pass pass, int64_t most,
-                       const float *weights, void *scratch);
+void hd_winograd_begin(const struct hd_conv_fields *fields, enum hd_conv_pass pass,
+                       int64_t max_batch, const float *weights, void *scratch);
 
 /* As in kernels/conv/conv.h, of a part. The gradient of the weights (`start`: of the first part,
  * else it is added) is in the scratch until the end. */
-void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t most, int64_t batch,
+void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
                          const float *x, const float *bias, float *y, void *scratch);
-void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t most, int64_t batch,
+void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
                          const float *x, const float *dy, bool start, float *dbias, void *scratch);
-void hd_winograd_weights_end(const struct hd_conv_fields *fields, int64_t most, float *dweights,
-                             void *scratch);
-void hd_winograd_data(const struct hd_conv_fields *fields, int64_t most, int64_t batch,
+void hd_winograd_weights_end(const struct hd_conv_fields *fields, int64_t max_batch,
+                             float *dweights, void *scratch);
+void hd_winograd_data(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
                       const float *dy, const float *y, float *dx, void *scratch);
 
 #endif

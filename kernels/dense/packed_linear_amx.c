@@ -4,7 +4,7 @@
  * that pairs arise from shifts within words. */
 #include "kernels/common/amx.h"
 #include "kernels/dense/packed_linear_internal.h"
-#include "runtime/base/least.h"
+#include "runtime/base/min.h"
 
 #ifdef HD_AMX
 
@@ -102,14 +102,14 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *imag
             const struct panel panel = {
                 .image = image + b * out_blocks * BLOCK,
                 .next = out_blocks * BLOCK,
-                .blocks = hd_least(in_blocks - b, BLOCKS_AT_ONCE),
+                .blocks = hd_min(in_blocks - b, BLOCKS_AT_ONCE),
                 .x = x + r * ldx + b * IN,
                 .ldx = ldx,
                 .y = y + r * ldy,
                 .ldy = ldy,
                 .start = b == 0,
             };
-            forward_rows(&panel, out_blocks, hd_least(rows - r, 2 * TILE));
+            forward_rows(&panel, out_blocks, hd_min(rows - r, 2 * TILE));
         }
     _tile_release();
     for (int64_t r = 0; r < rows; r++)
@@ -232,12 +232,12 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
     hd_bf16 *pairs = scratch;
     float *tiles = (float *)(pairs + group * out_pairs * PAIR);
     for (int64_t r0 = -1, g = first; g < last; g += group) {
-        const int64_t end = hd_least(last, g + group);
+        const int64_t end = hd_min(last, g + group);
         for (int64_t b = g; b < end; b++)
             pair_block(image + b * out_blocks * BLOCK, out_blocks,
                        pairs + (b - g) * out_pairs * PAIR);
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
-            const int64_t n = hd_least(rows - r, 2 * TILE);
+            const int64_t n = hd_min(rows - r, 2 * TILE);
             if (n != r0)
                 hd_tiles_load(n > TILE ? 0x2C : 0x13, (int)(n > TILE ? n - TILE : n));
             r0 = n;
@@ -345,7 +345,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
         pair_rows(dy, lddy, c * IN, rows, out_blocks, pairs + c * next);
     hd_tiles_load(0, 0);
     for (int64_t g = first; g < last; g += group) {
-        const int64_t end = hd_least(last, g + group);
+        const int64_t end = hd_min(last, g + group);
         for (int64_t c = 0; c < chunks; c++)
             for (int64_t b = g; b < end; b++)
                 columns_of(x + b * IN, ldx, c * IN, rows, columns + ((b - g) * chunks + c) * PAIR);

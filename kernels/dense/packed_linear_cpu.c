@@ -4,7 +4,7 @@
 #include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/least.h"
+#include "runtime/base/min.h"
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
 
@@ -74,7 +74,7 @@ HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
     const float *block = p->w;
     for (int64_t i0 = 0; i0 < p->depth; i0 += IN, block += p->next) {
         const float *x = p->x + i0;
-        int64_t n = hd_least(p->depth - i0, IN);
+        int64_t n = hd_min(p->depth - i0, IN);
         for (int64_t i = 0; i < n; i++) {
             hd_vec w[VECTORS];
             if (p->ahead)
@@ -126,7 +126,7 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
                 const struct panel panel = {
                     .w = panel_weights(p, w, i, b),
                     .next = out_blocks * BLOCK,
-                    .depth = hd_least(p->in - i * IN, DEPTH_BLOCKS * IN),
+                    .depth = hd_min(p->in - i * IN, DEPTH_BLOCKS * IN),
                     .x = x + r * ldx + i * IN,
                     .ldx = ldx,
                     .y = y + r * ldy + b * OUT,
@@ -135,8 +135,8 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
                     .start = i == 0,
                     .ahead = next && row < DEPTH_BLOCKS ? next + row * out_blocks * BLOCK : NULL,
                 };
-                run_forward_block(&panel, (int)hd_least(rows - r, ROWS),
-                                  (int)hd_least(out_blocks - b, VECTORS));
+                run_forward_block(&panel, (int)hd_min(rows - r, ROWS),
+                                  (int)hd_min(out_blocks - b, VECTORS));
             }
         }
 }
@@ -156,7 +156,7 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
     for (int64_t r0 = 0; r0 < rows; r0 += HD_VEC)
         for (int64_t c0 = 0; c0 < columns; c0 += HD_VEC) {
             hd_vec block[HD_VEC] = {{0}};
-            int64_t n = hd_least(columns - c0, HD_VEC);
+            int64_t n = hd_min(columns - c0, HD_VEC);
             for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++)
                 block[r - r0] = load_some(from + r * ld_from + c0, n);
             hd_vec_transpose(block);
@@ -175,7 +175,7 @@ HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const
         for (int v = 0; v < vectors; v++)
             sum[i][v] = hd_vec_load(dx + i * COLUMNS + v * HD_VEC);
     for (int64_t o0 = 0; o0 < out; o0 += OUT, w += BLOCK, ahead += INPUTS * OUT) {
-        int64_t n = hd_least(out - o0, OUT);
+        int64_t n = hd_min(out - o0, OUT);
         for (int i = 0; i < INPUTS; i++)
             __builtin_prefetch(ahead + i * OUT, 0, 2);
         for (int64_t o = 0; o < n; o++) {
@@ -203,7 +203,7 @@ static void store_rows(int64_t rows, int64_t inputs, const float *columns, const
             for (int i = 0; i < HD_VEC; i++)
                 block[i] = hd_vec_load(columns + (i0 + i) * COLUMNS + r0);
             hd_vec_transpose(block);
-            int64_t n = hd_least(inputs - i0, HD_VEC);
+            int64_t n = hd_min(inputs - i0, HD_VEC);
             for (int64_t r = r0; r < rows && r < r0 + HD_VEC; r++) {
                 const int64_t at = r * lddx + i0;
                 __builtin_prefetch(dx + at + ahead, 1, 3);
@@ -221,12 +221,12 @@ static void store_rows(int64_t rows, int64_t inputs, const float *columns, const
 static void data_columns(const struct hd_packed *p, int64_t first, int64_t last, int64_t r0,
                          const float *w, const float *dy, int64_t ld, float *columns)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), end = hd_least(ld, r0 + COLUMNS);
+    const int64_t out_blocks = hd_packed_out_blocks(p), end = hd_min(ld, r0 + COLUMNS);
     for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
         for (int64_t b = first; b < last; b++)
             for (int64_t i = 0; i < IN; i += INPUTS) {
-                const int64_t blocks = hd_least(out_blocks - o, OUT_BLOCKS);
-                const int64_t out = hd_least(p->out - o * OUT, OUT_BLOCKS * OUT);
+                const int64_t blocks = hd_min(out_blocks - o, OUT_BLOCKS);
+                const int64_t out = hd_min(p->out - o * OUT, OUT_BLOCKS * OUT);
                 const float *block = w + (b * out_blocks + o) * BLOCK + i * OUT;
                 const float *ahead = w + ((b + 1) * out_blocks + o) * BLOCK + i * blocks * OUT;
                 float *to = columns + ((b - first) * IN + i) * COLUMNS;
@@ -249,11 +249,11 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
     transpose(rows, p->out, dy, lddy, dy_columns, ld);
     for (int64_t b = first; b < last; b += HD_PACK_GROUP)
         for (int64_t r = 0; r < rows; r += COLUMNS) {
-            const int64_t end = hd_least(last, b + HD_PACK_GROUP), at = r * lddx + b * IN;
+            const int64_t end = hd_min(last, b + HD_PACK_GROUP), at = r * lddx + b * IN;
             const int64_t ahead =
                 r + COLUMNS < rows ? COLUMNS * lddx : HD_PACK_GROUP * IN - r * lddx;
             data_columns(p, b, end, r, w, dy_columns, ld, columns);
-            store_rows(hd_least(rows - r, COLUMNS), hd_least(p->in, end * IN) - b * IN, columns,
+            store_rows(hd_min(rows - r, COLUMNS), hd_min(p->in, end * IN) - b * IN, columns,
                        mask ? mask + at : NULL, dx + at, lddx, ahead);
         }
 }
@@ -287,8 +287,8 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
     const bool stream = hd_packed_weights(p) >= LARGE;
     float *columns = scratch;
     for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
-        const int64_t end = hd_least(last, b + HD_PACK_GROUP);
-        const int64_t inputs = hd_least(p->in, end * IN) - b * IN, all = (end - b) * IN;
+        const int64_t end = hd_min(last, b + HD_PACK_GROUP);
+        const int64_t inputs = hd_min(p->in, end * IN) - b * IN, all = (end - b) * IN;
         if (all - inputs >= HD_VEC) /* half a block is padding */
             memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
         transpose(rows, inputs, x + b * IN, ldx, columns, ld);

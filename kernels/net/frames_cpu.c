@@ -45,9 +45,9 @@ HD_ALWAYS hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
     hd_vec y;
 #ifdef __AVX512F__
     /* Of two operands the second is taken when one is no number. */
-    const __m512 most = _mm512_set1_ps(limit), least = _mm512_set1_ps(-limit);
+    const __m512 upper = _mm512_set1_ps(limit), lower = _mm512_set1_ps(-limit);
     y = (hd_vec)_mm512_min_ps(
-        most, _mm512_max_ps(least, _mm512_fmadd_ps((__m512)x, (__m512)factor, (__m512)shift)));
+        upper, _mm512_max_ps(lower, _mm512_fmadd_ps((__m512)x, (__m512)factor, (__m512)shift)));
 #else
     for (int i = 0; i < HD_VEC; i++) {
         const float z = fmaf(x[i], factor[i], shift[i]);
@@ -139,20 +139,20 @@ HD_ALWAYS void load_vectors(const struct job *j, const float *frame, int64_t x, 
 HD_ALWAYS void patches_of_line(const struct job *j, int64_t y, int64_t c, int frames, bool bf16,
                                bool norm)
 {
-    enum { MOST = 2 };
+    enum { STACKS = 2 };
     const struct hd_frames *f = j->f;
     const int64_t plane = f->height * f->width, patches = f->width / SIDE;
     const int64_t first = c * plane + SIDE * y * f->width;
     for (int64_t at = 0; at < patches; at += GROUP) {
         const int64_t x = at < patches - GROUP ? at : patches - GROUP;
-        hd_vec factor[MOST * GROUP], shift[MOST * GROUP];
+        hd_vec factor[STACKS * GROUP], shift[STACKS * GROUP];
         for (int k = 0; k < frames && norm; k++) {
             load_vectors(j, j->norm->scale + first + k * plane, x, factor + k * GROUP);
             load_vectors(j, j->norm->shift + first + k * plane, x, shift + k * GROUP);
         }
         for (int64_t r = 0; r < j->rows; r++) {
             const uint8_t *frame = j->obs + r * f->channels * plane + first;
-            hd_vec value[MOST * GROUP];
+            hd_vec value[STACKS * GROUP];
             for (int k = 0; k < frames; k++) {
                 words4 group[GROUP];
                 load_group(j, frame + k * plane, x, group);

@@ -231,9 +231,9 @@ static void place_all(struct hd_conv_net *net)
 /* Enough stages that what one finishes can travel while the next computes. */
 static void cut_mid(struct hd_conv_net *net)
 {
-    const int64_t most = (16 << 20) / (int64_t)sizeof(float),
+    const int64_t stage_floats = (16 << 20) / (int64_t)sizeof(float),
                   blocks = hd_packed_in_blocks(&net->mid);
-    int64_t stages = (hd_packed_weights(&net->mid) + most - 1) / most;
+    int64_t stages = (hd_packed_weights(&net->mid) + stage_floats - 1) / stage_floats;
     net->mid_stage_blocks = (blocks + stages - 1) / stages;
     net->mid_stages = (int)((blocks + net->mid_stage_blocks - 1) / net->mid_stage_blocks);
 }

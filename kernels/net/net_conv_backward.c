@@ -11,7 +11,7 @@ static const struct hd_conv_net *of(const struct hd_net *net)
     return (const struct hd_conv_net *)net;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -106,7 +106,7 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
     const int64_t hidden = rows * hd_row_ld(net->hidden.out);
     const int64_t part = hd_part(net->backward_part, rows);
     int64_t scratch =
-        most(hd_packed_scratch(&net->mid, rows), hd_packed_scratch(&net->hidden, rows));
+        max(hd_packed_scratch(&net->mid, rows), hd_packed_scratch(&net->hidden, rows));
     g->hidden = hd_cut_piece(&cut, hidden, sizeof *g->hidden);
     g->hidden_bf16 = net->base.bf16 ? hd_cut_piece(&cut, hidden, sizeof *g->hidden_bf16) : NULL;
     g->mid = hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), size);
@@ -115,8 +115,8 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
         g->conv[i] = hd_cut_piece(
             &cut, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
     for (int i = HD_FRONT; i < HD_CONVS; i++) {
-        scratch = most(scratch, hd_conv_scratch(net->conv[i], HD_CONV_WEIGHTS, rows));
-        scratch = most(scratch, hd_conv_scratch(net->conv[i], HD_CONV_DATA, rows));
+        scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_WEIGHTS, rows));
+        scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_DATA, rows));
     }
     g->scratch = hd_cut_piece(&cut, scratch, 1);
     lay_out_front(net, part, &cut, g);
@@ -214,13 +214,13 @@ static void mid_stage(const struct backward *b, int stage)
 /* -- Convolutions --------------------------------------------------------------------------------
  */
 
-static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t most_rows,
+static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t max_rows,
                  void *scratch, struct hd_conv_run *run)
 {
     const struct hd_place *place = &b->net->conv_place[i];
     *run = (struct hd_conv_run){.conv = b->net->conv[i],
                                 .pass = pass,
-                                .most = most_rows,
+                                .max_batch = max_rows,
                                 .weights = (const float *)b->params + place->weight,
                                 .dweights = b->grad + place->weight,
                                 .dbias = b->grad + place->bias,

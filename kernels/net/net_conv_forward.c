@@ -48,7 +48,7 @@ int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch)
     return batch > 0 ? hd_activations_lay_out(of(net), batch, NULL, &unused) : 0;
 }
 
-static int begin(const struct hd_conv_net *net, const void *params, int i, int64_t most,
+static int begin(const struct hd_conv_net *net, const void *params, int i, int64_t max_batch,
                  const struct hd_activations *a, struct hd_conv_run *run)
 {
     const hd_bf16 *images = hd_conv_net_images(net, (void *)params);
@@ -56,7 +56,7 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
     const float *floats = params;
     *run = (struct hd_conv_run){.conv = net->conv[i],
                                 .pass = HD_CONV_FORWARD,
-                                .most = most,
+                                .max_batch = max_batch,
                                 .weights = floats + place->weight,
                                 .bias = floats + place->bias,
                                 .scratch = a->scratch[i]};

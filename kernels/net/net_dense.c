@@ -131,11 +131,11 @@ static const struct hd_net_kind kind = {
 
 int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
-    const int64_t most = fields->n_hidden + HEAD_LAYERS;
+    const int64_t max_layers = fields->n_hidden + HEAD_LAYERS;
     struct dense_net *net = hd_alloc(1, sizeof *net);
-    struct layer *layers = hd_alloc(most, sizeof *layers);
-    struct hd_tensor *tensors = hd_alloc(4 * most, sizeof *tensors);
-    struct hd_net_norm *norms = hd_alloc(most, sizeof *norms);
+    struct layer *layers = hd_alloc(max_layers, sizeof *layers);
+    struct hd_tensor *tensors = hd_alloc(4 * max_layers, sizeof *tensors);
+    struct hd_net_norm *norms = hd_alloc(max_layers, sizeof *norms);
     if (!net || !layers || !tensors || !norms) {
         hd_free(net);
         hd_free(layers);

@@ -20,17 +20,17 @@ extern "C" int64_t hd_replay_room(int64_t most_frames)
 /* Every thread gets the largest of what they have. */
 static __device__ int64_t most_of_all(int64_t mine)
 {
-    __shared__ int64_t most[THREADS];
+    __shared__ int64_t max[THREADS];
     const int at = threadIdx.x;
     __syncthreads();
-    most[at] = mine;
+    max[at] = mine;
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (at < half)
-            most[at] = most[at] > most[at + half] ? most[at] : most[at + half];
+            max[at] = max[at] > max[at + half] ? max[at] : max[at + half];
     }
     __syncthreads();
-    return most[0];
+    return max[0];
 }
 
 /* How many threads before this one have the same key, and whether one after it has. */

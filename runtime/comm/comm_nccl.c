@@ -541,19 +541,19 @@ void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
 {
     /* Whoever holds a lock is within a call of NCCL's that returns soon, or hangs: then it is what
      * must be aborted. */
-    enum { PATIENCE_S = 2, MOST = 64 };
-    bool locked[MOST] = {false};
+    enum { PATIENCE_S = 2, COMMS_MAX = 64 };
+    bool locked[COMMS_MAX] = {false};
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    for (int i = 0; i < n && i < MOST; i++)
+    for (int i = 0; i < n && i < COMMS_MAX; i++)
         locked[i] = nccls[i] && pthread_mutex_timedlock(&nccls[i]->lock, &until) == 0;
     bool any = false;
-    for (int i = 0; i < n && i < MOST; i++)
+    for (int i = 0; i < n && i < COMMS_MAX; i++)
         any = any || (nccls[i] && nccls[i]->comm);
     if (any)
         library.GroupStart();
-    for (int i = 0; i < n && i < MOST; i++)
+    for (int i = 0; i < n && i < COMMS_MAX; i++)
         if (nccls[i] && nccls[i]->comm) {
             hd_nccl_fail(nccls[i], HD_ERR_PEER, "NCCL", "aborted");
             int before = hd_nccl_enter(nccls[i]);
@@ -563,7 +563,7 @@ void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
         }
     if (any)
         library.GroupEnd();
-    for (int i = 0; i < n && i < MOST; i++)
+    for (int i = 0; i < n && i < COMMS_MAX; i++)
         if (locked[i])
             pthread_mutex_unlock(&nccls[i]->lock);
 }

@@ -237,14 +237,14 @@ static void set_nccl_collective(struct round *round)
 
 int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
         int64_t lo, hi;
         hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
         const int64_t bytes = hd_nccl_room_bytes(hi - lo, ranks);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);
+    return max + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);
 }
 
 static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)

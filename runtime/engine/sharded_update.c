@@ -319,10 +319,10 @@ static int list_transfers(const struct bucket *bucket,
                           int (*list)(const struct bucket *, int, struct hd_comm_transfer *),
                           struct hd_sync_point *point)
 {
-    enum { MOST = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
+    enum { TRANSFERS_MAX = 2 * HD_VIEWS_MAX > 4 ? 2 * HD_VIEWS_MAX : 4 };
     const struct hd_session_options *options = &bucket->session->options;
     struct hd_comm_transfer *transfers =
-        hd_alloc((int64_t)MOST * options->ranks, sizeof *transfers);
+        hd_alloc((int64_t)TRANSFERS_MAX * options->ranks, sizeof *transfers);
     if (!transfers)
         return HD_ERR_NOMEM;
     for (int rank = 0; rank < options->ranks; rank++)

@@ -88,7 +88,7 @@ static int text_of(const struct file *file, const char *key, const char **text_p
                    file->path, key);
 }
 
-static int number_of(const struct file *file, const char *key, int base, uint64_t most,
+static int number_of(const struct file *file, const char *key, int base, uint64_t max,
                      uint64_t *number_p)
 {
     const char *text;
@@ -96,7 +96,7 @@ static int number_of(const struct file *file, const char *key, int base, uint64_
     HD_TRY(text_of(file, key, &text));
     errno = 0;
     unsigned long long number = strtoull(text, &end, base);
-    if (errno || end == text || *end || text[0] == '-' || number > most)
+    if (errno || end == text || *end || text[0] == '-' || number > max)
         return hd_fail(HD_ERR_FORMAT, "%s: its metadata say %s '%s', which is no such number",
                        file->path, key, text);
     *number_p = number;

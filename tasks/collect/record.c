@@ -48,12 +48,12 @@ static int wrong_number(const struct hd_setup *setup, const char *name, const ch
 
 static int declare(const struct hd_setup *setup)
 {
-    enum { MOST = 1000000000, ROUND_BYTES = 16 << 20 };
+    enum { TRANSITIONS_MAX = 1000000000, ROUND_BYTES = 16 << 20 };
     const char *text = hd_setup_option(setup, "transitions");
     char *end;
     errno = 0;
     long long transitions = strtoll(text, &end, 10);
-    if (errno || end == text || *end || transitions < 1 || transitions > MOST)
+    if (errno || end == text || *end || transitions < 1 || transitions > TRANSITIONS_MAX)
         return wrong_number(setup, "transitions", "an integer from 1 to 10^9");
     HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
     return hd_recording_declare(setup, setup->specs[RECORDING], transitions, ROUND_BYTES);

@@ -37,7 +37,7 @@ static const struct hd_scalar_field fields[N_FIELDS] = {
 struct args {
     struct hd_sampler sampler;
     int64_t rows;
-    int64_t most; /* length of the longest list */
+    int64_t max_length; /* length of the longest list */
 };
 
 static int declare(const struct hd_setup *setup)
@@ -60,7 +60,7 @@ static int check(const struct hd_setup *setup, const struct args *args)
         return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
                              "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
                              hd_batch_shape(setup->specs[BATCH])->nstep);
-    if (args->most == 0)
+    if (args->max_length == 0)
         return hd_diag_error(setup->diag, setup->mark,
                              "'%s' has %" PRId64 " transitions, of which %" PRId64
                              " shards get none with policy.learn.sampler.tail drop_last",
@@ -82,7 +82,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         .tail = tail_of(setup->config),
     };
     args->rows = hd_batch_shape(setup->specs[BATCH])->rows;
-    args->most = hd_sampler_most(&args->sampler);
+    args->max_length = hd_sampler_most(&args->sampler);
     return check(setup, args);
 }
 
@@ -97,7 +97,7 @@ static int64_t next_batches(const void *args, const int64_t *counted)
 static int64_t next_epoch(const void *memory, const int64_t *counted)
 {
     const struct args *args = memory;
-    return counted[HD_CURSOR_BATCHES] / ((args->most + args->rows - 1) / args->rows);
+    return counted[HD_CURSOR_BATCHES] / ((args->max_length + args->rows - 1) / args->rows);
 }
 
 static const struct hd_count counts[] = {
@@ -148,7 +148,7 @@ static void clear_row(const struct draw *draw, int64_t row)
 static void advance(const struct args *args, struct hd_cursor *cursor)
 {
     cursor->next += args->rows;
-    if (cursor->next < args->most)
+    if (cursor->next < args->max_length)
         return;
     cursor->next = 0;
     cursor->epoch++;

@@ -272,17 +272,17 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
 {
     enum { ROWS_AT_ONCE = 64 };
     const struct hd_net *net = hd_params_net(weights->params);
-    const int64_t outputs = hd_net_outputs(net), most = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
-    const int64_t rest = most > 0 ? rows % most : 0;
+    const int64_t outputs = hd_net_outputs(net), max = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+    const int64_t rest = max > 0 ? rows % max : 0;
     struct hd_obs_norm norm;
-    HD_TRY(hd_net_prepare(net, most, 0));
+    HD_TRY(hd_net_prepare(net, max, 0));
     HD_TRY(hd_net_prepare(net, rest, 0));
-    int64_t bytes = hd_net_forward_bytes(net, most), rest_bytes = hd_net_forward_bytes(net, rest);
+    int64_t bytes = hd_net_forward_bytes(net, max), rest_bytes = hd_net_forward_bytes(net, rest);
     void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
-    float *q = hd_alloc(most * outputs, sizeof *q), *scaled = hd_alloc(hd_net_obs(net), sizeof *q);
+    float *q = hd_alloc(max * outputs, sizeof *q), *scaled = hd_alloc(hd_net_obs(net), sizeof *q);
     int status = work && q && scaled ? HD_OK : HD_ERR_NOMEM;
-    for (int64_t first = 0; status == HD_OK && first < rows; first += most) {
-        int64_t n = rows - first < most ? rows - first : most;
+    for (int64_t first = 0; status == HD_OK && first < rows; first += max) {
+        int64_t n = rows - first < max ? rows - first : max;
         const struct hd_obs_norm *scales = norm_of_floats(weights, &norm, scaled);
         const float *rows_obs = obs + first * hd_net_obs(net);
         if (hd_net_levels(net) > 0)

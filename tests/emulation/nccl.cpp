@@ -74,17 +74,17 @@ namespace
 /* With the lock held. Ranks on one device: what the original says of them. */
 void check_devices(State &state)
 {
-    int most = 1;
+    int max = 1;
     for (int i = 0; i < state.ranks; i++) {
         int same = 0;
         for (int k = 0; k < state.ranks; k++)
             same += state.segment->device[k] == state.segment->device[i];
-        most = std::max(most, same);
+        max = std::max(max, same);
     }
     const bool allowed = version() >= 23000 && setting("NCCL_MULTI_RANK_GPU_ENABLE", 0) == 1;
-    if (most > 1 && (!allowed || setting("NCCL_NVLS_ENABLE", 2) == 1))
+    if (max > 1 && (!allowed || setting("NCCL_NVLS_ENABLE", 2) == 1))
         fail(state, ncclInvalidUsage, "Multiple Ranks are using the same GPU/Partition");
-    else if (most <= 2)
+    else if (max <= 2)
         state.phase = State::READY;
 }
 

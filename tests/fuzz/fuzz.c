@@ -52,11 +52,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-int fuzz_split(const uint8_t *data, size_t bytes, int most, struct fuzz_part *parts)
+int fuzz_split(const uint8_t *data, size_t bytes, int max, struct fuzz_part *parts)
 {
     static const char marker[] = "%%%\n";
     int n = 0;
-    while (n < most - 1) {
+    while (n < max - 1) {
         const uint8_t *cut = memmem(data, bytes, marker, sizeof marker - 1);
         if (!cut)
             break;

@@ -18,7 +18,7 @@ struct fuzz_part {
 };
 
 /* Cuts an input at lines that are "%%%", into at most `most` parts; returns how many. */
-int fuzz_split(const uint8_t *data, size_t bytes, int most, struct fuzz_part *parts);
+int fuzz_split(const uint8_t *data, size_t bytes, int max, struct fuzz_part *parts);
 
 /* The path of a file in the process's folder; one of a few static ones. "" is the folder. */
 const char *fuzz_path(const char *name);

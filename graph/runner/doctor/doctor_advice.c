@@ -37,7 +37,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct list *list, enum hd
 static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
 {
     const struct hd_machine *m = &checkup->machine;
-    const int each = checkup->shares[0].cores, most = hd_session_get_workers_max();
+    const int each = checkup->shares[0].cores, max = hd_session_get_workers_max();
     const double quota = m->limits.cpu_quota;
     if (checkup->ranks > m->allowed_cores)
         say(list, HD_ADVISED,
@@ -54,11 +54,11 @@ static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
             "this process may use %d of the machine's %d cores (affinity or cpuset); ranks get "
             "theirs from these",
             m->allowed_cores, m->cores);
-    if (!checkup->shares[0].oversubscribed && each > most)
+    if (!checkup->shares[0].oversubscribed && each > max)
         say(list, HD_ADVISED,
             "a rank gets %d cores, but this StarPU runs at most %d CPU workers in a process: start "
             "more ranks, or build with scripts/setup --starpu 1.4",
-            each, most);
+            each, max);
     if (m->governor[0] && strcmp(m->governor, "performance") != 0)
         say(list, HD_ADVISED,
             "the frequency governor is '%s': short tasks run at low clocks; "

@@ -29,8 +29,8 @@ enum {
 static int64_t size_of(int i, int ranks)
 {
     static const int64_t sizes[HD_MEAN_SIZES] = {1 << 16, 1 << 20, 1 << 24};
-    const int64_t most = (INT64_C(1) << 27) / ranks;
-    return sizes[i] < most ? sizes[i] : most / HD_ALIGNMENT * HD_ALIGNMENT;
+    const int64_t max = (INT64_C(1) << 27) / ranks;
+    return sizes[i] < max ? sizes[i] : max / HD_ALIGNMENT * HD_ALIGNMENT;
 }
 
 struct rank {

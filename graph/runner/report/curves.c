@@ -18,12 +18,12 @@ struct reading {
 };
 
 /* Index of a name in a list, which grows by it if it is new and there is room; else -1. */
-static int find_or_add(char (*names)[HD_CURVES_NAME], int *n, int most, const char *name)
+static int find_or_add(char (*names)[HD_CURVES_NAME], int *n, int max, const char *name)
 {
     for (int i = 0; i < *n; i++)
         if (strcmp(names[i], name) == 0)
             return i;
-    if (*n == most || strlen(name) >= HD_CURVES_NAME)
+    if (*n == max || strlen(name) >= HD_CURVES_NAME)
         return -1;
     memcpy(names[*n], name, strlen(name) + 1);
     return (*n)++;
@@ -176,10 +176,10 @@ static int64_t pick(const struct hd_table *table, int column, const double *befo
     return picked;
 }
 
-void hd_table_thin(struct hd_table *table, int column, int64_t most)
+void hd_table_thin(struct hd_table *table, int column, int64_t max_rows)
 {
-    const int64_t n = table->n_rows, buckets = most - 2;
-    if (n <= most)
+    const int64_t n = table->n_rows, buckets = max_rows - 2;
+    if (n <= max_rows)
         return;
     int64_t kept = 1;
     for (int64_t b = 0; b < buckets; b++) {

@@ -40,6 +40,6 @@ int hd_table_column(const struct hd_table *table, const char *name);
 
 /* Keeps at most `most` >= 3 rows: the first, the last, and those between that keep the shape of
  * `column` over the updates (largest triangle three buckets: Steinarsson 2013, section 4.2). */
-void hd_table_thin(struct hd_table *table, int column, int64_t most);
+void hd_table_thin(struct hd_table *table, int column, int64_t max_rows);
 
 #endif

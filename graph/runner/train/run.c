@@ -132,8 +132,7 @@ static int meet(struct hd_train *train)
 static int count_workers(const struct hd_train *train)
 {
     /* A GPU's worker keeps a core busy. */
-    const int cores = train->share.cores - train->plan->devices,
-              most = hd_session_get_workers_max();
+    const int cores = train->share.cores - train->plan->devices, max = hd_session_get_workers_max();
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
@@ -141,7 +140,7 @@ static int count_workers(const struct hd_train *train)
         return (int)hd_config_int(train->job.config, "runtime.workers");
     if (train->share.oversubscribed || cores < 1)
         return 1;
-    return cores < most ? cores : most;
+    return cores < max ? cores : max;
 }
 
 static int start_session(struct hd_train *train)

@@ -202,8 +202,8 @@ void *hd_gpu_image_at(const struct hd_gpu_plan *plan, const void *params, int64_
 
 int64_t hd_gpu_part(const struct hd_gpu_layer *layer, int64_t element, int64_t rows)
 {
-    const int64_t some = 32 << 20, most = some / (layer->pixels * layer->in * element);
-    const int64_t parts = most > 0 ? (rows + most - 1) / most : rows;
+    const int64_t some = 32 << 20, max_rows = some / (layer->pixels * layer->in * element);
+    const int64_t parts = max_rows > 0 ? (rows + max_rows - 1) / max_rows : rows;
     return parts > 0 ? (rows + parts - 1) / parts : rows;
 }
 

@@ -145,7 +145,7 @@ const char *hd_diag_line(const struct hd_diag *diag, int64_t i)
     return i >= 0 && i < diag->kept ? diag->mistakes[i].line : NULL;
 }
 
-static int least(int a, int b)
+static int min(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -163,10 +163,10 @@ static int edit_distance(const char *a, const char *b)
     for (int i = 1; i <= n; i++)
         for (int j = 1; j <= m; j++) {
             int ai = tolower((unsigned char)a[i - 1]), bj = tolower((unsigned char)b[j - 1]);
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (ai != bj));
+            d[i][j] = min(min(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (ai != bj));
             if (i > 1 && j > 1 && ai == tolower((unsigned char)b[j - 2]) &&
                 bj == tolower((unsigned char)a[i - 2]))
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = min(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[n][m];
 }

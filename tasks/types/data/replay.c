@@ -4,13 +4,13 @@
 #include "kernels/replay/replay.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/least.h"
+#include "runtime/base/min.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/collect/transition_block.h"
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -30,7 +30,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     int64_t usual = (int64_t)((double)(rollouts * rollout.chunk) * (1 + slack)) + before;
     if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
         return any;
-    return hd_least(any, most(usual, 2 * rollout.frames_of_env + before));
+    return hd_min(any, max(usual, 2 * rollout.frames_of_env + before));
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)

@@ -36,8 +36,8 @@ static int64_t quotient_up(int64_t a, int64_t b)
 static void choose_rounds(struct hd_recording_shape *shape, int64_t round_bytes)
 {
     const int64_t steps = quotient_up(shape->transitions, shape->envs);
-    const int64_t most = round_bytes / (shape->envs * shape->obs.frame_bytes);
-    shape->rounds = most > 1 ? quotient_up(steps, most) : steps;
+    const int64_t max = round_bytes / (shape->envs * shape->obs.frame_bytes);
+    shape->rounds = max > 1 ? quotient_up(steps, max) : steps;
     shape->steps = quotient_up(steps, shape->rounds);
 }
 

@@ -38,9 +38,9 @@ static int count_parts(const struct hd_spec *spec)
 {
     if (spec->bucket_mb <= 0)
         return 1;
-    double most = spec->bucket_mb * 1048576.0 / (sizeof(float) * HD_BLOCK);
+    double max = spec->bucket_mb * 1048576.0 / (sizeof(float) * HD_BLOCK);
     int64_t blocks = (spec->elements + HD_BLOCK - 1) / HD_BLOCK;
-    int64_t per_bucket = most < 1 ? 1 : most > (double)blocks ? blocks : (int64_t)most;
+    int64_t per_bucket = max < 1 ? 1 : max > (double)blocks ? blocks : (int64_t)max;
     return (int)((blocks + per_bucket - 1) / per_bucket);
 }
 

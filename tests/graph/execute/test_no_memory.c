@@ -14,7 +14,7 @@
 
 static const char *const configs[] = {"configs/cartpole_dqn_ddp.yaml",
                                       "configs/cartpole_ppo_ddp.yaml"};
-enum { N_CONFIGS = sizeof configs / sizeof *configs, RANKS = 2, MOST = 100000 };
+enum { N_CONFIGS = sizeof configs / sizeof *configs, RANKS = 2, MAX_COUNT = 100000 };
 
 static void drop(enum hd_log_level level, const char *line, void *arg)
 {
@@ -54,7 +54,7 @@ START_TEST(a_run_file_without_memory)
     hd_log_set_sink(drop, NULL);
     while (status != HD_OK) {
         struct hd_job job;
-        ck_assert_int_lt(n, MOST);
+        ck_assert_int_lt(n, MAX_COUNT);
         hd_alloc_fail_nth(++n);
         status = load(configs[_i], &job);
         bool loaded = status == HD_OK;
@@ -111,7 +111,7 @@ static void run_all(const char *config, const char *scheduler, int64_t step)
     int64_t n = 1;
     hd_log_set_sink(drop, NULL);
     for (; status != HD_OK; n += step) {
-        ck_assert_int_lt(n, MOST);
+        ck_assert_int_lt(n, MAX_COUNT);
         status = run(plan, scheduler, n);
         ck_assert_msg(status == HD_OK || status == HD_ERR_NOMEM, "allocation %lld: status %d",
                       (long long)n, status);

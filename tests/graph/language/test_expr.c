@@ -423,13 +423,13 @@ static double generate(struct random *random, int depth)
         return negate ? -x : !truth(x);
     }
     if (choice == 3) {
-        bool least = draw(random, 2);
-        random->end = stpcpy(random->end, least ? "min(" : "max(");
+        bool min = draw(random, 2);
+        random->end = stpcpy(random->end, min ? "min(" : "max(");
         double x = generate(random, depth - 1);
         random->end = stpcpy(random->end, ", ");
         double y = generate(random, depth - 1);
         random->end = stpcpy(random->end, ")");
-        return isnan(x) || isnan(y) ? NONE : least ? fmin(x, y) : fmax(x, y);
+        return isnan(x) || isnan(y) ? NONE : min ? fmin(x, y) : fmax(x, y);
     }
     uint32_t sign = draw(random, 12);
     random->end = stpcpy(random->end, "(");

@@ -41,14 +41,14 @@ static const struct draws_case cases[] = {{1, 1, 1, true, false},
  * bit, which moves boundaries by less than 1e-14. */
 static double distance(const float *logit, int n, double u)
 {
-    double sum = 0, below = 0, least = 1;
+    double sum = 0, below = 0, min_prob = 1;
     for (int i = 0; i < n; i++)
         sum += exp((double)logit[i]);
     for (int i = 0; i + 1 < n; i++) {
         below += (exp((double)logit[i]) / sum + 1e-8) / (1 + n * 1e-8);
-        least = fmin(least, fabs(u - below));
+        min_prob = fmin(min_prob, fabs(u - below));
     }
-    return least;
+    return min_prob;
 }
 
 START_TEST(draws_of_a_gpu)

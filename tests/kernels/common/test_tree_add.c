@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MOST = 64, ELEMENTS = 2600, STRIDE = ELEMENTS + 24, COUNT = ELEMENTS + 8 };
+enum { MAX_PARTIALS = 64, ELEMENTS = 2600, STRIDE = ELEMENTS + 24, COUNT = ELEMENTS + 8 };
 
 static const int groupings[][2] = {{1, 1}, {1, 2}, {1, 3}, {1, 5},  {1, 8},  {1, 13}, {2, 1},
                                    {3, 1}, {5, 1}, {8, 1}, {13, 1}, {2, 4},  {4, 2},  {3, 5},
@@ -22,17 +22,17 @@ enum { GROUPINGS = sizeof groupings / sizeof *groupings };
 static void fill_partials(float *partials, bool samples)
 {
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
-    for (uint32_t i = 0; i < MOST * STRIDE; i++)
+    for (uint32_t i = 0; i < MAX_PARTIALS * STRIDE; i++)
         partials[i] = (float)(hd_rng_uniform(&rng, 2 * i) - .5) *
                       ldexpf(1, (int)hd_rng_below(&rng, 2 * i + 1, 20));
-    for (int l = 0; l < MOST; l++)
+    for (int l = 0; l < MAX_PARTIALS; l++)
         partials[l * STRIDE + COUNT] = samples ? (float)(l % 5 * 3 + 1) / 3 : 0;
 }
 
 static void wanted_sum(const float *partials, const int *grouping, int64_t lo, int64_t hi,
                        float *sum)
 {
-    const float *group[MOST];
+    const float *group[MAX_PARTIALS];
     for (int g = 0; g < grouping[0]; g++)
         group[g] = partials + g * grouping[1] * STRIDE;
     hd_tree_add(grouping[0], group, grouping[1], STRIDE, lo, hi, sum);
@@ -40,11 +40,11 @@ static void wanted_sum(const float *partials, const int *grouping, int64_t lo, i
 
 START_TEST(a_stack_adds_in_tree_order)
 {
-    static float partials[MOST * STRIDE];
+    static float partials[MAX_PARTIALS * STRIDE];
     fill_partials(partials, true);
     for (int k = 0; k < GROUPINGS; k++) {
         const int groups = groupings[k][0], members = groupings[k][1];
-        float stack[MOST], wanted;
+        float stack[MAX_PARTIALS], wanted;
         int waiting = 0;
         for (int g = 0; g < groups; g++)
             for (int m = 0; m < members; m++) {
@@ -66,9 +66,9 @@ END_TEST
 
 /* What a case runs on: partials here and on the device, from the same element on. */
 struct partials {
-    float here[MOST * STRIDE];
+    float here[MAX_PARTIALS * STRIDE];
     const float *there;
-    struct hd_partials group[MOST];
+    struct hd_partials group[MAX_PARTIALS];
 };
 
 static struct partials *make_partials(bool samples)

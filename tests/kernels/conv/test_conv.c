@@ -133,13 +133,13 @@ static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int
 }
 
 /* In parts of `most` observations. */
-static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t most)
+static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t max_batch)
 {
-    const int64_t bytes = hd_conv_scratch(d->conv, pass, most);
+    const int64_t bytes = hd_conv_scratch(d->conv, pass, max_batch);
     const bool image = d->f.bf16 && pass == HD_CONV_FORWARD;
     struct hd_conv_run run = {.conv = d->conv,
                               .pass = pass,
-                              .most = most,
+                              .max_batch = max_batch,
                               .weights = image ? (void *)d->image : d->weights,
                               .bias = d->bias,
                               .dweights = d->dw,
@@ -147,18 +147,18 @@ static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t most)
                               .scratch = guarded(bytes)};
     memset(run.scratch, 0xFF, (size_t)bytes);
     ck_assert_int_eq(hd_conv_begin(&run), HD_OK);
-    for (int64_t first = 0; first < d->batch; first += most)
-        run_part(d, &run, first, d->batch - first < most ? d->batch - first : most);
+    for (int64_t first = 0; first < d->batch; first += max_batch)
+        run_part(d, &run, first, d->batch - first < max_batch ? d->batch - first : max_batch);
     ck_assert_int_eq(hd_conv_end(&run), HD_OK);
     check_guard(run.scratch, bytes);
 }
 
-static void run(struct data *d, int64_t most)
+static void run(struct data *d, int64_t max_batch)
 {
     const int64_t in_row = hd_conv_input_elements(d->conv);
     const int64_t out_row = hd_conv_output_elements(d->conv);
     for (int pass = 0; pass < HD_CONV_PASSES; pass++)
-        run_pass(d, (enum hd_conv_pass)pass, most);
+        run_pass(d, (enum hd_conv_pass)pass, max_batch);
     check_guard(d->y, activation_bytes(d, out_row));
     check_guard(d->dx, activation_bytes(d, in_row));
     check_guard(d->dw, hd_conv_weights(d->conv) * 4);

@@ -234,8 +234,8 @@ START_TEST(test_wrong_state)
     struct fixture *pong = make("PongNoFrameskip-v4", 1), *other = make("BoxingNoFrameskip-v4", 1);
     uint8_t *state = save(other, 0); /* of an env that was never reset */
     ck_assert_int_eq(env->load(other->group, 0, state, message), 0);
-    int64_t most = env->state_bytes(pong->group);
-    uint8_t *larger = test_alloc(most + env->state_bytes(other->group), 1);
+    int64_t max = env->state_bytes(pong->group);
+    uint8_t *larger = test_alloc(max + env->state_bytes(other->group), 1);
     memcpy(larger, state, (size_t)env->state_bytes(other->group));
     ck_assert_int_eq(env->load(pong->group, 0, larger, message), -1);
     ck_assert_ptr_nonnull(strstr(message, "no saved state of this game"));

@@ -241,7 +241,7 @@ END_TEST
 
 struct level {
     player *choose;
-    double least, most; /* mean return of 20 games */
+    double min, max; /* mean return of 20 games */
 };
 
 static const struct level levels[] = {
@@ -258,8 +258,8 @@ START_TEST(test_levels)
         ck_assert_int_lt(steps, 3000);
         sum += score;
     }
-    ck_assert_double_ge(sum / 20, levels[_i].least);
-    ck_assert_double_le(sum / 20, levels[_i].most);
+    ck_assert_double_ge(sum / 20, levels[_i].min);
+    ck_assert_double_le(sum / 20, levels[_i].max);
     drop(&f);
 }
 END_TEST

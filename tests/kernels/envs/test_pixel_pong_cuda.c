@@ -69,17 +69,17 @@ END_TEST
 /* -- A collector's envs on the host ---------------------------------------------------------------
  * What they do is tested with the verb collect_on_gpu. */
 
-enum { HERE = 2, MOST = 3, ROOM = 2 + 2 * MOST };
+enum { HERE = 2, MAX_COUNT = 3, ROOM = 2 + 2 * MAX_COUNT };
 
 struct here {
     uint64_t seed[HERE];
     int64_t episode[HERE], length[HERE], all_shown[HERE], shown[HERE], age[HERE];
-    double sum[HERE], ended_return[HERE][MOST];
+    double sum[HERE], ended_return[HERE][MAX_COUNT];
     uint8_t obs[HERE][2][FRAME], frames[HERE][ROOM][FRAME];
-    int32_t action[HERE][MOST], frame[HERE][MOST], frame_age[HERE][MOST];
-    float reward[HERE][MOST], done[HERE][MOST];
-    bool truncated[HERE][MOST];
-    int64_t ended_steps[HERE][MOST];
+    int32_t action[HERE][MAX_COUNT], frame[HERE][MAX_COUNT], frame_age[HERE][MAX_COUNT];
+    float reward[HERE][MAX_COUNT], done[HERE][MAX_COUNT];
+    bool truncated[HERE][MAX_COUNT];
+    int64_t ended_steps[HERE][MAX_COUNT];
 };
 
 /* Once a collect is through, its further steps change nothing. */
@@ -99,7 +99,7 @@ START_TEST(test_through)
         .obs = h->obs[0][0],
     };
     const struct hd_pixel_pong_steps steps = {
-        .steps = MOST,
+        .steps = MAX_COUNT,
         .frames = ROOM,
         .through = &through,
         .shown = h->shown,
@@ -116,7 +116,7 @@ START_TEST(test_through)
     };
     hd_pixel_pong_cuda_init(envs.group, HERE, -1);
     hd_pixel_pong_begin(&envs, &steps);
-    for (int64_t t = 0; t < MOST; t++) {
+    for (int64_t t = 0; t < MAX_COUNT; t++) {
         through = t == 1;
         memcpy(before, h, sizeof *h);
         hd_pixel_pong_play(&envs, &steps, t);

@@ -177,7 +177,7 @@ START_TEST(cuda_steps_are_those_of_a_naive_version)
 }
 END_TEST
 
-enum { MOST = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
+enum { MAX_PARTIALS = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
 
 /* Partials of step t with samples at their ends; their sum and their samples. */
 static float fill_partials(int t, int partials, float *floats, float *sum)
@@ -185,7 +185,7 @@ static float fill_partials(int t, int partials, float *floats, float *sum)
     const float *all = floats, *counts = floats + N;
     float count;
     for (int l = 0; l < partials; l++) {
-        gradient(t * MOST + l, floats + l * STRIDE);
+        gradient(t * MAX_PARTIALS + l, floats + l * STRIDE);
         for (int i = 0; i < N; i++) /* from ordinary down to squares that vanish */
             floats[l * STRIDE + i] *= ldexpf(1, i % 40 - 30);
         floats[l * STRIDE + N] = (float)((l + t) % 3);
@@ -213,12 +213,12 @@ static void check_state(const struct device_adam *d, const float *m, const float
 /* One partial and more, cut anywhere, scaled, after steps that this one does not know of. */
 START_TEST(cuda_steps_are_the_cpu_s)
 {
-    static const int partials[] = {1, 2, 5, 8, MOST}, cuts[] = {0, 1, 512, 1001, N};
+    static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS}, cuts[] = {0, 1, 512, 1001, N};
     static float p[N], m[N], v[N], sum[N];
     const struct device_adam d = make_device_adam(BEFORE);
     const struct hd_adam adam = hd_adam_default(1e-2);
-    float *floats = device_shared(LONG * MOST * STRIDE * sizeof *floats);
-    for (int t = 0; t < LONG; t++, floats += MOST * STRIDE) {
+    float *floats = device_shared(LONG * MAX_PARTIALS * STRIDE * sizeof *floats);
+    for (int t = 0; t < LONG; t++, floats += MAX_PARTIALS * STRIDE) {
         const int cut = cuts[t % 5];
         const struct hd_partials grad = {floats, floats + N, partials[_i], STRIDE};
         const float count = fill_partials(t, partials[_i], floats, sum), scale = t % 2 ? .37f : 1;

@@ -37,12 +37,12 @@ static struct data *fill(struct data *d, int64_t batch, int64_t actions, double 
 
 static double naive(const float *logit, int64_t n, int32_t action)
 {
-    double most = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0;
     for (int64_t a = 0; a < n; a++)
-        most = fmax(most, logit[a]);
+        max = fmax(max, logit[a]);
     for (int64_t a = 0; a < n; a++)
-        sum += exp(logit[a] - most);
-    return log(sum) + most - logit[action];
+        sum += exp(logit[a] - max);
+    return log(sum) + max - logit[action];
 }
 
 static bool hit(const float *logit, int64_t n, int32_t action)

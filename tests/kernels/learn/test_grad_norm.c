@@ -36,7 +36,7 @@ static double reduce(const double *blocks, int64_t first, int64_t n)
     return reduce(blocks, first, n / 2) + reduce(blocks, first + n / 2, n - n / 2);
 }
 
-enum { MOST = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
+enum { MAX_PARTIALS = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
 
 /* Parts of whole blocks, each with samples of its own: [0, 2 blocks) and the rest. */
 enum { CUT = 2 * HD_BLOCK, COUNTS = LONGEST + 1 };
@@ -71,7 +71,7 @@ static void wanted_blocks(const float *partials, int n, int part, int64_t lo, in
 /* Partials that begin at a multiple of 16 bytes, where STRIDE allows it, and one float further. */
 START_TEST(cuda_squares_are_the_cpu_s)
 {
-    static const int partials[] = {1, 2, 5, MOST};
+    static const int partials[] = {1, 2, 5, MAX_PARTIALS};
     static const int64_t sizes[] = {LONGEST, CUT + 1, CUT + 4 * HD_BLOCK};
     const int n = partials[_i / 3];
     const int64_t size = sizes[_i % 3], blocks = (size + HD_BLOCK - 1) / HD_BLOCK;

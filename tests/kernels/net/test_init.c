@@ -13,16 +13,16 @@ static double deviation(const float *w, int64_t rows, int64_t columns, double ga
 {
     const bool wide = columns >= rows;
     const int64_t vectors = wide ? rows : columns, length = wide ? columns : rows;
-    double most = 0;
+    double max = 0;
     for (int64_t a = 0; a < vectors; a++)
         for (int64_t b = a; b < vectors; b++) {
             double sum = 0;
             for (int64_t i = 0; i < length; i++)
                 sum += wide ? (double)w[a * columns + i] * w[b * columns + i]
                             : (double)w[i * columns + a] * w[i * columns + b];
-            most = fmax(most, residual(sum / (gain * gain), a == b, 1));
+            max = fmax(max, residual(sum / (gain * gain), a == b, 1));
         }
-    return most;
+    return max;
 }
 
 /* -- One matrix ----------------------------------------------------------------------------------

@@ -307,14 +307,14 @@ START_TEST(init_is_within_pytorch_s_bounds)
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
-        double bound = 1 / sqrt((double)tensor->fan_in), most = 0, sum = 0;
+        double bound = 1 / sqrt((double)tensor->fan_in), max = 0, sum = 0;
         for (int64_t j = 0; j < tensor->count; j++) {
-            most = fmax(most, fabs(params[tensor->offset + j]));
+            max = fmax(max, fabs(params[tensor->offset + j]));
             sum += params[tensor->offset + j];
         }
-        ck_assert_double_le(most, bound * (1 + 1e-6));
+        ck_assert_double_le(max, bound * (1 + 1e-6));
         if (tensor->count >= 1000) {
-            ck_assert_double_ge(most, 0.99 * bound);
+            ck_assert_double_ge(max, 0.99 * bound);
             ck_assert_double_le(fabs(sum) / (double)tensor->count,
                                 5 * bound / sqrt((double)tensor->count));
         }

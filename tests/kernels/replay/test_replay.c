@@ -131,9 +131,9 @@ static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t las
 }
 
 /* A chunk of up to `most` steps; some are dropped, some end an episode. */
-static void play_chunk(struct game *game, int64_t env, int64_t most)
+static void play_chunk(struct game *game, int64_t env, int64_t max)
 {
-    const int64_t steps = 1 + draw(game, most);
+    const int64_t steps = 1 + draw(game, max);
     const bool done = draw(game, 3) == 0, dropped = draw(game, 4) == 0;
     if (game->naive->shown[env] == 0)
         begin_episode(game, env);
@@ -148,14 +148,14 @@ static void play_chunk(struct game *game, int64_t env, int64_t most)
 
 /* A rollout: every env plays some chunks; their frames are added first, then the transitions that
  * were not dropped. */
-static void roll(struct game *game, int64_t most)
+static void roll(struct game *game, int64_t max)
 {
     struct naive *naive = game->naive;
     const struct hd_replay_shape *shape = &naive->shape;
     int64_t first = naive->added;
     for (int64_t env = 0; env < shape->envs; env++)
         for (int64_t n = draw(game, 3); n >= 0; n--)
-            play_chunk(game, env, most);
+            play_chunk(game, env, max);
     for (int64_t env = 0; env < shape->envs; env++)
         for (int64_t k = hd_replay_shown(shape, game->ring, env); k < naive->shown[env]; k++)
             hd_replay_add_frame(shape, game->ring, env, naive->frames[env][k].bytes);
@@ -403,19 +403,19 @@ static void news_frames(struct mirror *m, bool shared, struct hd_replay_news *ne
 {
     const struct naive *naive = m->game.naive;
     const struct hd_replay_shape *shape = &naive->shape;
-    int64_t n = 0, most = 0;
+    int64_t n = 0, max = 0;
     for (int64_t env = 0; env < shape->envs; env++)
         n += naive->shown[env] - m->shown[env];
     int32_t *env_of = hd_alloc(n + 1, sizeof *env_of);
     char *frames = hd_alloc(n + 1, (size_t)shape->frame_bytes);
     int64_t at[MAX_ENVS];
     memcpy(at, m->shown, sizeof at);
-    while (most < n)
+    while (max < n)
         for (int64_t env = 0; env < shape->envs; env++)
             if (at[env] < naive->shown[env]) {
-                memcpy(frames + most * shape->frame_bytes, naive->frames[env][at[env]++].bytes,
+                memcpy(frames + max * shape->frame_bytes, naive->frames[env][at[env]++].bytes,
                        (size_t)shape->frame_bytes);
-                env_of[most++] = (int32_t)env;
+                env_of[max++] = (int32_t)env;
             }
     news->n_frames = placed(&n, sizeof n, shared);
     news->most_frames = n + 3;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 5000 };
+enum { MAX_COUNT = 5000 };
 
 /* The order of an epoch, read off one shard's list. */
 static void read_order(const struct hd_sampler *like, int64_t epoch, int64_t *order)
@@ -35,7 +35,7 @@ static int64_t fill_up(const struct hd_sampler *sampler, const int64_t *order, i
 /* All lists of an epoch are torch's; each sample is on as many of them as it should. */
 static void check_epoch(const struct hd_sampler *sampler, int64_t epoch)
 {
-    static int64_t order[MOST], indices[2 * MOST], times[MOST];
+    static int64_t order[MAX_COUNT], indices[2 * MAX_COUNT], times[MAX_COUNT];
     memset(times, 0, sizeof times);
     read_order(sampler, epoch, order);
     const int64_t total = fill_up(sampler, order, indices);
@@ -86,18 +86,18 @@ START_TEST(uneven_lists_hold_every_sample_once)
             const struct hd_sampler sampler = {
                 .samples = n, .shards = shards, .shuffle = true, .tail = HD_TAIL_UNEVEN};
             int times[40] = {0};
-            int64_t most = 0;
+            int64_t max = 0;
             for (int64_t shard = 0; shard < shards; shard++) {
                 int64_t count = hd_sampler_count(&sampler, shard);
                 ck_assert(count == n / shards || count == n / shards + 1);
-                most = count > most ? count : most;
+                max = count > max ? count : max;
                 for (int64_t i = 0; i < count; i++) {
                     bool padding = true;
                     times[hd_sampler_at(&sampler, 2, shard, i, &padding)]++;
                     ck_assert(!padding);
                 }
             }
-            ck_assert_int_eq(most, hd_sampler_most(&sampler));
+            ck_assert_int_eq(max, hd_sampler_most(&sampler));
             for (int64_t j = 0; j < n; j++)
                 ck_assert_int_eq(times[j], 1);
         }

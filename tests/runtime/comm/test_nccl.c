@@ -18,17 +18,17 @@ START_TEST(slices_are_whole_blocks)
     static const int64_t sizes[] = {0, 1, 4096, 4097, 3 * 4096, 16 * 4096, 100000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int ranks = 1; ranks <= 9; ranks++) {
-            int64_t next = 0, most = 0;
+            int64_t next = 0, max = 0;
             for (int rank = 0; rank < ranks; rank++) {
                 int64_t lo, hi;
                 hd_nccl_get_slice(sizes[s], rank, ranks, &lo, &hi);
                 ck_assert_int_eq(lo, next);
                 ck_assert(lo % HD_BLOCK == 0 || lo == sizes[s]);
-                most = hi - lo > most ? hi - lo : most;
+                max = hi - lo > max ? hi - lo : max;
                 next = hi;
             }
             ck_assert_int_eq(next, sizes[s]);
-            ck_assert_int_le(most, (sizes[s] / HD_BLOCK / ranks + 1) * HD_BLOCK);
+            ck_assert_int_le(max, (sizes[s] / HD_BLOCK / ranks + 1) * HD_BLOCK);
         }
 }
 END_TEST
@@ -39,7 +39,7 @@ END_TEST
 /* -- Adding -------------------------------------------------------------------------------------
  * What a kernel will do, by the host: written apart from hd_tree_add, which is the reference. */
 
-enum { MOST = 5 * 4096 };
+enum { MAX_FLOATS = 5 * 4096 };
 
 struct addition {
     float *staging;
@@ -63,11 +63,11 @@ static float tree_sum(const float *x, int64_t stride, int64_t n)
 static void add_on_host(void *arg)
 {
     struct addition *a = arg;
-    float *sum = a->staging + MAX_RANKS * (MOST + 1), count = 0;
+    float *sum = a->staging + MAX_RANKS * (MAX_FLOATS + 1), count = 0;
     if (a->counts)
-        sum[MOST] = count = tree_sum(a->staging + MOST, MOST + 1, a->n_operands);
+        sum[MAX_FLOATS] = count = tree_sum(a->staging + MAX_FLOATS, MAX_FLOATS + 1, a->n_operands);
     for (int64_t i = 0; i < a->n; i++) {
-        sum[i] = tree_sum(a->staging + i, MOST + 1, a->n_operands);
+        sum[i] = tree_sum(a->staging + i, MAX_FLOATS + 1, a->n_operands);
         sum[i] = a->mean && count > 0 ? sum[i] / count : sum[i];
     }
     free(a);
@@ -77,22 +77,23 @@ static int add(const void *arg, const struct hd_operand *operands, int n_operand
                float *to, float *total, void *stream)
 {
     const struct adder *adder = arg;
-    float *staging = adder->rank->staging, *sum = staging + MAX_RANKS * (MOST + 1);
+    float *staging = adder->rank->staging, *sum = staging + MAX_RANKS * (MAX_FLOATS + 1);
     struct addition *a = malloc(sizeof *a);
     *a = (struct addition){staging, n_operands, n, operands[0].count != NULL, adder->mean};
     cudaError_t error = cudaSuccess;
     for (int t = 0; t < n_operands; t++) {
-        float *operand = staging + t * (MOST + 1);
+        float *operand = staging + t * (MAX_FLOATS + 1);
         error |= cudaMemcpyAsync(operand, operands[t].floats, (size_t)n * sizeof(float),
                                  cudaMemcpyDeviceToHost, stream);
         if (a->counts)
-            error |= cudaMemcpyAsync(operand + MOST, operands[t].count, sizeof(float),
+            error |= cudaMemcpyAsync(operand + MAX_FLOATS, operands[t].count, sizeof(float),
                                      cudaMemcpyDeviceToHost, stream);
     }
     error |= cudaLaunchHostFunc(stream, add_on_host, a);
     error |= cudaMemcpyAsync(to, sum, (size_t)n * sizeof(float), cudaMemcpyHostToDevice, stream);
     if (total)
-        error |= cudaMemcpyAsync(total, sum + MOST, sizeof(float), cudaMemcpyHostToDevice, stream);
+        error |=
+            cudaMemcpyAsync(total, sum + MAX_FLOATS, sizeof(float), cudaMemcpyHostToDevice, stream);
     return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
 }
 
@@ -117,8 +118,8 @@ static float element(int rank, int64_t i)
     return ((float)(bits >> 40) / 16777216.0f - 0.5f) * exp2f((float)(bits % 13));
 }
 
-static const int64_t sizes[] = {1,        5,        4095,     4096,         4097,
-                                2 * 4096, 4 * 4096, MOST - 1, 3 * 4096 + 17};
+static const int64_t sizes[] = {1,        5,        4095,           4096,         4097,
+                                2 * 4096, 4 * 4096, MAX_FLOATS - 1, 3 * 4096 + 17};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 struct sum {
@@ -224,8 +225,8 @@ static int body_sums(const struct hd_world *world, void *arg)
     };
     struct rank rank = start(world);
     int64_t sequence = 0, fast = 0;
-    REQUIRE(cudaMallocHost((void **)&rank.staging, (MAX_RANKS + 1) * (MOST + 1) * sizeof(float)) ==
-            cudaSuccess);
+    REQUIRE(cudaMallocHost((void **)&rank.staging,
+                           (MAX_RANKS + 1) * (MAX_FLOATS + 1) * sizeof(float)) == cudaSuccess);
     for (size_t s = 0; s < sizeof sums / sizeof *sums; s++)
         for (int i = 0; i < N_SIZES; i++) {
             sequence += 1 + i % 2; /* others may number in between */

@@ -122,7 +122,7 @@ static void decode(const unsigned char *at, const unsigned char *end, struct sca
 
 /* Checks the framing of every record and decodes those behind the first; returns how many are
  * whole, and, in rest_p, how many bytes follow them. */
-static int decode_all(struct scalar *scalars, int most, size_t *rest_p)
+static int decode_all(struct scalar *scalars, int max, size_t *rest_p)
 {
     size_t at = 0;
     int records = 0;
@@ -141,7 +141,7 @@ static int decode_all(struct scalar *scalars, int most, size_t *rest_p)
                              "\x1a\x0d"
                              "brain.Event:2",
                              15) != NULL);
-        ck_assert_int_le(records, most);
+        ck_assert_int_le(records, max);
         if (records > 0) {
             scalars[records - 1] = (struct scalar){0};
             decode(data + at + 12, data + at + 12 + length, &scalars[records - 1]);
@@ -260,9 +260,9 @@ START_TEST(a_flipped_bit_is_found)
 END_TEST
 
 /* No assertion may run under a limit: libcheck writes to a file too. */
-static void limit_files(rlim_t most)
+static void limit_files(rlim_t max)
 {
-    const struct rlimit limit = {most, RLIM_INFINITY};
+    const struct rlimit limit = {max, RLIM_INFINITY};
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
 }

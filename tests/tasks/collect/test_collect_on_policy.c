@@ -255,21 +255,21 @@ static double episode_field(const struct world *w, const char *name)
 static void check_episodes(const struct naive *naive, const struct world *w)
 {
     const int64_t n = naive->counts.episode, from = n > WINDOW ? n - WINDOW : 0;
-    double sum = 0, squares = 0, length = 0, most = -1e9, least = 1e9;
+    double sum = 0, squares = 0, length = 0, max = -1e9, min = 1e9;
     for (int64_t i = from; i < n; i++) {
         sum += naive->returns[i];
         squares += naive->returns[i] * naive->returns[i];
         length += naive->lengths[i];
-        most = fmax(most, naive->returns[i]);
-        least = fmin(least, naive->returns[i]);
+        max = fmax(max, naive->returns[i]);
+        min = fmin(min, naive->returns[i]);
     }
     const double count = (double)(n - from);
     ck_assert_int_gt(n, 0);
     ck_assert_double_eq_tol(episode_field(w, "reward_mean"), sum / count, 1e-12);
     ck_assert_double_eq_tol(episode_field(w, "avg_envstep_per_episode"), length / count, 1e-12);
     ck_assert_double_eq_tol(episode_field(w, "reward_square"), squares / count, 1e-9);
-    ck_assert_double_eq(episode_field(w, "reward_max"), most);
-    ck_assert_double_eq(episode_field(w, "reward_min"), least);
+    ck_assert_double_eq(episode_field(w, "reward_max"), max);
+    ck_assert_double_eq(episode_field(w, "reward_min"), min);
 }
 
 START_TEST(test_against_naive)

@@ -263,9 +263,9 @@ START_TEST(rounds_cover_all_transitions)
                 ck_assert_int_eq(hd_recording_declare(&setup, &recording.spec, n, room * envs * 16),
                                  HD_OK);
                 const struct hd_recording_shape *shape = hd_recording_shape(&recording.spec);
-                const int64_t most = (n + envs - 1) / envs; /* steps of any env */
-                ck_assert_int_ge(shape->rounds * shape->steps, most);
-                ck_assert_int_lt((shape->rounds - 1) * shape->steps, most);
+                const int64_t max = (n + envs - 1) / envs; /* steps of any env */
+                ck_assert_int_ge(shape->rounds * shape->steps, max);
+                ck_assert_int_lt((shape->rounds - 1) * shape->steps, max);
                 ck_assert(shape->steps <= room || shape->steps == 1);
                 recording.data = NULL;
                 value_close(&recording);

@@ -267,10 +267,10 @@ START_TEST(rows_without_a_sample_contribute_nothing)
             const float rows = hd_grad_counts(&w.v[GRAD].spec, w.v[GRAD].data, partial)[0];
             ck_assert(rows == (partial == 0 ? USED : 0));
             const float *sums = hd_grad_get_partial(&w.v[GRAD].spec, w.v[GRAD].data, partial);
-            double most = 0;
+            double max = 0;
             for (int64_t i = 0; i < w.v[GRAD].spec.elements; i++)
-                most = fmax(most, fabs((double)sums[i]));
-            ck_assert(partial == 0 ? most > 0 : most == 0);
+                max = fmax(max, fabs((double)sums[i]));
+            ck_assert(partial == 0 ? max > 0 : max == 0);
         }
         worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
         ck_assert(hd_grad_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);

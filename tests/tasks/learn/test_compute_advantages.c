@@ -6,7 +6,7 @@
 #include "tests/kernels/common/check_close.h"
 #include "tests/tasks/collect/on_policy.h"
 
-enum { MOST = 256 };
+enum { MAX_STEPS = 256 };
 
 static const struct {
     const char *net[5];
@@ -103,7 +103,7 @@ static double value_of(const struct world *w, const struct hd_trajectories *t, i
 }
 
 struct naive_rows {
-    double advantage[MOST], target[MOST], value[MOST];
+    double advantage[MAX_STEPS], target[MAX_STEPS], value[MAX_STEPS];
     double mean, squares; /* of the returns in units of rewards */
 };
 
@@ -115,7 +115,7 @@ static void naive_targets(const struct world *w, const struct target_case *c,
     const int quota = c->n_sample / c->groups;
     const double gamma = 0.9, lambda = 0.8;
     const double unit = c->value_norm ? world_field(w, SCALE, "std") : 1;
-    double returns[MOST];
+    double returns[MAX_STEPS];
     rows->mean = rows->squares = 0;
     for (int g = 0; g < c->groups; g++) {
         const struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, g);

@@ -166,22 +166,22 @@ START_TEST(test_against_single_episodes)
         set_policy(&w, action);
         memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
         const struct hd_verdict *verdict = evaluate(&w, 77);
-        double sum = 0, squares = 0, most = 0, least = 1e9;
+        double sum = 0, squares = 0, max = 0, min = 1e9;
         int64_t steps = 0;
         for (int i = 0; i < c->episodes; i++) {
             double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i], &steps);
             ck_assert_double_eq(verdict->returns[i], expected);
             sum += expected;
             squares += expected * expected;
-            most = fmax(most, expected);
-            least = fmin(least, expected);
+            max = fmax(max, expected);
+            min = fmin(min, expected);
         }
         double mean = sum / c->episodes;
         ck_assert_double_eq_tol(verdict->mean, mean, 1e-12);
         ck_assert_double_eq_tol(verdict->std, sqrt(fmax(0, squares / c->episodes - mean * mean)),
                                 1e-6);
-        ck_assert_double_eq(verdict->max, most);
-        ck_assert_double_eq(verdict->min, least);
+        ck_assert_double_eq(verdict->max, max);
+        ck_assert_double_eq(verdict->min, min);
         ck_assert_int_eq(verdict->episodes, c->episodes);
         ck_assert_int_eq(verdict->steps, steps);
         ck_assert_int_eq(verdict->env_step, 12345);

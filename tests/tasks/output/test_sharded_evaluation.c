@@ -94,14 +94,14 @@ START_TEST(test_same_verdict)
     struct world alone, sharded;
     world_open(&alone, sets, 2, 0);
     world_open(&sharded, sets, 2, c->shards);
-    int64_t played = 0, most = 0;
+    int64_t played = 0, max = 0;
     for (int s = 0; s < c->shards; s++) {
         int64_t count = *hd_envs_at(&sharded.envs[s].spec, sharded.envs[s].data, 0).count;
         played += count;
-        most = count > most ? count : most;
+        max = count > max ? count : max;
     }
     ck_assert_int_eq(played, c->envs);
-    ck_assert_int_eq(most, (c->envs + c->shards - 1) / c->shards);
+    ck_assert_int_eq(max, (c->envs + c->shards - 1) / c->shards);
     for (int round = 0; round < 2; round++) {
         evaluate(&alone, 0, -1);
         for (int s = 0; s < c->shards; s++)

@@ -24,7 +24,7 @@ void hd_game_name(const char *rom, char *name, size_t bytes)
     name[length] = '\0';
 }
 
-static int least(int a, int b)
+static int min(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -43,7 +43,7 @@ static int distance(const char *a, const char *b)
             bool same = tolower((unsigned char)a[i]) == tolower((unsigned char)b[j]);
             int changed = corner + !same;
             corner = row[j + 1];
-            row[j + 1] = least(changed, 1 + least(corner, row[j]));
+            row[j + 1] = min(changed, 1 + min(corner, row[j]));
         }
     }
     return row[n];
@@ -64,7 +64,7 @@ static void keep_nearest(struct near *near, const char *name, int away)
         place--;
     if (place == NEAR)
         return;
-    near->n = least(near->n + 1, NEAR);
+    near->n = min(near->n + 1, NEAR);
     for (int i = near->n - 1; i > place; i--) {
         near->distance[i] = near->distance[i - 1];
         memcpy(near->name[i], near->name[i - 1], NAME);
