@@ -33,7 +33,7 @@ struct hd_spec {
     const struct hd_spec *of;   /* the value named by `of:`, or NULL */
     const struct hd_spec *init; /* the value whose initial content is copied, or NULL */
     const char *role;           /* `role:` of the declaration, or NULL */
-    struct hd_mark mark;
+    struct hd_source_location location;
     void *shape;      /* what the type keeps for itself; released by its `release` */
     int64_t bytes;    /* of one instance; 0 until known */
     int64_t elements; /* flat types: number of floats; else 0 */
@@ -48,8 +48,8 @@ struct hd_spec {
 struct hd_setup {
     const struct hd_config *config;
     struct hd_diag *diag;
-    struct hd_mark mark; /* of the declaration or step */
-    int64_t shards;      /* S */
+    struct hd_source_location location; /* of the declaration or step */
+    int64_t shards;                     /* S */
     uint64_t seed;
     const char *verb;       /* name of the step's verb, or NULL */
     struct hd_spec **specs; /* of the step's ports, in order of the verb's ports (NULL: absent);

@@ -33,16 +33,16 @@ static int resolve_values(struct checker *checker)
         struct hd_spec *spec = &graph->values[i].spec;
         struct hd_setup setup = {.config = graph->config,
                                  .diag = checker->diag,
-                                 .mark = spec->mark,
+                                 .location = spec->location,
                                  .shards = graph->shards,
                                  .seed = graph->seed,
                                  .options = graph->values[i].node};
         if (spec->init && spec->init->type != spec->type)
-            hd_diag_error(checker->diag, spec->mark,
+            hd_diag_error(checker->diag, spec->location,
                           "'%s' of type %s cannot start as '%s' of type %s", spec->name,
                           spec->type->name, spec->init->name, spec->init->type->name);
         if (spec->init && spec->init->placement == HD_SHARD && spec->placement != HD_SHARD)
-            hd_diag_error(checker->diag, spec->mark,
+            hd_diag_error(checker->diag, spec->location,
                           "'%s' (%s) cannot start as '%s', which has an instance per shard",
                           spec->name, placement_name(spec->placement), spec->init->name);
         int status = spec->type->resolve ? spec->type->resolve(spec, &setup) : HD_OK;
@@ -59,7 +59,7 @@ static void note_use(const struct checker *checker, const struct hd_step *step,
     value->written |= ref->mode == HD_WRITE;
     value->updated |= ref->mode == HD_UPDATE;
     if (value->used.line == 0)
-        value->used = step->mark;
+        value->used = step->location;
 }
 
 static bool plain(const struct hd_type *type)
@@ -84,7 +84,7 @@ static int unknown_combine(const struct checker *checker, const struct hd_step *
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      known[0] ? ", " : "", hd_combine_names[how]);
     const struct hd_node *op = hd_node_get(step->options, "op");
-    return hd_diag_error(checker->diag, op ? op->mark : step->mark,
+    return hd_diag_error(checker->diag, op ? op->location : step->location,
                          "values of type %s ('%s') combine by %s, not by %s", from->type->name,
                          from->name, known, hd_combine_names[step->combine]);
 }
@@ -95,34 +95,34 @@ static int check_collective(struct checker *checker, struct hd_step *step)
     const struct hd_spec *to = &value_of(checker, &step->refs[1])->spec;
     step->placement = HD_GLOBAL;
     if (from->type != to->type)
-        return hd_diag_error(checker->diag, step->mark,
+        return hd_diag_error(checker->diag, step->location,
                              "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
                              from->name, from->type->name, to->name, to->type->name);
     const enum hd_placement wanted = step->verb->to_rank0 ? HD_RANK0 : HD_GLOBAL;
     if (to->placement != wanted)
-        return hd_diag_error(checker->diag, step->refs[1].mark,
+        return hd_diag_error(checker->diag, step->refs[1].location,
                              "%s writes a %s value, but '%s' is %s", step->verb->name,
                              placement_name(wanted), to->name, placement_name(to->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && from->placement != HD_SHARD)
-        return hd_diag_error(checker->diag, step->refs[0].mark,
+        return hd_diag_error(checker->diag, step->refs[0].location,
                              "%s combines shards, but '%s' is %s", step->verb->name, from->name,
                              placement_name(from->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && !from->type->reduction)
-        return hd_diag_error(checker->diag, step->refs[0].mark,
+        return hd_diag_error(checker->diag, step->refs[0].location,
                              "values of type %s ('%s') cannot be combined", from->type->name,
                              from->name);
     if (step->verb->kind == HD_VERB_COLLECTIVE && !combines(from->type->reduction, step->combine))
         return unknown_combine(checker, step, from);
     if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
-        return hd_diag_error(checker->diag, step->refs[0].mark,
+        return hd_diag_error(checker->diag, step->refs[0].location,
                              "'%s' is global: every rank has it already", from->name);
     if (step->verb->kind == HD_VERB_BROADCAST && from->partials != to->partials)
-        return hd_diag_error(checker->diag, step->mark,
+        return hd_diag_error(checker->diag, step->location,
                              "'%s' is made of %lld partials, '%s' of %lld%s", from->name,
                              (long long)from->partials, to->name, (long long)to->partials,
                              from->type->flat ? ": add them up (mean, sum)" : "");
     if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction && !plain(from->type))
-        return hd_diag_error(checker->diag, step->refs[0].mark,
+        return hd_diag_error(checker->diag, step->refs[0].location,
                              "values of type %s ('%s') cannot travel", from->type->name,
                              from->name);
     return HD_OK;
@@ -145,17 +145,17 @@ static int check_placement(struct checker *checker, struct hd_step *step)
     }
     bool on_rank0 = rank0 || step->verb->logs;
     if (shard && (on_rank0 || step->verb->kind == HD_VERB_STOP))
-        return hd_diag_error(checker->diag, shard->mark,
+        return hd_diag_error(checker->diag, shard->location,
                              "%s cannot see shard value '%s': combine the shards first, by sum, "
                              "mean, max or broadcast",
                              step->verb->name, value_of(checker, shard)->spec.name);
     if (rank0 && step->verb->kind == HD_VERB_STOP)
-        return hd_diag_error(checker->diag, rank0->mark,
+        return hd_diag_error(checker->diag, rank0->location,
                              "stop must decide alike on all ranks, but '%s' is on rank 0 only: "
                              "broadcast it first",
                              value_of(checker, rank0)->spec.name);
     if (changed_global && (shard || on_rank0))
-        return hd_diag_error(checker->diag, changed_global->mark,
+        return hd_diag_error(checker->diag, changed_global->location,
                              "%s is a %s step and cannot change the global value '%s': only a "
                              "collective changes placement",
                              step->verb->name, shard ? "shard" : "rank0",
@@ -172,7 +172,7 @@ static void check_twice(struct checker *checker, const struct hd_step *step, int
     for (int j = 0; j < i; j++)
         if (step->refs[i].value == step->refs[j].value && step->refs[i].value != HD_NO_VALUE &&
             (step->refs[i].mode != HD_READ || step->refs[j].mode != HD_READ))
-            hd_diag_error(checker->diag, step->refs[i].mark,
+            hd_diag_error(checker->diag, step->refs[i].location,
                           "%s names '%s' twice; only reads may share a value", step->verb->name,
                           value_of(checker, &step->refs[i])->spec.name);
 }
@@ -186,7 +186,7 @@ static void check_parts(struct checker *checker, const struct hd_step *step)
         if (!value || !value->spec.type->flat)
             continue;
         if (first && first->buckets != value->spec.buckets)
-            hd_diag_error(checker->diag, step->refs[i].mark,
+            hd_diag_error(checker->diag, step->refs[i].location,
                           "%s goes bucket by bucket, but '%s' has %d buckets and '%s' %d",
                           step->verb->name, first->name, first->buckets, value->spec.name,
                           value->spec.buckets);
@@ -207,7 +207,7 @@ static int check_step(struct hd_step *step, void *arg)
         const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
         bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
         if (ref->mode != HD_WRITE && none && !port->none)
-            hd_diag_error(checker->diag, ref->mark,
+            hd_diag_error(checker->diag, ref->location,
                           "'%s' is none until something writes it, which %s cannot take here",
                           value->spec.name, step->verb->name);
         check_twice(checker, step, i);
@@ -226,11 +226,11 @@ static void check_values(struct checker *checker)
     for (int i = 0; i < checker->graph->n_values; i++) {
         const struct hd_graph_value *value = &checker->graph->values[i];
         if (value->slots > 1 && value->updated)
-            hd_diag_error(checker->diag, value->spec.mark,
+            hd_diag_error(checker->diag, value->spec.location,
                           "'%s' is updated in place, so it cannot rotate through %d slots",
                           value->spec.name, value->slots);
         if (value->used.line == 0)
-            hd_diag_error(checker->diag, value->spec.mark, "no step names the value '%s'",
+            hd_diag_error(checker->diag, value->spec.location, "no step names the value '%s'",
                           value->spec.name);
     }
 }
@@ -249,7 +249,7 @@ static int fill_setup(struct hd_step *step, void *arg)
             step->refs[i].value == HD_NO_VALUE ? NULL : &value_of(checker, &step->refs[i])->spec;
     step->setup = (struct hd_setup){.config = graph->config,
                                     .diag = checker->diag,
-                                    .mark = step->mark,
+                                    .location = step->location,
                                     .shards = graph->shards,
                                     .seed = graph->seed,
                                     .verb = step->verb->name,
@@ -288,7 +288,7 @@ static int declare_all(struct checker *checker)
     for (int i = 0; i < checker->graph->n_values; i++) {
         const struct hd_spec *spec = &checker->graph->values[i].spec;
         if (spec->bytes <= 0)
-            hd_diag_error(checker->diag, spec->mark,
+            hd_diag_error(checker->diag, spec->location,
                           "'%s' has no content: no step that writes it says what it holds",
                           spec->name);
     }
@@ -305,7 +305,7 @@ static void check_condition(struct checker *checker, const struct hd_step *step)
         for (int j = 0; j < step->n_refs; j++)
             listed |= step->refs[j].value == slot->value;
         if (!listed)
-            hd_diag_error(checker->diag, hd_node_get(step->options, "if")->mark,
+            hd_diag_error(checker->diag, hd_node_get(step->options, "if")->location,
                           "the condition looks at '%s': list '%s' under `reads`", slot->name,
                           checker->graph->values[slot->value].spec.name);
     }

@@ -206,7 +206,7 @@ struct token {
 struct parser {
     const char *text;
     struct token token; /* the next one */
-    struct hd_mark mark;
+    struct hd_source_location location;
     const struct hd_expr_names *names;
     struct hd_diag *diag;
     struct hd_expr *expr;
@@ -214,12 +214,12 @@ struct parser {
     bool wrong; /* a name was unknown; parsing goes on to find others */
 };
 
-static struct hd_mark mark_of(const struct parser *p, const char *place)
+static struct hd_source_location location_of(const struct parser *p, const char *place)
 {
-    struct hd_mark mark = p->mark;
+    struct hd_source_location location = p->location;
     for (const char *c = p->text; c < place; c++)
-        mark.column += ((unsigned char)*c & 0xC0) != 0x80;
-    return mark;
+        location.column += ((unsigned char)*c & 0xC0) != 0x80;
+    return location;
 }
 
 static bool is_word(char c)
@@ -322,11 +322,11 @@ static const char *spelling(const struct parser *p)
 
 static int reject(const struct parser *p, const char *expected)
 {
-    struct hd_mark mark = mark_of(p, p->token.start);
+    struct hd_source_location location = location_of(p, p->token.start);
     if (p->token.kind == TOKEN_END)
-        return hd_diag_error(p->diag, mark, "expected %s, but the expression ends", expected);
+        return hd_diag_error(p->diag, location, "expected %s, but the expression ends", expected);
     int length = p->token.length < 60 ? p->token.length : 60;
-    return hd_diag_error(p->diag, mark, "expected %s, found '%.*s'%s", expected, length,
+    return hd_diag_error(p->diag, location, "expected %s, found '%.*s'%s", expected, length,
                          p->token.start, spelling(p));
 }
 
@@ -337,7 +337,7 @@ static int add(struct parser *p, const char *place, struct term term, int *term_
 {
     struct hd_expr *expr = p->expr;
     if (expr->count >= MAX_TERMS)
-        return hd_diag_error(p->diag, mark_of(p, place),
+        return hd_diag_error(p->diag, location_of(p, place),
                              "the expression has more than %d operands and operators", MAX_TERMS);
     void *list = expr->terms;
     int status = hd_grow(&list, &expr->capacity, expr->count + 1, sizeof term);
@@ -351,7 +351,7 @@ static int add(struct parser *p, const char *place, struct term term, int *term_
 static int add_number(struct parser *p, const char *place, double number, int *term_p)
 {
     if (!isfinite(number))
-        return hd_diag_error(p->diag, mark_of(p, place), "a constant that is no finite number");
+        return hd_diag_error(p->diag, location_of(p, place), "a constant that is no finite number");
     return add(p, place, (struct term){.op = OP_NUMBER, .number = number}, term_p);
 }
 
@@ -386,7 +386,7 @@ static int add_operation(struct parser *p, const char *place, enum op op, const 
         term.operands[i] = operands[i];
     }
     if (op == OP_DIV && terms[operands[1]].op == OP_NUMBER && values[1].number == 0)
-        return hd_diag_error(p->diag, mark_of(p, place), "a division by zero");
+        return hd_diag_error(p->diag, location_of(p, place), "a division by zero");
     if (constant)
         return add_number(p, place, compute(op, values[0], values[1]).number, term_p);
     return add(p, place, term, term_p);
@@ -400,7 +400,7 @@ static int parse_level(struct parser *p, enum level level, int *term_p);
 static int parse_inner(struct parser *p, enum level level, int *term_p)
 {
     if (p->depth >= MAX_DEPTH)
-        return hd_diag_error(p->diag, mark_of(p, p->token.start),
+        return hd_diag_error(p->diag, location_of(p, p->token.start),
                              "an expression nested deeper than %d levels", MAX_DEPTH);
     p->depth++;
     int status = parse_level(p, level, term_p);
@@ -410,13 +410,13 @@ static int parse_inner(struct parser *p, enum level level, int *term_p)
 
 static int reject_name(struct parser *p, struct token token, const char *what, const char *nearest)
 {
-    struct hd_mark mark = mark_of(p, token.start);
+    struct hd_source_location location = location_of(p, token.start);
     int length = token.length < 120 ? token.length : 120;
     p->wrong = true;
     if (nearest)
-        return hd_diag_error(p->diag, mark, "unknown %s '%.*s' (did you mean '%s'?)", what, length,
-                             token.start, nearest);
-    return hd_diag_error(p->diag, mark, "unknown %s '%.*s'", what, length, token.start);
+        return hd_diag_error(p->diag, location, "unknown %s '%.*s' (did you mean '%s'?)", what,
+                             length, token.start, nearest);
+    return hd_diag_error(p->diag, location, "unknown %s '%.*s'", what, length, token.start);
 }
 
 static int parse_config(struct parser *p, int *term_p)
@@ -548,15 +548,15 @@ static int parse_whole(struct parser *p)
     return p->wrong ? HD_ERR_INPUT : HD_OK;
 }
 
-int hd_expr_parse(const char *text, struct hd_mark mark, const struct hd_expr_names *names,
-                  struct hd_diag *diag, struct hd_expr **expr_p)
+int hd_expr_parse(const char *text, struct hd_source_location location,
+                  const struct hd_expr_names *names, struct hd_diag *diag, struct hd_expr **expr_p)
 {
     struct hd_expr *expr = hd_alloc(1, sizeof *expr);
     if (!expr)
         return HD_ERR_NOMEM;
     struct parser p = {.text = text,
                        .token = {.start = text},
-                       .mark = mark,
+                       .location = location,
                        .names = names,
                        .diag = diag,
                        .expr = expr};

@@ -27,12 +27,12 @@ struct hd_expr_names {
     void *arg;
 };
 
-/* Parses `text`, whose first character stands at `mark`. Mistakes go to diag and return
+/* Parses `text`, whose first character stands at `location`. Mistakes go to diag and return
  * HD_ERR_INPUT: syntax, unknown names (all of them), a division by a constant zero, constants that
  * overflow, more than 64 levels of nesting or 1000 operands and operators. The expression is
  * immutable; released by hd_expr_destroy (accepts NULL). */
-int hd_expr_parse(const char *text, struct hd_mark mark, const struct hd_expr_names *names,
-                  struct hd_diag *diag, struct hd_expr **expr_p);
+int hd_expr_parse(const char *text, struct hd_source_location location,
+                  const struct hd_expr_names *names, struct hd_diag *diag, struct hd_expr **expr_p);
 void hd_expr_destroy(struct hd_expr *expr);
 
 /* Stores the value and returns true, or returns false for none. read() does the same for a slot.

@@ -15,9 +15,9 @@ struct hd_graph_value {
     const struct hd_node *node;
     int slots; /* buffers through which writes rotate, >= 1 */
     int n_attributes;
-    bool written;        /* some step writes it */
-    bool updated;        /* some step updates it */
-    struct hd_mark used; /* first step that names it; line 0: none */
+    bool written;                   /* some step writes it */
+    bool updated;                   /* some step updates it */
+    struct hd_source_location used; /* first step that names it; line 0: none */
 };
 
 /* One use of a value by a step. */
@@ -25,7 +25,7 @@ struct hd_ref {
     int value; /* index, or HD_NO_VALUE: an optional port left out */
     int lag;   /* k of x@-k; 0: the current version */
     enum hd_mode mode;
-    struct hd_mark mark;
+    struct hd_source_location location;
 };
 
 /* What an expression may read. */
@@ -39,7 +39,7 @@ struct hd_slot {
 
 struct hd_step {
     int index; /* in file order, counted over the whole graph */
-    struct hd_mark mark;
+    struct hd_source_location location;
     const char *label;          /* "adam", "mean(grad)" */
     const struct hd_verb *verb; /* NULL: a repeat */
     const struct hd_node *options;

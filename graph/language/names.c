@@ -12,11 +12,11 @@ struct scope {
     bool fields;
 };
 
-struct hd_mark hd_node_text_mark(const struct hd_node *node)
+struct hd_source_location hd_node_get_text_location(const struct hd_node *node)
 {
-    struct hd_mark mark = node->mark;
-    mark.column += node->quoted;
-    return mark;
+    struct hd_source_location location = node->location;
+    location.column += node->quoted;
+    return location;
 }
 
 static const char *nearest_knob(const struct hd_graph *graph, const char *name)
@@ -143,16 +143,16 @@ int hd_graph_expression(struct hd_graph *graph, const struct hd_node *node, bool
                         struct hd_diag *diag, struct hd_expr **expr_p)
 {
     if (node->kind != HD_NODE_SCALAR)
-        return hd_diag_error(diag, node->mark, "expected an expression, found a %s",
+        return hd_diag_error(diag, node->location, "expected an expression, found a %s",
                              node->kind == HD_NODE_MAP ? "map" : "list");
     struct scope scope = {graph, fields};
     struct hd_expr_names names = {config_number, find_slot, &scope};
-    return hd_expr_parse(node->text, hd_node_text_mark(node), &names, diag, expr_p);
+    return hd_expr_parse(node->text, hd_node_get_text_location(node), &names, diag, expr_p);
 }
 
-int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes, struct hd_mark mark,
-                    const char *what, double min, double max, bool whole, struct hd_diag *diag,
-                    double *number_p)
+int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes,
+                    struct hd_source_location location, const char *what, double min, double max,
+                    bool whole, struct hd_diag *diag, double *number_p)
 {
     struct scope scope = {graph, false};
     struct hd_expr_names names = {config_number, no_slot, &scope};
@@ -161,11 +161,11 @@ int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes, str
     double number = 0;
     if (!copy)
         return HD_ERR_NOMEM;
-    int status = hd_expr_parse(copy, mark, &names, diag, &expr);
+    int status = hd_expr_parse(copy, location, &names, diag, &expr);
     if (status == HD_OK && (!hd_expr_constant(expr, &number) || !(number >= min) ||
                             !(number <= max) || (whole && number != floor(number))))
-        status = hd_diag_error(diag, mark, "%s: expected %s in [%.10g, %.10g], found '%s'", what,
-                               whole ? "an integer" : "a number", min, max, copy);
+        status = hd_diag_error(diag, location, "%s: expected %s in [%.10g, %.10g], found '%s'",
+                               what, whole ? "an integer" : "a number", min, max, copy);
     hd_expr_destroy(expr);
     hd_free(copy);
     if (status == HD_OK)
@@ -173,7 +173,7 @@ int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes, str
     return status;
 }
 
-int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_mark mark,
+int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_source_location location,
                      struct hd_diag *diag)
 {
     int counter = find_counter(graph, name);
@@ -181,9 +181,9 @@ int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_mark ma
         return counter;
     const char *nearest = hd_nearest_name(name, graph->counters, graph->n_counters);
     if (nearest)
-        hd_diag_error(diag, mark, "unknown counter '%s' (did you mean '%s'?)", name, nearest);
+        hd_diag_error(diag, location, "unknown counter '%s' (did you mean '%s'?)", name, nearest);
     else
-        hd_diag_error(diag, mark,
+        hd_diag_error(diag, location,
                       "unknown counter '%s': counters are 'iteration' and what a step names in "
                       "`counts:`",
                       name);

@@ -11,17 +11,17 @@
 int hd_graph_expression(struct hd_graph *graph, const struct hd_node *node, bool fields,
                         struct hd_diag *diag, struct hd_expr **expr_p);
 
-/* Parses text[bytes] found at `mark` as a constant number in [min, max]; `what` names it in
+/* Parses text[bytes] found at `location` as a constant number in [min, max]; `what` names it in
  * messages; `whole` demands an integer. */
-int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes, struct hd_mark mark,
-                    const char *what, double min, double max, bool whole, struct hd_diag *diag,
-                    double *number_p);
+int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes,
+                    struct hd_source_location location, const char *what, double min, double max,
+                    bool whole, struct hd_diag *diag, double *number_p);
 
 /* Index of a counter, or HD_NO_COUNTER after telling diag. */
-int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_mark mark,
+int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_source_location location,
                      struct hd_diag *diag);
 
 /* The place of a scalar's first character. */
-struct hd_mark hd_node_text_mark(const struct hd_node *node);
+struct hd_source_location hd_node_get_text_location(const struct hd_node *node);
 
 #endif

@@ -18,7 +18,7 @@ static void check_keys(struct hd_parser *parser, const struct hd_node *map, cons
         for (int j = 0; j < n && !found; j++)
             found = strcmp(key, known[j]) == 0;
         if (!found)
-            hd_parser_unknown(parser, map->keys[i]->mark, what, key, known, n);
+            hd_parser_unknown(parser, map->keys[i]->location, what, key, known, n);
     }
 }
 
@@ -28,7 +28,8 @@ static int parse_number(struct hd_parser *parser, const struct hd_node *node, co
     if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, what))
         return HD_ERR_INPUT;
     return hd_graph_number(parser->graph, node->text, (int64_t)strlen(node->text),
-                           hd_node_text_mark(node), what, min, max, whole, parser->diag, number_p);
+                           hd_node_get_text_location(node), what, min, max, whole, parser->diag,
+                           number_p);
 }
 
 /* -- Strategy -----------------------------------------------------------------------------------
@@ -80,7 +81,8 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
     const struct hd_registry *registry = parser->graph->registry;
     const struct hd_node *node = hd_node_get(value->node, "type");
     if (!node) {
-        hd_diag_error(parser->diag, value->node->mark, "value '%s' needs a type", value->spec.name);
+        hd_diag_error(parser->diag, value->node->location, "value '%s' needs a type",
+                      value->spec.name);
         return;
     }
     if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, "type"))
@@ -91,7 +93,7 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
     for (; registry->types[n] && n < 64; n++)
         names[n] = registry->types[n]->name;
     if (!value->spec.type)
-        hd_parser_unknown(parser, node->mark, "type", node->text, names, n);
+        hd_parser_unknown(parser, node->location, "type", node->text, names, n);
     else
         while (value->spec.type->counted && value->spec.type->counted[value->n_attributes])
             value->n_attributes++;
@@ -104,18 +106,19 @@ static void parse_placement(struct hd_parser *parser, struct hd_graph_value *val
     const struct hd_node *place = hd_node_get(value->node, "placement");
     value->spec.placement = HD_GLOBAL;
     if (per && place)
-        hd_diag_error(parser->diag, place->mark,
+        hd_diag_error(parser->diag, place->location,
                       "give either `per: shard` or `placement:`, not both");
     if (per && hd_parser_expect(parser, per, HD_NODE_SCALAR, "per")) {
         value->spec.placement = HD_SHARD;
         if (strcmp(per->text, "shard") != 0)
-            hd_diag_error(parser->diag, per->mark, "per: expected 'shard', found '%s'", per->text);
+            hd_diag_error(parser->diag, per->location, "per: expected 'shard', found '%s'",
+                          per->text);
     }
     if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "placement")) {
         if (strcmp(place->text, "rank0") == 0)
             value->spec.placement = HD_RANK0;
         else if (strcmp(place->text, "global") != 0)
-            hd_parser_unknown(parser, place->mark, "placement", place->text, places, 2);
+            hd_parser_unknown(parser, place->location, "placement", place->text, places, 2);
     }
 }
 
@@ -130,11 +133,11 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
     if (other != HD_NO_VALUE && &graph->values[other] < value)
         return &graph->values[other].spec;
     if (other != HD_NO_VALUE) {
-        hd_diag_error(parser->diag, node->mark, "%s: '%s' must be declared before '%s'", key,
+        hd_diag_error(parser->diag, node->location, "%s: '%s' must be declared before '%s'", key,
                       node->text, value->spec.name);
         return NULL;
     }
-    hd_parser_unknown_value(parser, node->mark, node->text);
+    hd_parser_unknown_value(parser, node->location, node->text);
     return NULL;
 }
 
@@ -173,13 +176,13 @@ static int parse_values(struct hd_parser *parser, const struct hd_node *map)
     for (int i = 0; i < graph->n_values; i++) {
         const char *name = map->keys[i]->text;
         graph->values[i] = (struct hd_graph_value){
-            .spec = {.name = name, .mark = map->keys[i]->mark, .buckets = 1, .partials = 1},
+            .spec = {.name = name, .location = map->keys[i]->location, .buckets = 1, .partials = 1},
             .node = map->items[i],
             .slots = 1,
         };
         for (const char *c = name; *c; c++)
             if (!isalnum((unsigned char)*c) && *c != '_') {
-                hd_diag_error(parser->diag, map->keys[i]->mark,
+                hd_diag_error(parser->diag, map->keys[i]->location,
                               "value '%s': names are made of letters, digits and '_'", name);
                 break;
             }
@@ -202,22 +205,24 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
     const struct hd_node *node = hd_node_get(map, "every");
     const struct hd_node *first = hd_node_get(map, "first");
     if (!node && first)
-        return hd_diag_error(parser->diag, first->mark, "`first` goes with `every`");
+        return hd_diag_error(parser->diag, first->location, "`first` goes with `every`");
     if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, "every"))
         return HD_OK;
     const char *space = strrchr(node->text, ' ');
     if (!space || !space[1])
-        return hd_diag_error(parser->diag, node->mark,
+        return hd_diag_error(parser->diag, node->location,
                              "every: expected a number and a counter, as in '100 update', found "
                              "'%s'",
                              node->text);
-    struct hd_mark mark = hd_node_text_mark(node), counter_mark = mark;
-    counter_mark.column += (int)(space + 1 - node->text);
+    struct hd_source_location location = hd_node_get_text_location(node),
+                              counter_location = location;
+    counter_location.column += (int)(space + 1 - node->text);
     double number = 1;
-    int status = hd_graph_number(parser->graph, node->text, space - node->text, mark, "every", 1,
-                                 1e15, true, parser->diag, &number);
+    int status = hd_graph_number(parser->graph, node->text, space - node->text, location, "every",
+                                 1, 1e15, true, parser->diag, &number);
     step->every = (int64_t)number;
-    step->every_counter = hd_graph_counter(parser->graph, space + 1, counter_mark, parser->diag);
+    step->every_counter =
+        hd_graph_counter(parser->graph, space + 1, counter_location, parser->diag);
     number = (double)step->every;
     if (first)
         status = parse_number(parser, first, "first", 0, 1e15, true, &number);
@@ -244,7 +249,7 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
         known[n++] = option->name;
         const struct hd_node *node = hd_node_get(map, option->name);
         if (!node && option->required)
-            hd_diag_error(parser->diag, step->mark, "%s needs the option '%s'%s%s",
+            hd_diag_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
                           step->verb->name, option->name, option->choices ? ", one of " : "",
                           option->choices ? option->choices : "");
         if (node && hd_parser_expect(parser, node, HD_NODE_SCALAR, option->name) &&
@@ -253,8 +258,8 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
             snprintf(padded, sizeof padded, "|%s|", option->choices);
             snprintf(wanted, sizeof wanted, "|%s|", node->text);
             if (!strstr(padded, wanted))
-                hd_diag_error(parser->diag, node->mark, "%s: expected %s, found '%s'", option->name,
-                              option->choices, node->text);
+                hd_diag_error(parser->diag, node->location, "%s: expected %s, found '%s'",
+                              option->name, option->choices, node->text);
         }
     }
     check_keys(parser, map, "key of a step", known, n);
@@ -279,7 +284,7 @@ static int parse_stop(struct hd_parser *parser, struct hd_step *step, const stru
 {
     const struct hd_node *reason = hd_node_get(map, "reason");
     if (!hd_node_get(map, "if"))
-        return hd_diag_error(parser->diag, step->mark, "stop needs a condition: `if:`");
+        return hd_diag_error(parser->diag, step->location, "stop needs a condition: `if:`");
     step->reason = "stop";
     if (reason && hd_parser_expect(parser, reason, HD_NODE_SCALAR, "reason"))
         step->reason = reason->text;
@@ -307,7 +312,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
         for (; registry->verbs[n] && n < 127; n++)
             names[n] = registry->verbs[n]->name;
         names[n++] = "repeat";
-        hd_parser_unknown(parser, key->mark, "verb", key->text, names, n);
+        hd_parser_unknown(parser, key->location, "verb", key->text, names, n);
         return HD_ERR_INPUT;
     }
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, key->text))
@@ -321,7 +326,8 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
     step->label = make_label(parser, step);
     const struct hd_node *counts = hd_node_get(map, "counts");
     if (counts)
-        step->counts = hd_graph_counter(parser->graph, counts->text, counts->mark, parser->diag);
+        step->counts =
+            hd_graph_counter(parser->graph, counts->text, counts->location, parser->diag);
     return step->verb->kind == HD_VERB_STOP ? parse_stop(parser, step, map) : HD_OK;
 }
 
@@ -339,7 +345,7 @@ static int parse_repeat(struct hd_parser *parser, struct hd_step *step, const st
     parse_when(parser, step, map);
     const struct hd_node *body = hd_node_get(map, "do");
     if (!body)
-        return hd_diag_error(parser->diag, step->mark, "a repeat needs steps: `do:`");
+        return hd_diag_error(parser->diag, step->location, "a repeat needs steps: `do:`");
     parser->depth++;
     int status = parse_steps(parser, body, &step->steps, &step->n_steps);
     parser->depth--;
@@ -349,7 +355,7 @@ static int parse_repeat(struct hd_parser *parser, struct hd_step *step, const st
 static int parse_step(struct hd_parser *parser, const struct hd_node *node, struct hd_step *step)
 {
     *step = (struct hd_step){.index = parser->graph->total_steps++,
-                             .mark = node->mark,
+                             .location = node->location,
                              .label = "step",
                              .depth = parser->depth,
                              .counts = HD_NO_COUNTER};
@@ -358,7 +364,7 @@ static int parse_step(struct hd_parser *parser, const struct hd_node *node, stru
     if (node->count > 0 && strcmp(node->keys[0]->text, "repeat") == 0)
         return parse_repeat(parser, step, node);
     if (node->count != 1)
-        return hd_diag_error(parser->diag, node->mark,
+        return hd_diag_error(parser->diag, node->location,
                              "a step has one key, its verb; found %lld keys",
                              (long long)node->count);
     return parse_verb(parser, step, node->keys[0], node->items[0]);
@@ -420,7 +426,7 @@ int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
     const struct hd_node *values = hd_node_get(root, "values");
     const struct hd_node *iteration = hd_node_get(root, "iteration");
     if (!values || !iteration)
-        return hd_diag_error(diag, root->mark, "a graph needs `%s:`",
+        return hd_diag_error(diag, root->location, "a graph needs `%s:`",
                              values ? "iteration" : "values");
     HD_TRY(parse_knobs(&parser, hd_node_get(root, "strategy")));
     for (int i = 0; i < source->n_strategies; i++)

@@ -20,17 +20,17 @@ bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum
     static const char *const names[] = {"a scalar", "a list", "a map"};
     if (node->kind == kind)
         return true;
-    hd_diag_error(parser->diag, node->mark, "%s: expected %s, found %s", what, names[kind],
+    hd_diag_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
                   kind_name(node));
     return false;
 }
 
-void hd_parser_unknown(struct hd_parser *parser, struct hd_mark mark, const char *what,
-                       const char *name, const char *const *known, int n)
+void hd_parser_unknown(struct hd_parser *parser, struct hd_source_location location,
+                       const char *what, const char *name, const char *const *known, int n)
 {
     const char *nearest = hd_nearest_name(name, known, n);
     if (nearest) {
-        hd_diag_error(parser->diag, mark, "unknown %s '%s' (did you mean '%s'?)", what, name,
+        hd_diag_error(parser->diag, location, "unknown %s '%s' (did you mean '%s'?)", what, name,
                       nearest);
         return;
     }
@@ -40,17 +40,18 @@ void hd_parser_unknown(struct hd_parser *parser, struct hd_mark mark, const char
             strcat(list, list[0] ? ", " : "");
             strcat(list, known[i]);
         }
-    hd_diag_error(parser->diag, mark, "unknown %s '%s': expected one of %s", what, name, list);
+    hd_diag_error(parser->diag, location, "unknown %s '%s': expected one of %s", what, name, list);
 }
 
-void hd_parser_unknown_value(struct hd_parser *parser, struct hd_mark mark, const char *name)
+void hd_parser_unknown_value(struct hd_parser *parser, struct hd_source_location location,
+                             const char *name)
 {
     const struct hd_graph *graph = parser->graph;
     const char **names = hd_graph_alloc(parser->graph, graph->n_values + 1, sizeof *names);
     for (int i = 0; names && i < graph->n_values; i++)
         names[i] = graph->values[i].spec.name;
     if (names)
-        hd_parser_unknown(parser, mark, "value", name, names, graph->n_values);
+        hd_parser_unknown(parser, location, "value", name, names, graph->n_values);
 }
 
 /* -- Uses -------------------------------------------------------------------------------------- */
@@ -64,21 +65,22 @@ struct use {
 static int parse_lag(struct hd_parser *parser, const struct hd_node *node, const char *at,
                      struct hd_ref *ref)
 {
-    struct hd_mark mark = hd_node_text_mark(node);
-    mark.column += (int)(at - node->text);
+    struct hd_source_location location = hd_node_get_text_location(node);
+    location.column += (int)(at - node->text);
     if (at[1] != '-')
-        return hd_diag_error(parser->diag, mark,
+        return hd_diag_error(parser->diag, location,
                              "expected '@-' and a number of iterations, as in 'x@-1'");
-    mark.column += 2;
+    location.column += 2;
     double lag = 0;
-    HD_TRY(hd_graph_number(parser->graph, at + 2, (int64_t)strlen(at + 2), mark, "lag", 0, 1000,
+    HD_TRY(hd_graph_number(parser->graph, at + 2, (int64_t)strlen(at + 2), location, "lag", 0, 1000,
                            true, parser->diag, &lag));
     ref->lag = (int)lag;
-    mark.column -= 2;
+    location.column -= 2;
     if (ref->lag > 0 && ref->mode != HD_READ)
-        return hd_diag_error(parser->diag, mark, "only a read may lag");
+        return hd_diag_error(parser->diag, location, "only a read may lag");
     if (ref->lag > 0 && parser->depth > 0)
-        return hd_diag_error(parser->diag, mark, "a lag counts iterations: not inside a repeat");
+        return hd_diag_error(parser->diag, location,
+                             "a lag counts iterations: not inside a repeat");
     return HD_OK;
 }
 
@@ -86,7 +88,7 @@ static int parse_use(struct hd_parser *parser, const struct hd_node *item, enum 
                      struct use *use)
 {
     struct hd_graph *graph = parser->graph;
-    use->ref = (struct hd_ref){.value = HD_NO_VALUE, .mode = mode, .mark = item->mark};
+    use->ref = (struct hd_ref){.value = HD_NO_VALUE, .mode = mode, .location = item->location};
     if (item->kind == HD_NODE_MAP && item->count == 1) {
         use->port = item->keys[0]->text;
         item = item->items[0];
@@ -100,7 +102,7 @@ static int parse_use(struct hd_parser *parser, const struct hd_node *item, enum 
         return HD_ERR_NOMEM;
     use->ref.value = hd_graph_find(graph, name);
     if (use->ref.value == HD_NO_VALUE)
-        hd_parser_unknown_value(parser, hd_node_text_mark(item), name);
+        hd_parser_unknown_value(parser, hd_node_get_text_location(item), name);
     hd_free(name);
     return at ? parse_lag(parser, item, at, &use->ref) : HD_OK;
 }
@@ -176,10 +178,11 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
         if (port >= 0) {
             const struct hd_port *is = &step->verb->ports[port];
             if (is->mode != uses[i].ref.mode)
-                hd_diag_error(parser->diag, uses[i].ref.mark, "port '%s' of %s stands under `%s`",
-                              is->name, step->verb->name, mode_name(is->mode));
+                hd_diag_error(parser->diag, uses[i].ref.location,
+                              "port '%s' of %s stands under `%s`", is->name, step->verb->name,
+                              mode_name(is->mode));
             else if (is->type && spec->type && strcmp(is->type, spec->type->name) != 0)
-                hd_diag_error(parser->diag, uses[i].ref.mark,
+                hd_diag_error(parser->diag, uses[i].ref.location,
                               "port '%s' of %s takes a value of type %s, but '%s' is of type %s",
                               is->name, step->verb->name, is->type, spec->name, spec->type->name);
             step->refs[port] = uses[i].ref;
@@ -187,9 +190,9 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
             const char *names[HD_PORTS_MAX];
             for (int j = 0; j < n_ports; j++)
                 names[j] = step->verb->ports[j].name;
-            hd_parser_unknown(parser, uses[i].ref.mark, "port", uses[i].port, names, n_ports);
+            hd_parser_unknown(parser, uses[i].ref.location, "port", uses[i].port, names, n_ports);
         } else {
-            hd_diag_error(parser->diag, uses[i].ref.mark,
+            hd_diag_error(parser->diag, uses[i].ref.location,
                           "%s has no free port under `%s` for '%s' of type %s", step->verb->name,
                           mode_name(uses[i].ref.mode), spec->name,
                           spec->type ? spec->type->name : "unknown");
@@ -199,9 +202,10 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
         const struct hd_port *port = &step->verb->ports[i];
         if (step->refs[i].value == HD_NO_VALUE && !port->optional &&
             hd_diag_count(parser->diag) == 0)
-            hd_diag_error(parser->diag, step->mark, "%s needs a value%s%s under `%s` (port '%s')",
-                          step->verb->name, port->type ? " of type " : "",
-                          port->type ? port->type : "", mode_name(port->mode), port->name);
+            hd_diag_error(parser->diag, step->location,
+                          "%s needs a value%s%s under `%s` (port '%s')", step->verb->name,
+                          port->type ? " of type " : "", port->type ? port->type : "",
+                          mode_name(port->mode), port->name);
     }
 }
 
@@ -223,12 +227,12 @@ int hd_parser_ports(struct hd_parser *parser, struct hd_step *step, const struct
         return HD_OK;
     }
     if (n > HD_PORTS_MAX)
-        return hd_diag_error(parser->diag, step->mark, "%s takes at most %d values",
+        return hd_diag_error(parser->diag, step->location, "%s takes at most %d values",
                              step->verb->name, HD_PORTS_MAX);
     for (int i = 0; i < n; i++) {
         step->refs[i] = uses[i].ref;
         if (uses[i].ref.mode != step->verb->ports[0].mode)
-            hd_diag_error(parser->diag, uses[i].ref.mark, "%s takes values under `%s` only",
+            hd_diag_error(parser->diag, uses[i].ref.location, "%s takes values under `%s` only",
                           step->verb->name, mode_name(step->verb->ports[0].mode));
     }
     return HD_OK;

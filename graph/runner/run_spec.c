@@ -112,13 +112,13 @@ static char *nearest_file(const char *path)
     return found;
 }
 
-static int cannot_read(struct hd_job *job, const char *key, const struct hd_mark mark,
-                       const char *path)
+static int cannot_read(struct hd_job *job, const char *key,
+                       const struct hd_source_location location, const char *path)
 {
     int reason = errno;
     char *nearest = nearest_file(path);
-    int status = hd_diag_error(job->diag, mark, "%s: file %s cannot be read: %s%s%s%s", key, path,
-                               strerror(reason), nearest ? " (did you mean '" : "",
+    int status = hd_diag_error(job->diag, location, "%s: file %s cannot be read: %s%s%s%s", key,
+                               path, strerror(reason), nearest ? " (did you mean '" : "",
                                nearest ? nearest : "", nearest ? "'?)" : "");
     hd_free(nearest);
     return status;
@@ -138,7 +138,7 @@ static int open_tree(struct hd_job *job, const char *config_path, const char *ke
     FILE *file = fopen(path, "r");
     int status = HD_OK;
     if (!file)
-        status = cannot_read(job, key, node->mark, path);
+        status = cannot_read(job, key, node->location, path);
     else
         fclose(file);
     if (status == HD_OK)
@@ -152,10 +152,10 @@ static int open_tree(struct hd_job *job, const char *config_path, const char *ke
 /* The --set strategy.x=v options as a map. */
 static int collect_overrides(struct hd_job *job, struct hd_node **map_p)
 {
-    const struct hd_mark mark = {"--set", 1, 1};
+    const struct hd_source_location location = {"--set", 1, 1};
     HD_TRY(hd_document_create(&job->documents[OVERRIDE_DOCUMENT]));
     struct hd_document *document = job->documents[OVERRIDE_DOCUMENT];
-    struct hd_node *map = hd_node_map(document, mark);
+    struct hd_node *map = hd_node_map(document, location);
     if (!map)
         return HD_ERR_NOMEM;
     const struct hd_node *name, *value;
@@ -196,12 +196,12 @@ static int load_graph(struct hd_job *job, const char *config_path)
 static int store_strategy(struct hd_job *job)
 {
     struct hd_document *document = job->documents[OVERRIDE_DOCUMENT];
-    const struct hd_mark mark = {"strategy", 1, 1};
-    struct hd_node *map = hd_node_map(document, mark);
+    const struct hd_source_location location = {"strategy", 1, 1};
+    struct hd_node *map = hd_node_map(document, location);
     for (int i = 0; map && i < job->graph->n_parameters; i++) {
         char text[32];
         snprintf(text, sizeof text, "%.17g", job->graph->parameters[i].value);
-        struct hd_node *value = hd_node_scalar(document, mark, text);
+        struct hd_node *value = hd_node_scalar(document, location, text);
         if (!value)
             return HD_ERR_NOMEM;
         HD_TRY(hd_node_put(document, map, job->graph->parameters[i].name, value));

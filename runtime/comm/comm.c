@@ -117,7 +117,7 @@ static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
     atomic_store_explicit(&line->version, version + 2, memory_order_release);
 }
 
-void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name)
+void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name)
 {
     struct hd_comm_line *line = &comm->head->lines[rank];
     describe(line, seq, name);
@@ -127,7 +127,7 @@ void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name)
 void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_transfer *transfers, int n)
 {
-    hd_comm_mark(comm, comm->rank, seq, name);
+    hd_comm_record_arrival(comm, comm->rank, seq, name);
     if (comm->message_passing)
         hd_comm_message_post(comm, seq, name, transfers, n);
 }

@@ -196,7 +196,7 @@ static void note_arrivals(struct hd_comm *comm)
         const int64_t reached = state->reached[rank];
         if (rank != comm->rank &&
             atomic_load_explicit(&comm->head->lines[rank].arrived, memory_order_relaxed) < reached)
-            hd_comm_mark(comm, rank, reached, state->name);
+            hd_comm_record_arrival(comm, rank, reached, state->name);
     }
     if (!all)
         return;

@@ -62,7 +62,7 @@ void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct 
 void hd_comm_touch_area(struct hd_comm *comm);
 
 /* Rank `rank` has reached seq, in `name`, just now. */
-void hd_comm_mark(struct hd_comm *comm, int rank, int64_t seq, const char *name);
+void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name);
 
 /* comm_message.c: what is transferred and how far it is. */
 void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,

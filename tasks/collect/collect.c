@@ -67,7 +67,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_spec *envs = setup->specs[ENVS];
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (envs->partials > 1)
-        return hd_diag_error(setup->diag, setup->mark,
+        return hd_diag_error(setup->diag, setup->location,
                              "%s steps all envs together: policy.collect.env_groups must be 1",
                              setup->verb);
     struct args *args = hd_alloc(1, sizeof *args);

@@ -56,7 +56,7 @@ static int check_chunks(const struct hd_setup *setup, const struct hd_trajectori
     const struct hd_node *node = hd_config_node(setup->config, "policy.collect.segment_at_done");
     if (!to->segment_at_done)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+    return hd_diag_error(setup->diag, node ? node->location : setup->location,
                          "policy.collect.segment_at_done: %s needs it to be false", setup->verb);
 }
 

@@ -57,11 +57,11 @@ static int check(const struct hd_setup *setup, const struct args *args)
 {
     const struct hd_node *node = hd_config_node(setup->config, "policy.nstep");
     if (hd_batch_shape(setup->specs[BATCH])->nstep != 1)
-        return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+        return hd_diag_error(setup->diag, node ? node->location : setup->location,
                              "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
                              hd_batch_shape(setup->specs[BATCH])->nstep);
     if (args->max_length == 0)
-        return hd_diag_error(setup->diag, setup->mark,
+        return hd_diag_error(setup->diag, setup->location,
                              "'%s' has %" PRId64 " transitions, of which %" PRId64
                              " shards get none with policy.learn.sampler.tail drop_last",
                              setup->specs[DATASET]->name, args->sampler.samples, setup->shards);

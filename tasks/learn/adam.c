@@ -39,7 +39,7 @@ struct args {
 static int refuse(const struct hd_setup *setup, const char *key, const char *value,
                   const char *verb)
 {
-    return hd_diag_error(setup->diag, setup->mark,
+    return hd_diag_error(setup->diag, setup->location,
                          "%s %s needs the result of a step %s under `reads`", key, value, verb);
 }
 

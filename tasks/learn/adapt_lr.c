@@ -40,7 +40,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     if (hd_value_find_field(setup->specs[MEANS], "kl_avg") < 0)
-        return hd_diag_error(setup->diag, setup->mark,
+        return hd_diag_error(setup->diag, setup->location,
                              "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
                              setup->specs[MEANS]->name);
     args->adaptive = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;

@@ -149,11 +149,11 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 {
     const struct hd_spec *batch = setup->specs[HD_LOSS_BATCH];
     if (strcmp(batch->type->name, loss->batch) != 0)
-        return hd_diag_error(setup->diag, setup->mark,
+        return hd_diag_error(setup->diag, setup->location,
                              "loss %s takes a batch of type %s, but '%s' is of type %s", loss->name,
                              loss->batch, batch->name, batch->type->name);
     if (loss->target != (setup->specs[HD_LOSS_TARGET] != NULL))
-        return hd_diag_error(setup->diag, setup->mark, "loss %s %s (port 'target')", loss->name,
+        return hd_diag_error(setup->diag, setup->location, "loss %s %s (port 'target')", loss->name,
                              loss->target ? "needs a second value of type params under `reads`"
                                           : "has no use for a target net");
     return HD_OK;
@@ -163,13 +163,13 @@ static int check_norm(const struct hd_setup *setup, const struct args *args)
 {
     const struct hd_node *node = hd_config_node(setup->config, "policy.model.norm");
     if (args->levels > 0 && !args->loss->obs)
-        return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+        return hd_diag_error(setup->diag, node ? node->location : setup->location,
                              "norm: loss %s takes a batch through its nets more than once, each "
                              "time of other statistics; it needs nets without norms",
                              args->loss->name);
     if (args->levels > 0 && args->skips)
         return hd_diag_error(
-            setup->diag, node ? node->mark : setup->mark,
+            setup->diag, node ? node->location : setup->location,
             "norm: with runtime.on_nan: skip nets cannot have norms, whose running "
             "statistics would take in what is skipped");
     return hd_norm_state_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_NORM_STATE);
@@ -186,7 +186,7 @@ static int check_microbatch(const struct hd_setup *setup, struct args *args)
     args->items = learn.partials;
     if (learn.rows % learn.micro == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+    return hd_diag_error(setup->diag, node ? node->location : setup->location,
                          "%s: expected a divisor of the batch's %lld rows, found %lld%s", key,
                          (long long)learn.rows, (long long)learn.micro,
                          asked ? "" : "; policy.learn.microbatch may be one instead");

@@ -44,7 +44,7 @@ static struct hd_expr *parse(const char *text)
     struct hd_diag *diag;
     struct hd_expr *expr = NULL;
     fuzz_check(hd_diag_create(&diag) == HD_OK, "a diag");
-    int status = hd_expr_parse(text, (struct hd_mark){"f", 1, 1}, &names, diag, &expr);
+    int status = hd_expr_parse(text, (struct hd_source_location){"f", 1, 1}, &names, diag, &expr);
     fuzz_check((status == HD_OK) == (hd_diag_count(diag) == 0), "an error has a reason");
     hd_diag_destroy(diag);
     return status == HD_OK ? expr : NULL;

@@ -36,8 +36,11 @@ static inline struct hd_setup setup_open(const char *const *sets, int n)
     int status = hd_config_create(&schema, 1, NULL, all, BASE + n, diag, &config);
     hd_diag_report(diag);
     ck_assert_int_eq(status, HD_OK);
-    return (struct hd_setup){
-        .config = config, .diag = diag, .mark = {"graph.yaml", 1, 1}, .shards = 2, .seed = 1234};
+    return (struct hd_setup){.config = config,
+                             .diag = diag,
+                             .location = {"graph.yaml", 1, 1},
+                             .shards = 2,
+                             .seed = 1234};
 }
 
 static inline void setup_close(struct hd_setup *setup)
@@ -55,7 +58,7 @@ static inline void value_resolve_at(struct value *value, const struct hd_setup *
                                      .type = type,
                                      .placement = placement,
                                      .role = role,
-                                     .mark = setup->mark,
+                                     .location = setup->location,
                                      .buckets = 1,
                                      .partials = 1}};
     if (type->resolve)

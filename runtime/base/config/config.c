@@ -46,7 +46,7 @@ static struct hd_setting *find_setting(const struct hd_config *config, const cha
 /* Hangs a key's path into the nested levels. */
 static int add_to_levels(struct hd_config *config, const struct hd_key *key, struct hd_diag *diag)
 {
-    const struct hd_mark mark = {.file = "schema"};
+    const struct hd_source_location location = {.file = "schema"};
     struct hd_node *level = config->levels;
     char *name = hd_strdup(key->path), *rest = NULL;
     int status = name ? HD_OK : HD_ERR_NOMEM;
@@ -56,10 +56,10 @@ static int add_to_levels(struct hd_config *config, const struct hd_key *key, str
         struct hd_node *child = hd_node_get(level, part);
         if (child && (!following || child->kind == HD_NODE_SCALAR)) {
             status =
-                hd_diag_error(diag, mark, "'%s' and another key exclude each other", key->path);
+                hd_diag_error(diag, location, "'%s' and another key exclude each other", key->path);
         } else if (!child) {
-            child = following ? hd_node_map(config->own, mark)
-                              : hd_node_scalar(config->own, mark, key->path);
+            child = following ? hd_node_map(config->own, location)
+                              : hd_node_scalar(config->own, location, key->path);
             status = child ? hd_node_put(config->own, level, part, child) : HD_ERR_NOMEM;
         }
         level = child;
@@ -73,11 +73,11 @@ static int add_to_levels(struct hd_config *config, const struct hd_key *key, str
 static int read_default(struct hd_config *config, struct hd_setting *setting, struct hd_diag *diag)
 {
     const struct hd_key *key = setting->key;
-    const struct hd_mark mark = {.file = "schema"};
+    const struct hd_source_location location = {.file = "schema"};
     struct hd_node *node;
     if (!key->initial)
         return HD_OK;
-    HD_TRY(hd_node_parse(config->own, mark, key->initial, diag, &node));
+    HD_TRY(hd_node_parse(config->own, location, key->initial, diag, &node));
     if (key->kind == HD_KEY_TEXT && !key->initial[0])
         node->quoted = true;
     return hd_setting_read(setting, node, diag);
@@ -134,10 +134,10 @@ static int reject_unknown(const struct hd_config *config, const struct hd_node *
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     hd_free(names);
     if (nearest)
-        return hd_diag_error(diag, name->mark, "unknown key '%s' (did you mean '%s'?)", name->text,
-                             nearest);
-    return hd_diag_error(diag, name->mark, "unknown key '%s' (the keys here are: %s)", name->text,
-                         list);
+        return hd_diag_error(diag, name->location, "unknown key '%s' (did you mean '%s'?)",
+                             name->text, nearest);
+    return hd_diag_error(diag, name->location, "unknown key '%s' (the keys here are: %s)",
+                         name->text, list);
 }
 
 static int apply_map(struct hd_config *config, const struct hd_node *level,
@@ -164,7 +164,7 @@ static int apply(struct hd_config *config, const struct hd_node *level, const st
         return HD_OK;
     char found[HD_DESCRIPTION_BYTES];
     hd_node_describe(value, found);
-    return hd_diag_error(diag, value->mark, "%s: expected a map of keys, found %s", name->text,
+    return hd_diag_error(diag, value->location, "%s: expected a map of keys, found %s", name->text,
                          found);
 }
 
@@ -189,7 +189,7 @@ static int apply_file(struct hd_config *config, struct hd_diag *diag)
         return apply_map(config, config->levels, root, diag);
     char found[HD_DESCRIPTION_BYTES];
     hd_node_describe(root, found);
-    return hd_diag_error(diag, root->mark, "expected a map of keys, found %s", found);
+    return hd_diag_error(diag, root->location, "expected a map of keys, found %s", found);
 }
 
 /* Puts name: value into a copy of the map, as the file's own nodes stay what they are. */
@@ -198,7 +198,7 @@ static int put_into_map(struct hd_config *config, struct hd_setting *setting,
                         struct hd_diag *diag)
 {
     struct hd_node *map = setting->node ? hd_node_copy(config->own, setting->node)
-                                        : hd_node_map(config->own, name->mark);
+                                        : hd_node_map(config->own, name->location);
     struct hd_node *entry = hd_node_copy(config->own, value);
     if (!map || !entry || hd_node_put(config->own, map, name->text, entry) != HD_OK)
         return HD_ERR_NOMEM;
@@ -219,7 +219,7 @@ static int keep_inner_set(struct hd_config *config, const struct hd_setting *tre
 }
 
 /* Applies path[length]=value: descends by the names between the dots. */
-static int apply_path(struct hd_config *config, struct hd_mark mark, char *path,
+static int apply_path(struct hd_config *config, struct hd_source_location location, char *path,
                       const struct hd_node *value, struct hd_diag *diag)
 {
     const struct hd_node *level = config->levels;
@@ -227,50 +227,50 @@ static int apply_path(struct hd_config *config, struct hd_mark mark, char *path,
         char *dot = strchr(path, '.');
         if (dot)
             *dot = '\0';
-        const struct hd_node *name = hd_node_scalar(config->own, mark, path);
+        const struct hd_node *name = hd_node_scalar(config->own, location, path);
         if (!name)
             return HD_ERR_NOMEM;
         if (!path[0])
-            return hd_diag_error(diag, mark, "expected the name of a key");
+            return hd_diag_error(diag, location, "expected the name of a key");
         if (!dot)
             return apply(config, level, name, value, diag);
         const struct hd_node *child = hd_node_get(level, path);
         if (!child)
             return reject_unknown(config, level, name, diag);
-        mark.column += (int)(dot + 1 - path);
+        location.column += (int)(dot + 1 - path);
         path = dot + 1;
         level = child;
         if (child->kind == HD_NODE_MAP)
             continue;
         struct hd_setting *setting = find_setting(config, child->text);
-        const struct hd_node *inner = hd_node_scalar(config->own, mark, path);
+        const struct hd_node *inner = hd_node_scalar(config->own, location, path);
         if (!inner)
             return HD_ERR_NOMEM;
         if (!path[0])
-            return hd_diag_error(diag, mark, "expected the name of a key");
+            return hd_diag_error(diag, location, "expected the name of a key");
         if (setting->key->kind == HD_KEY_MAP)
             return put_into_map(config, setting, inner, value, diag);
         if (setting->key->kind != HD_KEY_TREE)
-            return hd_diag_error(diag, mark, "'%s' has no keys inside", child->text);
+            return hd_diag_error(diag, location, "'%s' has no keys inside", child->text);
         return keep_inner_set(config, setting, inner, value);
     }
 }
 
 static int apply_set(struct hd_config *config, int line, const char *set, struct hd_diag *diag)
 {
-    struct hd_mark mark = {.file = set_file, .line = line, .column = 1};
+    struct hd_source_location location = {.file = set_file, .line = line, .column = 1};
     const char *equals = strchr(set, '=');
     if (!equals)
-        return hd_diag_error(diag, mark, "expected key=value, found '%.60s'", set);
-    struct hd_mark value_mark = mark;
-    value_mark.column += (int)(equals + 1 - set);
+        return hd_diag_error(diag, location, "expected key=value, found '%.60s'", set);
+    struct hd_source_location value_location = location;
+    value_location.column += (int)(equals + 1 - set);
     struct hd_node *value;
-    HD_TRY(hd_node_parse(config->own, value_mark, equals + 1, diag, &value));
+    HD_TRY(hd_node_parse(config->own, value_location, equals + 1, diag, &value));
     char *path = hd_strdup(set);
     if (!path)
         return HD_ERR_NOMEM;
     path[equals - set] = '\0';
-    int status = apply_path(config, mark, path, value, diag);
+    int status = apply_path(config, location, path, value, diag);
     hd_free(path);
     return status;
 }
@@ -288,17 +288,17 @@ static int apply_sets(struct hd_config *config, const char *const *sets, int n_s
 
 static int check_required(const struct hd_config *config, struct hd_diag *diag)
 {
-    struct hd_mark mark = {.file = set_file};
+    struct hd_source_location location = {.file = set_file};
     int status = HD_OK;
     if (config->document)
-        mark.file = hd_document_root(config->document)->mark.file;
+        location.file = hd_document_root(config->document)->location.file;
     for (int64_t i = 0; i < config->count; i++) {
         const struct hd_setting *setting = &config->settings[i];
         if (setting->node || setting->given)
             continue;
         char expected[HD_DESCRIPTION_BYTES];
         hd_key_describe(setting->key, expected);
-        status = hd_diag_error(diag, mark, "the key '%s' must be given: %s", setting->key->path,
+        status = hd_diag_error(diag, location, "the key '%s' must be given: %s", setting->key->path,
                                expected);
     }
     return status;
@@ -323,7 +323,7 @@ static int fill_config(struct hd_config *config, const struct hd_key *const *sch
                        const char *const *sets, int n_sets, struct hd_diag *diag)
 {
     HD_TRY(hd_document_create(&config->own));
-    config->levels = hd_node_map(config->own, (struct hd_mark){.file = "schema"});
+    config->levels = hd_node_map(config->own, (struct hd_source_location){.file = "schema"});
     if (!config->levels)
         return HD_ERR_NOMEM;
     HD_TRY(load_schema(config, schema, n_schema, diag));
@@ -479,8 +479,8 @@ static int override(struct hd_config *config, struct hd_setting *setting, const 
                     struct hd_diag *diag)
 {
     struct hd_node *node;
-    HD_TRY(
-        hd_node_parse(config->own, (struct hd_mark){.file = "derived value"}, text, diag, &node));
+    HD_TRY(hd_node_parse(config->own, (struct hd_source_location){.file = "derived value"}, text,
+                         diag, &node));
     return hd_setting_read(setting, node, diag);
 }
 
@@ -518,14 +518,14 @@ static struct hd_node *effective_tree(const struct hd_config *config, const stru
 {
     if (level->kind == HD_NODE_SCALAR) {
         const struct hd_setting *setting = find_setting(config, level->text);
-        struct hd_node *node = hd_node_scalar(document, setting->node->mark, "");
+        struct hd_node *node = hd_node_scalar(document, setting->node->location, "");
         if (node) {
             *node = *setting->node;
             node->comment = setting->key->scope;
         }
         return node;
     }
-    struct hd_node *map = hd_node_map(document, level->mark);
+    struct hd_node *map = hd_node_map(document, level->location);
     for (int64_t i = 0; map && i < level->count; i++) {
         struct hd_node *child = effective_tree(config, level->items[i], document);
         if (!child || hd_node_put(document, map, level->keys[i]->text, child) != HD_OK)

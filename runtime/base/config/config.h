@@ -33,10 +33,10 @@ struct hd_key {
 struct hd_config;
 
 /* Checks `document` (NULL: no file) against the tables schema[n_schema], which outlive the config,
- * and applies sets[n_sets] in turn, each "a.b=value" with a YAML scalar or flow value. Their marks:
- * file "--set", line the option's number from 1, column within its text from 1. All mistakes go to
- * diag, the schema's own too (file "schema"); then returns HD_ERR_INPUT. The config takes the
- * document over when it returns HD_OK. Released by hd_config_destroy (accepts NULL). */
+ * and applies sets[n_sets] in turn, each "a.b=value" with a YAML scalar or flow value. Their
+ * locations: file "--set", line the option's number from 1, column within its text from 1. All
+ * mistakes go to diag, the schema's own too (file "schema"); then returns HD_ERR_INPUT. The config
+ * takes the document over when it returns HD_OK. Released by hd_config_destroy (accepts NULL). */
 int hd_config_create(const struct hd_key *const *schema, int n_schema, struct hd_document *document,
                      const char *const *sets, int n_sets, struct hd_diag *diag,
                      struct hd_config **config_p);
@@ -55,14 +55,15 @@ const char *hd_config_word(const struct hd_config *config, const char *path);
 /* INT_LIST: the numbers, borrowed; count stored in *count_p. */
 const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p);
 
-/* The node that decided a key (for marks, trees and maps), or NULL when the default did; for a TREE
- * or MAP key the default's node too, unless that is empty. */
+/* The node that decided a key (for locations, trees and maps), or NULL when the default did; for a
+ * TREE or MAP key the default's node too, unless that is empty. */
 const struct hd_node *hd_config_node(const struct hd_config *config, const char *path);
 
 /* The i-th --set of something inside a TREE key ("strategy.policy_lag=1" where "strategy" is one):
- * its name within the tree ("policy_lag", with its mark), the value stored in *value_p; NULL past
- * the end. They come in the order of the options and override the tree; to check and apply them is
- * up to the tree's owner, who then puts the result in place with hd_config_override_tree. */
+ * its name within the tree ("policy_lag", with its location), the value stored in *value_p; NULL
+ * past the end. They come in the order of the options and override the tree; to check and apply
+ * them is up to the tree's owner, who then puts the result in place with hd_config_override_tree.
+ */
 const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,
                                           int64_t i, const struct hd_node **value_p);
 

@@ -87,7 +87,7 @@ static int reject(const struct hd_setting *setting, const struct hd_node *node,
     char expected[HD_DESCRIPTION_BYTES], found[HD_DESCRIPTION_BYTES];
     hd_key_describe(setting->key, expected);
     hd_node_describe(node, found);
-    return hd_diag_error(diag, node->mark, "%s: expected %s, found %s", setting->key->path,
+    return hd_diag_error(diag, node->location, "%s: expected %s, found %s", setting->key->path,
                          expected, found);
 }
 
@@ -193,8 +193,9 @@ static int reject_choice(const struct hd_setting *setting, const struct hd_node 
     if (!nearest)
         return reject(setting, node, diag);
     hd_key_describe(setting->key, expected);
-    return hd_diag_error(diag, node->mark, "%s: expected %s, found '%.60s' (did you mean '%s'?)",
-                         setting->key->path, expected, node->text, nearest);
+    return hd_diag_error(diag, node->location,
+                         "%s: expected %s, found '%.60s' (did you mean '%s'?)", setting->key->path,
+                         expected, node->text, nearest);
 }
 
 static int read_list(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag)
@@ -232,9 +233,9 @@ static int check_map(const struct hd_setting *setting, const struct hd_node *nod
         char found[HD_DESCRIPTION_BYTES];
         hd_node_describe(node->items[i], found);
         if (node->items[i]->kind != HD_NODE_SCALAR || is_nothing(node->items[i]))
-            status =
-                hd_diag_error(diag, node->items[i]->mark, "%s.%.60s: expected a scalar, found %s",
-                              setting->key->path, node->keys[i]->text, found);
+            status = hd_diag_error(diag, node->items[i]->location,
+                                   "%s.%.60s: expected a scalar, found %s", setting->key->path,
+                                   node->keys[i]->text, found);
     }
     return status;
 }

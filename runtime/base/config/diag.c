@@ -17,8 +17,9 @@ enum {
 };
 
 struct mistake {
-    char *line;         /* starts with the file's name */
-    size_t file_length; /* of that name: the mark's own may be gone when mistakes are reported */
+    char *line; /* starts with the file's name */
+    size_t
+        file_length; /* of that name: the location's own may be gone when mistakes are reported */
     int row, column;
 };
 
@@ -98,16 +99,16 @@ static int insert(struct hd_diag *diag, struct mistake new)
     return HD_OK;
 }
 
-int hd_diag_error(struct hd_diag *diag, struct hd_mark mark, const char *format, ...)
+int hd_diag_error(struct hd_diag *diag, struct hd_source_location location, const char *format, ...)
 {
     if (diag->kept >= KEPT_MISTAKES) {
         diag->lost++;
         return HD_ERR_INPUT;
     }
     char line[LINE_BYTES];
-    int used = mark.line > 0
-                   ? snprintf(line, sizeof line, "%s:%d:%d: ", mark.file, mark.line, mark.column)
-                   : snprintf(line, sizeof line, "%s: ", mark.file);
+    int used = location.line > 0 ? snprintf(line, sizeof line, "%s:%d:%d: ", location.file,
+                                            location.line, location.column)
+                                 : snprintf(line, sizeof line, "%s: ", location.file);
     if (used < LINE_BYTES) {
         va_list args;
         va_start(args, format);
@@ -116,9 +117,9 @@ int hd_diag_error(struct hd_diag *diag, struct hd_mark mark, const char *format,
     }
     tidy(line, used);
     struct mistake new = {.line = hd_strdup(line),
-                          .file_length = strnlen(mark.file, LINE_BYTES - 1),
-                          .row = mark.line,
-                          .column = mark.column};
+                          .file_length = strnlen(location.file, LINE_BYTES - 1),
+                          .row = location.line,
+                          .column = location.column};
     if (!new.line || insert(diag, new) != HD_OK)
         diag->lost++;
     return HD_ERR_INPUT;

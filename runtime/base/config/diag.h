@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /* A place in a file, counted from 1. `file` is "--set" for a command line option; then `line` is
- * the number of that option. line 0: the file as a whole. The file name outlives the mark. */
-struct hd_mark {
+ * the number of that option. line 0: the file as a whole. The file name outlives the location. */
+struct hd_source_location {
     const char *file;
     int line, column;
 };
@@ -20,7 +20,7 @@ int hd_diag_create(struct hd_diag **diag_p);
 void hd_diag_destroy(struct hd_diag *diag);
 
 /* Adds one mistake and returns HD_ERR_INPUT. Exact repetitions are kept once. */
-int hd_diag_error(struct hd_diag *diag, struct hd_mark mark, const char *format, ...)
+int hd_diag_error(struct hd_diag *diag, struct hd_source_location location, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Number of mistakes so far. */

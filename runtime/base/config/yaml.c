@@ -88,12 +88,12 @@ struct hd_node *hd_document_root(const struct hd_document *document)
 /* -- Nodes ------------------------------------------------------------------------------------- */
 
 static struct hd_node *new_node(struct hd_document *document, enum hd_node_kind kind,
-                                struct hd_mark mark)
+                                struct hd_source_location location)
 {
     struct hd_node *node = keep(document, 1, sizeof *node);
     if (node) {
         node->kind = kind;
-        node->mark = mark;
+        node->location = location;
     }
     return node;
 }
@@ -108,23 +108,24 @@ struct hd_node *hd_node_get(const struct hd_node *map, const char *key)
     return NULL;
 }
 
-static struct hd_node *new_scalar(struct hd_document *document, struct hd_mark mark,
+static struct hd_node *new_scalar(struct hd_document *document, struct hd_source_location location,
                                   const char *text, size_t length)
 {
-    struct hd_node *node = new_node(document, HD_NODE_SCALAR, mark);
+    struct hd_node *node = new_node(document, HD_NODE_SCALAR, location);
     if (node)
         node->text = keep_text(document, text, length);
     return node && node->text ? node : NULL;
 }
 
-struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_mark mark, const char *text)
+struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_source_location location,
+                               const char *text)
 {
-    return new_scalar(document, mark, text, strlen(text));
+    return new_scalar(document, location, text, strlen(text));
 }
 
-struct hd_node *hd_node_map(struct hd_document *document, struct hd_mark mark)
+struct hd_node *hd_node_map(struct hd_document *document, struct hd_source_location location)
 {
-    return new_node(document, HD_NODE_MAP, mark);
+    return new_node(document, HD_NODE_MAP, location);
 }
 
 int hd_node_put(struct hd_document *document, struct hd_node *map, const char *key,
@@ -138,7 +139,7 @@ int hd_node_put(struct hd_document *document, struct hd_node *map, const char *k
     int64_t n = map->count;
     struct hd_node **keys = keep(document, n + 1, sizeof *keys);
     struct hd_node **items = keep(document, n + 1, sizeof *items);
-    struct hd_node *name = hd_node_scalar(document, value->mark, key);
+    struct hd_node *name = hd_node_scalar(document, value->location, key);
     if (!keys || !items || !name)
         return HD_ERR_NOMEM;
     if (n > 0) {
@@ -174,9 +175,9 @@ static struct hd_node **copy_list(struct hd_document *document, struct hd_node *
 
 struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node)
 {
-    struct hd_mark mark = node->mark;
-    mark.file = keep_file_name(document, mark.file);
-    struct hd_node *copy = mark.file ? new_node(document, node->kind, mark) : NULL;
+    struct hd_source_location location = node->location;
+    location.file = keep_file_name(document, location.file);
+    struct hd_node *copy = location.file ? new_node(document, node->kind, location) : NULL;
     if (!copy)
         return NULL;
     copy->quoted = node->quoted;
@@ -208,8 +209,8 @@ struct parser {
     struct hd_diag *diag;
     const char *text;
     size_t bytes;
-    struct hd_mark origin;
-    bool inside; /* of one line: marks are origin moved on by characters */
+    struct hd_source_location origin;
+    bool inside; /* of one line: locations are origin moved on by characters */
     bool wrong;  /* a mistake was found, but parsing can go on to find more */
     int64_t size;
     struct hd_node **stack; /* children of the open collections */
@@ -218,16 +219,16 @@ struct parser {
     int64_t anchor_count, anchor_capacity;
 };
 
-static struct hd_mark mark_of(const struct parser *p, yaml_mark_t at)
+static struct hd_source_location location_of(const struct parser *p, yaml_mark_t at)
 {
-    struct hd_mark mark = p->origin;
+    struct hd_source_location location = p->origin;
     if (p->inside) {
-        mark.column += (int)at.index;
+        location.column += (int)at.index;
     } else {
-        mark.line = (int)at.line + 1;
-        mark.column = (int)at.column + 1;
+        location.line = (int)at.line + 1;
+        location.column = (int)at.column + 1;
     }
-    return mark;
+    return location;
 }
 
 static bool continues_character(char byte)
@@ -235,8 +236,8 @@ static bool continues_character(char byte)
     return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
-/* libyaml gives a byte offset, not a mark, for what its reader rejects. */
-static yaml_mark_t mark_of_byte(const struct parser *p, size_t offset)
+/* libyaml gives a byte offset, not a location, for what its reader rejects. */
+static yaml_mark_t location_of_byte(const struct parser *p, size_t offset)
 {
     yaml_mark_t at = {0};
     for (size_t i = 0; i < offset && i < p->bytes; i++) {
@@ -253,11 +254,12 @@ static yaml_mark_t mark_of_byte(const struct parser *p, size_t offset)
 
 static int reject_bytes(struct parser *p)
 {
-    struct hd_mark mark = mark_of(p, mark_of_byte(p, p->yaml.problem_offset));
+    struct hd_source_location location =
+        location_of(p, location_of_byte(p, p->yaml.problem_offset));
     if (!strncmp(p->yaml.problem, "control", 7))
-        return hd_diag_error(p->diag, mark, "the control character 0x%02x; expected text",
+        return hd_diag_error(p->diag, location, "the control character 0x%02x; expected text",
                              (unsigned)p->yaml.problem_value);
-    return hd_diag_error(p->diag, mark, "bytes that are not UTF-8; expected UTF-8 text");
+    return hd_diag_error(p->diag, location, "bytes that are not UTF-8; expected UTF-8 text");
 }
 
 static bool starts_with(const char *text, const char *start)
@@ -290,15 +292,16 @@ static const char *plain_words(const struct parser *p)
     return problem;
 }
 
-static int reject_character(struct parser *p, struct hd_mark mark)
+static int reject_character(struct parser *p, struct hd_source_location location)
 {
     char c = 0;
     for (size_t i = 0, index = 0; i < p->bytes && !c; i++)
         if (!continues_character(p->text[i]) && index++ == p->yaml.problem_mark.index)
             c = p->text[i];
     if (c == '\t')
-        return hd_diag_error(p->diag, mark, "a tab; indent with spaces");
-    return hd_diag_error(p->diag, mark, "nothing can start with '%c'; put the text in quotes", c);
+        return hd_diag_error(p->diag, location, "a tab; indent with spaces");
+    return hd_diag_error(p->diag, location, "nothing can start with '%c'; put the text in quotes",
+                         c);
 }
 
 /* Turns libyaml's error into one mistake. */
@@ -308,14 +311,14 @@ static int explain(struct parser *p)
         return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->origin.file);
     if (p->yaml.error == YAML_READER_ERROR)
         return reject_bytes(p);
-    struct hd_mark mark = mark_of(p, p->yaml.problem_mark);
+    struct hd_source_location location = location_of(p, p->yaml.problem_mark);
     if (p->yaml.problem && starts_with(p->yaml.problem, "found character that cannot start"))
-        return reject_character(p, mark);
+        return reject_character(p, location);
     const char *words = plain_words(p);
-    struct hd_mark start = mark_of(p, p->yaml.context_mark);
-    if (!p->yaml.context || (start.line == mark.line && start.column == mark.column))
-        return hd_diag_error(p->diag, mark, "%s", words);
-    return hd_diag_error(p->diag, mark, "%s (%s that starts at %d:%d)", words, p->yaml.context,
+    struct hd_source_location start = location_of(p, p->yaml.context_mark);
+    if (!p->yaml.context || (start.line == location.line && start.column == location.column))
+        return hd_diag_error(p->diag, location, "%s", words);
+    return hd_diag_error(p->diag, location, "%s (%s that starts at %d:%d)", words, p->yaml.context,
                          start.line, start.column);
 }
 
@@ -324,23 +327,23 @@ static int next_event(struct parser *p, yaml_event_t *event)
     return yaml_parser_parse(&p->yaml, event) ? HD_OK : explain(p);
 }
 
-static int count_nodes(struct parser *p, struct hd_mark mark, int64_t n)
+static int count_nodes(struct parser *p, struct hd_source_location location, int64_t n)
 {
     p->size += n;
     if (p->size > MAX_NODES)
-        return hd_diag_error(p->diag, mark, "more than %d keys and values (aliases expanded)",
+        return hd_diag_error(p->diag, location, "more than %d keys and values (aliases expanded)",
                              MAX_NODES);
     return HD_OK;
 }
 
-static int check_depth(struct parser *p, struct hd_mark mark, int depth)
+static int check_depth(struct parser *p, struct hd_source_location location, int depth)
 {
     if (depth > MAX_DEPTH)
-        return hd_diag_error(p->diag, mark, "nested deeper than %d levels", MAX_DEPTH);
+        return hd_diag_error(p->diag, location, "nested deeper than %d levels", MAX_DEPTH);
     return HD_OK;
 }
 
-static void check_tag(struct parser *p, struct hd_mark mark, const yaml_char_t *tag,
+static void check_tag(struct parser *p, struct hd_source_location location, const yaml_char_t *tag,
                       enum hd_node_kind kind)
 {
     static const struct {
@@ -356,7 +359,7 @@ static void check_tag(struct parser *p, struct hd_mark mark, const yaml_char_t *
     for (size_t i = 0; starts_with(name, prefix) && i < sizeof core / sizeof *core; i++)
         if (core[i].kind == kind && !strcmp(name + strlen(prefix), core[i].name))
             return;
-    hd_diag_error(p->diag, mark, "the tag '%.60s' is not supported here; leave it out", name);
+    hd_diag_error(p->diag, location, "the tag '%.60s' is not supported here; leave it out", name);
     p->wrong = true;
 }
 
@@ -369,14 +372,14 @@ static struct anchor *find_anchor(struct parser *p, const yaml_char_t *name)
 }
 
 /* Stores the index of the opened anchor, or -1 when the node has none. */
-static int open_anchor(struct parser *p, struct hd_mark mark, const yaml_char_t *name,
-                       int64_t *index_p)
+static int open_anchor(struct parser *p, struct hd_source_location location,
+                       const yaml_char_t *name, int64_t *index_p)
 {
     *index_p = -1;
     if (!name)
         return HD_OK;
     if (p->anchor_count >= MAX_ANCHORS)
-        return hd_diag_error(p->diag, mark, "more than %d anchors", MAX_ANCHORS);
+        return hd_diag_error(p->diag, location, "more than %d anchors", MAX_ANCHORS);
     void *list = p->anchors;
     int status = hd_grow(&list, &p->anchor_capacity, p->anchor_count + 1, sizeof *p->anchors);
     p->anchors = list;
@@ -408,20 +411,21 @@ struct reading {
 static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
                        struct reading *reading_p)
 {
-    struct hd_mark mark = mark_of(p, event->start_mark);
+    struct hd_source_location location = location_of(p, event->start_mark);
     const char *name = (const char *)event->data.alias.anchor;
     const struct anchor *anchor = find_anchor(p, event->data.alias.anchor);
     if (!anchor)
-        return hd_diag_error(p->diag, mark, "no anchor '&%.60s' stands before this alias", name);
-    if (!anchor->node)
-        return hd_diag_error(p->diag, mark, "the alias '*%.60s' stands inside its own anchor",
+        return hd_diag_error(p->diag, location, "no anchor '&%.60s' stands before this alias",
                              name);
-    HD_TRY(count_nodes(p, mark, anchor->size));
-    HD_TRY(check_depth(p, mark, depth - 1 + anchor->height));
+    if (!anchor->node)
+        return hd_diag_error(p->diag, location, "the alias '*%.60s' stands inside its own anchor",
+                             name);
+    HD_TRY(count_nodes(p, location, anchor->size));
+    HD_TRY(check_depth(p, location, depth - 1 + anchor->height));
     *reading_p = (struct reading){anchor->node, anchor->height};
     if (anchor->node->kind != HD_NODE_SCALAR)
         return HD_OK;
-    struct hd_node *copy = new_node(p->document, HD_NODE_SCALAR, mark);
+    struct hd_node *copy = new_node(p->document, HD_NODE_SCALAR, location);
     if (!copy)
         return HD_ERR_NOMEM;
     copy->text = anchor->node->text;
@@ -432,17 +436,17 @@ static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
 
 static int parse_scalar(struct parser *p, const yaml_event_t *event, struct reading *reading_p)
 {
-    struct hd_mark mark = mark_of(p, event->start_mark);
+    struct hd_source_location location = location_of(p, event->start_mark);
     const char *text = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
     const yaml_char_t *tag = event->data.scalar.tag;
-    HD_TRY(count_nodes(p, mark, 1));
-    check_tag(p, mark, tag, HD_NODE_SCALAR);
+    HD_TRY(count_nodes(p, location, 1));
+    check_tag(p, location, tag, HD_NODE_SCALAR);
     if (strlen(text) != length) {
-        hd_diag_error(p->diag, mark, "the text holds a NUL character");
+        hd_diag_error(p->diag, location, "the text holds a NUL character");
         p->wrong = true;
     }
-    struct hd_node *node = new_scalar(p->document, mark, text, length);
+    struct hd_node *node = new_scalar(p->document, location, text, length);
     if (!node)
         return HD_ERR_NOMEM;
     bool string_tag = tag && !strcmp((const char *)tag, YAML_STR_TAG);
@@ -488,7 +492,7 @@ static bool check_key(struct parser *p, const struct hd_node *key)
         wrong = "merge keys ('<<') are not supported; write the keys out";
     if (!wrong)
         return true;
-    hd_diag_error(p->diag, key->mark, "%s", wrong);
+    hd_diag_error(p->diag, key->location, "%s", wrong);
     p->wrong = true;
     return false;
 }
@@ -500,9 +504,9 @@ static int compare_keys(const void *left, const void *right)
     int order = strcmp(a->text, b->text);
     if (order)
         return order;
-    if (a->mark.line != b->mark.line)
-        return a->mark.line < b->mark.line ? -1 : 1;
-    return (a->mark.column > b->mark.column) - (a->mark.column < b->mark.column);
+    if (a->location.line != b->location.line)
+        return a->location.line < b->location.line ? -1 : 1;
+    return (a->location.column > b->location.column) - (a->location.column < b->location.column);
 }
 
 static int check_duplicates(struct parser *p, const struct hd_node *map)
@@ -514,8 +518,8 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
     qsort(sorted, (size_t)map->count, sizeof *sorted, compare_keys);
     for (int64_t i = 1; i < map->count; i++)
         if (!strcmp(sorted[i - 1]->text, sorted[i]->text)) {
-            const struct hd_mark *first = &sorted[i - 1]->mark;
-            hd_diag_error(p->diag, sorted[i]->mark, "the key '%s' stands twice, first at %d:%d",
+            const struct hd_source_location *first = &sorted[i - 1]->location;
+            hd_diag_error(p->diag, sorted[i]->location, "the key '%s' stands twice, first at %d:%d",
                           sorted[i]->text, first->line, first->column);
             p->wrong = true;
         }
@@ -557,17 +561,17 @@ static int parse_collection(struct parser *p, const yaml_event_t *event, int dep
 {
     bool is_map = event->type == YAML_MAPPING_START_EVENT;
     enum hd_node_kind kind = is_map ? HD_NODE_MAP : HD_NODE_LIST;
-    struct hd_mark mark = mark_of(p, event->start_mark);
+    struct hd_source_location location = location_of(p, event->start_mark);
     int64_t anchor, first = p->stack_count;
     int height = 0;
-    HD_TRY(check_depth(p, mark, depth));
+    HD_TRY(check_depth(p, location, depth));
     HD_TRY(open_anchor(
-        p, mark, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+        p, location, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
         &anchor));
-    HD_TRY(count_nodes(p, mark, 1));
-    check_tag(p, mark, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag,
+    HD_TRY(count_nodes(p, location, 1));
+    check_tag(p, location, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag,
               kind);
-    struct hd_node *node = new_node(p->document, kind, mark);
+    struct hd_node *node = new_node(p->document, kind, location);
     if (!node)
         return HD_ERR_NOMEM;
     HD_TRY(parse_children(p, is_map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT, depth + 1,
@@ -589,19 +593,20 @@ static int parse_node(struct parser *p, const yaml_event_t *event, int depth,
     if (event->type != YAML_SCALAR_EVENT)
         return parse_collection(p, event, depth, reading_p);
     int64_t anchor;
-    HD_TRY(open_anchor(p, mark_of(p, event->start_mark), event->data.scalar.anchor, &anchor));
+    HD_TRY(open_anchor(p, location_of(p, event->start_mark), event->data.scalar.anchor, &anchor));
     HD_TRY(parse_scalar(p, event, reading_p));
     close_anchor(p, anchor, reading_p->node, reading_p->height);
     return HD_OK;
 }
 
 /* Reads one event that must be of the given type; false in *found_p when it is another. */
-static int expect(struct parser *p, yaml_event_type_t type, bool *found_p, struct hd_mark *mark_p)
+static int expect(struct parser *p, yaml_event_type_t type, bool *found_p,
+                  struct hd_source_location *location_p)
 {
     yaml_event_t event;
     HD_TRY(next_event(p, &event));
     *found_p = event.type == type;
-    *mark_p = mark_of(p, event.start_mark);
+    *location_p = location_of(p, event.start_mark);
     yaml_event_delete(&event);
     return HD_OK;
 }
@@ -610,10 +615,10 @@ static int expect(struct parser *p, yaml_event_type_t type, bool *found_p, struc
 static int parse_stream(struct parser *p, struct hd_node **root_p)
 {
     bool found;
-    struct hd_mark mark;
+    struct hd_source_location location;
     yaml_event_t event;
-    HD_TRY(expect(p, YAML_STREAM_START_EVENT, &found, &mark));
-    HD_TRY(expect(p, YAML_DOCUMENT_START_EVENT, &found, &mark));
+    HD_TRY(expect(p, YAML_STREAM_START_EVENT, &found, &location));
+    HD_TRY(expect(p, YAML_DOCUMENT_START_EVENT, &found, &location));
     if (!found) {
         *root_p = NULL;
         return HD_OK;
@@ -623,10 +628,10 @@ static int parse_stream(struct parser *p, struct hd_node **root_p)
     int status = parse_node(p, &event, 1, &reading);
     yaml_event_delete(&event);
     HD_TRY(status);
-    HD_TRY(expect(p, YAML_DOCUMENT_END_EVENT, &found, &mark));
-    HD_TRY(expect(p, YAML_STREAM_END_EVENT, &found, &mark));
+    HD_TRY(expect(p, YAML_DOCUMENT_END_EVENT, &found, &location));
+    HD_TRY(expect(p, YAML_STREAM_END_EVENT, &found, &location));
     if (!found)
-        return hd_diag_error(p->diag, mark, "a second document starts; expected one in a file");
+        return hd_diag_error(p->diag, location, "a second document starts; expected one in a file");
     *root_p = reading.node;
     return p->wrong ? HD_ERR_INPUT : HD_OK;
 }
@@ -644,7 +649,7 @@ static int run_parser(struct parser *p, struct hd_node **root_p)
     return status;
 }
 
-int hd_node_parse(struct hd_document *document, struct hd_mark origin, const char *text,
+int hd_node_parse(struct hd_document *document, struct hd_source_location origin, const char *text,
                   struct hd_diag *diag, struct hd_node **node_p)
 {
     struct parser p = {.document = document,
@@ -726,7 +731,7 @@ static int read_bytes(FILE *file, char **text_p, int64_t *bytes_p)
 
 int hd_document_read(const char *path, struct hd_diag *diag, struct hd_document **document_p)
 {
-    struct hd_mark whole = {.file = path};
+    struct hd_source_location whole = {.file = path};
     FILE *file = fopen(path, "rbe");
     if (!file)
         return hd_diag_error(diag, whole, "cannot open: %s", strerror(errno));

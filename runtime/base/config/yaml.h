@@ -14,7 +14,7 @@ enum hd_node_kind { HD_NODE_SCALAR, HD_NODE_LIST, HD_NODE_MAP };
 
 struct hd_node {
     enum hd_node_kind kind;
-    struct hd_mark mark;
+    struct hd_source_location location;
     const char *text;       /* scalar: its text; else NULL */
     bool quoted;            /* scalar: written in quotes or as a block */
     struct hd_node **items; /* list items, or map values */
@@ -41,16 +41,17 @@ struct hd_node *hd_document_root(const struct hd_document *document);
 /* The value of `key` in a map, or NULL (also when `map` is NULL or no map). */
 struct hd_node *hd_node_get(const struct hd_node *map, const char *key);
 
-/* Parses a value that stands inside something else, such as a command line option: the marks of its
- * nodes are `origin` moved on by the characters before them. An empty text is an empty scalar. The
- * nodes are owned by `document`; origin.file must outlive it. */
-int hd_node_parse(struct hd_document *document, struct hd_mark origin, const char *text,
+/* Parses a value that stands inside something else, such as a command line option: the locations of
+ * its nodes are `origin` moved on by the characters before them. An empty text is an empty scalar.
+ * The nodes are owned by `document`; origin.file must outlive it. */
+int hd_node_parse(struct hd_document *document, struct hd_source_location origin, const char *text,
                   struct hd_diag *diag, struct hd_node **node_p);
 
 /* Building trees, owned by `document`; NULL (logged) without memory. Names and texts are copied,
- * but mark.file must outlive the document. */
-struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_mark mark, const char *text);
-struct hd_node *hd_node_map(struct hd_document *document, struct hd_mark mark);
+ * but location.file must outlive the document. */
+struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_source_location location,
+                               const char *text);
+struct hd_node *hd_node_map(struct hd_document *document, struct hd_source_location location);
 
 /* A copy of a whole tree, file names included, so that it may outlive the other's document. */
 struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node);

@@ -54,16 +54,16 @@ static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
                     const struct hd_setup *setup)
 {
     const struct hd_node *node = hd_config_node(setup->config, "env.type");
-    const struct hd_mark mark = node ? node->mark : spec->mark;
+    const struct hd_source_location location = node ? node->location : spec->location;
     const char *type = hd_config_text(setup->config, "env.type");
     struct hd_env_settings one = shape->settings;
     char message[HD_ENV_MESSAGE] = "";
     void *group;
     if (hd_env_find(type, &shape->env, message) != HD_OK)
-        return hd_diag_error(setup->diag, mark, "env.type: %s", message);
+        return hd_diag_error(setup->diag, location, "env.type: %s", message);
     one.envs = 1;
     if (shape->env->create(&one, &shape->frame, &group, message) != 0)
-        return hd_diag_error(setup->diag, mark, "env.type %s: %s", type, message);
+        return hd_diag_error(setup->diag, location, "env.type %s: %s", type, message);
     shape->state_bytes = shape->env->state_bytes(group);
     shape->env->destroy(group);
     return HD_OK;
@@ -97,18 +97,18 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
     int64_t dims, stacked[HD_ENV_DIMS];
     const int64_t *obs = hd_config_ints(setup->config, "policy.model.obs_shape", &dims);
     const struct hd_node *node = hd_config_node(setup->config, "policy.model.obs_shape");
-    const struct hd_mark mark = node ? node->mark : spec->mark;
+    const struct hd_source_location location = node ? node->location : spec->location;
     const bool u8 = shape->frame.element == HD_ENV_U8;
     const int n = stacked_shape(shape, stacked);
     char expected[128], found[128];
     if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
         return hd_diag_error(
-            setup->diag, mark,
+            setup->diag, location,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
             shape->env->name, (long long)shape->obs.stack, shape_text(stacked, n, expected),
             shape_text(obs, dims, found));
     if (shape->obs.u8 != u8)
-        return hd_diag_error(setup->diag, mark,
+        return hd_diag_error(setup->diag, location,
                              "policy.model.obs_shape: env.type %s shows %s, but observations of "
                              "%lld dimensions are %s",
                              shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
@@ -123,7 +123,7 @@ static int check_actions(const struct hd_spec *spec, const struct hd_setup *setu
     int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
     if (actions == shape->frame.actions)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+    return hd_diag_error(setup->diag, node ? node->location : spec->location,
                          "policy.model.action_shape: env.type %s has %lld actions, found %lld",
                          shape->env->name, (long long)shape->frame.actions, (long long)actions);
 }
@@ -157,7 +157,7 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
     if (shape->all % shape->groups == 0)
         return HD_OK;
     return hd_diag_error(
-        setup->diag, node ? node->mark : spec->mark,
+        setup->diag, node ? node->location : spec->location,
         "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
         "found %lld",
         (long long)shape->all, (long long)shape->groups);
@@ -198,7 +198,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *role = spec->role ? spec->role : "";
     if (strcmp(role, "evaluator") != 0 && strcmp(role, "collector") != 0)
-        return hd_diag_error(setup->diag, spec->mark,
+        return hd_diag_error(setup->diag, spec->location,
                              "envs '%s' needs role: collector or role: evaluator", spec->name);
     struct hd_envs_shape *shape = hd_alloc(1, sizeof *shape);
     int status = shape ? fill_shape(shape, spec, setup) : HD_ERR_NOMEM;
@@ -446,9 +446,9 @@ int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup,
 {
     if (hd_envs_shape(spec)->evaluator == evaluator)
         return HD_OK;
-    return hd_diag_error(setup->diag, setup->mark, "%s needs envs of role %s; '%s' is of role %s",
-                         setup->verb, evaluator ? "evaluator" : "collector", spec->name,
-                         spec->role);
+    return hd_diag_error(setup->diag, setup->location,
+                         "%s needs envs of role %s; '%s' is of role %s", setup->verb,
+                         evaluator ? "evaluator" : "collector", spec->name, spec->role);
 }
 
 const struct hd_type hd_type_envs = {

@@ -37,7 +37,8 @@ static int refuse(const struct hd_spec *spec, const struct hd_setup *setup, cons
                   const char *message)
 {
     const struct hd_node *node = hd_config_node(setup->config, key);
-    return hd_diag_error(setup->diag, node ? node->mark : spec->mark, "%s: %s", key, message);
+    return hd_diag_error(setup->diag, node ? node->location : spec->location, "%s: %s", key,
+                         message);
 }
 
 static int check(const struct hd_spec *spec, const struct hd_setup *setup)
@@ -51,7 +52,7 @@ static int check(const struct hd_spec *spec, const struct hd_setup *setup)
     if (hd_config_int(setup->config, "policy.collect.env_groups") != 1)
         return refuse(spec, setup, "policy.collect.env_groups", "gpu_envs is one group");
     if (!spec->role || strcmp(spec->role, "collector") != 0)
-        return hd_diag_error(setup->diag, spec->mark, "gpu_envs '%s' needs role: collector",
+        return hd_diag_error(setup->diag, spec->location, "gpu_envs '%s' needs role: collector",
                              spec->name);
     return HD_OK;
 }

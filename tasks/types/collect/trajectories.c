@@ -65,7 +65,7 @@ static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup
     const struct hd_node *node = hd_config_node(setup->config, "policy.collect.env_groups");
     if (n_sample % groups == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->mark : spec->mark,
+    return hd_diag_error(setup->diag, node ? node->location : spec->location,
                          "policy.collect.env_groups: expected a divisor of policy.collect.n_sample "
                          "%lld, found %lld",
                          (long long)n_sample, (long long)groups);

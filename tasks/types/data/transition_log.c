@@ -48,7 +48,7 @@ int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int
     if (spec->shape)
         return hd_recording_shape(spec)->transitions == transitions
                    ? HD_OK
-                   : hd_diag_error(setup->diag, setup->mark,
+                   : hd_diag_error(setup->diag, setup->location,
                                    "'%s' is recorded already, in another length", spec->name);
     struct hd_recording_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)

@@ -20,7 +20,7 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec)
 int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
 {
     const struct hd_node *node = hd_config_node(setup->config, "policy.type");
-    return hd_diag_error(setup->diag, node ? node->mark : setup->mark,
+    return hd_diag_error(setup->diag, node ? node->location : setup->location,
                          "%s: policy.type must be %s, found %s", why, type,
                          hd_config_text(setup->config, "policy.type"));
 }
@@ -52,7 +52,7 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
     if (strcmp(field, "precision") != 0)
         snprintf(key, sizeof key, "policy.model.%s", field);
     const struct hd_node *node = hd_config_node(setup->config, key);
-    return hd_diag_error(setup->diag, node ? node->mark : spec->mark, "%s: %s",
+    return hd_diag_error(setup->diag, node ? node->location : spec->location, "%s: %s",
                          strrchr(key, '.') + 1, message);
 }
 
@@ -224,7 +224,7 @@ const struct hd_type hd_type_params = {
 static int check_of(struct hd_spec *spec, const struct hd_setup *setup)
 {
     if (!spec->of || spec->of->type != &hd_type_params)
-        return hd_diag_error(setup->diag, setup->mark,
+        return hd_diag_error(setup->diag, setup->location,
                              "'%s' of type %s needs `of:` and a value of type params", spec->name,
                              spec->type->name);
     spec->elements = spec->of->elements;

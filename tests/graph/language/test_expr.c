@@ -65,7 +65,7 @@ static void teardown(void)
 
 static int try_parse(const char *text, struct hd_expr **expr_p)
 {
-    return hd_expr_parse(text, (struct hd_mark){"g.yaml", 4, 10}, &names, diag, expr_p);
+    return hd_expr_parse(text, (struct hd_source_location){"g.yaml", 4, 10}, &names, diag, expr_p);
 }
 
 static struct hd_expr *parse(const char *text)

@@ -164,7 +164,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
                                           .placement = is[i].placement,
                                           .of = is[i].of == NONE ? NULL : &w->v[is[i].of].spec,
                                           .role = "collector",
-                                          .mark = w->setup.mark,
+                                          .location = w->setup.location,
                                           .bucket_mb = w->bucket_mb,
                                           .buckets = 1,
                                           .partials = 1}};

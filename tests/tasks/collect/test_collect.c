@@ -345,7 +345,7 @@ START_TEST(test_envs_without_role)
         struct hd_spec spec = {.name = "envs",
                                .type = &hd_type_envs,
                                .role = roles[i],
-                               .mark = {"graph.yaml", i + 1, 1}};
+                               .location = {"graph.yaml", i + 1, 1}};
         ck_assert_int_eq(hd_type_envs.resolve(&spec, &setup), HD_ERR_INPUT);
         ck_assert_ptr_null(spec.shape);
         ck_assert_ptr_nonnull(strstr(hd_diag_line(setup.diag, i), "role"));
@@ -387,7 +387,7 @@ START_TEST(test_mistakes)
     static const char *const roles[] = {"collector", "evaluator"};
     for (int i = 0; i < 2; i++) {
         struct hd_spec spec = {
-            .name = roles[i], .type = &hd_type_envs, .role = roles[i], .mark = setup.mark};
+            .name = roles[i], .type = &hd_type_envs, .role = roles[i], .location = setup.location};
         ck_assert_int_eq(hd_type_envs.resolve(&spec, &setup), HD_ERR_INPUT);
         ck_assert_ptr_null(spec.shape);
     }

@@ -217,7 +217,7 @@ static void check_type(const char *set, const char *role, const char *says)
                                    .type = &hd_type_gpu_envs,
                                    .placement = HD_SHARD,
                                    .role = role,
-                                   .mark = setup.mark}};
+                                   .location = setup.location}};
     ck_assert_int_eq(hd_type_gpu_envs.resolve(&value.spec, &setup), HD_ERR_INPUT);
     const char *line = hd_diag_line(setup.diag, 0);
     ck_assert_msg(strcmp(line, says) == 0, "%s", line);

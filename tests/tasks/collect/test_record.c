@@ -42,13 +42,14 @@ struct world {
 /* The step's own options, as they stand in a graph. */
 static const struct hd_node *options(struct world *w, const struct record_case *c)
 {
-    const struct hd_mark mark = {"graph.yaml", 1, 1};
+    const struct hd_source_location location = {"graph.yaml", 1, 1};
     char transitions[32];
     snprintf(transitions, sizeof transitions, "%lld", (long long)c->transitions);
     ck_assert_int_eq(hd_document_create(&w->document), HD_OK);
-    struct hd_node *map = hd_node_map(w->document, mark);
-    hd_node_put(w->document, map, "transitions", hd_node_scalar(w->document, mark, transitions));
-    hd_node_put(w->document, map, "epsilon", hd_node_scalar(w->document, mark, c->epsilon));
+    struct hd_node *map = hd_node_map(w->document, location);
+    hd_node_put(w->document, map, "transitions",
+                hd_node_scalar(w->document, location, transitions));
+    hd_node_put(w->document, map, "epsilon", hd_node_scalar(w->document, location, c->epsilon));
     return map;
 }
 
@@ -283,12 +284,13 @@ START_TEST(wrong_options_are_told)
     struct world w;
     world_open(&w, &c);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const struct hd_mark mark = {"graph.yaml", 3, 4};
+        const struct hd_source_location location = {"graph.yaml", 3, 4};
         struct hd_spec *specs[MAX_PORTS];
         struct hd_setup step = step_setup(&hd_verb_record, &w.setup, w.ports, specs);
-        struct hd_node *map = hd_node_map(w.document, mark);
-        hd_node_put(w.document, map, "transitions", hd_node_scalar(w.document, mark, texts[i][0]));
-        hd_node_put(w.document, map, "epsilon", hd_node_scalar(w.document, mark, texts[i][1]));
+        struct hd_node *map = hd_node_map(w.document, location);
+        hd_node_put(w.document, map, "transitions",
+                    hd_node_scalar(w.document, location, texts[i][0]));
+        hd_node_put(w.document, map, "epsilon", hd_node_scalar(w.document, location, texts[i][1]));
         step.options = map;
         void *args = NULL;
         int status = strcmp(texts[i][0], "100") ? hd_verb_record.declare(&step)

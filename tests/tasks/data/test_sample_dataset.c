@@ -320,7 +320,7 @@ START_TEST(draws_that_cannot_be_are_told)
     const char *const sets[] = {path, "env.frame_stack=2"};
     struct hd_setup s = setup_open(sets, 2);
     value.spec.placement = HD_SHARD;
-    value.spec.mark = s.mark;
+    value.spec.location = s.location;
     ck_assert_int_eq(hd_type_dataset.resolve(&value.spec, &s), HD_ERR_INPUT);
     setup_close(&s);
 }

@@ -44,7 +44,7 @@ static void open_of(struct value *value, const struct hd_setup *setup, const str
                                      .type = type,
                                      .placement = shard ? HD_SHARD : HD_GLOBAL,
                                      .of = of ? &of->spec : NULL,
-                                     .mark = setup->mark,
+                                     .location = setup->location,
                                      .bucket_mb = bucket_mb,
                                      .buckets = 1,
                                      .partials = 1}};

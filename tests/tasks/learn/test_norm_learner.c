@@ -37,7 +37,7 @@ static void open_of(struct world *w, struct value *value, const struct hd_type *
                                      .type = type,
                                      .placement = placement,
                                      .of = &w->policy.spec,
-                                     .mark = w->setup.mark,
+                                     .location = w->setup.location,
                                      .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(type->resolve(&value->spec, &w->setup), HD_OK);
@@ -65,9 +65,9 @@ static void open_shard(struct world *w, struct shard *s)
 
 static struct hd_node *loss_option(struct hd_document *document, const char *loss)
 {
-    const struct hd_mark mark = {"graph.yaml", 1, 1};
-    struct hd_node *map = hd_node_map(document, mark);
-    hd_node_put(document, map, "loss", hd_node_scalar(document, mark, loss));
+    const struct hd_source_location location = {"graph.yaml", 1, 1};
+    struct hd_node *map = hd_node_map(document, location);
+    hd_node_put(document, map, "loss", hd_node_scalar(document, location, loss));
     return map;
 }
 

@@ -28,7 +28,7 @@ static void open_params(struct learner *l, int which, const char *name)
     *value = (struct value){.spec = {.name = name,
                                      .type = &hd_type_params,
                                      .placement = HD_GLOBAL,
-                                     .mark = l->setup.mark,
+                                     .location = l->setup.location,
                                      .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(hd_type_params.resolve(&value->spec, &l->setup), HD_OK);
@@ -42,7 +42,7 @@ static void open_grad(struct learner *l)
                                      .type = &hd_type_grad,
                                      .placement = HD_SHARD,
                                      .of = &l->values[POLICY].spec,
-                                     .mark = l->setup.mark,
+                                     .location = l->setup.location,
                                      .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(hd_type_grad.resolve(&value->spec, &l->setup), HD_OK);
@@ -52,15 +52,15 @@ static void open_grad(struct learner *l)
 
 static void learner_open(struct learner *l, const char *loss)
 {
-    const struct hd_mark mark = {"graph.yaml", 1, 1};
+    const struct hd_source_location location = {"graph.yaml", 1, 1};
     char type[32];
     snprintf(type, sizeof type, "policy.type=%s", loss);
     const char *const sets[] = {type, "policy.learn.batch_size=8", "policy.learn.microbatch=4",
                                 "policy.learn.learning_rate=0.5"};
     *l = (struct learner){.setup = setup_open(sets, 4)};
     ck_assert_int_eq(hd_document_create(&l->document), HD_OK);
-    struct hd_node *map = hd_node_map(l->document, mark);
-    hd_node_put(l->document, map, "loss", hd_node_scalar(l->document, mark, loss));
+    struct hd_node *map = hd_node_map(l->document, location);
+    hd_node_put(l->document, map, "loss", hd_node_scalar(l->document, location, loss));
     l->setup.options = map;
     open_params(l, POLICY, "policy");
     open_params(l, TARGET, "target");
@@ -254,9 +254,9 @@ START_TEST(other_nets_are_refused)
     struct hd_spec *specs[MAX_PORTS];
     void *args = NULL;
     learner_open(&l, "dqn");
-    const struct hd_mark mark = {"graph.yaml", 1, 1};
-    struct hd_node *map = hd_node_map(l.document, mark);
-    hd_node_put(l.document, map, "loss", hd_node_scalar(l.document, mark, "bc"));
+    const struct hd_source_location location = {"graph.yaml", 1, 1};
+    struct hd_node *map = hd_node_map(l.document, location);
+    hd_node_put(l.document, map, "loss", hd_node_scalar(l.document, location, "bc"));
     l.ports[TARGET] = NULL;
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &l.setup, l.ports, specs);
     step.options = map;

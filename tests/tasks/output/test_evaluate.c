@@ -31,7 +31,7 @@ static void open_state(struct world *w, struct value *state, int port, int of)
                                      .type = &hd_type_norm_state,
                                      .placement = HD_RANK0,
                                      .of = &w->values[of].spec,
-                                     .mark = w->setup.mark,
+                                     .location = w->setup.location,
                                      .buckets = 1,
                                      .partials = 1}};
     ck_assert_int_eq(hd_type_norm_state.resolve(&state->spec, &w->setup), HD_OK);

@@ -138,10 +138,10 @@ START_TEST(test_precedence)
     ck_assert_ptr_null(hd_config_word(config, "world.order"));
     ck_assert_int_eq(hd_config_int(config, "world.order"), 7);
     const struct hd_node *node = hd_config_node(config, "seed");
-    ck_assert_str_eq(node->mark.file, "--set");
-    ck_assert_int_eq(node->mark.line, 3);
-    ck_assert_int_eq(node->mark.column, 6);
-    ck_assert_int_eq(hd_config_node(config, "exp_name")->mark.line, 2);
+    ck_assert_str_eq(node->location.file, "--set");
+    ck_assert_int_eq(node->location.line, 3);
+    ck_assert_int_eq(node->location.column, 6);
+    ck_assert_int_eq(hd_config_node(config, "exp_name")->location.line, 2);
     hd_config_destroy(config);
 }
 END_TEST
@@ -461,13 +461,13 @@ START_TEST(test_inner_sets)
              SETS("strategy.policy_lag=1", "seed=1", "strategy.a.b=[1, 2]", "graph.x=y"));
     const struct hd_node *value = NULL, *name = hd_config_inner_set(config, "strategy", 0, &value);
     ck_assert_str_eq(name->text, "policy_lag");
-    ck_assert_int_eq(name->mark.line, 1);
-    ck_assert_int_eq(name->mark.column, 10);
+    ck_assert_int_eq(name->location.line, 1);
+    ck_assert_int_eq(name->location.column, 10);
     ck_assert_str_eq(value->text, "1");
-    ck_assert_int_eq(value->mark.column, 22);
+    ck_assert_int_eq(value->location.column, 22);
     name = hd_config_inner_set(config, "strategy", 1, &value);
     ck_assert_str_eq(name->text, "a.b");
-    ck_assert_int_eq(name->mark.line, 3);
+    ck_assert_int_eq(name->location.line, 3);
     ck_assert_int_eq(value->count, 2);
     ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 2, &value));
     ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
@@ -483,7 +483,7 @@ START_TEST(test_inner_sets)
     ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
     const struct hd_node *tree = hd_config_node(config, "strategy");
     ck_assert_str_eq(hd_node_get(tree, "lag")->text, "2");
-    ck_assert_str_eq(hd_node_get(tree, "lag")->mark.file, "s.yaml");
+    ck_assert_str_eq(hd_node_get(tree, "lag")->location.file, "s.yaml");
     hd_config_destroy(config);
 }
 END_TEST

@@ -16,9 +16,9 @@ static struct hd_diag *new_diag(void)
     return diag;
 }
 
-static struct hd_mark at(const char *file, int line, int column)
+static struct hd_source_location at(const char *file, int line, int column)
 {
-    return (struct hd_mark){file, line, column};
+    return (struct hd_source_location){file, line, column};
 }
 
 START_TEST(test_empty)

@@ -184,14 +184,14 @@ START_TEST(test_dump_fails_on_a_full_disk)
 }
 END_TEST
 
-static void check_mark(const struct hd_node *node, int line, int column)
+static void check_location(const struct hd_node *node, int line, int column)
 {
-    ck_assert_str_eq(node->mark.file, "t.yaml");
-    ck_assert_int_eq(node->mark.line, line);
-    ck_assert_int_eq(node->mark.column, column);
+    ck_assert_str_eq(node->location.file, "t.yaml");
+    ck_assert_int_eq(node->location.line, line);
+    ck_assert_int_eq(node->location.column, column);
 }
 
-START_TEST(test_marks)
+START_TEST(test_locations)
 {
     struct hd_document *document = parse("\xEF\xBB\xBF"
                                          "a: \xC3\xA4 b\n"
@@ -199,14 +199,14 @@ START_TEST(test_marks)
                                          "  '3']\r\n"
                                          "c: *x\n");
     const struct hd_node *root = hd_document_root(document);
-    check_mark(root, 1, 1);
-    check_mark(root->keys[0], 1, 1);
-    check_mark(root->items[0], 1, 4);
-    check_mark(root->items[1], 2, 4);
-    check_mark(root->items[1]->items[1], 2, 8);
-    check_mark(root->items[1]->items[2], 3, 3);
-    check_mark(root->keys[2], 4, 1);
-    check_mark(root->items[2], 4, 4);
+    check_location(root, 1, 1);
+    check_location(root->keys[0], 1, 1);
+    check_location(root->items[0], 1, 4);
+    check_location(root->items[1], 2, 4);
+    check_location(root->items[1]->items[1], 2, 8);
+    check_location(root->items[1]->items[2], 3, 3);
+    check_location(root->keys[2], 4, 1);
+    check_location(root->items[2], 4, 4);
     hd_document_destroy(document);
 }
 END_TEST
@@ -229,14 +229,14 @@ START_TEST(test_inside_a_line)
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
     ck_assert_ptr_null(hd_document_root(document));
-    const struct hd_mark origin = {"--set", 3, 10};
+    const struct hd_source_location origin = {"--set", 3, 10};
     struct hd_node *node;
     ck_assert_int_eq(hd_node_parse(document, origin, "[1, \xC3\xA4,\n  x]", diag, &node), HD_OK);
-    ck_assert_int_eq(node->mark.line, 3);
-    ck_assert_int_eq(node->mark.column, 10);
-    ck_assert_int_eq(node->items[1]->mark.column, 14);
-    ck_assert_int_eq(node->items[2]->mark.line, 3);
-    ck_assert_int_eq(node->items[2]->mark.column, 19);
+    ck_assert_int_eq(node->location.line, 3);
+    ck_assert_int_eq(node->location.column, 10);
+    ck_assert_int_eq(node->items[1]->location.column, 14);
+    ck_assert_int_eq(node->items[2]->location.line, 3);
+    ck_assert_int_eq(node->items[2]->location.column, 19);
     ck_assert_int_eq(hd_node_parse(document, origin, "", diag, &node), HD_OK);
     ck_assert_str_eq(node->text, "");
     ck_assert(!node->quoted);
@@ -250,16 +250,16 @@ START_TEST(test_building)
 {
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
-    const struct hd_mark mark = {"built", 1, 1};
-    struct hd_node *map = hd_node_map(document, mark);
+    const struct hd_source_location location = {"built", 1, 1};
+    struct hd_node *map = hd_node_map(document, location);
     char key[] = "k0", value[] = "v";
     for (int i = 0; i < 10; i++) {
         key[1] = (char)('0' + i);
-        struct hd_node *scalar = hd_node_scalar(document, mark, value);
+        struct hd_node *scalar = hd_node_scalar(document, location, value);
         ck_assert_int_eq(hd_node_put(document, map, key, scalar), HD_OK);
     }
     value[0] = 'x'; /* texts are copies */
-    ck_assert_int_eq(hd_node_put(document, map, "k3", hd_node_map(document, mark)), HD_OK);
+    ck_assert_int_eq(hd_node_put(document, map, "k3", hd_node_map(document, location)), HD_OK);
     map->items[4]->comment = "why";
     ck_assert_int_eq(map->count, 10);
     char *text = dumped(map);
@@ -279,7 +279,7 @@ START_TEST(test_copies_outlive)
     hd_document_destroy(first);
     char *tree = shown(copy);
     ck_assert_str_eq(tree, "{a:{k:\"1\"},b:[{k:\"1\"},2]}");
-    check_mark(copy->items[1], 2, 4);
+    check_location(copy->items[1], 2, 4);
     free(tree);
     hd_document_destroy(second);
 }
@@ -582,8 +582,8 @@ START_TEST(test_file_good)
     unlink(path);
     const struct hd_node *node = hd_node_get(hd_document_root(document), "key19999");
     ck_assert_str_eq(node->text, "19999");
-    ck_assert_str_eq(node->mark.file, path);
-    ck_assert_int_eq(node->mark.line, 20000);
+    ck_assert_str_eq(node->location.file, path);
+    ck_assert_int_eq(node->location.line, 20000);
     hd_document_destroy(document);
 }
 END_TEST
@@ -683,7 +683,7 @@ int main(void)
     tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(good));
     tcase_add_test(tc, test_dump_style);
     tcase_add_test(tc, test_dump_fails_on_a_full_disk);
-    tcase_add_test(tc, test_marks);
+    tcase_add_test(tc, test_locations);
     tcase_add_test(tc, test_aliases_share);
     tcase_add_test(tc, test_inside_a_line);
     tcase_add_test(tc, test_building);
