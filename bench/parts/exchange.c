@@ -130,17 +130,18 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
 static int run_rank(const struct hd_world *world, int64_t elements, int buckets)
 {
     static struct bench bench;
-    struct hd_store *store = NULL;
+    struct hd_rendezvous *rendezvous = NULL;
     struct hd_comm *comm = NULL;
     double seconds = 0;
     cpu_set_t cores;
     CPU_ZERO(&cores);
     CPU_SET(world->rank % (int)sysconf(_SC_NPROCESSORS_ONLN), &cores);
     sched_setaffinity(0, sizeof cores, &cores);
-    const struct hd_store_options options = {.world = world, .fingerprint = "", .one_host = true};
+    const struct hd_rendezvous_options options = {
+        .world = world, .fingerprint = "", .one_host = true};
     if (world->world > 1) {
-        HD_TRY(hd_store_create(&options, &store));
-        HD_TRY(hd_comm_create(world, store, 64, 2 * elements * (int64_t)sizeof(float), &comm));
+        HD_TRY(hd_rendezvous_create(&options, &rendezvous));
+        HD_TRY(hd_comm_create(world, rendezvous, 64, 2 * elements * (int64_t)sizeof(float), &comm));
     }
     HD_TRY(set_up(&bench, world, comm, elements, buckets));
     HD_TRY(update_often(&bench, &seconds));
@@ -151,25 +152,26 @@ static int run_rank(const struct hd_world *world, int64_t elements, int buckets)
 
 static int run_ranks(int ranks, int64_t elements, int buckets)
 {
-    struct hd_world world = {.world = ranks, .local_world = ranks, .store_fd = -1};
+    struct hd_world world = {.world = ranks, .local_world = ranks, .rendezvous_fd = -1};
     pid_t pids[RANKS_MAX];
     int failed = 0;
     strcpy(world.master_addr, "127.0.0.1");
     if (ranks > 1)
-        HD_TRY(hd_store_listen("127.0.0.1", 0, true, &world.store_fd, &world.master_port));
+        HD_TRY(
+            hd_rendezvous_listen("127.0.0.1", 0, true, &world.rendezvous_fd, &world.master_port));
     for (int rank = 0; rank < ranks; rank++)
         if ((pids[rank] = fork()) == 0) {
             world.rank = world.local_rank = rank;
-            if (rank > 0 && world.store_fd >= 0) {
-                close(world.store_fd);
-                world.store_fd = -1;
+            if (rank > 0 && world.rendezvous_fd >= 0) {
+                close(world.rendezvous_fd);
+                world.rendezvous_fd = -1;
             }
             int status = run_rank(&world, elements, buckets);
             fflush(NULL);
             _exit(hd_status_exit_code(status));
         }
-    if (world.store_fd >= 0)
-        close(world.store_fd);
+    if (world.rendezvous_fd >= 0)
+        close(world.rendezvous_fd);
     for (int rank = 0; rank < ranks; rank++) {
         int status;
         waitpid(pids[rank], &status, 0);

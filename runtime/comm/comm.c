@@ -45,12 +45,13 @@ static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
     return HD_OK;
 }
 
-int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
-                   int64_t area_bytes, struct hd_comm **comm_p)
+int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
 {
     struct hd_comm *comm;
     HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
-    return finish(comm, world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, store),
+    return finish(comm,
+                  world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous),
                   comm_p);
 }
 

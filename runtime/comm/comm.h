@@ -41,11 +41,12 @@ struct hd_comm_transfer {
 
 /* A communicator of all ranks with buffers of max_bytes each (> 0) and an area of area_bytes for
  * every rank (>= 0; both the same on all ranks). Shared memory of one host; a world of one rank
- * uses private memory and initialises nothing. Called between hd_store_create and hd_store_watch,
- * on all ranks in one order (it broadcasts). The memory has no name in any file system, so nothing
- * can be left behind. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM, those of hd_store_broadcast (logged). */
-int hd_comm_create(const struct hd_world *world, struct hd_store *store, int64_t max_bytes,
-                   int64_t area_bytes, struct hd_comm **comm_p);
+ * uses private memory and initialises nothing. Called between hd_rendezvous_create and
+ * hd_rendezvous_watch, on all ranks in one order (it broadcasts). The memory has no name in any
+ * file system, so nothing can be left behind. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM, those of
+ * hd_rendezvous_broadcast (logged). */
+int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p);
 void hd_comm_destroy(struct hd_comm *comm);
 
 /* The same where memory is apart, over `links`, which it takes over, also on failure. Errors:

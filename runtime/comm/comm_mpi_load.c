@@ -122,14 +122,14 @@ static void make_offer(struct hd_world *world, struct offer *offer)
         list_addresses(offer);
     }
     int port = 0;
-    offer->status = hd_store_listen(one_host ? "127.0.0.1" : "0.0.0.0", world->master_port,
-                                    one_host, &world->store_fd, &port);
+    offer->status = hd_rendezvous_listen(one_host ? "127.0.0.1" : "0.0.0.0", world->master_port,
+                                         one_host, &world->rendezvous_fd, &port);
     offer->port = port;
 }
 
 static bool reaches(const char *address, int port)
 {
-    int fd = hd_store_reach(address, port, REACH_MS);
+    int fd = hd_rendezvous_connect_once(address, port, REACH_MS);
     if (fd >= 0)
         close(fd);
     return fd >= 0;

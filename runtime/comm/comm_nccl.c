@@ -511,7 +511,7 @@ static int compare_versions(const struct hd_nccl_options *options, int version, 
     return HD_ERR_INPUT;
 }
 
-int hd_nccl_join(const struct hd_nccl_options *options, struct hd_store *store,
+int hd_nccl_join(const struct hd_nccl_options *options, struct hd_rendezvous *rendezvous,
                  struct hd_nccl **nccl_p)
 {
     char why[HD_NCCL_MESSAGE_BYTES] = "";
@@ -522,12 +522,12 @@ int hd_nccl_join(const struct hd_nccl_options *options, struct hd_store *store,
         status = make_id(offer.id, why);
     if (status == HD_OK && options->rank == 0)
         offer.version = library.version;
-    HD_TRY(hd_store_broadcast(store, &offer, sizeof offer));
+    HD_TRY(hd_rendezvous_broadcast(rendezvous, &offer, sizeof offer));
     if (status == HD_OK && offer.version != 0)
         status = compare_versions(options, offer.version, why);
-    HD_TRY(hd_store_agree(store, status, why));
+    HD_TRY(hd_rendezvous_agree(rendezvous, status, why));
     status = open_comm(options, offer.id, &nccl, why);
-    status = hd_store_agree(store, status, why);
+    status = hd_rendezvous_agree(rendezvous, status, why);
     if (status != HD_OK) {
         hd_nccl_abort(&nccl, 1);
         hd_nccl_destroy(nccl);

@@ -46,7 +46,7 @@ struct hd_nccl_options {
     int rank, ranks;
     const int *devices; /* CUDA's numbers of this rank's GPUs; [0] takes part. Read at creation */
     int n_devices;
-    int64_t timeout_ns; /* of the meeting; 0: 40 s, less than the store's patience */
+    int64_t timeout_ns; /* of the meeting; 0: 40 s, less than the rendezvous's patience */
     /* NULL, or where every post is announced (hd_comm_arrive) and waited for (hd_comm_test) under
      * the same number, so that reports name late ranks and both may share one numbering. Borrowed.
      */
@@ -67,9 +67,10 @@ int hd_nccl_make_unique_id(unsigned char id[HD_NCCL_ID_BYTES]);
 int hd_nccl_create(const struct hd_nccl_options *options, const unsigned char id[HD_NCCL_ID_BYTES],
                    struct hd_nccl **nccl_p);
 
-/* The same by the rendezvous store, on all ranks at its place among broadcasts: rank 0 makes the
- * id; all succeed or all fail, with one sentence. Errors: as above and those of hd_store_agree. */
-int hd_nccl_join(const struct hd_nccl_options *options, struct hd_store *store,
+/* The same by the rendezvous, on all ranks at its place among broadcasts: rank 0 makes the
+ * id; all succeed or all fail, with one sentence. Errors: as above and those of
+ * hd_rendezvous_agree. */
+int hd_nccl_join(const struct hd_nccl_options *options, struct hd_rendezvous *rendezvous,
                  struct hd_nccl **nccl_p);
 
 /* Says goodbye in order, waiting some seconds at most; after a failure, or when something is still

@@ -33,11 +33,11 @@ int hd_nccl_create(const struct hd_nccl_options *options, const unsigned char id
     return refuse();
 }
 
-int hd_nccl_join(const struct hd_nccl_options *options, struct hd_store *store,
+int hd_nccl_join(const struct hd_nccl_options *options, struct hd_rendezvous *rendezvous,
                  struct hd_nccl **nccl_p)
 {
     (void)options;
-    (void)store;
+    (void)rendezvous;
     (void)nccl_p;
     return refuse();
 }

@@ -31,7 +31,7 @@ struct hd_comm_head {
     uint64_t token;                            /* of this segment, to tell it from any other file */
     alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
     int abort_rank;                            /* these two: once HD_COMM_ABORTED */
-    char abort_text[HD_STORE_TEXT];
+    char abort_text[HD_RENDEZVOUS_TEXT];
     struct hd_comm_line lines[]; /* [world] */
 };
 
@@ -75,7 +75,7 @@ bool hd_comm_message_is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p);
 
 /* The kinds of memory. comm->rank, world and the sizes are set before. */
 int hd_comm_self_open(struct hd_comm *comm);
-int hd_comm_shm_open(struct hd_comm *comm, struct hd_store *store);
+int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous);
 int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links);
 
 #endif

@@ -43,7 +43,7 @@ static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text
     if (fd < 0 || ftruncate(fd, comm->segment_bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
         map(comm, fd) != HD_OK) {
-        snprintf(text, HD_STORE_TEXT, "cannot make %lld bytes of shared memory: %s",
+        snprintf(text, HD_RENDEZVOUS_TEXT, "cannot make %lld bytes of shared memory: %s",
                  (long long)comm->segment_bytes, strerror(errno));
         if (fd >= 0)
             close(fd);
@@ -69,24 +69,24 @@ static int take(struct hd_comm *comm, const struct offer *offer, char *text)
         close(fd);
     if (same && comm->head->token == offer->token)
         return HD_OK;
-    snprintf(text, HD_STORE_TEXT,
+    snprintf(text, HD_RENDEZVOUS_TEXT,
              "cannot open the shared memory of rank 0 at %s (%s); the ranks of a host must share "
              "its process ids and its user (containers: --pid=host, or all ranks in one container)",
              path, fd < 0 ? strerror(error) : "it is something else");
     return HD_ERR_SYSTEM;
 }
 
-int hd_comm_shm_open(struct hd_comm *comm, struct hd_store *store)
+int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
 {
-    char text[HD_STORE_TEXT] = "";
+    char text[HD_RENDEZVOUS_TEXT] = "";
     struct offer offer = {0};
     int fd = -1;
     int status = comm->rank == 0 ? make(comm, &fd, &offer, text) : HD_OK;
-    int told = hd_store_broadcast(store, &offer, sizeof offer);
+    int told = hd_rendezvous_broadcast(rendezvous, &offer, sizeof offer);
     if (told == HD_OK && comm->rank != 0 && offer.bytes > 0)
         status = take(comm, &offer, text);
     if (told == HD_OK)
-        told = hd_store_agree(store, status, text);
+        told = hd_rendezvous_agree(rendezvous, status, text);
     if (fd >= 0)
         close(fd); /* all have it mapped, or nobody needs it */
     if (told != HD_OK && comm->head)

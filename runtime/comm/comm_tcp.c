@@ -207,16 +207,16 @@ static struct hd_tcp_links *make_links(const struct hd_world *world)
     return links;
 }
 
-int hd_tcp_open_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
+int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int listen_fd,
                       struct hd_links **links_p)
 {
     struct hd_tcp_links *links = make_links(world);
     int status = HD_ERR_NOMEM;
     if (links)
-        status = hd_tcp_meet(links, world, store, listen_fd);
+        status = hd_tcp_meet(links, world, rendezvous, listen_fd);
     close(listen_fd);
     if (links)
-        status = hd_store_agree(store, status, links->error);
+        status = hd_rendezvous_agree(rendezvous, status, links->error);
     if (status == HD_OK)
         *links_p = &links->links;
     else if (links)

@@ -6,11 +6,11 @@
 
 #include "runtime/comm/comm_links.h"
 
-/* Connects all ranks, on all of them at its place among the store's broadcasts. listen_fd is a
- * socket of this rank's own whose port every rank has told in its hello (hd_store_options); it is
- * closed, also on failure. Released by the links' close. Errors (logged): HD_ERR_SYSTEM,
- * HD_ERR_PEER, HD_ERR_NOMEM, those of hd_store_agree. */
-int hd_tcp_open_links(const struct hd_world *world, struct hd_store *store, int listen_fd,
+/* Connects all ranks, on all of them at its place among the rendezvous's broadcasts. listen_fd is a
+ * socket of this rank's own whose port every rank has told in its hello (hd_rendezvous_options); it
+ * is closed, also on failure. Released by the links' close. Errors (logged): HD_ERR_SYSTEM,
+ * HD_ERR_PEER, HD_ERR_NOMEM, those of hd_rendezvous_agree. */
+int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int listen_fd,
                       struct hd_links **links_p);
 
 #endif

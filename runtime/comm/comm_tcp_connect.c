@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every rank connects to all ranks below it. Rank 0 knows from the store's connections where each
- * one is, and tells all. */
+/* Every rank connects to all ranks below it. Rank 0 knows from the rendezvous's connections where
+ * each one is, and tells all. */
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -63,7 +63,7 @@ static void keep(struct meeting *meeting, int rank, int fd)
 static int greet(struct meeting *meeting, int rank, const struct place *place)
 {
     const char *address = place->address[0] ? place->address : meeting->world->master_addr;
-    int fd = hd_store_reach(address, place->port, left_ms(meeting));
+    int fd = hd_rendezvous_connect_once(address, place->port, left_ms(meeting));
     if (fd < 0)
         return fail(meeting, "no connection to rank %d at %.100s port %d: %s", rank, address,
                     place->port, strerror(-fd));
@@ -109,18 +109,20 @@ static int accept_above(struct meeting *meeting, int listen_fd)
 }
 
 /* Goes through all ranks although one fails: all hear the same broadcasts. */
-int hd_tcp_meet(struct hd_tcp_links *links, const struct hd_world *world, struct hd_store *store,
-                int listen_fd)
+int hd_tcp_meet(struct hd_tcp_links *links, const struct hd_world *world,
+                struct hd_rendezvous *rendezvous, int listen_fd)
 {
-    struct meeting meeting = {
-        .links = links, .world = world, .deadline_ns = hd_clock_ns() + hd_store_timeout_ns(store)};
+    struct meeting meeting = {.links = links,
+                              .world = world,
+                              .deadline_ns =
+                                  hd_clock_ns() + hd_rendezvous_get_timeout_ns(rendezvous)};
     const uint64_t token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
     int status = HD_OK;
     for (int rank = 0; rank < world->world; rank++) {
         struct place place = {.token = token};
         if (world->rank == 0)
-            hd_store_place(store, rank, place.address, &place.port);
-        int told = hd_store_broadcast(store, &place, sizeof place);
+            hd_rendezvous_get_address(rendezvous, rank, place.address, &place.port);
+        int told = hd_rendezvous_broadcast(rendezvous, &place, sizeof place);
         if (told != HD_OK)
             return fail(&meeting, "rank 0 left during the start");
         meeting.token = place.token;

@@ -140,9 +140,9 @@ static void set_environment(const struct launch *launch, int local_rank, int por
     set_number("MASTER_PORT", port);
     setenv("HD_SUPERVISED", "1", 1);
     setenv("OMP_NUM_THREADS", "1", 1); /* part of the arithmetic fingerprint */
-    unsetenv("HD_STORE_FD");
+    unsetenv("HD_RENDEZVOUS_FD");
     if (launch->listen_fd >= 0 && rank_of(launch, local_rank) == 0) {
-        set_number("HD_STORE_FD", launch->listen_fd);
+        set_number("HD_RENDEZVOUS_FD", launch->listen_fd);
         fcntl(launch->listen_fd, F_SETFD, 0); /* survives exec */
     }
 }
@@ -375,8 +375,8 @@ static int attempt(struct launch *launch)
     launch->stopping = launch->killing = false;
     launch->name_ns = launch->kill_ns = 0;
     if (launch->options.node_rank == 0 && world_of(launch) > 1) {
-        int status = hd_store_listen(launch->options.master_addr, launch->options.master_port,
-                                     launch->options.nnodes == 1, &launch->listen_fd, &port);
+        int status = hd_rendezvous_listen(launch->options.master_addr, launch->options.master_port,
+                                          launch->options.nnodes == 1, &launch->listen_fd, &port);
         if (status != HD_OK)
             return hd_status_exit_code(status);
     }

@@ -24,10 +24,11 @@ static int64_t after_ms(int64_t ms)
     return hd_clock_ns() + ms * 1000000;
 }
 
-int hd_store_report(const struct hd_store *store, int status, const char *text)
+int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text)
 {
     /* The launcher names a rank that is gone, and its end is the better known cause. */
-    if (store->world.supervised && (store->world.local_rank != 0 || status == HD_ERR_PEER))
+    if (rendezvous->world.supervised &&
+        (rendezvous->world.local_rank != 0 || status == HD_ERR_PEER))
         return status;
     return hd_fail(status, "%s", text);
 }
@@ -36,22 +37,23 @@ int hd_store_report(const struct hd_store *store, int status, const char *text)
 
 static int read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
 {
-    const char *text = getenv("HD_STORE_TIMEOUT_S");
+    const char *text = getenv("HD_RENDEZVOUS_TIMEOUT_S");
     char *end;
     long seconds = TIMEOUT_S;
     if (given_ns == 0 && text && *text) {
         seconds = strtol(text, &end, 10);
         if (*end != '\0' || seconds < 1 || seconds > 86400)
-            return hd_fail(HD_ERR_INPUT,
-                           "HD_STORE_TIMEOUT_S=%.40s in the environment: expected seconds from 1 "
-                           "to 86400",
-                           text);
+            return hd_fail(
+                HD_ERR_INPUT,
+                "HD_RENDEZVOUS_TIMEOUT_S=%.40s in the environment: expected seconds from 1 "
+                "to 86400",
+                text);
     }
     *timeout_ns_p = given_ns > 0 ? given_ns : (int64_t)seconds * 1000000000;
     return HD_OK;
 }
 
-static void say_hello(const struct hd_store_options *options, struct hd_hello *hello)
+static void say_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello)
 {
     hello->rank = options->world->rank;
     hello->world = options->world->world;
@@ -66,49 +68,51 @@ static void say_hello(const struct hd_store_options *options, struct hd_hello *h
 /* The socket that the launcher bound for us, or one of our own. */
 static int open_listener(const struct hd_world *world, int *fd_p)
 {
-    if (world->store_fd < 0)
-        return hd_store_listen(world->master_addr, world->master_port,
-                               world->local_world == world->world, fd_p, NULL);
+    if (world->rendezvous_fd < 0)
+        return hd_rendezvous_listen(world->master_addr, world->master_port,
+                                    world->local_world == world->world, fd_p, NULL);
     int listening = 0;
     socklen_t length = sizeof listening;
-    if (getsockopt(world->store_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 ||
+    if (getsockopt(world->rendezvous_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 ||
         !listening)
-        return hd_fail(HD_ERR_INPUT, "HD_STORE_FD=%d in the environment is no listening socket",
-                       world->store_fd);
-    fcntl(world->store_fd, F_SETFD, FD_CLOEXEC);
-    *fd_p = world->store_fd;
+        return hd_fail(HD_ERR_INPUT,
+                       "HD_RENDEZVOUS_FD=%d in the environment is no listening socket",
+                       world->rendezvous_fd);
+    fcntl(world->rendezvous_fd, F_SETFD, FD_CLOEXEC);
+    *fd_p = world->rendezvous_fd;
     return HD_OK;
 }
 
-static int start_all(struct hd_store *store)
+static int start_all(struct hd_rendezvous *rendezvous)
 {
     int64_t deadline_ns = after_ms(SEND_MS);
-    for (int r = 1; r < store->world.world; r++)
-        if (!hd_wire_send(store->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
-            char text[HD_STORE_TEXT];
+    for (int r = 1; r < rendezvous->world.world; r++)
+        if (!hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
+            char text[HD_RENDEZVOUS_TEXT];
             snprintf(text, sizeof text, "rank %d (pid %d on %s) left at the start", r,
-                     store->peers[r].hello.pid, store->peers[r].hello.host);
-            return hd_store_report(store, HD_ERR_PEER, text);
+                     rendezvous->peers[r].hello.pid, rendezvous->peers[r].hello.host);
+            return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
         }
     return HD_OK;
 }
 
-static int gather(struct hd_store *store, const struct hd_store_options *options)
+static int gather(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_options *options)
 {
-    char text[HD_STORE_TEXT] = "";
-    say_hello(options, &store->peers[0].hello);
-    HD_TRY(open_listener(&store->world, &store->listen_fd));
-    fcntl(store->listen_fd, F_SETFL, fcntl(store->listen_fd, F_GETFL) | O_NONBLOCK);
-    int status = hd_store_meet(store, options, after_ms(store->timeout_ns / 1000000), text);
-    return status == HD_OK ? start_all(store) : hd_store_report(store, status, text);
+    char text[HD_RENDEZVOUS_TEXT] = "";
+    say_hello(options, &rendezvous->peers[0].hello);
+    HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
+    fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
+    int status = hd_rendezvous_accept_ranks(rendezvous, options,
+                                            after_ms(rendezvous->timeout_ns / 1000000), text);
+    return status == HD_OK ? start_all(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
 }
 
 /* Waits for rank 0's next frame. HD_ERR_PEER (logged) when it is gone or one of the others is. */
-static int await_root(struct hd_store *store, int64_t deadline_ns)
+static int await_root(struct hd_rendezvous *rendezvous, int64_t deadline_ns)
 {
-    struct hd_inbox *inbox = &store->peers[0].inbox;
-    char text[HD_STORE_TEXT];
-    switch (hd_inbox_wait(inbox, store->peers[0].fd, deadline_ns)) {
+    struct hd_inbox *inbox = &rendezvous->peers[0].inbox;
+    char text[HD_RENDEZVOUS_TEXT];
+    switch (hd_inbox_wait(inbox, rendezvous->peers[0].fd, deadline_ns)) {
     case HD_INBOX_FRAME:
         break;
     case HD_INBOX_MORE:
@@ -117,16 +121,16 @@ static int await_root(struct hd_store *store, int64_t deadline_ns)
         snprintf(text, sizeof text,
                  "rank 0 closed the connection of rank %d: rank 0 failed, or it has this rank "
                  "already",
-                 store->world.rank);
-        return hd_store_report(store, HD_ERR_PEER, text);
+                 rendezvous->world.rank);
+        return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     case HD_INBOX_STRANGER:
         return hd_fail(HD_ERR_INPUT, "what answers at %s port %d is no rank of this program",
-                       store->world.master_addr, store->world.master_port);
+                       rendezvous->world.master_addr, rendezvous->world.master_port);
     }
     struct hd_frame *frame = &inbox->frame;
     int status = frame->kind == HD_WIRE_REFUSE && frame->number < 0 ? frame->number : HD_ERR_PEER;
     if (frame->kind == HD_WIRE_REFUSE || frame->kind == HD_WIRE_LOST)
-        return hd_store_report(store, status, hd_frame_text(frame));
+        return hd_rendezvous_report(rendezvous, status, hd_frame_text(frame));
     return HD_OK;
 }
 
@@ -138,201 +142,204 @@ static int expect(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t 
                    frame->kind, frame->bytes, kind, (long long)bytes);
 }
 
-static int join(struct hd_store *store, const struct hd_store_options *options)
+static int join(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_options *options)
 {
     struct hd_hello hello = {0};
-    struct hd_peer *root = &store->peers[0];
+    struct hd_peer *root = &rendezvous->peers[0];
     say_hello(options, &hello);
-    int64_t timeout_ms = store->timeout_ns / 1000000;
-    HD_TRY(hd_store_connect(&store->world, after_ms(timeout_ms), &root->fd));
-    hd_store_set_keepalive(root->fd);
+    int64_t timeout_ms = rendezvous->timeout_ns / 1000000;
+    HD_TRY(hd_rendezvous_connect(&rendezvous->world, after_ms(timeout_ms), &root->fd));
+    hd_rendezvous_set_keepalive(root->fd);
     hd_wire_send(root->fd, HD_WIRE_HELLO, hello.rank, &hello, sizeof hello, after_ms(SEND_MS));
-    HD_TRY(await_root(store, after_ms(timeout_ms + ANSWER_S * 1000)));
+    HD_TRY(await_root(rendezvous, after_ms(timeout_ms + ANSWER_S * 1000)));
     return expect(&root->inbox.frame, HD_WIRE_GO, 0);
 }
 
-static int open_store(struct hd_store *store, const struct hd_store_options *options)
+static int open_rendezvous(struct hd_rendezvous *rendezvous,
+                           const struct hd_rendezvous_options *options)
 {
-    int n_peers = store->world.rank == 0 ? store->world.world : 1;
-    HD_TRY(read_timeout(options->timeout_ns, &store->timeout_ns));
-    store->peers = hd_alloc(n_peers, sizeof *store->peers);
-    if (!store->peers)
+    int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
+    HD_TRY(read_timeout(options->timeout_ns, &rendezvous->timeout_ns));
+    rendezvous->peers = hd_alloc(n_peers, sizeof *rendezvous->peers);
+    if (!rendezvous->peers)
         return HD_ERR_NOMEM;
     for (int r = 0; r < n_peers; r++)
-        store->peers[r].fd = -1;
-    return store->world.rank == 0 ? gather(store, options) : join(store, options);
+        rendezvous->peers[r].fd = -1;
+    return rendezvous->world.rank == 0 ? gather(rendezvous, options) : join(rendezvous, options);
 }
 
-int hd_store_create(const struct hd_store_options *options, struct hd_store **store_p)
+int hd_rendezvous_create(const struct hd_rendezvous_options *options,
+                         struct hd_rendezvous **rendezvous_p)
 {
     if (options->world->world == 1) {
-        *store_p = NULL;
+        *rendezvous_p = NULL;
         return HD_OK;
     }
-    struct hd_store *store = hd_alloc(1, sizeof *store);
-    if (!store)
+    struct hd_rendezvous *rendezvous = hd_alloc(1, sizeof *rendezvous);
+    if (!rendezvous)
         return HD_ERR_NOMEM;
-    store->world = *options->world;
-    store->wake_fd = store->listen_fd = -1;
-    pthread_mutex_init(&store->lock, NULL);
-    int status = open_store(store, options);
+    rendezvous->world = *options->world;
+    rendezvous->wake_fd = rendezvous->listen_fd = -1;
+    pthread_mutex_init(&rendezvous->lock, NULL);
+    int status = open_rendezvous(rendezvous, options);
     if (status != HD_OK) {
-        atomic_store(&store->failed, true); /* no goodbye */
-        hd_store_destroy(store);
+        atomic_store(&rendezvous->failed, true); /* no goodbye */
+        hd_rendezvous_destroy(rendezvous);
         return status;
     }
-    *store_p = store;
+    *rendezvous_p = rendezvous;
     return HD_OK;
 }
 
 /* -- Exchange before the watch ----------------------------------------------------------------- */
 
 /* Rank 0's frame to everybody. Returns the first rank that could not be reached, or 0. */
-static int send_all(struct hd_store *store, enum hd_wire_kind kind, int number, const void *payload,
-                    size_t bytes)
+static int send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
+                    const void *payload, size_t bytes)
 {
     int lost = 0;
     int64_t deadline_ns = after_ms(SEND_MS);
-    pthread_mutex_lock(&store->lock);
-    for (int r = 1; r < store->world.world; r++)
-        if (store->peers[r].fd >= 0 &&
-            !hd_wire_send(store->peers[r].fd, kind, number, payload, bytes, deadline_ns) &&
+    pthread_mutex_lock(&rendezvous->lock);
+    for (int r = 1; r < rendezvous->world.world; r++)
+        if (rendezvous->peers[r].fd >= 0 &&
+            !hd_wire_send(rendezvous->peers[r].fd, kind, number, payload, bytes, deadline_ns) &&
             lost == 0)
             lost = r;
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&rendezvous->lock);
     return lost;
 }
 
-int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes)
+int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_t bytes)
 {
-    if (!store)
+    if (!rendezvous)
         return HD_OK;
-    if (bytes < 0 || bytes > HD_STORE_MAX_BYTES)
+    if (bytes < 0 || bytes > HD_RENDEZVOUS_MAX_BYTES)
         return hd_fail(HD_ERR_INPUT, "a broadcast of %lld bytes: at most %d", (long long)bytes,
-                       HD_STORE_MAX_BYTES);
-    if (store->world.rank == 0) {
-        int lost = send_all(store, HD_WIRE_DATA, 0, data, (size_t)bytes);
-        char text[HD_STORE_TEXT];
+                       HD_RENDEZVOUS_MAX_BYTES);
+    if (rendezvous->world.rank == 0) {
+        int lost = send_all(rendezvous, HD_WIRE_DATA, 0, data, (size_t)bytes);
+        char text[HD_RENDEZVOUS_TEXT];
         snprintf(text, sizeof text, "rank %d left during the start", lost);
-        return lost == 0 ? HD_OK : hd_store_report(store, HD_ERR_PEER, text);
+        return lost == 0 ? HD_OK : hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     }
-    HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
-    HD_TRY(expect(&store->peers[0].inbox.frame, HD_WIRE_DATA, bytes));
-    memcpy(data, store->peers[0].inbox.frame.payload, (size_t)bytes);
+    HD_TRY(await_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+    HD_TRY(expect(&rendezvous->peers[0].inbox.frame, HD_WIRE_DATA, bytes));
+    memcpy(data, rendezvous->peers[0].inbox.frame.payload, (size_t)bytes);
     return HD_OK;
 }
 
-int hd_store_one_host(struct hd_store *store, bool *one_host_p)
+int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_host_p)
 {
     uint8_t one_host = 1; /* no bool: it comes from outside */
-    for (int r = 1; store && store->world.rank == 0 && r < store->world.world; r++)
-        one_host =
-            one_host && strcmp(store->peers[r].hello.boot_id, store->peers[0].hello.boot_id) == 0;
-    HD_TRY(hd_store_broadcast(store, &one_host, sizeof one_host));
+    for (int r = 1; rendezvous && rendezvous->world.rank == 0 && r < rendezvous->world.world; r++)
+        one_host = one_host && strcmp(rendezvous->peers[r].hello.boot_id,
+                                      rendezvous->peers[0].hello.boot_id) == 0;
+    HD_TRY(hd_rendezvous_broadcast(rendezvous, &one_host, sizeof one_host));
     *one_host_p = one_host != 0;
     return HD_OK;
 }
 
-int64_t hd_store_timeout_ns(const struct hd_store *store)
+int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous)
 {
-    return store->timeout_ns;
+    return rendezvous->timeout_ns;
 }
 
-void hd_store_place(const struct hd_store *store, int rank, char address_p[HD_ADDR_BYTES],
-                    int32_t *port_p)
+void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
+                               char address_p[HD_ADDR_BYTES], int32_t *port_p)
 {
     struct sockaddr_storage there;
     socklen_t length = sizeof there;
     address_p[0] = '\0';
-    *port_p = store->peers[rank].hello.links_port;
-    if (rank == 0 || getpeername(store->peers[rank].fd, (struct sockaddr *)&there, &length) != 0 ||
+    *port_p = rendezvous->peers[rank].hello.links_port;
+    if (rank == 0 ||
+        getpeername(rendezvous->peers[rank].fd, (struct sockaddr *)&there, &length) != 0 ||
         getnameinfo((struct sockaddr *)&there, length, address_p, HD_ADDR_BYTES, NULL, 0,
                     NI_NUMERICHOST) != 0)
         address_p[0] = '\0';
 }
 
 /* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */
-static void hear_vote(struct hd_store *store, int rank, int64_t deadline_ns, int *status,
+static void hear_vote(struct hd_rendezvous *rendezvous, int rank, int64_t deadline_ns, int *status,
                       char *text)
 {
-    struct hd_peer *peer = &store->peers[rank];
+    struct hd_peer *peer = &rendezvous->peers[rank];
     enum hd_inbox_state state = hd_inbox_wait(&peer->inbox, peer->fd, deadline_ns);
     struct hd_frame *frame = &peer->inbox.frame;
     if ((state == HD_INBOX_FRAME && frame->kind == HD_WIRE_GO) || *status != HD_OK)
         return;
     bool said = state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL;
     *status = said && frame->number < 0 ? frame->number : HD_ERR_PEER;
-    snprintf(text, HD_STORE_TEXT, "rank %d%s%s", rank, said ? ": " : " left during the start",
+    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank, said ? ": " : " left during the start",
              said ? hd_frame_text(frame) : "");
 }
 
-int hd_store_agree(struct hd_store *store, int status, const char *text)
+int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char *text)
 {
-    if (!store)
+    if (!rendezvous)
         return status == HD_OK ? HD_OK : hd_fail(status, "%s", text);
-    char why[HD_STORE_TEXT] = "";
-    if (store->world.rank != 0) {
+    char why[HD_RENDEZVOUS_TEXT] = "";
+    if (rendezvous->world.rank != 0) {
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
-        hd_wire_send(store->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status, why,
-                     strlen(why), after_ms(SEND_MS));
-        HD_TRY(await_root(store, hd_clock_ns() + store->timeout_ns));
-        return expect(&store->peers[0].inbox.frame, HD_WIRE_GO, 0);
+        hd_wire_send(rendezvous->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status,
+                     why, strlen(why), after_ms(SEND_MS));
+        HD_TRY(await_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+        return expect(&rendezvous->peers[0].inbox.frame, HD_WIRE_GO, 0);
     }
     if (status != HD_OK)
-        snprintf(why, sizeof why, "rank 0: %.*s", HD_STORE_TEXT - 16, text);
-    int64_t deadline_ns = hd_clock_ns() + store->timeout_ns;
-    for (int r = 1; r < store->world.world; r++)
-        hear_vote(store, r, deadline_ns, &status, why);
-    send_all(store, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
-    return status == HD_OK ? HD_OK : hd_store_report(store, status, why);
+        snprintf(why, sizeof why, "rank 0: %.*s", HD_RENDEZVOUS_TEXT - 16, text);
+    int64_t deadline_ns = hd_clock_ns() + rendezvous->timeout_ns;
+    for (int r = 1; r < rendezvous->world.world; r++)
+        hear_vote(rendezvous, r, deadline_ns, &status, why);
+    send_all(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
+    return status == HD_OK ? HD_OK : hd_rendezvous_report(rendezvous, status, why);
 }
 
 /* -- Watch ------------------------------------------------------------------------------------- */
 
-static void lose(struct hd_store *store, int rank, const char *text)
+static void lose(struct hd_rendezvous *rendezvous, int rank, const char *text)
 {
-    if (store->world.rank == 0)
-        send_all(store, HD_WIRE_LOST, rank, text, strlen(text));
-    if (!atomic_load(&store->failed))
-        store->with.on_lost(store->with.arg, rank, text);
+    if (rendezvous->world.rank == 0)
+        send_all(rendezvous, HD_WIRE_LOST, rank, text, strlen(text));
+    if (!atomic_load(&rendezvous->failed))
+        rendezvous->with.on_lost(rendezvous->with.arg, rank, text);
 }
 
 /* A peer is there; what it says is kept. */
-static void hear(struct hd_store *store, struct hd_peer *peer)
+static void hear(struct hd_rendezvous *rendezvous, struct hd_peer *peer)
 {
-    pthread_mutex_lock(&store->lock);
+    pthread_mutex_lock(&rendezvous->lock);
     peer->heard_ns = hd_clock_ns();
     snprintf(peer->said, sizeof peer->said, "%s", hd_frame_text(&peer->inbox.frame));
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&rendezvous->lock);
 }
 
 /* Rank 0 says, where nobody else does, what a lost rank was at. */
-static void tell_last_words(const struct hd_store *store, int rank)
+static void tell_last_words(const struct hd_rendezvous *rendezvous, int rank)
 {
-    const struct hd_peer *peer = &store->peers[rank];
-    if (store->world.rank == 0 && peer->said[0])
+    const struct hd_peer *peer = &rendezvous->peers[rank];
+    if (rendezvous->world.rank == 0 && peer->said[0])
         hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last said: %s", rank, peer->hello.pid,
                peer->hello.host, peer->said);
 }
 
 /* Rank 0 about rank `rank`. Returns false when the watch is over. */
-static bool watch_rank(struct hd_store *store, int rank)
+static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
 {
-    struct hd_peer *peer = &store->peers[rank];
+    struct hd_peer *peer = &rendezvous->peers[rank];
     struct hd_frame *frame = &peer->inbox.frame;
     enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
-    char text[HD_STORE_TEXT];
+    char text[HD_RENDEZVOUS_TEXT];
     if (state == HD_INBOX_MORE)
         return true;
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
-        hear(store, peer);
+        hear(rendezvous, peer);
         return true;
     }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE) {
-        pthread_mutex_lock(&store->lock);
+        pthread_mutex_lock(&rendezvous->lock);
         close(peer->fd);
         peer->fd = -1;
-        pthread_mutex_unlock(&store->lock);
+        pthread_mutex_unlock(&rendezvous->lock);
         return true;
     }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL)
@@ -340,30 +347,30 @@ static bool watch_rank(struct hd_store *store, int rank)
     else
         snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
                  peer->hello.host);
-    tell_last_words(store, rank);
-    lose(store, rank, text);
+    tell_last_words(rendezvous, rank);
+    lose(rendezvous, rank, text);
     return false;
 }
 
 /* Another rank about rank 0, who speaks for all. */
-static bool watch_root(struct hd_store *store)
+static bool watch_root(struct hd_rendezvous *rendezvous)
 {
-    struct hd_peer *root = &store->peers[0];
+    struct hd_peer *root = &rendezvous->peers[0];
     struct hd_frame *frame = &root->inbox.frame;
     enum hd_inbox_state state = hd_inbox_read(&root->inbox, root->fd);
     if (state == HD_INBOX_MORE)
         return true;
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
-        hear(store, root);
+        hear(rendezvous, root);
         return true;
     }
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
         return false;
-    const bool known = frame->number >= 0 && frame->number < store->world.world;
+    const bool known = frame->number >= 0 && frame->number < rendezvous->world.world;
     if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST && known)
-        lose(store, frame->number, hd_frame_text(frame));
+        lose(rendezvous, frame->number, hd_frame_text(frame));
     else
-        lose(store, 0, "rank 0 died");
+        lose(rendezvous, 0, "rank 0 died");
     return false;
 }
 
@@ -376,154 +383,156 @@ static void turn_away(int listen_fd)
 
 /* Says that this rank is there, now and then. A watcher that was held up itself, as when the whole
  * process was stopped, has heard nobody through no fault of theirs. */
-static void beat(struct hd_store *store, int n_peers)
+static void beat(struct hd_rendezvous *rendezvous, int n_peers)
 {
     const int64_t now_ns = hd_clock_ns();
-    const int64_t late_ns = now_ns - store->beat_ns;
+    const int64_t late_ns = now_ns - rendezvous->beat_ns;
     if (late_ns < BEAT_MS * INT64_C(1000000))
         return;
-    store->beat_ns = now_ns;
+    rendezvous->beat_ns = now_ns;
     if (late_ns > 3 * BEAT_MS * INT64_C(1000000))
         for (int r = 0; r < n_peers; r++)
-            store->peers[r].heard_ns = now_ns;
-    char text[HD_STORE_TEXT / 2] = "";
-    if (store->with.describe)
-        store->with.describe(store->with.arg, text, sizeof text);
-    pthread_mutex_lock(&store->lock);
+            rendezvous->peers[r].heard_ns = now_ns;
+    char text[HD_RENDEZVOUS_TEXT / 2] = "";
+    if (rendezvous->with.describe)
+        rendezvous->with.describe(rendezvous->with.arg, text, sizeof text);
+    pthread_mutex_lock(&rendezvous->lock);
     for (int r = 0; r < n_peers; r++)
-        if (store->peers[r].fd >= 0)
-            hd_wire_send(store->peers[r].fd, HD_WIRE_BEAT, store->world.rank, text, strlen(text),
-                         after_ms(BEAT_SEND_MS));
-    pthread_mutex_unlock(&store->lock);
+        if (rendezvous->peers[r].fd >= 0)
+            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_BEAT, rendezvous->world.rank, text,
+                         strlen(text), after_ms(BEAT_SEND_MS));
+    pthread_mutex_unlock(&rendezvous->lock);
 }
 
 /* Loses a peer that says nothing any more. Returns false when there is one. */
-static bool all_answer(struct hd_store *store, int n_peers)
+static bool all_answer(struct hd_rendezvous *rendezvous, int n_peers)
 {
-    const int64_t silent_ns = (int64_t)(store->with.heartbeat_timeout_s * 1e9),
+    const int64_t silent_ns = (int64_t)(rendezvous->with.heartbeat_timeout_s * 1e9),
                   now_ns = hd_clock_ns();
-    char text[HD_STORE_TEXT];
+    char text[HD_RENDEZVOUS_TEXT];
     for (int r = 0; r < n_peers; r++) {
-        const struct hd_peer *peer = &store->peers[r];
+        const struct hd_peer *peer = &rendezvous->peers[r];
         if (silent_ns == 0 || peer->fd < 0 || now_ns - peer->heard_ns < silent_ns)
             continue;
         snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
                  (double)(now_ns - peer->heard_ns) * 1e-9);
-        if (store->world.rank == 0 || store->world.local_rank == 0)
+        if (rendezvous->world.rank == 0 || rendezvous->world.local_rank == 0)
             hd_log(HD_LOG_WARN, "%s: it was stopped, or its host is gone", text);
-        tell_last_words(store, r);
-        lose(store, r, text);
+        tell_last_words(rendezvous, r);
+        lose(rendezvous, r, text);
         return false;
     }
     return true;
 }
 
-void hd_store_table(struct hd_store *store, char *text, int64_t bytes)
+void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, int64_t bytes)
 {
     int64_t used = 0;
     if (bytes > 0)
         text[0] = '\0';
-    if (!store || store->world.rank != 0)
+    if (!rendezvous || rendezvous->world.rank != 0)
         return;
-    pthread_mutex_lock(&store->lock);
-    for (int r = 1; r < store->world.world && used < bytes; r++) {
-        const struct hd_peer *peer = &store->peers[r];
+    pthread_mutex_lock(&rendezvous->lock);
+    for (int r = 1; r < rendezvous->world.world && used < bytes; r++) {
+        const struct hd_peer *peer = &rendezvous->peers[r];
         used += snprintf(text + used, (size_t)(bytes - used),
                          "rank %d (pid %d on %s), %.1f s ago: %s\n", r, peer->hello.pid,
                          peer->hello.host, (double)(hd_clock_ns() - peer->heard_ns) * 1e-9,
                          peer->fd < 0 ? "has ended" : peer->said);
     }
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&rendezvous->lock);
 }
 
 static void *watch(void *arg)
 {
-    struct hd_store *store = arg;
-    int n_peers = store->world.rank == 0 ? store->world.world : 1;
+    struct hd_rendezvous *rendezvous = arg;
+    int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
     struct pollfd polls[2 + HD_WORLD_MAX];
     for (bool going = true; going;) {
-        polls[0] = (struct pollfd){.fd = store->wake_fd, .events = POLLIN};
-        polls[1] = (struct pollfd){.fd = store->listen_fd, .events = POLLIN};
+        polls[0] = (struct pollfd){.fd = rendezvous->wake_fd, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd = rendezvous->listen_fd, .events = POLLIN};
         for (int r = 0; r < n_peers; r++)
-            polls[2 + r] = (struct pollfd){.fd = store->peers[r].fd, .events = POLLIN};
+            polls[2 + r] = (struct pollfd){.fd = rendezvous->peers[r].fd, .events = POLLIN};
         if (poll(polls, (nfds_t)(2 + n_peers), BEAT_MS / 2) < 0)
             continue;
         if (polls[1].revents)
-            turn_away(store->listen_fd);
+            turn_away(rendezvous->listen_fd);
         for (int r = 0; r < n_peers && going; r++)
             if (polls[2 + r].revents)
-                going = store->world.rank == 0 ? watch_rank(store, r) : watch_root(store);
+                going = rendezvous->world.rank == 0 ? watch_rank(rendezvous, r)
+                                                    : watch_root(rendezvous);
         if (polls[0].revents)
             going = false;
         if (going) {
-            beat(store, n_peers);
-            going = all_answer(store, n_peers);
+            beat(rendezvous, n_peers);
+            going = all_answer(rendezvous, n_peers);
         }
     }
     return NULL;
 }
 
-int hd_store_watch(struct hd_store *store, const struct hd_store_watch *with)
+int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
+                        const struct hd_rendezvous_watch_options *with)
 {
-    if (!store)
+    if (!rendezvous)
         return HD_OK;
-    store->with = *with;
-    store->beat_ns = hd_clock_ns();
-    for (int r = 0; r < (store->world.rank == 0 ? store->world.world : 1); r++)
-        store->peers[r].heard_ns = store->beat_ns;
-    store->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (store->wake_fd < 0)
+    rendezvous->with = *with;
+    rendezvous->beat_ns = hd_clock_ns();
+    for (int r = 0; r < (rendezvous->world.rank == 0 ? rendezvous->world.world : 1); r++)
+        rendezvous->peers[r].heard_ns = rendezvous->beat_ns;
+    rendezvous->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (rendezvous->wake_fd < 0)
         return hd_fail(HD_ERR_SYSTEM, "no eventfd: %s", strerror(errno));
     sigset_t all, before; /* signals are the main thread's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&store->watcher, NULL, watch, store);
+    int error = pthread_create(&rendezvous->watcher, NULL, watch, rendezvous);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
-    store->watching = true;
+    rendezvous->watching = true;
     return HD_OK;
 }
 
-void hd_store_fail(struct hd_store *store, const char *text)
+void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, const char *text)
 {
-    if (!store || atomic_exchange(&store->failed, true))
+    if (!rendezvous || atomic_exchange(&rendezvous->failed, true))
         return;
-    char line[HD_STORE_TEXT];
-    if (store->world.rank == 0) {
+    char line[HD_RENDEZVOUS_TEXT];
+    if (rendezvous->world.rank == 0) {
         snprintf(line, sizeof line, "rank 0 failed: %s", text);
-        send_all(store, HD_WIRE_LOST, 0, line, strlen(line));
+        send_all(rendezvous, HD_WIRE_LOST, 0, line, strlen(line));
         return;
     }
     snprintf(line, sizeof line, "%s", text);
-    pthread_mutex_lock(&store->lock);
-    hd_wire_send(store->peers[0].fd, HD_WIRE_FAIL, HD_ERR_TASK, line, strlen(line),
+    pthread_mutex_lock(&rendezvous->lock);
+    hd_wire_send(rendezvous->peers[0].fd, HD_WIRE_FAIL, HD_ERR_TASK, line, strlen(line),
                  after_ms(SEND_MS));
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&rendezvous->lock);
 }
 
-void hd_store_destroy(struct hd_store *store)
+void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous)
 {
-    if (!store)
+    if (!rendezvous)
         return;
-    if (store->watching) {
+    if (rendezvous->watching) {
         uint64_t one = 1;
-        if (write(store->wake_fd, &one, sizeof one) == sizeof one)
-            pthread_join(store->watcher, NULL);
+        if (write(rendezvous->wake_fd, &one, sizeof one) == sizeof one)
+            pthread_join(rendezvous->watcher, NULL);
     }
-    int n_peers = store->world.rank == 0 ? store->world.world : 1;
-    for (int r = 0; store->peers && r < n_peers; r++) {
-        if (store->peers[r].fd < 0)
+    int n_peers = rendezvous->world.rank == 0 ? rendezvous->world.world : 1;
+    for (int r = 0; rendezvous->peers && r < n_peers; r++) {
+        if (rendezvous->peers[r].fd < 0)
             continue;
-        if (!atomic_load(&store->failed))
-            hd_wire_send(store->peers[r].fd, HD_WIRE_BYE, 0, NULL, 0, after_ms(SEND_MS));
-        close(store->peers[r].fd);
+        if (!atomic_load(&rendezvous->failed))
+            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_BYE, 0, NULL, 0, after_ms(SEND_MS));
+        close(rendezvous->peers[r].fd);
     }
-    if (store->listen_fd >= 0)
-        close(store->listen_fd);
-    if (store->wake_fd >= 0)
-        close(store->wake_fd);
-    pthread_mutex_destroy(&store->lock);
-    hd_free(store->peers);
-    hd_free(store);
+    if (rendezvous->listen_fd >= 0)
+        close(rendezvous->listen_fd);
+    if (rendezvous->wake_fd >= 0)
+        close(rendezvous->wake_fd);
+    pthread_mutex_destroy(&rendezvous->lock);
+    hd_free(rendezvous->peers);
+    hd_free(rendezvous);
 }

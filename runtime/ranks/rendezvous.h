@@ -7,7 +7,7 @@
  *
  * Order of calls: create, broadcast and agree (any number, the same on all ranks), watch, destroy.
  * `fail` may be called at any time after create and from any thread; the rest from one thread. A
- * world of one rank needs no store: create gives NULL, which every function accepts. */
+ * world of one rank needs no rendezvous: create gives NULL, which every function accepts. */
 #ifndef HD_RUNTIME_RANKS_RENDEZVOUS_H
 #define HD_RUNTIME_RANKS_RENDEZVOUS_H
 
@@ -16,20 +16,20 @@
 #include <stdint.h>
 
 enum {
-    HD_STORE_TEXT = 512,      /* most bytes of a failure's text, with its zero */
-    HD_STORE_MAX_BYTES = 1024 /* most bytes of one broadcast */
+    HD_RENDEZVOUS_TEXT = 512,      /* most bytes of a failure's text, with its zero */
+    HD_RENDEZVOUS_MAX_BYTES = 1024 /* most bytes of one broadcast */
 };
 
-struct hd_store;
+struct hd_rendezvous;
 
-struct hd_store_options {
+struct hd_rendezvous_options {
     const struct hd_world *world;
     uint64_t config_hash;            /* must be equal on all ranks */
     const char *fingerprint;         /* text of the arithmetic fingerprint, must be equal too */
     bool allow_fingerprint_mismatch; /* unless this is set */
     bool one_host;                   /* all ranks must be on one host (shared memory) */
     int links_port;     /* where this rank listens for hd_tcp_open_links; 0: it does not */
-    int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_STORE_TIMEOUT_S
+    int64_t timeout_ns; /* of the rendezvous and of a broadcast; 0: HD_RENDEZVOUS_TIMEOUT_S
                            from the environment, else 60 s */
 };
 
@@ -37,28 +37,29 @@ struct hd_store_options {
  * Errors (logged once a host when a launcher of ours supervises, else by every rank):
  * HD_ERR_INPUT when ranks do not fit together (the text names them), HD_ERR_SYSTEM for a taken port
  * or ranks that did not come in time, HD_ERR_PEER when a rank left during the rendezvous. */
-int hd_store_create(const struct hd_store_options *options, struct hd_store **store_p);
+int hd_rendezvous_create(const struct hd_rendezvous_options *options,
+                         struct hd_rendezvous **rendezvous_p);
 
 /* data[bytes] of rank 0 becomes everybody's; bytes must be equal on all ranks.
  * Errors: HD_ERR_PEER, HD_ERR_SYSTEM (logged). */
-int hd_store_broadcast(struct hd_store *store, void *data, int64_t bytes);
+int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_t bytes);
 
 /* Rank 0: where rank `rank` is, as rank 0 sees it (its own: ""), and its links_port. */
-void hd_store_place(const struct hd_store *store, int rank, char address_p[HD_ADDR_BYTES],
-                    int32_t *port_p);
+void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
+                               char address_p[HD_ADDR_BYTES], int32_t *port_p);
 
-/* How long a rank waits for the others, of hd_store_options. */
-int64_t hd_store_timeout_ns(const struct hd_store *store);
+/* How long a rank waits for the others, of hd_rendezvous_options. */
+int64_t hd_rendezvous_get_timeout_ns(const struct hd_rendezvous *rendezvous);
 
-/* Whether all ranks run under one kernel, told to all. Errors: those of hd_store_broadcast. */
-int hd_store_one_host(struct hd_store *store, bool *one_host_p);
+/* Whether all ranks run under one kernel, told to all. Errors: those of hd_rendezvous_broadcast. */
+int hd_rendezvous_check_one_host(struct hd_rendezvous *rendezvous, bool *one_host_p);
 
 /* Whether all ranks succeeded in something: `status` HD_OK, or this rank's error with its `text`
  * (not logged before). Returns HD_OK when all did; else the error of the lowest failed rank, on all
  * ranks, logged as for create. */
-int hd_store_agree(struct hd_store *store, int status, const char *text);
+int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char *text);
 
-struct hd_store_watch {
+struct hd_rendezvous_watch_options {
     /* Called at most once, when a peer is lost or fails: `rank` is the first that was lost, `text`
      * (borrowed for the call) says it in one line: "rank 1 (pid 17 on node3) died" or "rank 1
      * failed: <its text>". */
@@ -71,25 +72,26 @@ struct hd_store_watch {
 
 /* Starts the thread that watches the peers and says twice a second that this rank is there; the
  * functions are called from it. */
-int hd_store_watch(struct hd_store *store, const struct hd_store_watch *watch);
+int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
+                        const struct hd_rendezvous_watch_options *watch);
 
 /* Rank 0: a line for each other rank, with what it last said and when. Thread safe. */
-void hd_store_table(struct hd_store *store, char *text, int64_t bytes);
+void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, int64_t bytes);
 
 /* Tells the others that this rank leaves because of `text`, before it goes down. Thread safe, takes
  * at most a second; only the first call counts. on_lost is not called here afterwards. */
-void hd_store_fail(struct hd_store *store, const char *text);
+void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, const char *text);
 
 /* Says goodbye (unless this rank failed), stops the watch, closes the connections. */
-void hd_store_destroy(struct hd_store *store);
+void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);
 
 /* A socket that listens at address:port, close-on-exec; port 0 picks a free one. With several hosts
  * (one_host false) it listens on all interfaces. Owned by the caller.
  * Errors: HD_ERR_SYSTEM (logged, naming the port), HD_ERR_INPUT for an unknown address. */
-int hd_store_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
+int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p);
 
 /* Connects to address:port, tried once, for at most timeout_ms; the socket, which does not block
  * and is the caller's, or -errno. */
-int hd_store_reach(const char *address, int port, int64_t timeout_ms);
+int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the store share. Nobody else includes this. */
+/* What the files of the rendezvous share. Nobody else includes this. */
 #ifndef HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
@@ -13,11 +13,11 @@ struct hd_peer {
     int fd; /* -1: none, or closed */
     struct hd_hello hello;
     struct hd_inbox inbox;
-    int64_t heard_ns;             /* when it last said something */
-    char said[HD_STORE_TEXT / 2]; /* where it was then; under the lock */
+    int64_t heard_ns;                  /* when it last said something */
+    char said[HD_RENDEZVOUS_TEXT / 2]; /* where it was then; under the lock */
 };
 
-struct hd_store {
+struct hd_rendezvous {
     struct hd_world world;
     int64_t timeout_ns;
     struct hd_peer *peers; /* [world]: rank 0; else only peers[0] is used */
@@ -27,23 +27,24 @@ struct hd_store {
     pthread_t watcher;
     int wake_fd;   /* an eventfd that ends the watcher */
     int listen_fd; /* rank 0: kept to the end, so that who comes too late hears so at once */
-    struct hd_store_watch with;
+    struct hd_rendezvous_watch_options with;
     int64_t beat_ns; /* when the watcher last said that this rank is there */
 };
 
 /* Logs an error that several ranks know: once a host under a launcher of ours, else everywhere. */
-int hd_store_report(const struct hd_store *store, int status, const char *text);
+int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text);
 
 /* Connects to rank 0, again and again until deadline_ns. Errors: HD_ERR_SYSTEM (logged). */
-int hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
+int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
 
 /* Settings of every connection between ranks, so that a host that vanished is noticed. */
-void hd_store_set_keepalive(int fd);
+void hd_rendezvous_set_keepalive(int fd);
 
-/* Rank 0: waits on store->listen_fd until all ranks said hello and stores their connections in
- * store->peers, then checks that they fit together. Returns HD_OK, or an error whose text is in
- * text[HD_STORE_TEXT], not logged; whoever came has been told then. */
-int hd_store_meet(struct hd_store *store, const struct hd_store_options *options,
-                  int64_t deadline_ns, char *text);
+/* Rank 0: waits on rendezvous->listen_fd until all ranks said hello and stores their connections in
+ * rendezvous->peers, then checks that they fit together. Returns HD_OK, or an error whose text is
+ * in text[HD_RENDEZVOUS_TEXT], not logged; whoever came has been told then. */
+int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
+                               const struct hd_rendezvous_options *options, int64_t deadline_ns,
+                               char *text);
 
 #endif

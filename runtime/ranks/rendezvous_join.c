@@ -18,12 +18,12 @@ enum { STRANGERS_MAX = 64, GRACE_MS = 1000, SEND_MS = 1000 };
 /* Connections that did not become a rank: silent so far, or a hello that found its place taken
  * (kept, to be told why). */
 struct meeting {
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_peer guests[STRANGERS_MAX];
     int n_guests, n_met;
     int64_t deadline_ns;
     int status;
-    char *text; /* [HD_STORE_TEXT]: the first thing that went wrong */
+    char *text; /* [HD_RENDEZVOUS_TEXT]: the first thing that went wrong */
 };
 
 /* The first problem counts. Late ranks are still waited for, a little, so that they hear of it. */
@@ -34,7 +34,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct meeting *meeting
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(meeting->text, HD_STORE_TEXT, format, args);
+    vsnprintf(meeting->text, HD_RENDEZVOUS_TEXT, format, args);
     va_end(args);
     meeting->status = status;
     int64_t grace_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
@@ -60,10 +60,10 @@ static void drop_guest(struct meeting *meeting, int i, const char *why)
 /* One at a time: in between everybody is heard, so only silent guests make room for others. */
 static void accept_guest(struct meeting *meeting)
 {
-    int fd = accept4(meeting->store->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(meeting->rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    hd_store_set_keepalive(fd);
+    hd_rendezvous_set_keepalive(fd);
     if (meeting->n_guests == STRANGERS_MAX)
         drop_guest(meeting, 0, "said nothing");
     memset(&meeting->guests[meeting->n_guests], 0, sizeof meeting->guests[0]);
@@ -74,14 +74,14 @@ static void accept_guest(struct meeting *meeting)
 static bool admit(struct meeting *meeting, struct hd_peer *guest)
 {
     const struct hd_hello *hello = &guest->hello;
-    int world = meeting->store->world.world;
+    int world = meeting->rendezvous->world.world;
     if (hello->world != world) {
         refuse(meeting, HD_ERR_INPUT,
                "rank %d (pid %d on %s) expects a world of %d ranks, rank 0 one of %d", hello->rank,
                hello->pid, hello->host, hello->world, world);
         return false;
     }
-    struct hd_peer *peer = &meeting->store->peers[hello->rank];
+    struct hd_peer *peer = &meeting->rendezvous->peers[hello->rank];
     if (peer->fd >= 0) {
         refuse(meeting, HD_ERR_INPUT, "rank %d is there twice: pid %d on %s and pid %d on %s",
                hello->rank, peer->hello.pid, peer->hello.host, hello->pid, hello->host);
@@ -116,7 +116,7 @@ static void hear_guest(struct meeting *meeting, int i)
 /* A rank has nothing to say before the go, unless it fails. */
 static void hear_peer(struct meeting *meeting, int rank)
 {
-    struct hd_peer *peer = &meeting->store->peers[rank];
+    struct hd_peer *peer = &meeting->rendezvous->peers[rank];
     enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
     if (state == HD_INBOX_MORE)
         return;
@@ -132,10 +132,10 @@ static void hear_peer(struct meeting *meeting, int rank)
 
 static void hear(struct meeting *meeting, struct pollfd *polls)
 {
-    int world = meeting->store->world.world, n = 0;
-    polls[n++] = (struct pollfd){.fd = meeting->store->listen_fd, .events = POLLIN};
+    int world = meeting->rendezvous->world.world, n = 0;
+    polls[n++] = (struct pollfd){.fd = meeting->rendezvous->listen_fd, .events = POLLIN};
     for (int r = 1; r < world; r++) /* poll ignores negative descriptors */
-        polls[n++] = (struct pollfd){.fd = meeting->store->peers[r].fd, .events = POLLIN};
+        polls[n++] = (struct pollfd){.fd = meeting->rendezvous->peers[r].fd, .events = POLLIN};
     for (int i = 0; i < meeting->n_guests; i++)
         polls[n++] = (struct pollfd){.fd = meeting->guests[i].fd, .events = POLLIN};
     int64_t left_ms = (meeting->deadline_ns - hd_clock_ns()) / 1000000 + 1;
@@ -165,9 +165,9 @@ static void add_rank(char *list, size_t bytes, int rank)
 static void check_present(struct meeting *meeting, int64_t waited_s)
 {
     char list[64] = "";
-    int world = meeting->store->world.world;
+    int world = meeting->rendezvous->world.world;
     for (int r = 1; r < world; r++)
-        if (meeting->store->peers[r].fd < 0)
+        if (meeting->rendezvous->peers[r].fd < 0)
             add_rank(list, sizeof list, r);
     if (list[0])
         refuse(meeting, HD_ERR_SYSTEM, "rank %s of %d did not come within %lld s", list, world,
@@ -176,9 +176,9 @@ static void check_present(struct meeting *meeting, int64_t waited_s)
 
 static void check_config(struct meeting *meeting)
 {
-    const struct hd_peer *peers = meeting->store->peers;
+    const struct hd_peer *peers = meeting->rendezvous->peers;
     char list[64] = "";
-    for (int r = 1; r < meeting->store->world.world; r++)
+    for (int r = 1; r < meeting->rendezvous->world.world; r++)
         if (peers[r].hello.config_hash != peers[0].hello.config_hash)
             add_rank(list, sizeof list, r);
     if (list[0])
@@ -190,8 +190,8 @@ static void check_config(struct meeting *meeting)
 
 static void check_arithmetic(struct meeting *meeting)
 {
-    const struct hd_peer *peers = meeting->store->peers;
-    for (int r = 1; r < meeting->store->world.world; r++) {
+    const struct hd_peer *peers = meeting->rendezvous->peers;
+    for (int r = 1; r < meeting->rendezvous->world.world; r++) {
         char difference[256];
         hd_fingerprint_difference(peers[r].hello.fingerprint, peers[0].hello.fingerprint,
                                   difference, sizeof difference);
@@ -205,8 +205,8 @@ static void check_arithmetic(struct meeting *meeting)
 
 static void check_host(struct meeting *meeting)
 {
-    const struct hd_peer *peers = meeting->store->peers;
-    for (int r = 1; r < meeting->store->world.world; r++)
+    const struct hd_peer *peers = meeting->rendezvous->peers;
+    for (int r = 1; r < meeting->rendezvous->world.world; r++)
         if (strcmp(peers[r].hello.boot_id, peers[0].hello.boot_id) != 0)
             refuse(meeting, HD_ERR_INPUT,
                    "rank %d is on host %s, rank 0 on host %s: ranks that exchange through shared "
@@ -218,9 +218,9 @@ static void tell_refusal(struct meeting *meeting)
 {
     int64_t deadline_ns = hd_clock_ns() + (int64_t)SEND_MS * 1000000;
     size_t bytes = strlen(meeting->text);
-    for (int r = 1; r < meeting->store->world.world; r++)
-        if (meeting->store->peers[r].fd >= 0)
-            hd_wire_send(meeting->store->peers[r].fd, HD_WIRE_REFUSE, meeting->status,
+    for (int r = 1; r < meeting->rendezvous->world.world; r++)
+        if (meeting->rendezvous->peers[r].fd >= 0)
+            hd_wire_send(meeting->rendezvous->peers[r].fd, HD_WIRE_REFUSE, meeting->status,
                          meeting->text, bytes, deadline_ns);
     for (int i = 0; i < meeting->n_guests; i++)
         if (meeting->guests[i].hello.world != 0)
@@ -228,20 +228,21 @@ static void tell_refusal(struct meeting *meeting)
                          bytes, deadline_ns);
 }
 
-int hd_store_meet(struct hd_store *store, const struct hd_store_options *options,
-                  int64_t deadline_ns, char *text)
+int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
+                               const struct hd_rendezvous_options *options, int64_t deadline_ns,
+                               char *text)
 {
     int64_t start_ns = hd_clock_ns();
     struct meeting *meeting = hd_alloc(1, sizeof *meeting);
-    struct pollfd *polls = hd_alloc(store->world.world + STRANGERS_MAX, sizeof *polls);
+    struct pollfd *polls = hd_alloc(rendezvous->world.world + STRANGERS_MAX, sizeof *polls);
     if (!meeting || !polls) {
         hd_free(meeting);
         hd_free(polls);
-        snprintf(text, HD_STORE_TEXT, "rank 0 has no memory");
+        snprintf(text, HD_RENDEZVOUS_TEXT, "rank 0 has no memory");
         return HD_ERR_NOMEM;
     }
-    *meeting = (struct meeting){.store = store, .deadline_ns = deadline_ns, .text = text};
-    while (meeting->n_met < store->world.world - 1 && hd_clock_ns() < meeting->deadline_ns)
+    *meeting = (struct meeting){.rendezvous = rendezvous, .deadline_ns = deadline_ns, .text = text};
+    while (meeting->n_met < rendezvous->world.world - 1 && hd_clock_ns() < meeting->deadline_ns)
         hear(meeting, polls);
     check_present(meeting, (hd_clock_ns() - start_ns) / 1000000000);
     if (meeting->status == HD_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets of the store: listening, connecting. */
+/* Sockets of the rendezvous: listening, connecting. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -57,7 +57,7 @@ static int port_of(int fd)
     return sscanf(service, "%d", &port) == 1 ? port : 0;
 }
 
-int hd_store_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p)
+int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p, int *port_p)
 {
     /* A host's own name often resolves to an address that other hosts cannot reach (127.0.1.1),
      * hence all interfaces as soon as there are other hosts. */
@@ -87,7 +87,7 @@ int hd_store_listen(const char *address, int port, bool one_host, int *fd_p, int
     return HD_OK;
 }
 
-void hd_store_set_keepalive(int fd)
+void hd_rendezvous_set_keepalive(int fd)
 {
     int one = 1, idle_s = 15, interval_s = 5, probes = 3, unanswered_ms = 30000;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
@@ -134,7 +134,7 @@ static int connect_to(const struct addrinfo *at, int64_t deadline_ns)
     return -error;
 }
 
-int hd_store_reach(const char *address, int port, int64_t timeout_ms)
+int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms)
 {
     struct addrinfo *list;
     int fd = -EHOSTUNREACH;
@@ -147,7 +147,7 @@ int hd_store_reach(const char *address, int port, int64_t timeout_ms)
     return fd;
 }
 
-int hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
+int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
 {
     int64_t start_ns = hd_clock_ns();
     for (;;) {

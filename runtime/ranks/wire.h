@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames between ranks over TCP, for store.c. Whatever arrives is bounded and checked: anybody on
- * the network may connect. */
+/* Frames between ranks over TCP, for rendezvous.c. Whatever arrives is bounded and checked: anybody
+ * on the network may connect. */
 #ifndef HD_RUNTIME_RANKS_WIRE_H
 #define HD_RUNTIME_RANKS_WIRE_H
 

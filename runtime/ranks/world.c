@@ -92,7 +92,8 @@ static int read_env(struct hd_world *world)
         return HD_OK;
     HD_TRY(read_master(world));
     HD_TRY(read_local(world));
-    return world->rank == 0 ? read_int("HD_STORE_FD", 3, 1 << 20, &world->store_fd) : HD_OK;
+    return world->rank == 0 ? read_int("HD_RENDEZVOUS_FD", 3, 1 << 20, &world->rendezvous_fd)
+                            : HD_OK;
 }
 
 static int read_mpirun(struct hd_world *world)
@@ -209,7 +210,7 @@ bool hd_world_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES])
 
 int hd_world_read(struct hd_world *world_p)
 {
-    struct hd_world world = {.world = 1, .local_world = 1, .store_fd = -1};
+    struct hd_world world = {.world = 1, .local_world = 1, .rendezvous_fd = -1};
     world.supervised = get("HD_SUPERVISED") != NULL;
     const bool env =
         get("RANK") || get("WORLD_SIZE") || get("LOCAL_RANK") || get("LOCAL_WORLD_SIZE");

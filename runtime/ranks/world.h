@@ -22,13 +22,13 @@ struct hd_world {
     int rank, world;             /* 0 <= rank < world */
     int local_rank, local_world; /* the same among the ranks of this host */
     char master_addr[HD_ADDR_BYTES];
-    int master_port; /* where rank 0 listens; 0 when world == 1, or not known yet */
-    int store_fd;    /* rank 0: a socket listening there, handed down by the launcher; else -1 */
-    bool supervised; /* a launcher of ours watches this process and names the cause of an end */
+    int master_port;   /* where rank 0 listens; 0 when world == 1, or not known yet */
+    int rendezvous_fd; /* rank 0: a socket listening there, handed down by the launcher; else -1 */
+    bool supervised;   /* a launcher of ours watches this process and names the cause of an end */
 };
 
-/* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_STORE_FD and
- * HD_SUPERVISED. Both LOCAL_ variables may be missing: then all ranks are on this host when
+/* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_RENDEZVOUS_FD
+ * and HD_SUPERVISED. Both LOCAL_ variables may be missing: then all ranks are on this host when
  * MASTER_ADDR is a loopback address, else this rank is alone on it.
  * With none of the first four set, the variables of mpirun count (OMPI_COMM_WORLD_RANK, _SIZE,
  * _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID, _NTASKS, _LOCALID, _NODEID,

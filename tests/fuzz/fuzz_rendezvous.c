@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What strangers and hostile ranks send to rank 0's port, and what a hostile rank 0 sends to
- * another, from the rendezvous to the end of the watch. Nothing waits: whenever the store would,
- * the script that the input is does its next step, and after its end the clock moves on. The input:
- * a byte whose bit 0 says which side the store is, then steps of an operation, a connection, a
- * number of bytes and these. */
+ * another, from the rendezvous to the end of the watch. Nothing waits: whenever the rendezvous
+ * would, the script that the input is does its next step, and after its end the clock moves on. The
+ * input: a byte whose bit 0 says which side the rendezvous is, then steps of an operation, a
+ * connection, a number of bytes and these. */
 #include "runtime/base/status.h"
 #include "runtime/ranks/rendezvous_internal.h"
 #include "tests/fuzz/fuzz.h"
@@ -21,7 +21,7 @@ enum op { OP_BYTES, OP_HELLO, OP_FRAME, OP_CLOSE, OPS };
 static struct {
     const uint8_t *at, *end;
     int fds[CONNECTIONS]; /* this side's; -1: none */
-    int listen_fd;        /* -1: the store is not rank 0 */
+    int listen_fd;        /* -1: the rendezvous is not rank 0 */
     int64_t now_ns;
     int idle; /* of the watch: polls that it may still do when the script is over; 0: not begun */
 } script;
@@ -153,8 +153,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     return ready;
 }
 
-int __wrap_hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
-int __wrap_hd_store_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
+int __wrap_hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
+int __wrap_hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
 {
     (void)world, (void)deadline_ns;
     int pair[2];
@@ -184,7 +184,8 @@ int __wrap_pthread_join(pthread_t thread, void **result_p)
     return 0;
 }
 
-/* -- The store ----------------------------------------------------------------------------------
+/* -- The rendezvous
+ * ----------------------------------------------------------------------------------
  */
 
 static void on_lost(void *arg, int rank, const char *text)
@@ -202,24 +203,25 @@ static void describe(void *arg, char *text, int64_t bytes)
     snprintf(text, (size_t)bytes, "at work");
 }
 
-static void use(struct hd_store *store, bool fails, double heartbeat_timeout_s)
+static void use(struct hd_rendezvous *rendezvous, bool fails, double heartbeat_timeout_s)
 {
     int lost = 0;
     char data[16] = "", table[1024] = "";
     bool one_host = false;
-    const struct hd_store_watch watch = {.on_lost = on_lost,
-                                         .describe = describe,
-                                         .arg = &lost,
-                                         .heartbeat_timeout_s = heartbeat_timeout_s};
-    if (hd_store_agree(store, HD_OK, "") == HD_OK &&
-        hd_store_broadcast(store, data, sizeof data) == HD_OK &&
-        hd_store_one_host(store, &one_host) == HD_OK && hd_store_watch(store, &watch) == HD_OK)
+    const struct hd_rendezvous_watch_options watch = {.on_lost = on_lost,
+                                                      .describe = describe,
+                                                      .arg = &lost,
+                                                      .heartbeat_timeout_s = heartbeat_timeout_s};
+    if (hd_rendezvous_agree(rendezvous, HD_OK, "") == HD_OK &&
+        hd_rendezvous_broadcast(rendezvous, data, sizeof data) == HD_OK &&
+        hd_rendezvous_check_one_host(rendezvous, &one_host) == HD_OK &&
+        hd_rendezvous_watch(rendezvous, &watch) == HD_OK)
         fuzz_touch(data, one_host ? 1 : sizeof data);
-    hd_store_table(store, table, sizeof table);
+    hd_rendezvous_describe_peers(rendezvous, table, sizeof table);
     fuzz_touch(table, strlen(table));
     if (fails)
-        hd_store_fail(store, "a reason");
-    hd_store_destroy(store);
+        hd_rendezvous_fail(rendezvous, "a reason");
+    hd_rendezvous_destroy(rendezvous);
 }
 
 static int listen_somewhere(void)
@@ -249,15 +251,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                    .local_world = WORLD,
                                    .master_addr = "127.0.0.1",
                                    .master_port = 1,
-                                   .store_fd = script.listen_fd};
-    const struct hd_store_options options = {.world = &world,
-                                             .config_hash = CONFIG_HASH,
-                                             .fingerprint = "exe=1; isa=avx2",
-                                             .one_host = flags & 2,
-                                             .timeout_ns = (int64_t)5000 * MS};
-    struct hd_store *store;
-    if (hd_store_create(&options, &store) == HD_OK)
-        use(store, flags & 4, flags & 8 ? 1 : 0);
+                                   .rendezvous_fd = script.listen_fd};
+    const struct hd_rendezvous_options options = {.world = &world,
+                                                  .config_hash = CONFIG_HASH,
+                                                  .fingerprint = "exe=1; isa=avx2",
+                                                  .one_host = flags & 2,
+                                                  .timeout_ns = (int64_t)5000 * MS};
+    struct hd_rendezvous *rendezvous;
+    if (hd_rendezvous_create(&options, &rendezvous) == HD_OK)
+        use(rendezvous, flags & 4, flags & 8 ? 1 : 0);
     for (int i = 0; i < CONNECTIONS; i++)
         if (script.fds[i] >= 0)
             close(script.fds[i]);

@@ -35,7 +35,7 @@ static int64_t size_of(int i, int ranks)
 
 struct rank {
     struct hd_world world;
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     int64_t seq;
     float *result;
@@ -165,18 +165,18 @@ static int start_and_run(struct rank *rank)
 {
     struct hd_topology *topology;
     struct hd_share share;
-    const struct hd_store_options options = {.world = &rank->world,
-                                             .fingerprint = "doctor",
-                                             .one_host = true,
-                                             .timeout_ns = PATIENCE_S * INT64_C(1000000000)};
+    const struct hd_rendezvous_options options = {.world = &rank->world,
+                                                  .fingerprint = "doctor",
+                                                  .one_host = true,
+                                                  .timeout_ns = PATIENCE_S * INT64_C(1000000000)};
     HD_TRY(hd_topology_create(NULL, &topology));
     hd_topology_share(topology, rank->world.rank, rank->world.world, &share);
     int status = hd_topology_bind(topology, &share);
     hd_topology_destroy(topology);
     HD_TRY(status);
-    HD_TRY(hd_store_create(&options, &rank->store));
-    HD_TRY(
-        hd_comm_create(&rank->world, rank->store, buffer_bytes(rank->world.world), 0, &rank->comm));
+    HD_TRY(hd_rendezvous_create(&options, &rank->rendezvous));
+    HD_TRY(hd_comm_create(&rank->world, rank->rendezvous, buffer_bytes(rank->world.world), 0,
+                          &rank->comm));
     rank->result = hd_alloc(buffer_bytes(rank->world.world), 1);
     rank->operands = hd_alloc(rank->world.world, sizeof *rank->operands);
     return rank->result && rank->operands ? run_all(rank) : HD_ERR_NOMEM;
@@ -188,7 +188,7 @@ static _Noreturn void be_rank(struct hd_world world, int number, int out)
     struct hd_mean_test test = {.ranks = world.world};
     world.rank = world.local_rank = number;
     if (number != 0)
-        world.store_fd = -1;
+        world.rendezvous_fd = -1;
     struct rank rank = {.world = world, .test = &test};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int status = start_and_run(&rank);
@@ -199,7 +199,7 @@ static _Noreturn void be_rank(struct hd_world world, int number, int out)
     if ((number == 0 || !test.passed) && write(out, &test, sizeof test) != (ssize_t)sizeof test)
         _exit(1);
     hd_comm_destroy(rank.comm);
-    hd_store_destroy(rank.store);
+    hd_rendezvous_destroy(rank.rendezvous);
     hd_free(rank.result);
     hd_free(rank.operands);
     _exit(status != HD_OK);
@@ -239,14 +239,14 @@ static void end_all(const pid_t *pids, int ranks, bool passed, struct hd_mean_te
 void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
 {
     const int64_t begin_ns = hd_clock_ns();
-    struct hd_world world = {.world = ranks, .local_world = ranks, .store_fd = -1};
+    struct hd_world world = {.world = ranks, .local_world = ranks, .rendezvous_fd = -1};
     struct hd_mean_test test = {.ranks = ranks};
     int ends[2] = {-1, -1};
     pid_t *pids = hd_alloc(ranks, sizeof *pids);
     snprintf(world.master_addr, sizeof world.master_addr, "127.0.0.1");
     if (!pids || pipe(ends) != 0 ||
-        (ranks > 1 &&
-         hd_store_listen("127.0.0.1", 0, true, &world.store_fd, &world.master_port) != HD_OK))
+        (ranks > 1 && hd_rendezvous_listen("127.0.0.1", 0, true, &world.rendezvous_fd,
+                                           &world.master_port) != HD_OK))
         snprintf(test.problem, sizeof test.problem, "it cannot start: %s", strerror(errno));
     fflush(NULL);
     for (int r = 0; r < ranks && !test.problem[0]; r++) {
@@ -256,8 +256,8 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
         if (pids[r] < 0)
             snprintf(test.problem, sizeof test.problem, "fork: %s", strerror(errno));
     }
-    if (world.store_fd >= 0)
-        close(world.store_fd);
+    if (world.rendezvous_fd >= 0)
+        close(world.rendezvous_fd);
     if (ends[1] >= 0)
         close(ends[1]);
     if (!test.problem[0])

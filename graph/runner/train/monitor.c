@@ -38,7 +38,7 @@ void hd_monitor_show(struct hd_train *train)
         return;
     hd_session_describe(session, mine, sizeof mine);
     hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", train->world.rank, (int)getpid(), mine);
-    hd_store_table(train->store, others, sizeof others);
+    hd_rendezvous_describe_peers(train->rendezvous, others, sizeof others);
     for (char *line = others, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         hd_log(HD_LOG_WARN, "%.*s", (int)(end - line), line);
@@ -69,7 +69,7 @@ static void end_process(struct hd_train *train, struct hd_session *session)
     hd_monitor_show(train);
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_get_message(session));
-    hd_store_fail(train->store, hd_session_get_message(session));
+    hd_rendezvous_fail(train->rendezvous, hd_session_get_message(session));
     _exit(hd_status_exit_code(HD_ERR_WATCHDOG));
 }
 

@@ -60,13 +60,13 @@ static int find_place(struct hd_train *train)
 static void on_lost(void *arg, int rank, const char *text)
 {
     struct hd_train *train = arg;
-    char where[HD_STORE_TEXT / 2], line[HD_STORE_TEXT];
+    char where[HD_RENDEZVOUS_TEXT / 2], line[HD_RENDEZVOUS_TEXT];
     hd_comm_report(train->comm, where, sizeof where);
-    snprintf(line, sizeof line, "%.*s (%s)", HD_STORE_TEXT / 2 - 4, text, where);
+    snprintf(line, sizeof line, "%.*s (%s)", HD_RENDEZVOUS_TEXT / 2 - 4, text, where);
     hd_comm_abort(train->comm, rank, line);
 }
 
-/* Called by the store's thread, also before there is a session. */
+/* Called by the rendezvous's thread, also before there is a session. */
 static void describe(void *arg, char *text, int64_t bytes)
 {
     struct hd_train *train = arg;
@@ -82,12 +82,12 @@ static void describe(void *arg, char *text, int64_t bytes)
 /* All ranks write there. */
 static int share_dir(struct hd_train *train)
 {
-    char dir[HD_STORE_MAX_BYTES] = "";
+    char dir[HD_RENDEZVOUS_MAX_BYTES] = "";
     if (train->world.rank == 0 && strlen(train->dir) >= sizeof dir)
         return hd_fail(HD_ERR_INPUT, "the run directory's name is too long: %s", train->dir);
     if (train->world.rank == 0)
         strcpy(dir, train->dir);
-    HD_TRY(hd_store_broadcast(train->store, dir, sizeof dir));
+    HD_TRY(hd_rendezvous_broadcast(train->rendezvous, dir, sizeof dir));
     hd_free(train->dir);
     train->dir = hd_strdup(dir);
     return train->dir ? HD_OK : HD_ERR_NOMEM;
@@ -100,16 +100,16 @@ static int meet(struct hd_train *train)
         return HD_OK;
     const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
     HD_TRY(hd_transport_prepare(train));
-    const struct hd_store_options options = {
+    const struct hd_rendezvous_options options = {
         .world = &train->world,
         .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
         .allow_fingerprint_mismatch = hd_config_bool(config, "runtime.allow_fingerprint_mismatch"),
         .links_port = train->links_port,
     };
-    HD_TRY(hd_store_create(&options, &train->store));
+    HD_TRY(hd_rendezvous_create(&options, &train->rendezvous));
     int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
-    HD_TRY(hd_store_agree(train->store, status, "rank 0 cannot make the run directory"));
+    HD_TRY(hd_rendezvous_agree(train->rendezvous, status, "rank 0 cannot make the run directory"));
     HD_TRY(share_dir(train));
     HD_TRY(hd_transport_open(train));
     if (train->plan->nccl) {
@@ -118,15 +118,15 @@ static int meet(struct hd_train *train)
                                              .devices = train->gpus.share.devices,
                                              .n_devices = train->gpus.share.n,
                                              .comm = train->comm};
-        HD_TRY(hd_nccl_join(&nccl, train->store, &train->nccl));
+        HD_TRY(hd_nccl_join(&nccl, train->rendezvous, &train->nccl));
     }
-    const struct hd_store_watch watch = {
+    const struct hd_rendezvous_watch_options watch = {
         .on_lost = on_lost,
         .describe = describe,
         .arg = train,
         .heartbeat_timeout_s = hd_config_real(config, "runtime.heartbeat_timeout_s"),
     };
-    return hd_store_watch(train->store, &watch);
+    return hd_rendezvous_watch(train->rendezvous, &watch);
 }
 
 static int count_workers(const struct hd_train *train)
@@ -255,7 +255,7 @@ static void report_failure(struct hd_train *train, int status)
     if (silent && train->world.supervised)
         return;
     if (status != HD_ERR_PEER)
-        hd_store_fail(train->store, message);
+        hd_rendezvous_fail(train->rendezvous, message);
     if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
         if (train->world.rank == 0)
             hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
@@ -278,7 +278,7 @@ static void release(struct hd_train *train)
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
     hd_nccl_destroy(train->nccl);
-    hd_store_destroy(train->store);
+    hd_rendezvous_destroy(train->rendezvous);
     hd_comm_destroy(train->comm);
     hd_logbook_destroy(train->logbook);
     hd_plan_destroy(train->plan);
@@ -316,7 +316,7 @@ static int train_rank(struct hd_options *options)
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status != HD_OK)
-        hd_store_fail(train.store, "it cannot start");
+        hd_rendezvous_fail(train.rendezvous, "it cannot start");
     if (status == HD_OK)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {

@@ -25,12 +25,12 @@ struct hd_train {
     struct hd_job job;
     struct hd_plan *plan;
     int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_nccl *nccl; /* or NULL */
     struct hd_session *session;
     _Atomic(struct hd_session *) described; /* the session, while other threads may look at it */
-    pthread_mutex_t looking;                /* held by the store's thread while it does */
+    pthread_mutex_t looking;                /* held by the rendezvous's thread while it does */
     struct hd_executor *executor;
     struct hd_logbook *logbook; /* rank 0 */
     char *dir;                  /* the run directory */

@@ -34,8 +34,8 @@ int hd_transport_prepare(struct hd_train *train)
         HD_TRY(hd_mpi_meet(world));
     if (!may_use_tcp(train))
         return HD_OK;
-    return hd_store_listen(world->master_addr, 0, hd_address_is_loopback(world->master_addr),
-                           &train->links_fd, &train->links_port);
+    return hd_rendezvous_listen(world->master_addr, 0, hd_address_is_loopback(world->master_addr),
+                                &train->links_fd, &train->links_port);
 }
 
 /* All ranks know, so one says it. */
@@ -48,7 +48,7 @@ static int refuse(const struct hd_train *train, const char *text)
 static int is_shared(struct hd_train *train, bool *shared_p)
 {
     bool one_host;
-    HD_TRY(hd_store_one_host(train->store, &one_host));
+    HD_TRY(hd_rendezvous_check_one_host(train->rendezvous, &one_host));
     *shared_p = asked(train, "shm") || (asked(train, "auto") && one_host);
     if (*shared_p && !one_host)
         return refuse(train, "runtime.transport is shm, but the ranks are on several hosts; auto "
@@ -60,7 +60,7 @@ static int open_shared(struct hd_train *train)
 {
     if (train->links_fd >= 0)
         close(train->links_fd);
-    return hd_comm_create(&train->world, train->store, hd_plan_get_payload_bytes(train->plan),
+    return hd_comm_create(&train->world, train->rendezvous, hd_plan_get_payload_bytes(train->plan),
                           train->plan->shared_bytes, &train->comm);
 }
 
@@ -84,7 +84,7 @@ int hd_transport_open(struct hd_train *train)
     if (shared)
         return open_shared(train);
     if (may_use_tcp(train))
-        HD_TRY(hd_tcp_open_links(&train->world, train->store, train->links_fd, &links));
+        HD_TRY(hd_tcp_open_links(&train->world, train->rendezvous, train->links_fd, &links));
     else
         HD_TRY(join_mpi(train, &links));
     return hd_comm_create_message_passing(&train->world, links,

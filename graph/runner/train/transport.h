@@ -6,7 +6,8 @@
 #include "graph/runner/train/train.h"
 
 /* Before the rendezvous: finds rank 0 where a launcher does not say where it is, and opens the
- * socket at which other hosts' ranks find this one. Errors: those of hd_mpi_meet, hd_store_listen.
+ * socket at which other hosts' ranks find this one. Errors: those of hd_mpi_meet,
+ * hd_rendezvous_listen.
  */
 int hd_transport_prepare(struct hd_train *train);
 

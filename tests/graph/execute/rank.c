@@ -36,7 +36,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
     if (world->world > 1)
         ck_assert_int_eq(ranks_meet(world, rank_message_passing,
                                     hd_plan_get_payload_bytes(rank->plan), rank->plan->shared_bytes,
-                                    &rank->store, &rank->comm),
+                                    &rank->rendezvous, &rank->comm),
                          HD_OK);
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + window % 2,
@@ -59,7 +59,7 @@ void rank_stop(struct rank *rank)
 {
     hd_executor_destroy(rank->executor);
     hd_session_destroy(rank->session);
-    hd_store_destroy(rank->store);
+    hd_rendezvous_destroy(rank->rendezvous);
     hd_comm_destroy(rank->comm);
     hd_plan_destroy(rank->plan);
 }

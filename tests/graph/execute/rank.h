@@ -23,7 +23,7 @@ struct rank_graph rank_load(const struct hd_registry *registry, const char *text
 void rank_unload(struct rank_graph *l);
 
 struct rank {
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_session *session;
     struct hd_plan *plan;

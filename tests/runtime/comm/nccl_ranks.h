@@ -53,7 +53,7 @@ static inline void make_shared(void)
 
 struct rank {
     const struct hd_world *world;
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_nccl *nccl;
     int device;
@@ -75,12 +75,12 @@ static inline void meet(struct rank *rank, const struct hd_world *world)
     rank->device = world->rank;
     rank_number = world->rank;
     hd_log_set_sink(keep_log, NULL);
-    struct hd_store_options options = {.world = world,
-                                       .fingerprint = "f",
-                                       .one_host = true,
-                                       .timeout_ns = 20 * (int64_t)SECOND_NS};
-    REQUIRE(hd_store_create(&options, &rank->store) == HD_OK);
-    REQUIRE(hd_comm_create(world, rank->store, 64, 0, &rank->comm) == HD_OK);
+    struct hd_rendezvous_options options = {.world = world,
+                                            .fingerprint = "f",
+                                            .one_host = true,
+                                            .timeout_ns = 20 * (int64_t)SECOND_NS};
+    REQUIRE(hd_rendezvous_create(&options, &rank->rendezvous) == HD_OK);
+    REQUIRE(hd_comm_create(world, rank->rendezvous, 64, 0, &rank->comm) == HD_OK);
 }
 
 static inline int join(struct rank *rank, int64_t timeout_ns)
@@ -91,7 +91,7 @@ static inline int join(struct rank *rank, int64_t timeout_ns)
                                             .n_devices = 1,
                                             .timeout_ns = timeout_ns,
                                             .comm = rank->comm};
-    return hd_nccl_join(&options, rank->store, &rank->nccl);
+    return hd_nccl_join(&options, rank->rendezvous, &rank->nccl);
 }
 
 static inline struct rank start(const struct hd_world *world)
@@ -109,7 +109,7 @@ static inline void stop(struct rank *rank)
 {
     hd_nccl_destroy(rank->nccl);
     hd_comm_destroy(rank->comm);
-    hd_store_destroy(rank->store);
+    hd_rendezvous_destroy(rank->rendezvous);
     if (rank->staging)
         cudaFreeHost(rank->staging);
 }

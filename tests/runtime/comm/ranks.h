@@ -15,9 +15,10 @@
 /* A world of `world` ranks at a port that is already listening. */
 static inline struct hd_world ranks_world(int world)
 {
-    struct hd_world made = {.world = world, .local_world = world, .store_fd = -1};
+    struct hd_world made = {.world = world, .local_world = world, .rendezvous_fd = -1};
     strcpy(made.master_addr, "127.0.0.1");
-    if (world > 1 && hd_store_listen("127.0.0.1", 0, true, &made.store_fd, &made.master_port) != 0)
+    if (world > 1 &&
+        hd_rendezvous_listen("127.0.0.1", 0, true, &made.rendezvous_fd, &made.master_port) != 0)
         _exit(99);
     return made;
 }
@@ -34,16 +35,16 @@ static inline void ranks_start(const struct hd_world *world, pid_t *pids,
             continue;
         struct hd_world own = *world;
         own.rank = own.local_rank = r;
-        if (r != 0 && own.store_fd >= 0) {
-            close(own.store_fd);
-            own.store_fd = -1;
+        if (r != 0 && own.rendezvous_fd >= 0) {
+            close(own.rendezvous_fd);
+            own.rendezvous_fd = -1;
         }
         int code = body(&own, arg);
         fflush(NULL);
         _exit(code);
     }
-    if (world->store_fd >= 0)
-        close(world->store_fd);
+    if (world->rendezvous_fd >= 0)
+        close(world->rendezvous_fd);
 }
 
 /* Waits for a process; its exit code, or 256 + signal. */
@@ -56,18 +57,19 @@ static inline int ranks_wait(pid_t pid)
 
 /* Meets the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
 static inline int ranks_meet(const struct hd_world *world, bool message_passing, int64_t max_bytes,
-                             int64_t area_bytes, struct hd_store **store_p, struct hd_comm **comm_p)
+                             int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
+                             struct hd_comm **comm_p)
 {
-    struct hd_store_options options = {
+    struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 20000000000};
     struct hd_links *links;
     int fd = -1;
     if (message_passing)
-        HD_TRY(hd_store_listen("127.0.0.1", 0, true, &fd, &options.links_port));
-    HD_TRY(hd_store_create(&options, store_p));
+        HD_TRY(hd_rendezvous_listen("127.0.0.1", 0, true, &fd, &options.links_port));
+    HD_TRY(hd_rendezvous_create(&options, rendezvous_p));
     if (!message_passing)
-        return hd_comm_create(world, *store_p, max_bytes, area_bytes, comm_p);
-    HD_TRY(hd_tcp_open_links(world, *store_p, fd, &links));
+        return hd_comm_create(world, *rendezvous_p, max_bytes, area_bytes, comm_p);
+    HD_TRY(hd_tcp_open_links(world, *rendezvous_p, fd, &links));
     return hd_comm_create_message_passing(world, links, max_bytes, area_bytes, comm_p);
 }
 

@@ -28,17 +28,17 @@ static void setup(void)
 }
 
 struct rank {
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
 };
 
 static struct rank start(const struct hd_world *world, int64_t max_bytes)
 {
     struct rank rank = {0};
-    struct hd_store_options options = {
+    struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
-    if (hd_store_create(&options, &rank.store) != HD_OK ||
-        hd_comm_create(world, rank.store, max_bytes, 0, &rank.comm) != HD_OK)
+    if (hd_rendezvous_create(&options, &rank.rendezvous) != HD_OK ||
+        hd_comm_create(world, rank.rendezvous, max_bytes, 0, &rank.comm) != HD_OK)
         _exit(90);
     return rank;
 }
@@ -46,7 +46,7 @@ static struct rank start(const struct hd_world *world, int64_t max_bytes)
 static void stop(struct rank *rank)
 {
     hd_comm_destroy(rank->comm);
-    hd_store_destroy(rank->store);
+    hd_rendezvous_destroy(rank->rendezvous);
 }
 
 static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)
@@ -130,10 +130,10 @@ static int body_areas(const struct hd_world *world, void *arg)
     (void)arg;
     enum { BYTES = 3000000 };
     struct rank rank = {0};
-    struct hd_store_options options = {
+    struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .one_host = true, .timeout_ns = 5000000000};
-    if (hd_store_create(&options, &rank.store) != HD_OK ||
-        hd_comm_create(world, rank.store, 100, BYTES, &rank.comm) != HD_OK)
+    if (hd_rendezvous_create(&options, &rank.rendezvous) != HD_OK ||
+        hd_comm_create(world, rank.rendezvous, 100, BYTES, &rank.comm) != HD_OK)
         return 90;
     char *own = hd_comm_get_area(rank.comm, world->rank);
     int code = (uintptr_t)own % (1 << 21) == 0 ? 0 : 1;
@@ -182,14 +182,14 @@ END_TEST
 static int body_too_much(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm = NULL;
-    struct hd_store_options options = {
+    struct hd_rendezvous_options options = {
         .world = world, .fingerprint = "f", .timeout_ns = 5000000000};
-    if (hd_store_create(&options, &store) != HD_OK)
+    if (hd_rendezvous_create(&options, &rendezvous) != HD_OK)
         return 1;
-    int status = hd_comm_create(world, store, INT64_MAX / 64, 0, &comm);
-    hd_store_destroy(store);
+    int status = hd_comm_create(world, rendezvous, INT64_MAX / 64, 0, &comm);
+    hd_rendezvous_destroy(rendezvous);
     return status != HD_ERR_SYSTEM || comm != NULL;
 }
 

@@ -15,7 +15,7 @@
 enum { MAX_RANKS = 4, AREA = 3 << 20, ROUNDS = 60, TRANSFERS = 3 };
 
 struct rank {
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
 };
 
@@ -23,7 +23,7 @@ static struct rank start(const struct hd_world *world)
 {
     struct rank rank;
     hd_log_set_level(HD_LOG_ERROR);
-    if (ranks_meet(world, true, 4096, AREA, &rank.store, &rank.comm) != HD_OK)
+    if (ranks_meet(world, true, 4096, AREA, &rank.rendezvous, &rank.comm) != HD_OK)
         _exit(90);
     return rank;
 }
@@ -31,7 +31,7 @@ static struct rank start(const struct hd_world *world)
 static void stop(struct rank *rank)
 {
     hd_comm_destroy(rank->comm);
-    hd_store_destroy(rank->store);
+    hd_rendezvous_destroy(rank->rendezvous);
 }
 
 static void run(int ranks, int (*body)(const struct hd_world *, void *), void *arg)

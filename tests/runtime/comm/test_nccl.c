@@ -373,7 +373,7 @@ static int body_devices(const struct hd_world *world, void *arg)
     const int devices[] = {1, 0};
     meet(&rank, world);
     const struct hd_nccl_options options = {.ranks = 1, .devices = devices, .n_devices = 2};
-    REQUIRE(hd_nccl_join(&options, rank.store, &rank.nccl) == HD_OK);
+    REQUIRE(hd_nccl_join(&options, rank.rendezvous, &rank.nccl) == HD_OK);
     struct hd_nccl_collective c = small_broadcast("broadcast");
     for (int i = 0; i < 2; i++) {
         int now = -1;
@@ -383,7 +383,7 @@ static int body_devices(const struct hd_world *world, void *arg)
     }
     hd_nccl_destroy(rank.nccl);
     const struct hd_nccl_options alone = {.ranks = 1, .devices = devices, .n_devices = 1};
-    REQUIRE(hd_nccl_join(&alone, rank.store, &rank.nccl) == HD_OK);
+    REQUIRE(hd_nccl_join(&alone, rank.rendezvous, &rank.nccl) == HD_OK);
     int now = -1;
     REQUIRE(cudaSetDevice(0) == cudaSuccess);
     REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));

@@ -25,7 +25,7 @@ static const char *const labels[] = {"mean(grad.0)", "mean(grad.1)", "mean(grad.
 
 struct run {
     int rank, ranks, buckets;
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
     struct hd_session *session;
     struct hd_spec operands, result, state;
@@ -158,7 +158,7 @@ static int open_run(const struct hd_world *world, int buckets, bool sequential, 
     run.state = run.result;
     const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_meet(world, message_passing, 64, area, &run.store, &run.comm));
+        HD_TRY(ranks_meet(world, message_passing, 64, area, &run.rendezvous, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + buckets % 2,
                                                .scheduler = "lws",
@@ -195,7 +195,7 @@ static void close_run(void)
     hd_free(run.state_data);
     hd_free(expected_result);
     hd_free(expected_state);
-    hd_store_destroy(run.store);
+    hd_rendezvous_destroy(run.rendezvous);
     hd_comm_destroy(run.comm);
 }
 

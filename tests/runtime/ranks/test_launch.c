@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The launcher: exit codes, one message that names the cause, signals passed on once, no process
- * left behind. Ranks are shell scripts, and this program itself where the store takes part. */
+ * left behind. Ranks are shell scripts, and this program itself where the rendezvous takes part. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -341,14 +341,14 @@ END_TEST
 
 #define SHOW                                                                                       \
     "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $NODE_RANK $MASTER_ADDR "    \
-    "$HD_SUPERVISED $OMP_NUM_THREADS ${HD_STORE_FD:-none} >env.$LOCAL_RANK;"                       \
+    "$HD_SUPERVISED $OMP_NUM_THREADS ${HD_RENDEZVOUS_FD:-none} >env.$LOCAL_RANK;"                  \
     "echo $MASTER_PORT >port.$LOCAL_RANK"
 
 START_TEST(torchruns_variables)
 {
     char text[256], port[2][16];
     int a, b;
-    setenv("HD_STORE_FD", "99", 1); /* a launcher inside a rank of another one */
+    setenv("HD_RENDEZVOUS_FD", "99", 1); /* a launcher inside a rank of another one */
     ASSERT_CODE(launch(SHOW), 0);
     read_file("env.0", text, sizeof text);
     ck_assert_int_eq(sscanf(text, "0 2 0 2 0 0 127.0.0.1 1 1 %d", &a), 1);
@@ -393,7 +393,7 @@ START_TEST(taken_port)
 {
     int fd, port;
     char text[64];
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
     options.master_port = port;
     ASSERT_CODE(launch("touch started"), 1);
     snprintf(text, sizeof text, "port %d on this host is taken", port);
@@ -508,7 +508,8 @@ START_TEST(no_restart_after_a_signal)
 }
 END_TEST
 
-/* -- With the store ---------------------------------------------------------------------------- */
+/* -- With the rendezvous
+ * ---------------------------------------------------------------------------- */
 
 static void leave(void *arg, int rank, const char *text)
 {
@@ -522,18 +523,19 @@ static void leave(void *arg, int rank, const char *text)
 static int rank_main(const char *part)
 {
     struct hd_world world;
-    struct hd_store *store;
+    struct hd_rendezvous *rendezvous;
     if (hd_world_read(&world) != HD_OK)
         return 90;
     hd_log_set_rank(world.rank, world.world);
     bool other = strcmp(part, "other config") == 0 && world.rank == 2;
-    struct hd_store_options with = {
+    struct hd_rendezvous_options with = {
         .world = &world, .fingerprint = "f", .one_host = true, .config_hash = other};
-    int status = hd_store_create(&with, &store);
+    int status = hd_rendezvous_create(&with, &rendezvous);
     if (status != HD_OK)
         return hd_status_exit_code(status);
-    if (hd_store_watch(store, &(struct hd_store_watch){.on_lost = leave,
-                                                       .heartbeat_timeout_s = 1.5}) != HD_OK ||
+    if (hd_rendezvous_watch(rendezvous,
+                            &(struct hd_rendezvous_watch_options){
+                                .on_lost = leave, .heartbeat_timeout_s = 1.5}) != HD_OK ||
         !world.supervised)
         return 91;
     usleep(20000);
@@ -542,12 +544,12 @@ static int rank_main(const char *part)
     if (strcmp(part, "freeze") == 0 && world.rank == 1)
         raise(SIGSTOP);
     if (strcmp(part, "fail") == 0 && world.rank == 1) {
-        hd_store_fail(store, "disk full");
+        hd_rendezvous_fail(rendezvous, "disk full");
         return hd_status_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
     }
     if (strcmp(part, "meet") != 0)
         sleep(30);
-    hd_store_destroy(store);
+    hd_rendezvous_destroy(rendezvous);
     return 0;
 }
 
@@ -581,7 +583,7 @@ START_TEST(ranks_of_ours_at_a_given_port)
     int fd;
     options.program = self;
     options.master_addr = "localhost";
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &options.master_port), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", 0, true, &fd, &options.master_port), HD_OK);
     close(fd);
     ASSERT_CODE(launch("meet"), 0);
     ASSERT_CODE(launch("meet"), 0); /* and again at once */

@@ -20,7 +20,7 @@ enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
 /* What the ranks found, seen by the test. */
 static struct seen {
     char log[MAX_RANKS][1024]; /* the last line logged */
-    char lost[MAX_RANKS][HD_STORE_TEXT];
+    char lost[MAX_RANKS][HD_RENDEZVOUS_TEXT];
     int lost_rank[MAX_RANKS];
     atomic_int lost_calls[MAX_RANKS]; /* counted last */
     int64_t lost_ns[MAX_RANKS];
@@ -28,7 +28,7 @@ static struct seen {
 } * seen;
 
 static struct plan {
-    struct hd_store_options options[MAX_RANKS];
+    struct hd_rendezvous_options options[MAX_RANKS];
     int sent_rank[MAX_RANKS]; /* -1: do not come at all */
     int sent_world[MAX_RANKS];
 } plan;
@@ -47,35 +47,35 @@ static void setup(void)
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(seen, MAP_FAILED);
     for (int r = 0; r < MAX_RANKS; r++) {
-        plan.options[r] = (struct hd_store_options){.config_hash = 7,
-                                                    .fingerprint = "isa=avx2; omp=1",
-                                                    .timeout_ns = TIMEOUT_MS * 1000000LL};
+        plan.options[r] = (struct hd_rendezvous_options){.config_hash = 7,
+                                                         .fingerprint = "isa=avx2; omp=1",
+                                                         .timeout_ns = TIMEOUT_MS * 1000000LL};
         plan.sent_rank[r] = r;
         plan.sent_world[r] = 0;
     }
 }
 
-static int meet(const struct hd_world *world, struct hd_store **store_p)
+static int meet(const struct hd_world *world, struct hd_rendezvous **rendezvous_p)
 {
     own_rank = world->rank;
     hd_log_set_sink(keep_log, NULL);
     struct hd_world own = *world;
-    struct hd_store_options options = plan.options[world->rank];
+    struct hd_rendezvous_options options = plan.options[world->rank];
     if (plan.sent_rank[world->rank] < 0)
         _exit(0);
     own.rank = plan.sent_rank[world->rank];
     if (plan.sent_world[world->rank] > 0)
         own.world = plan.sent_world[world->rank];
     options.world = &own;
-    return hd_store_create(&options, store_p);
+    return hd_rendezvous_create(&options, rendezvous_p);
 }
 
 static int body_meet(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct hd_store *store = NULL;
-    int status = meet(world, &store);
-    hd_store_destroy(store);
+    struct hd_rendezvous *rendezvous = NULL;
+    int status = meet(world, &rendezvous);
+    hd_rendezvous_destroy(rendezvous);
     return -status;
 }
 
@@ -96,19 +96,19 @@ static void run(int ranks, int (*body)(const struct hd_world *, void *), const i
 static int body_exchange(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    struct hd_store *store = NULL;
-    int status = meet(world, &store);
+    struct hd_rendezvous *rendezvous = NULL;
+    int status = meet(world, &rendezvous);
     for (int i = 0; i < 50 && status == HD_OK; i++) {
         int numbers[16] = {0};
         for (int k = 0; k < 16 && world->rank == 0; k++)
             numbers[k] = 100 * i + k;
-        status = hd_store_broadcast(store, numbers, sizeof numbers);
+        status = hd_rendezvous_broadcast(rendezvous, numbers, sizeof numbers);
         for (int k = 0; k < 16 && status == HD_OK; k++)
             status = numbers[k] == 100 * i + k ? HD_OK : HD_ERR_FORMAT;
         if (status == HD_OK)
-            status = hd_store_agree(store, HD_OK, "");
+            status = hd_rendezvous_agree(rendezvous, HD_OK, "");
     }
-    hd_store_destroy(store);
+    hd_rendezvous_destroy(rendezvous);
     return -status;
 }
 
@@ -122,14 +122,16 @@ END_TEST
 START_TEST(one_rank_needs_nothing)
 {
     struct hd_world world = ranks_world(1);
-    struct hd_store *store = (void *)1;
+    struct hd_rendezvous *rendezvous = (void *)1;
     int number = 5;
-    ck_assert_int_eq(hd_store_create(&(struct hd_store_options){.world = &world}, &store), HD_OK);
-    ck_assert_ptr_null(store);
-    ck_assert_int_eq(hd_store_broadcast(store, &number, sizeof number), HD_OK);
-    ck_assert_int_eq(hd_store_watch(store, &(struct hd_store_watch){0}), HD_OK);
-    hd_store_fail(store, "x");
-    hd_store_destroy(store);
+    ck_assert_int_eq(
+        hd_rendezvous_create(&(struct hd_rendezvous_options){.world = &world}, &rendezvous), HD_OK);
+    ck_assert_ptr_null(rendezvous);
+    ck_assert_int_eq(hd_rendezvous_broadcast(rendezvous, &number, sizeof number), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_watch(rendezvous, &(struct hd_rendezvous_watch_options){0}),
+                     HD_OK);
+    hd_rendezvous_fail(rendezvous, "x");
+    hd_rendezvous_destroy(rendezvous);
 }
 END_TEST
 
@@ -184,8 +186,8 @@ END_TEST
 START_TEST(rank_0_out_of_reach)
 {
     struct hd_world world = ranks_world(2);
-    close(world.store_fd);
-    world.store_fd = -1;
+    close(world.rendezvous_fd);
+    world.rendezvous_fd = -1;
     world.rank = 1;
     plan.options[1].timeout_ns = 200000000;
     ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_SYSTEM);
@@ -200,17 +202,17 @@ START_TEST(taken_port_is_named)
     char text[32];
     own_rank = 0;
     hd_log_set_sink(keep_log, NULL);
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", 0, true, &fd, &port), HD_OK);
     ck_assert_int_gt(port, 0);
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, true, &other, NULL), HD_ERR_SYSTEM);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", port, true, &other, NULL), HD_ERR_SYSTEM);
     snprintf(text, sizeof text, "port %d ", port);
     ASSERT_SAYS(0, text);
     ASSERT_SAYS(0, "is taken");
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, false, &other, NULL), HD_ERR_SYSTEM);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", port, false, &other, NULL), HD_ERR_SYSTEM);
     close(fd);
-    ck_assert_int_eq(hd_store_listen("127.0.0.1", port, true, &fd, NULL), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_listen("127.0.0.1", port, true, &fd, NULL), HD_OK);
     close(fd);
-    ck_assert_int_eq(hd_store_listen("no such host.", 0, false, &fd, NULL), HD_OK);
+    ck_assert_int_eq(hd_rendezvous_listen("no such host.", 0, false, &fd, NULL), HD_OK);
     close(fd); /* on all interfaces the name of this host does not matter */
 }
 END_TEST
@@ -218,8 +220,8 @@ END_TEST
 START_TEST(handed_down_socket_is_checked)
 {
     struct hd_world world = ranks_world(2);
-    close(world.store_fd);
-    world.store_fd = open("/dev/null", O_RDONLY);
+    close(world.rendezvous_fd);
+    world.rendezvous_fd = open("/dev/null", O_RDONLY);
     ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_INPUT);
     ASSERT_SAYS(0, "is no listening socket");
 }
@@ -285,7 +287,7 @@ static void send_garbage(int port, unsigned seed)
 START_TEST(strangers_are_dropped)
 {
     struct hd_world world = ranks_world(2);
-    int listen_fd = dup(world.store_fd);
+    int listen_fd = dup(world.rendezvous_fd);
     pid_t pids[2];
     for (unsigned seed = 0; seed < 100; seed++) /* they come first … */
         send_garbage(world.master_port, seed);
@@ -353,7 +355,7 @@ START_TEST(a_stranger_as_rank_0)
         world.rank = 1;
         _exit(body_meet(&world, NULL));
     }
-    int fd = accept(world.store_fd, NULL, NULL);
+    int fd = accept(world.rendezvous_fd, NULL, NULL);
     ck_assert_int_eq(send(fd, "220 smtp.example.org ESMTP\r\n", 28, MSG_NOSIGNAL), 28);
     ck_assert_int_eq(ranks_wait(pid), -HD_ERR_INPUT);
     ASSERT_SAYS(1, "is no rank of this program");
@@ -367,29 +369,30 @@ static void note_lost(void *arg, int rank, const char *text)
     (void)arg;
     seen->lost_ns[own_rank] = hd_clock_ns();
     seen->lost_rank[own_rank] = rank;
-    snprintf(seen->lost[own_rank], HD_STORE_TEXT, "%s", text);
+    snprintf(seen->lost[own_rank], HD_RENDEZVOUS_TEXT, "%s", text);
     seen->lost_calls[own_rank]++;
 }
 
 /* Goes up, then rank `*arg` fails (or waits to be killed), the others wait to hear of it. */
 static int body_watch(const struct hd_world *world, void *arg)
 {
-    struct hd_store *store = NULL;
+    struct hd_rendezvous *rendezvous = NULL;
     const int *failing = arg;
-    if (meet(world, &store) != HD_OK ||
-        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
+    if (meet(world, &rendezvous) != HD_OK ||
+        hd_rendezvous_watch(rendezvous,
+                            &(struct hd_rendezvous_watch_options){.on_lost = note_lost}) != HD_OK)
         return 1;
     atomic_fetch_add(&seen->up, 1);
     if (world->rank == *failing) {
         while (atomic_load(&seen->up) < world->world)
             usleep(1000);
-        hd_store_fail(store, "no space\tleft in /tmp");
-        hd_store_destroy(store);
+        hd_rendezvous_fail(rendezvous, "no space\tleft in /tmp");
+        hd_rendezvous_destroy(rendezvous);
         return 5;
     }
     for (int i = 0; i < 3000 && seen->lost_calls[world->rank] == 0; i++)
         usleep(1000);
-    hd_store_destroy(store);
+    hd_rendezvous_destroy(rendezvous);
     return seen->lost_calls[world->rank];
 }
 
@@ -443,15 +446,16 @@ END_TEST
 /* Ranks end at different times; nobody takes a goodbye for a death. The watch costs no time. */
 static int body_leave(const struct hd_world *world, void *arg)
 {
-    struct hd_store *store = NULL;
+    struct hd_rendezvous *rendezvous = NULL;
     const int *first = arg;
-    if (meet(world, &store) != HD_OK ||
-        hd_store_watch(store, &(struct hd_store_watch){.on_lost = note_lost}) != HD_OK)
+    if (meet(world, &rendezvous) != HD_OK ||
+        hd_rendezvous_watch(rendezvous,
+                            &(struct hd_rendezvous_watch_options){.on_lost = note_lost}) != HD_OK)
         return 1;
     int64_t cpu_ns = hd_clock_cpu_ns();
     usleep(world->rank == *first ? 50000 : 200000);
     cpu_ns = hd_clock_cpu_ns() - cpu_ns;
-    hd_store_destroy(store);
+    hd_rendezvous_destroy(rendezvous);
     return seen->lost_calls[world->rank] != 0 || cpu_ns > 50000000;
 }
 
@@ -469,13 +473,14 @@ END_TEST
 
 static int body_agree(const struct hd_world *world, void *arg)
 {
-    struct hd_store *store = NULL;
+    struct hd_rendezvous *rendezvous = NULL;
     const int *against = arg;
-    if (meet(world, &store) != HD_OK)
+    if (meet(world, &rendezvous) != HD_OK)
         return 1;
     bool fine = world->rank != *against;
-    int status = hd_store_agree(store, fine ? HD_OK : HD_ERR_NOMEM, fine ? "" : "no memory left");
-    hd_store_destroy(store);
+    int status =
+        hd_rendezvous_agree(rendezvous, fine ? HD_OK : HD_ERR_NOMEM, fine ? "" : "no memory left");
+    hd_rendezvous_destroy(rendezvous);
     return -status;
 }
 
@@ -505,7 +510,7 @@ START_TEST(late_comer_hears_at_once)
     while (atomic_load(&seen->up) < 2)
         usleep(1000);
     world.rank = 1;
-    world.store_fd = -1;
+    world.rendezvous_fd = -1;
     int64_t start_ns = hd_clock_ns();
     ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_PEER);
     ck_assert_int_lt(hd_clock_ns() - start_ns, 1000000000);
@@ -518,8 +523,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
-    TCase *cases = tcase_create("store");
+    Suite *suite = suite_create("rendezvous");
+    TCase *cases = tcase_create("rendezvous");
     suite_add_tcase(suite, cases);
     tcase_set_timeout(cases, 30);
     tcase_add_checked_fixture(cases, setup, NULL);

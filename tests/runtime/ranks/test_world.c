@@ -24,8 +24,8 @@ static void setup(void)
 {
     hd_log_set_sink(keep_log, NULL);
     static const char *const names[] = {
-        "RANK",        "WORLD_SIZE",  "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-        "MASTER_PORT", "HD_STORE_FD", "HD_SUPERVISED", "GROUP_RANK"};
+        "RANK",        "WORLD_SIZE",       "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+        "MASTER_PORT", "HD_RENDEZVOUS_FD", "HD_SUPERVISED", "GROUP_RANK"};
     static const char *const launchers[] = {"OMPI_COMM_WORLD_RANK",
                                             "OMPI_COMM_WORLD_SIZE",
                                             "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -67,7 +67,7 @@ START_TEST(one_rank)
     struct hd_world world;
     ck_assert_int_eq(read_world("", &world), HD_OK);
     ck_assert(world.rank == 0 && world.world == 1 && world.local_world == 1);
-    ck_assert_int_eq(world.store_fd, -1);
+    ck_assert_int_eq(world.rendezvous_fd, -1);
     ck_assert(!world.supervised);
     ck_assert_int_eq(read_world("RANK=0 WORLD_SIZE=1", &world), HD_OK);
     ck_assert_int_eq(read_world("MASTER_ADDR=x MASTER_PORT=1", &world), HD_OK);
@@ -80,15 +80,16 @@ START_TEST(several_ranks)
     struct hd_world world;
     ck_assert_int_eq(
         read_world("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 HD_SUPERVISED=1"
-                   " HD_STORE_FD=7" RENDEZVOUS,
+                   " HD_RENDEZVOUS_FD=7" RENDEZVOUS,
                    &world),
         HD_OK);
     ck_assert(world.rank == 3 && world.world == 4 && world.local_rank == 1);
     ck_assert(world.local_world == 2 && world.master_port == 29500 && world.supervised);
     ck_assert_str_eq(world.master_addr, "10.0.0.1");
-    ck_assert_int_eq(world.store_fd, -1); /* rank 0's alone */
-    ck_assert_int_eq(read_world("RANK=0 WORLD_SIZE=4 HD_STORE_FD=7" RENDEZVOUS, &world), HD_OK);
-    ck_assert(world.store_fd == 7 && world.local_rank == 0 && world.local_world == 1);
+    ck_assert_int_eq(world.rendezvous_fd, -1); /* rank 0's alone */
+    ck_assert_int_eq(read_world("RANK=0 WORLD_SIZE=4 HD_RENDEZVOUS_FD=7" RENDEZVOUS, &world),
+                     HD_OK);
+    ck_assert(world.rendezvous_fd == 7 && world.local_rank == 0 && world.local_world == 1);
     ck_assert_int_eq(read_world("RANK=2 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=1", &world),
                      HD_OK);
     ck_assert(world.local_rank == 2 && world.local_world == 4);
@@ -116,7 +117,7 @@ START_TEST(mistakes_are_named)
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=x MASTER_PORT=65536", "MASTER_PORT=65536"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2" RENDEZVOUS, "LOCAL_RANK=2"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3" RENDEZVOUS, "LOCAL_WORLD_SIZE=3"},
-        {"RANK=0 WORLD_SIZE=2 HD_STORE_FD=a" RENDEZVOUS, "HD_STORE_FD=a"},
+        {"RANK=0 WORLD_SIZE=2 HD_RENDEZVOUS_FD=a" RENDEZVOUS, "HD_RENDEZVOUS_FD=a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct hd_world world = {.rank = 77};
