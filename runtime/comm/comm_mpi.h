@@ -17,7 +17,7 @@ int hd_mpi_get_version(char *text, int64_t bytes);
  * then listens at a free port and all are told where: completes master_addr, master_port and
  * rendezvous_fd. Errors: HD_ERR_UNSUPPORTED without MPI, HD_ERR_SYSTEM, HD_ERR_INPUT when MPI knows
  * of other ranks (logged). */
-int hd_mpi_meet(struct hd_world *world);
+int hd_mpi_exchange_address(struct hd_world *world);
 
 /* Messages by MPI, once met. Released by their close. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged).
  */

@@ -164,7 +164,7 @@ static int find_root(struct hd_world *world)
     return choose_address(world, &offer);
 }
 
-int hd_mpi_meet(struct hd_world *world)
+int hd_mpi_exchange_address(struct hd_world *world)
 {
     int rank, ranks;
     char text[512];

@@ -393,7 +393,7 @@ static int make_stream(struct hd_nccl *nccl)
     return HD_OK;
 }
 
-static int meet(struct hd_nccl *nccl, const unsigned char *id)
+static int connect_ranks(struct hd_nccl *nccl, const unsigned char *id)
 {
     const struct hd_nccl_options *options = &nccl->options;
     const int64_t timeout_ns =
@@ -437,7 +437,7 @@ static int open_comm(const struct hd_nccl_options *options, const unsigned char 
     nccl->options.devices = nccl->devices;
     int status = make_stream(nccl);
     if (status == HD_OK)
-        status = meet(nccl, id);
+        status = connect_ranks(nccl, id);
     if (status != HD_OK) {
         snprintf(why, HD_NCCL_MESSAGE_BYTES, "%s", nccl->why);
         hd_nccl_destroy(nccl);

@@ -213,7 +213,7 @@ int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendez
     struct hd_tcp_links *links = make_links(world);
     int status = HD_ERR_NOMEM;
     if (links)
-        status = hd_tcp_meet(links, world, rendezvous, listen_fd);
+        status = hd_tcp_connect_ranks(links, world, rendezvous, listen_fd);
     close(listen_fd);
     if (links)
         status = hd_rendezvous_agree(rendezvous, status, links->error);

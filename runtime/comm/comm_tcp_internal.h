@@ -42,7 +42,7 @@ struct hd_tcp_links {
 
 /* Connects *links, whose ranks are set, to all peers. Errors: not logged, a sentence in
  * links->error. */
-int hd_tcp_meet(struct hd_tcp_links *links, const struct hd_world *world,
-                struct hd_rendezvous *rendezvous, int listen_fd);
+int hd_tcp_connect_ranks(struct hd_tcp_links *links, const struct hd_world *world,
+                         struct hd_rendezvous *rendezvous, int listen_fd);
 
 #endif

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, BEAT_MS = 500, BEAT_SEND_MS = 50 };
+enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, HEARTBEAT_MS = 500, HEARTBEAT_SEND_MS = 50 };
 
 static int64_t after_ms(int64_t ms)
 {
@@ -53,7 +53,7 @@ static int read_timeout(int64_t given_ns, int64_t *timeout_ns_p)
     return HD_OK;
 }
 
-static void say_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello)
+static void fill_hello(const struct hd_rendezvous_options *options, struct hd_hello *hello)
 {
     hello->rank = options->world->rank;
     hello->world = options->world->world;
@@ -83,7 +83,7 @@ static int open_listener(const struct hd_world *world, int *fd_p)
     return HD_OK;
 }
 
-static int start_all(struct hd_rendezvous *rendezvous)
+static int send_go(struct hd_rendezvous *rendezvous)
 {
     int64_t deadline_ns = after_ms(SEND_MS);
     for (int r = 1; r < rendezvous->world.world; r++)
@@ -96,45 +96,46 @@ static int start_all(struct hd_rendezvous *rendezvous)
     return HD_OK;
 }
 
-static int gather(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_options *options)
+static int accept_ranks(struct hd_rendezvous *rendezvous,
+                        const struct hd_rendezvous_options *options)
 {
     char text[HD_RENDEZVOUS_TEXT] = "";
-    say_hello(options, &rendezvous->peers[0].hello);
+    fill_hello(options, &rendezvous->peers[0].hello);
     HD_TRY(open_listener(&rendezvous->world, &rendezvous->listen_fd));
     fcntl(rendezvous->listen_fd, F_SETFL, fcntl(rendezvous->listen_fd, F_GETFL) | O_NONBLOCK);
     int status = hd_rendezvous_accept_ranks(rendezvous, options,
                                             after_ms(rendezvous->timeout_ns / 1000000), text);
-    return status == HD_OK ? start_all(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
+    return status == HD_OK ? send_go(rendezvous) : hd_rendezvous_report(rendezvous, status, text);
 }
 
 /* Waits for rank 0's next frame. HD_ERR_PEER (logged) when it is gone or one of the others is. */
-static int await_root(struct hd_rendezvous *rendezvous, int64_t deadline_ns)
+static int receive_from_root(struct hd_rendezvous *rendezvous, int64_t deadline_ns)
 {
-    struct hd_inbox *inbox = &rendezvous->peers[0].inbox;
+    struct hd_frame_reader *reader = &rendezvous->peers[0].reader;
     char text[HD_RENDEZVOUS_TEXT];
-    switch (hd_inbox_wait(inbox, rendezvous->peers[0].fd, deadline_ns)) {
-    case HD_INBOX_FRAME:
+    switch (hd_frame_reader_wait(reader, rendezvous->peers[0].fd, deadline_ns)) {
+    case HD_FRAME_COMPLETE:
         break;
-    case HD_INBOX_MORE:
+    case HD_FRAME_INCOMPLETE:
         return hd_fail(HD_ERR_SYSTEM, "rank 0 did not answer in time");
-    case HD_INBOX_CLOSED:
+    case HD_FRAME_CLOSED:
         snprintf(text, sizeof text,
                  "rank 0 closed the connection of rank %d: rank 0 failed, or it has this rank "
                  "already",
                  rendezvous->world.rank);
         return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
-    case HD_INBOX_STRANGER:
+    case HD_FRAME_INVALID:
         return hd_fail(HD_ERR_INPUT, "what answers at %s port %d is no rank of this program",
                        rendezvous->world.master_addr, rendezvous->world.master_port);
     }
-    struct hd_frame *frame = &inbox->frame;
+    struct hd_frame *frame = &reader->frame;
     int status = frame->kind == HD_WIRE_REFUSE && frame->number < 0 ? frame->number : HD_ERR_PEER;
     if (frame->kind == HD_WIRE_REFUSE || frame->kind == HD_WIRE_LOST)
-        return hd_rendezvous_report(rendezvous, status, hd_frame_text(frame));
+        return hd_rendezvous_report(rendezvous, status, hd_frame_get_text(frame));
     return HD_OK;
 }
 
-static int expect(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t bytes)
+static int expect_frame(const struct hd_frame *frame, enum hd_wire_kind kind, int64_t bytes)
 {
     if (frame->kind == kind && frame->bytes == bytes)
         return HD_OK;
@@ -146,13 +147,13 @@ static int join(struct hd_rendezvous *rendezvous, const struct hd_rendezvous_opt
 {
     struct hd_hello hello = {0};
     struct hd_peer *root = &rendezvous->peers[0];
-    say_hello(options, &hello);
+    fill_hello(options, &hello);
     int64_t timeout_ms = rendezvous->timeout_ns / 1000000;
     HD_TRY(hd_rendezvous_connect(&rendezvous->world, after_ms(timeout_ms), &root->fd));
     hd_rendezvous_set_keepalive(root->fd);
     hd_wire_send(root->fd, HD_WIRE_HELLO, hello.rank, &hello, sizeof hello, after_ms(SEND_MS));
-    HD_TRY(await_root(rendezvous, after_ms(timeout_ms + ANSWER_S * 1000)));
-    return expect(&root->inbox.frame, HD_WIRE_GO, 0);
+    HD_TRY(receive_from_root(rendezvous, after_ms(timeout_ms + ANSWER_S * 1000)));
+    return expect_frame(&root->reader.frame, HD_WIRE_GO, 0);
 }
 
 static int open_rendezvous(struct hd_rendezvous *rendezvous,
@@ -165,7 +166,8 @@ static int open_rendezvous(struct hd_rendezvous *rendezvous,
         return HD_ERR_NOMEM;
     for (int r = 0; r < n_peers; r++)
         rendezvous->peers[r].fd = -1;
-    return rendezvous->world.rank == 0 ? gather(rendezvous, options) : join(rendezvous, options);
+    return rendezvous->world.rank == 0 ? accept_ranks(rendezvous, options)
+                                       : join(rendezvous, options);
 }
 
 int hd_rendezvous_create(const struct hd_rendezvous_options *options,
@@ -222,9 +224,9 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
         snprintf(text, sizeof text, "rank %d left during the start", lost);
         return lost == 0 ? HD_OK : hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     }
-    HD_TRY(await_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
-    HD_TRY(expect(&rendezvous->peers[0].inbox.frame, HD_WIRE_DATA, bytes));
-    memcpy(data, rendezvous->peers[0].inbox.frame.payload, (size_t)bytes);
+    HD_TRY(receive_from_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+    HD_TRY(expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_DATA, bytes));
+    memcpy(data, rendezvous->peers[0].reader.frame.payload, (size_t)bytes);
     return HD_OK;
 }
 
@@ -259,18 +261,18 @@ void hd_rendezvous_get_address(const struct hd_rendezvous *rendezvous, int rank,
 }
 
 /* Rank 0 hears one rank's vote; the first that is not yes is kept in *status and text. */
-static void hear_vote(struct hd_rendezvous *rendezvous, int rank, int64_t deadline_ns, int *status,
-                      char *text)
+static void receive_vote(struct hd_rendezvous *rendezvous, int rank, int64_t deadline_ns,
+                         int *status, char *text)
 {
     struct hd_peer *peer = &rendezvous->peers[rank];
-    enum hd_inbox_state state = hd_inbox_wait(&peer->inbox, peer->fd, deadline_ns);
-    struct hd_frame *frame = &peer->inbox.frame;
-    if ((state == HD_INBOX_FRAME && frame->kind == HD_WIRE_GO) || *status != HD_OK)
+    enum hd_frame_state state = hd_frame_reader_wait(&peer->reader, peer->fd, deadline_ns);
+    struct hd_frame *frame = &peer->reader.frame;
+    if ((state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_GO) || *status != HD_OK)
         return;
-    bool said = state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL;
-    *status = said && frame->number < 0 ? frame->number : HD_ERR_PEER;
-    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank, said ? ": " : " left during the start",
-             said ? hd_frame_text(frame) : "");
+    bool voted = state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL;
+    *status = voted && frame->number < 0 ? frame->number : HD_ERR_PEER;
+    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank, voted ? ": " : " left during the start",
+             voted ? hd_frame_get_text(frame) : "");
 }
 
 int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char *text)
@@ -282,21 +284,21 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
         hd_wire_send(rendezvous->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status,
                      why, strlen(why), after_ms(SEND_MS));
-        HD_TRY(await_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
-        return expect(&rendezvous->peers[0].inbox.frame, HD_WIRE_GO, 0);
+        HD_TRY(receive_from_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+        return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
     }
     if (status != HD_OK)
         snprintf(why, sizeof why, "rank 0: %.*s", HD_RENDEZVOUS_TEXT - 16, text);
     int64_t deadline_ns = hd_clock_ns() + rendezvous->timeout_ns;
     for (int r = 1; r < rendezvous->world.world; r++)
-        hear_vote(rendezvous, r, deadline_ns, &status, why);
+        receive_vote(rendezvous, r, deadline_ns, &status, why);
     send_all(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
     return status == HD_OK ? HD_OK : hd_rendezvous_report(rendezvous, status, why);
 }
 
 /* -- Watch ------------------------------------------------------------------------------------- */
 
-static void lose(struct hd_rendezvous *rendezvous, int rank, const char *text)
+static void report_lost(struct hd_rendezvous *rendezvous, int rank, const char *text)
 {
     if (rendezvous->world.rank == 0)
         send_all(rendezvous, HD_WIRE_LOST, rank, text, strlen(text));
@@ -305,50 +307,51 @@ static void lose(struct hd_rendezvous *rendezvous, int rank, const char *text)
 }
 
 /* A peer is there; what it says is kept. */
-static void hear(struct hd_rendezvous *rendezvous, struct hd_peer *peer)
+static void note_heartbeat(struct hd_rendezvous *rendezvous, struct hd_peer *peer)
 {
     pthread_mutex_lock(&rendezvous->lock);
-    peer->heard_ns = hd_clock_ns();
-    snprintf(peer->said, sizeof peer->said, "%s", hd_frame_text(&peer->inbox.frame));
+    peer->last_heard_ns = hd_clock_ns();
+    snprintf(peer->last_status, sizeof peer->last_status, "%s",
+             hd_frame_get_text(&peer->reader.frame));
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
 /* Rank 0 says, where nobody else does, what a lost rank was at. */
-static void tell_last_words(const struct hd_rendezvous *rendezvous, int rank)
+static void log_last_status(const struct hd_rendezvous *rendezvous, int rank)
 {
     const struct hd_peer *peer = &rendezvous->peers[rank];
-    if (rendezvous->world.rank == 0 && peer->said[0])
+    if (rendezvous->world.rank == 0 && peer->last_status[0])
         hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last said: %s", rank, peer->hello.pid,
-               peer->hello.host, peer->said);
+               peer->hello.host, peer->last_status);
 }
 
 /* Rank 0 about rank `rank`. Returns false when the watch is over. */
 static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
 {
     struct hd_peer *peer = &rendezvous->peers[rank];
-    struct hd_frame *frame = &peer->inbox.frame;
-    enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
+    struct hd_frame *frame = &peer->reader.frame;
+    enum hd_frame_state state = hd_frame_reader_read(&peer->reader, peer->fd);
     char text[HD_RENDEZVOUS_TEXT];
-    if (state == HD_INBOX_MORE)
+    if (state == HD_FRAME_INCOMPLETE)
         return true;
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
-        hear(rendezvous, peer);
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_HEARTBEAT) {
+        note_heartbeat(rendezvous, peer);
         return true;
     }
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE) {
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_BYE) {
         pthread_mutex_lock(&rendezvous->lock);
         close(peer->fd);
         peer->fd = -1;
         pthread_mutex_unlock(&rendezvous->lock);
         return true;
     }
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_FAIL)
-        snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_text(frame));
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL)
+        snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_get_text(frame));
     else
         snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
                  peer->hello.host);
-    tell_last_words(rendezvous, rank);
-    lose(rendezvous, rank, text);
+    log_last_status(rendezvous, rank);
+    report_lost(rendezvous, rank, text);
     return false;
 }
 
@@ -356,25 +359,25 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
 static bool watch_root(struct hd_rendezvous *rendezvous)
 {
     struct hd_peer *root = &rendezvous->peers[0];
-    struct hd_frame *frame = &root->inbox.frame;
-    enum hd_inbox_state state = hd_inbox_read(&root->inbox, root->fd);
-    if (state == HD_INBOX_MORE)
+    struct hd_frame *frame = &root->reader.frame;
+    enum hd_frame_state state = hd_frame_reader_read(&root->reader, root->fd);
+    if (state == HD_FRAME_INCOMPLETE)
         return true;
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BEAT) {
-        hear(rendezvous, root);
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_HEARTBEAT) {
+        note_heartbeat(rendezvous, root);
         return true;
     }
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_BYE)
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_BYE)
         return false;
     const bool known = frame->number >= 0 && frame->number < rendezvous->world.world;
-    if (state == HD_INBOX_FRAME && frame->kind == HD_WIRE_LOST && known)
-        lose(rendezvous, frame->number, hd_frame_text(frame));
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_LOST && known)
+        report_lost(rendezvous, frame->number, hd_frame_get_text(frame));
     else
-        lose(rendezvous, 0, "rank 0 died");
+        report_lost(rendezvous, 0, "rank 0 died");
     return false;
 }
 
-static void turn_away(int listen_fd)
+static void reject_late_connection(int listen_fd)
 {
     int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
@@ -383,43 +386,43 @@ static void turn_away(int listen_fd)
 
 /* Says that this rank is there, now and then. A watcher that was held up itself, as when the whole
  * process was stopped, has heard nobody through no fault of theirs. */
-static void beat(struct hd_rendezvous *rendezvous, int n_peers)
+static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
     const int64_t now_ns = hd_clock_ns();
-    const int64_t late_ns = now_ns - rendezvous->beat_ns;
-    if (late_ns < BEAT_MS * INT64_C(1000000))
+    const int64_t late_ns = now_ns - rendezvous->heartbeat_ns;
+    if (late_ns < HEARTBEAT_MS * INT64_C(1000000))
         return;
-    rendezvous->beat_ns = now_ns;
-    if (late_ns > 3 * BEAT_MS * INT64_C(1000000))
+    rendezvous->heartbeat_ns = now_ns;
+    if (late_ns > 3 * HEARTBEAT_MS * INT64_C(1000000))
         for (int r = 0; r < n_peers; r++)
-            rendezvous->peers[r].heard_ns = now_ns;
+            rendezvous->peers[r].last_heard_ns = now_ns;
     char text[HD_RENDEZVOUS_TEXT / 2] = "";
     if (rendezvous->with.describe)
         rendezvous->with.describe(rendezvous->with.arg, text, sizeof text);
     pthread_mutex_lock(&rendezvous->lock);
     for (int r = 0; r < n_peers; r++)
         if (rendezvous->peers[r].fd >= 0)
-            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_BEAT, rendezvous->world.rank, text,
-                         strlen(text), after_ms(BEAT_SEND_MS));
+            hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_HEARTBEAT, rendezvous->world.rank, text,
+                         strlen(text), after_ms(HEARTBEAT_SEND_MS));
     pthread_mutex_unlock(&rendezvous->lock);
 }
 
 /* Loses a peer that says nothing any more. Returns false when there is one. */
-static bool all_answer(struct hd_rendezvous *rendezvous, int n_peers)
+static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
-    const int64_t silent_ns = (int64_t)(rendezvous->with.heartbeat_timeout_s * 1e9),
+    const int64_t timeout_ns = (int64_t)(rendezvous->with.heartbeat_timeout_s * 1e9),
                   now_ns = hd_clock_ns();
     char text[HD_RENDEZVOUS_TEXT];
     for (int r = 0; r < n_peers; r++) {
         const struct hd_peer *peer = &rendezvous->peers[r];
-        if (silent_ns == 0 || peer->fd < 0 || now_ns - peer->heard_ns < silent_ns)
+        if (timeout_ns == 0 || peer->fd < 0 || now_ns - peer->last_heard_ns < timeout_ns)
             continue;
         snprintf(text, sizeof text, "rank %d has not answered for %.1f s", r,
-                 (double)(now_ns - peer->heard_ns) * 1e-9);
+                 (double)(now_ns - peer->last_heard_ns) * 1e-9);
         if (rendezvous->world.rank == 0 || rendezvous->world.local_rank == 0)
             hd_log(HD_LOG_WARN, "%s: it was stopped, or its host is gone", text);
-        tell_last_words(rendezvous, r);
-        lose(rendezvous, r, text);
+        log_last_status(rendezvous, r);
+        report_lost(rendezvous, r, text);
         return false;
     }
     return true;
@@ -437,8 +440,8 @@ void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, 
         const struct hd_peer *peer = &rendezvous->peers[r];
         used += snprintf(text + used, (size_t)(bytes - used),
                          "rank %d (pid %d on %s), %.1f s ago: %s\n", r, peer->hello.pid,
-                         peer->hello.host, (double)(hd_clock_ns() - peer->heard_ns) * 1e-9,
-                         peer->fd < 0 ? "has ended" : peer->said);
+                         peer->hello.host, (double)(hd_clock_ns() - peer->last_heard_ns) * 1e-9,
+                         peer->fd < 0 ? "has ended" : peer->last_status);
     }
     pthread_mutex_unlock(&rendezvous->lock);
 }
@@ -453,10 +456,10 @@ static void *watch(void *arg)
         polls[1] = (struct pollfd){.fd = rendezvous->listen_fd, .events = POLLIN};
         for (int r = 0; r < n_peers; r++)
             polls[2 + r] = (struct pollfd){.fd = rendezvous->peers[r].fd, .events = POLLIN};
-        if (poll(polls, (nfds_t)(2 + n_peers), BEAT_MS / 2) < 0)
+        if (poll(polls, (nfds_t)(2 + n_peers), HEARTBEAT_MS / 2) < 0)
             continue;
         if (polls[1].revents)
-            turn_away(rendezvous->listen_fd);
+            reject_late_connection(rendezvous->listen_fd);
         for (int r = 0; r < n_peers && going; r++)
             if (polls[2 + r].revents)
                 going = rendezvous->world.rank == 0 ? watch_rank(rendezvous, r)
@@ -464,8 +467,8 @@ static void *watch(void *arg)
         if (polls[0].revents)
             going = false;
         if (going) {
-            beat(rendezvous, n_peers);
-            going = all_answer(rendezvous, n_peers);
+            send_heartbeats(rendezvous, n_peers);
+            going = check_heartbeats(rendezvous, n_peers);
         }
     }
     return NULL;
@@ -477,9 +480,9 @@ int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
     if (!rendezvous)
         return HD_OK;
     rendezvous->with = *with;
-    rendezvous->beat_ns = hd_clock_ns();
+    rendezvous->heartbeat_ns = hd_clock_ns();
     for (int r = 0; r < (rendezvous->world.rank == 0 ? rendezvous->world.world : 1); r++)
-        rendezvous->peers[r].heard_ns = rendezvous->beat_ns;
+        rendezvous->peers[r].last_heard_ns = rendezvous->heartbeat_ns;
     rendezvous->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (rendezvous->wake_fd < 0)
         return hd_fail(HD_ERR_SYSTEM, "no eventfd: %s", strerror(errno));

@@ -12,9 +12,9 @@
 struct hd_peer {
     int fd; /* -1: none, or closed */
     struct hd_hello hello;
-    struct hd_inbox inbox;
-    int64_t heard_ns;                  /* when it last said something */
-    char said[HD_RENDEZVOUS_TEXT / 2]; /* where it was then; under the lock */
+    struct hd_frame_reader reader;
+    int64_t last_heard_ns;                    /* when it last said something */
+    char last_status[HD_RENDEZVOUS_TEXT / 2]; /* where it was then; under the lock */
 };
 
 struct hd_rendezvous {
@@ -28,7 +28,7 @@ struct hd_rendezvous {
     int wake_fd;   /* an eventfd that ends the watcher */
     int listen_fd; /* rank 0: kept to the end, so that who comes too late hears so at once */
     struct hd_rendezvous_watch_options with;
-    int64_t beat_ns; /* when the watcher last said that this rank is there */
+    int64_t heartbeat_ns; /* when the watcher last said that this rank is there */
 };
 
 /* Logs an error that several ranks know: once a host under a launcher of ours, else everywhere. */

@@ -13,147 +13,150 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGERS_MAX = 64, GRACE_MS = 1000, SEND_MS = 1000 };
+enum { PENDING_MAX = 64, GRACE_MS = 1000, SEND_MS = 1000 };
 
 /* Connections that did not become a rank: silent so far, or a hello that found its place taken
  * (kept, to be told why). */
-struct meeting {
+struct join {
     struct hd_rendezvous *rendezvous;
-    struct hd_peer guests[STRANGERS_MAX];
-    int n_guests, n_met;
+    struct hd_peer pending[PENDING_MAX];
+    int n_pending, n_joined;
     int64_t deadline_ns;
     int status;
     char *text; /* [HD_RENDEZVOUS_TEXT]: the first thing that went wrong */
 };
 
 /* The first problem counts. Late ranks are still waited for, a little, so that they hear of it. */
-__attribute__((format(printf, 3, 4))) static void refuse(struct meeting *meeting, int status,
+__attribute__((format(printf, 3, 4))) static void refuse(struct join *join, int status,
                                                          const char *format, ...)
 {
-    if (meeting->status != HD_OK)
+    if (join->status != HD_OK)
         return;
     va_list args;
     va_start(args, format);
-    vsnprintf(meeting->text, HD_RENDEZVOUS_TEXT, format, args);
+    vsnprintf(join->text, HD_RENDEZVOUS_TEXT, format, args);
     va_end(args);
-    meeting->status = status;
+    join->status = status;
     int64_t grace_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
-    if (meeting->deadline_ns > grace_ns)
-        meeting->deadline_ns = grace_ns;
+    if (join->deadline_ns > grace_ns)
+        join->deadline_ns = grace_ns;
 }
 
-/* Takes guest i out; the others stay in order of arrival. */
-static void remove_guest(struct meeting *meeting, int i)
+/* Takes pending connection i out; the others stay in order of arrival. */
+static void remove_pending(struct join *join, int i)
 {
-    meeting->n_guests--;
-    memmove(&meeting->guests[i], &meeting->guests[i + 1],
-            (size_t)(meeting->n_guests - i) * sizeof meeting->guests[0]);
+    join->n_pending--;
+    memmove(&join->pending[i], &join->pending[i + 1],
+            (size_t)(join->n_pending - i) * sizeof join->pending[0]);
 }
 
-static void drop_guest(struct meeting *meeting, int i, const char *why)
+static void drop_pending(struct join *join, int i, const char *why)
 {
     hd_log(HD_LOG_DEBUG, "rendezvous: dropped a connection that %s", why);
-    close(meeting->guests[i].fd);
-    remove_guest(meeting, i);
+    close(join->pending[i].fd);
+    remove_pending(join, i);
 }
 
-/* One at a time: in between everybody is heard, so only silent guests make room for others. */
-static void accept_guest(struct meeting *meeting)
+/* One at a time: in between everybody is heard, so only silent pending connections make room for
+ * others. */
+static void accept_pending(struct join *join)
 {
-    int fd = accept4(meeting->rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(join->rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
     hd_rendezvous_set_keepalive(fd);
-    if (meeting->n_guests == STRANGERS_MAX)
-        drop_guest(meeting, 0, "said nothing");
-    memset(&meeting->guests[meeting->n_guests], 0, sizeof meeting->guests[0]);
-    meeting->guests[meeting->n_guests++].fd = fd;
+    if (join->n_pending == PENDING_MAX)
+        drop_pending(join, 0, "said nothing");
+    memset(&join->pending[join->n_pending], 0, sizeof join->pending[0]);
+    join->pending[join->n_pending++].fd = fd;
 }
 
-/* Gives a guest with a valid hello its place. Returns false when it has none. */
-static bool admit(struct meeting *meeting, struct hd_peer *guest)
+/* Gives a pending connection with a valid hello its place. Returns false when it has none. */
+static bool admit(struct join *join, struct hd_peer *connection)
 {
-    const struct hd_hello *hello = &guest->hello;
-    int world = meeting->rendezvous->world.world;
+    const struct hd_hello *hello = &connection->hello;
+    int world = join->rendezvous->world.world;
     if (hello->world != world) {
-        refuse(meeting, HD_ERR_INPUT,
+        refuse(join, HD_ERR_INPUT,
                "rank %d (pid %d on %s) expects a world of %d ranks, rank 0 one of %d", hello->rank,
                hello->pid, hello->host, hello->world, world);
         return false;
     }
-    struct hd_peer *peer = &meeting->rendezvous->peers[hello->rank];
+    struct hd_peer *peer = &join->rendezvous->peers[hello->rank];
     if (peer->fd >= 0) {
-        refuse(meeting, HD_ERR_INPUT, "rank %d is there twice: pid %d on %s and pid %d on %s",
+        refuse(join, HD_ERR_INPUT, "rank %d is there twice: pid %d on %s and pid %d on %s",
                hello->rank, peer->hello.pid, peer->hello.host, hello->pid, hello->host);
         return false;
     }
-    *peer = *guest;
-    meeting->n_met++;
+    *peer = *connection;
+    join->n_joined++;
     return true;
 }
 
-static void hear_guest(struct meeting *meeting, int i)
+static void read_pending(struct join *join, int i)
 {
-    struct hd_peer *guest = &meeting->guests[i];
-    switch (hd_inbox_read(&guest->inbox, guest->fd)) {
-    case HD_INBOX_MORE:
+    struct hd_peer *connection = &join->pending[i];
+    switch (hd_frame_reader_read(&connection->reader, connection->fd)) {
+    case HD_FRAME_INCOMPLETE:
         return;
-    case HD_INBOX_FRAME:
-        if (guest->hello.world != 0 || !hd_frame_hello(&guest->inbox.frame, &guest->hello))
-            drop_guest(meeting, i, "sent no valid hello");
-        else if (admit(meeting, guest))
-            remove_guest(meeting, i);
+    case HD_FRAME_COMPLETE:
+        if (connection->hello.world != 0 ||
+            !hd_frame_read_hello(&connection->reader.frame, &connection->hello))
+            drop_pending(join, i, "sent no valid hello");
+        else if (admit(join, connection))
+            remove_pending(join, i);
         return;
-    case HD_INBOX_CLOSED:
-        drop_guest(meeting, i, "left");
+    case HD_FRAME_CLOSED:
+        drop_pending(join, i, "left");
         return;
-    case HD_INBOX_STRANGER:
-        drop_guest(meeting, i, "is none of ours");
+    case HD_FRAME_INVALID:
+        drop_pending(join, i, "is none of ours");
         return;
     }
 }
 
 /* A rank has nothing to say before the go, unless it fails. */
-static void hear_peer(struct meeting *meeting, int rank)
+static void read_peer(struct join *join, int rank)
 {
-    struct hd_peer *peer = &meeting->rendezvous->peers[rank];
-    enum hd_inbox_state state = hd_inbox_read(&peer->inbox, peer->fd);
-    if (state == HD_INBOX_MORE)
+    struct hd_peer *peer = &join->rendezvous->peers[rank];
+    enum hd_frame_state state = hd_frame_reader_read(&peer->reader, peer->fd);
+    if (state == HD_FRAME_INCOMPLETE)
         return;
-    if (state == HD_INBOX_FRAME && peer->inbox.frame.kind == HD_WIRE_FAIL)
-        refuse(meeting, HD_ERR_PEER, "rank %d failed: %s", rank, hd_frame_text(&peer->inbox.frame));
+    if (state == HD_FRAME_COMPLETE && peer->reader.frame.kind == HD_WIRE_FAIL)
+        refuse(join, HD_ERR_PEER, "rank %d failed: %s", rank,
+               hd_frame_get_text(&peer->reader.frame));
     else
-        refuse(meeting, HD_ERR_PEER, "rank %d (pid %d on %s) left during the rendezvous", rank,
+        refuse(join, HD_ERR_PEER, "rank %d (pid %d on %s) left during the rendezvous", rank,
                peer->hello.pid, peer->hello.host);
     close(peer->fd);
     peer->fd = -1;
-    meeting->n_met--;
+    join->n_joined--;
 }
 
-static void hear(struct meeting *meeting, struct pollfd *polls)
+static void poll_connections(struct join *join, struct pollfd *polls)
 {
-    int world = meeting->rendezvous->world.world, n = 0;
-    polls[n++] = (struct pollfd){.fd = meeting->rendezvous->listen_fd, .events = POLLIN};
+    int world = join->rendezvous->world.world, n = 0;
+    polls[n++] = (struct pollfd){.fd = join->rendezvous->listen_fd, .events = POLLIN};
     for (int r = 1; r < world; r++) /* poll ignores negative descriptors */
-        polls[n++] = (struct pollfd){.fd = meeting->rendezvous->peers[r].fd, .events = POLLIN};
-    for (int i = 0; i < meeting->n_guests; i++)
-        polls[n++] = (struct pollfd){.fd = meeting->guests[i].fd, .events = POLLIN};
-    int64_t left_ms = (meeting->deadline_ns - hd_clock_ns()) / 1000000 + 1;
+        polls[n++] = (struct pollfd){.fd = join->rendezvous->peers[r].fd, .events = POLLIN};
+    for (int i = 0; i < join->n_pending; i++)
+        polls[n++] = (struct pollfd){.fd = join->pending[i].fd, .events = POLLIN};
+    int64_t left_ms = (join->deadline_ns - hd_clock_ns()) / 1000000 + 1;
     if (poll(polls, (nfds_t)n, left_ms > 0 ? (int)left_ms : 0) <= 0)
         return;
     for (int i = n - 1; i >= world;
-         i--) /* backwards: a dropped guest's place is filled by a later */
+         i--) /* backwards: a dropped pending connection's place is filled by a later */
         if (polls[i].revents)
-            hear_guest(meeting, i - world);
+            read_pending(join, i - world);
     for (int r = 1; r < world; r++)
         if (polls[r].revents && polls[r].fd >= 0)
-            hear_peer(meeting, r);
+            read_peer(join, r);
     if (polls[0].revents)
-        accept_guest(meeting);
+        accept_pending(join);
 }
 
 /* Ranks as "1, 3 and 4"; at most a few are listed. */
-static void add_rank(char *list, size_t bytes, int rank)
+static void append_rank(char *list, size_t bytes, int rank)
 {
     size_t used = strlen(list);
     if (used + 16 < bytes)
@@ -162,70 +165,70 @@ static void add_rank(char *list, size_t bytes, int rank)
         snprintf(list + used, bytes - used, ", …");
 }
 
-static void check_present(struct meeting *meeting, int64_t waited_s)
+static void check_present(struct join *join, int64_t waited_s)
 {
     char list[64] = "";
-    int world = meeting->rendezvous->world.world;
+    int world = join->rendezvous->world.world;
     for (int r = 1; r < world; r++)
-        if (meeting->rendezvous->peers[r].fd < 0)
-            add_rank(list, sizeof list, r);
+        if (join->rendezvous->peers[r].fd < 0)
+            append_rank(list, sizeof list, r);
     if (list[0])
-        refuse(meeting, HD_ERR_SYSTEM, "rank %s of %d did not come within %lld s", list, world,
+        refuse(join, HD_ERR_SYSTEM, "rank %s of %d did not come within %lld s", list, world,
                (long long)waited_s);
 }
 
-static void check_config(struct meeting *meeting)
+static void check_config(struct join *join)
 {
-    const struct hd_peer *peers = meeting->rendezvous->peers;
+    const struct hd_peer *peers = join->rendezvous->peers;
     char list[64] = "";
-    for (int r = 1; r < meeting->rendezvous->world.world; r++)
+    for (int r = 1; r < join->rendezvous->world.world; r++)
         if (peers[r].hello.config_hash != peers[0].hello.config_hash)
-            add_rank(list, sizeof list, r);
+            append_rank(list, sizeof list, r);
     if (list[0])
-        refuse(meeting, HD_ERR_INPUT,
+        refuse(join, HD_ERR_INPUT,
                "the configuration of rank %s is not that of rank 0: compare their config files "
                "and options",
                list);
 }
 
-static void check_arithmetic(struct meeting *meeting)
+static void check_arithmetic(struct join *join)
 {
-    const struct hd_peer *peers = meeting->rendezvous->peers;
-    for (int r = 1; r < meeting->rendezvous->world.world; r++) {
+    const struct hd_peer *peers = join->rendezvous->peers;
+    for (int r = 1; r < join->rendezvous->world.world; r++) {
         char difference[256];
         hd_fingerprint_difference(peers[r].hello.fingerprint, peers[0].hello.fingerprint,
                                   difference, sizeof difference);
         if (difference[0])
-            refuse(meeting, HD_ERR_INPUT,
+            refuse(join, HD_ERR_INPUT,
                    "rank %d on %s computes differently from rank 0 on %s (%s); "
                    "runtime.allow_fingerprint_mismatch: true accepts that",
                    r, peers[r].hello.host, peers[0].hello.host, difference);
     }
 }
 
-static void check_host(struct meeting *meeting)
+static void check_host(struct join *join)
 {
-    const struct hd_peer *peers = meeting->rendezvous->peers;
-    for (int r = 1; r < meeting->rendezvous->world.world; r++)
+    const struct hd_peer *peers = join->rendezvous->peers;
+    for (int r = 1; r < join->rendezvous->world.world; r++)
         if (strcmp(peers[r].hello.boot_id, peers[0].hello.boot_id) != 0)
-            refuse(meeting, HD_ERR_INPUT,
+            refuse(join, HD_ERR_INPUT,
                    "rank %d is on host %s, rank 0 on host %s: ranks that exchange through shared "
                    "memory must be on one host",
                    r, peers[r].hello.host, peers[0].hello.host);
 }
 
-static void tell_refusal(struct meeting *meeting)
+static void send_refusal(struct join *join)
 {
     int64_t deadline_ns = hd_clock_ns() + (int64_t)SEND_MS * 1000000;
-    size_t bytes = strlen(meeting->text);
-    for (int r = 1; r < meeting->rendezvous->world.world; r++)
-        if (meeting->rendezvous->peers[r].fd >= 0)
-            hd_wire_send(meeting->rendezvous->peers[r].fd, HD_WIRE_REFUSE, meeting->status,
-                         meeting->text, bytes, deadline_ns);
-    for (int i = 0; i < meeting->n_guests; i++)
-        if (meeting->guests[i].hello.world != 0)
-            hd_wire_send(meeting->guests[i].fd, HD_WIRE_REFUSE, meeting->status, meeting->text,
+    size_t bytes = strlen(join->text);
+    for (int r = 1; r < join->rendezvous->world.world; r++)
+        if (join->rendezvous->peers[r].fd >= 0)
+            hd_wire_send(join->rendezvous->peers[r].fd, HD_WIRE_REFUSE, join->status, join->text,
                          bytes, deadline_ns);
+    for (int i = 0; i < join->n_pending; i++)
+        if (join->pending[i].hello.world != 0)
+            hd_wire_send(join->pending[i].fd, HD_WIRE_REFUSE, join->status, join->text, bytes,
+                         deadline_ns);
 }
 
 int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
@@ -233,30 +236,30 @@ int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                char *text)
 {
     int64_t start_ns = hd_clock_ns();
-    struct meeting *meeting = hd_alloc(1, sizeof *meeting);
-    struct pollfd *polls = hd_alloc(rendezvous->world.world + STRANGERS_MAX, sizeof *polls);
-    if (!meeting || !polls) {
-        hd_free(meeting);
+    struct join *join = hd_alloc(1, sizeof *join);
+    struct pollfd *polls = hd_alloc(rendezvous->world.world + PENDING_MAX, sizeof *polls);
+    if (!join || !polls) {
+        hd_free(join);
         hd_free(polls);
         snprintf(text, HD_RENDEZVOUS_TEXT, "rank 0 has no memory");
         return HD_ERR_NOMEM;
     }
-    *meeting = (struct meeting){.rendezvous = rendezvous, .deadline_ns = deadline_ns, .text = text};
-    while (meeting->n_met < rendezvous->world.world - 1 && hd_clock_ns() < meeting->deadline_ns)
-        hear(meeting, polls);
-    check_present(meeting, (hd_clock_ns() - start_ns) / 1000000000);
-    if (meeting->status == HD_OK)
-        check_config(meeting);
-    if (meeting->status == HD_OK && !options->allow_fingerprint_mismatch)
-        check_arithmetic(meeting);
-    if (meeting->status == HD_OK && options->one_host)
-        check_host(meeting);
-    if (meeting->status != HD_OK)
-        tell_refusal(meeting);
-    for (int i = 0; i < meeting->n_guests; i++)
-        close(meeting->guests[i].fd);
-    int status = meeting->status;
+    *join = (struct join){.rendezvous = rendezvous, .deadline_ns = deadline_ns, .text = text};
+    while (join->n_joined < rendezvous->world.world - 1 && hd_clock_ns() < join->deadline_ns)
+        poll_connections(join, polls);
+    check_present(join, (hd_clock_ns() - start_ns) / 1000000000);
+    if (join->status == HD_OK)
+        check_config(join);
+    if (join->status == HD_OK && !options->allow_fingerprint_mismatch)
+        check_arithmetic(join);
+    if (join->status == HD_OK && options->one_host)
+        check_host(join);
+    if (join->status != HD_OK)
+        send_refusal(join);
+    for (int i = 0; i < join->n_pending; i++)
+        close(join->pending[i].fd);
+    int status = join->status;
     hd_free(polls);
-    hd_free(meeting);
+    hd_free(join);
     return status;
 }

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-_Static_assert(offsetof(struct hd_frame, payload) == HD_WIRE_HEAD, "a frame has no gaps");
+_Static_assert(offsetof(struct hd_frame, payload) == HD_WIRE_HEADER, "a frame has no gaps");
 _Static_assert(sizeof(struct hd_hello) < HD_WIRE_PAYLOAD, "a hello fits into a frame");
 _Static_assert((int)HD_RENDEZVOUS_MAX_BYTES < (int)HD_WIRE_PAYLOAD,
                "a broadcast fits into a frame");
 
-static bool head_valid(const struct hd_frame *frame)
+static bool is_header_valid(const struct hd_frame *frame)
 {
     return frame->magic == HD_WIRE_MAGIC && frame->version == HD_WIRE_VERSION &&
            frame->kind >= HD_WIRE_HELLO && frame->kind < HD_WIRE_KINDS &&
@@ -34,35 +34,36 @@ static bool wait_for(int fd, short events, int64_t deadline_ns)
     }
 }
 
-enum hd_inbox_state hd_inbox_read(struct hd_inbox *inbox, int fd)
+enum hd_frame_state hd_frame_reader_read(struct hd_frame_reader *reader, int fd)
 {
-    struct hd_frame *frame = &inbox->frame;
+    struct hd_frame *frame = &reader->frame;
     for (;;) {
-        size_t wanted = HD_WIRE_HEAD + (inbox->used < HD_WIRE_HEAD ? 0 : frame->bytes);
-        ssize_t n = recv(fd, (char *)frame + inbox->used, wanted - inbox->used, MSG_DONTWAIT);
+        size_t wanted = HD_WIRE_HEADER + (reader->used < HD_WIRE_HEADER ? 0 : frame->bytes);
+        ssize_t n = recv(fd, (char *)frame + reader->used, wanted - reader->used, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return HD_INBOX_MORE;
+            return HD_FRAME_INCOMPLETE;
         if (n <= 0)
-            return HD_INBOX_CLOSED;
-        inbox->used += (size_t)n;
-        if (inbox->used < HD_WIRE_HEAD)
+            return HD_FRAME_CLOSED;
+        reader->used += (size_t)n;
+        if (reader->used < HD_WIRE_HEADER)
             continue;
-        if (!head_valid(frame))
-            return HD_INBOX_STRANGER;
-        if (inbox->used == HD_WIRE_HEAD + frame->bytes) {
-            inbox->used = 0;
-            return HD_INBOX_FRAME;
+        if (!is_header_valid(frame))
+            return HD_FRAME_INVALID;
+        if (reader->used == HD_WIRE_HEADER + frame->bytes) {
+            reader->used = 0;
+            return HD_FRAME_COMPLETE;
         }
     }
 }
 
-enum hd_inbox_state hd_inbox_wait(struct hd_inbox *inbox, int fd, int64_t deadline_ns)
+enum hd_frame_state hd_frame_reader_wait(struct hd_frame_reader *reader, int fd,
+                                         int64_t deadline_ns)
 {
     for (;;) {
-        enum hd_inbox_state state = hd_inbox_read(inbox, fd);
-        if (state != HD_INBOX_MORE || !wait_for(fd, POLLIN, deadline_ns))
+        enum hd_frame_state state = hd_frame_reader_read(reader, fd);
+        if (state != HD_FRAME_INCOMPLETE || !wait_for(fd, POLLIN, deadline_ns))
             return state;
     }
 }
@@ -75,7 +76,7 @@ bool hd_wire_send(int fd, enum hd_wire_kind kind, int number, const void *payloa
     if (bytes > 0)
         memcpy(frame.payload, payload, bytes);
     const char *at = (const char *)&frame;
-    for (size_t left = HD_WIRE_HEAD + bytes; left > 0;) {
+    for (size_t left = HD_WIRE_HEADER + bytes; left > 0;) {
         ssize_t n = send(fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             at += n;
@@ -90,7 +91,7 @@ bool hd_wire_send(int fd, enum hd_wire_kind kind, int number, const void *payloa
     return true;
 }
 
-const char *hd_frame_text(struct hd_frame *frame)
+const char *hd_frame_get_text(struct hd_frame *frame)
 {
     frame->payload[frame->bytes] = '\0';
     for (char *c = frame->payload; *c; c++) /* no control characters into anybody's terminal */
@@ -108,7 +109,7 @@ static bool is_text(const char *text, size_t bytes)
     return length < bytes;
 }
 
-bool hd_frame_hello(const struct hd_frame *frame, struct hd_hello *hello_p)
+bool hd_frame_read_hello(const struct hd_frame *frame, struct hd_hello *hello_p)
 {
     if (frame->kind != HD_WIRE_HELLO || frame->bytes != sizeof *hello_p)
         return false;

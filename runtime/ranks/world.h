@@ -13,7 +13,7 @@ enum {
 
 enum hd_start {
     HD_START_ENV,    /* RANK and WORLD_SIZE; or a single rank */
-    HD_START_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_meet */
+    HD_START_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_exchange_address */
     HD_START_SRUN
 };
 

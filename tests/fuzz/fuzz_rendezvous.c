@@ -76,9 +76,9 @@ static void send_hello(int number, const uint8_t *bytes, size_t n)
     frame.number = hello.rank;
     memcpy(frame.payload, &hello, sizeof hello);
     for (size_t i = 1; i + 2 < n; i += 3)
-        ((uint8_t *)&frame)[(bytes[i] | bytes[i + 1] << 8) % (HD_WIRE_HEAD + sizeof hello)] =
+        ((uint8_t *)&frame)[(bytes[i] | bytes[i + 1] << 8) % (HD_WIRE_HEADER + sizeof hello)] =
             bytes[i + 2];
-    send_bytes(number, &frame, HD_WIRE_HEAD + sizeof hello);
+    send_bytes(number, &frame, HD_WIRE_HEADER + sizeof hello);
 }
 
 /* A frame of the kind and number that the first bytes say, with the rest as its payload. */
@@ -92,7 +92,7 @@ static void send_frame(int number, const uint8_t *bytes, size_t n)
                              .number = (int8_t)bytes[1],
                              .bytes = (uint32_t)(n - 2)};
     memcpy(frame.payload, bytes + 2, n - 2);
-    send_bytes(number, &frame, HD_WIRE_HEAD + n - 2);
+    send_bytes(number, &frame, HD_WIRE_HEADER + n - 2);
 }
 
 /* Does the next step. Returns false after the last. */

@@ -59,7 +59,7 @@ static float *operand_of(struct rank *rank, int of)
     return (float *)(buffer + sizeof(struct header));
 }
 
-static int meet(struct rank *rank)
+static int arrive_and_wait(struct rank *rank)
 {
     hd_comm_arrive(rank->comm, rank->seq, "doctor");
     return hd_comm_wait(rank->comm, rank->seq, PATIENCE_S * INT64_C(1000000000), NULL, NULL);
@@ -104,7 +104,7 @@ static int mean(struct rank *rank, int64_t n, int64_t *more_p)
     ((struct header *)hd_comm_get_buffer(rank->comm, own, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
         operand[slice(n, r, ranks)] = fresh(rank->seq);
-    HD_TRY(meet(rank));
+    HD_TRY(arrive_and_wait(rank));
     *more_p = ((const struct header *)hd_comm_get_buffer(rank->comm, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
         rank->operands[r] = operand_of(rank, r);
@@ -114,7 +114,7 @@ static int mean(struct rank *rank, int64_t n, int64_t *more_p)
     hd_tree_add(ranks, rank->operands, 1, 0, lo, hi, sum);
     for (int64_t i = 0; i < hi - lo; i++)
         sum[i] /= (float)ranks;
-    HD_TRY(meet(rank));
+    HD_TRY(arrive_and_wait(rank));
     for (int r = 0; r < ranks; r++) {
         const int64_t from = slice(n, r, ranks), to = r + 1 < ranks ? slice(n, r + 1, ranks) : n;
         memcpy(rank->result + from, operand_of(rank, r) + from,

@@ -93,7 +93,7 @@ static int share_dir(struct hd_train *train)
     return train->dir ? HD_OK : HD_ERR_NOMEM;
 }
 
-static int meet(struct hd_train *train)
+static int join_ranks(struct hd_train *train)
 {
     const struct hd_config *config = train->job.config;
     if (train->world.world == 1)
@@ -216,7 +216,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
                           &train->gpus.plan, train->job.param_check_interval, &train->plan));
-    HD_TRY(meet(train));
+    HD_TRY(join_ranks(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
     HD_TRY(hd_checkpoints_open(train));

@@ -31,7 +31,7 @@ int hd_transport_prepare(struct hd_train *train)
 {
     struct hd_world *world = &train->world;
     if (world->start == HD_START_MPIRUN)
-        HD_TRY(hd_mpi_meet(world));
+        HD_TRY(hd_mpi_exchange_address(world));
     if (!may_use_tcp(train))
         return HD_OK;
     return hd_rendezvous_listen(world->master_addr, 0, hd_address_is_loopback(world->master_addr),
@@ -70,7 +70,7 @@ static int join_mpi(struct hd_train *train, struct hd_links **links_p)
         return refuse(train, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
                              "-n RANKS runner run ...'; tcp needs neither");
     if (train->world.start == HD_START_SRUN)
-        HD_TRY(hd_mpi_meet(&train->world));
+        HD_TRY(hd_mpi_exchange_address(&train->world));
     return hd_mpi_open_links(links_p);
 }
 

@@ -34,7 +34,7 @@ void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph
 {
     ck_assert_int_eq(hd_plan_create(graph, world->rank, world->world, NULL, 2, &rank->plan), HD_OK);
     if (world->world > 1)
-        ck_assert_int_eq(ranks_meet(world, rank_message_passing,
+        ck_assert_int_eq(ranks_join(world, rank_message_passing,
                                     hd_plan_get_payload_bytes(rank->plan), rank->plan->shared_bytes,
                                     &rank->rendezvous, &rank->comm),
                          HD_OK);

@@ -69,7 +69,7 @@ static inline void keep_log(enum hd_log_level level, const char *line, void *arg
     snprintf(shared->log[rank_number], sizeof shared->log[0], "%s", line);
 }
 
-static inline void meet(struct rank *rank, const struct hd_world *world)
+static inline void join_ranks(struct rank *rank, const struct hd_world *world)
 {
     rank->world = world;
     rank->device = world->rank;
@@ -97,7 +97,7 @@ static inline int join(struct rank *rank, int64_t timeout_ns)
 static inline struct rank start(const struct hd_world *world)
 {
     struct rank rank = {0};
-    meet(&rank, world);
+    join_ranks(&rank, world);
     if (join(&rank, 0) != HD_OK) {
         fprintf(stderr, "%s\n", shared->log[world->rank]);
         _exit(90);

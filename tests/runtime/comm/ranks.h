@@ -56,7 +56,7 @@ static inline int ranks_wait(pid_t pid)
 }
 
 /* Meets the other ranks and makes a communicator; message_passing: over TCP, as between hosts. */
-static inline int ranks_meet(const struct hd_world *world, bool message_passing, int64_t max_bytes,
+static inline int ranks_join(const struct hd_world *world, bool message_passing, int64_t max_bytes,
                              int64_t area_bytes, struct hd_rendezvous **rendezvous_p,
                              struct hd_comm **comm_p)
 {

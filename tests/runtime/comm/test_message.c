@@ -23,7 +23,7 @@ static struct rank start(const struct hd_world *world)
 {
     struct rank rank;
     hd_log_set_level(HD_LOG_ERROR);
-    if (ranks_meet(world, true, 4096, AREA, &rank.rendezvous, &rank.comm) != HD_OK)
+    if (ranks_join(world, true, 4096, AREA, &rank.rendezvous, &rank.comm) != HD_OK)
         _exit(90);
     return rank;
 }

@@ -371,7 +371,7 @@ static int body_devices(const struct hd_world *world, void *arg)
     (void)arg;
     struct rank rank = {0};
     const int devices[] = {1, 0};
-    meet(&rank, world);
+    join_ranks(&rank, world);
     const struct hd_nccl_options options = {.ranks = 1, .devices = devices, .n_devices = 2};
     REQUIRE(hd_nccl_join(&options, rank.rendezvous, &rank.nccl) == HD_OK);
     struct hd_nccl_collective c = small_broadcast("broadcast");
@@ -542,7 +542,7 @@ static int body_attempt(const struct hd_world *world, void *arg)
     setenv("HD_EMULATED_NCCL_VERSION", attempt->version[world->rank], 1);
     if (attempt->allowed)
         hd_nccl_share_gpus();
-    meet(&rank, world);
+    join_ranks(&rank, world);
     rank.device = attempt->one_gpu ? 0 : world->rank;
     REQUIRE(join(&rank, attempt->timeout_ns) == attempt->status);
     REQUIRE((rank.nccl != NULL) == (attempt->status == HD_OK));

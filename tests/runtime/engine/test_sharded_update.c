@@ -158,7 +158,7 @@ static int open_run(const struct hd_world *world, int buckets, bool sequential, 
     run.state = run.result;
     const int64_t area = INSTANCES * run.operands.bytes + run.result.bytes;
     if (world->world > 1)
-        HD_TRY(ranks_meet(world, message_passing, 64, area, &run.rendezvous, &run.comm));
+        HD_TRY(ranks_join(world, message_passing, 64, area, &run.rendezvous, &run.comm));
     const struct hd_session_options options = {.sequential = sequential,
                                                .workers = 1 + buckets % 2,
                                                .scheduler = "lws",

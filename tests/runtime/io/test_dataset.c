@@ -267,7 +267,7 @@ START_TEST(numbers_out_of_range_are_told)
 END_TEST
 
 /* A file of another data set in the place of one. */
-START_TEST(strangers_are_told)
+START_TEST(unknown_peers_are_told)
 {
     struct recorded a = record(true), other = a;
     other.info.env_id = "B-v1";
@@ -299,7 +299,7 @@ int main(void)
     tcase_add_test(tests, missing_files_are_named);
     tcase_add_test(tests, truncated_files_are_named);
     tcase_add_loop_test(tests, numbers_out_of_range_are_told, 0, 2);
-    tcase_add_test(tests, strangers_are_told);
+    tcase_add_test(tests, unknown_peers_are_told);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

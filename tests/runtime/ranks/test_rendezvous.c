@@ -55,7 +55,7 @@ static void setup(void)
     }
 }
 
-static int meet(const struct hd_world *world, struct hd_rendezvous **rendezvous_p)
+static int join_rendezvous(const struct hd_world *world, struct hd_rendezvous **rendezvous_p)
 {
     own_rank = world->rank;
     hd_log_set_sink(keep_log, NULL);
@@ -70,11 +70,11 @@ static int meet(const struct hd_world *world, struct hd_rendezvous **rendezvous_
     return hd_rendezvous_create(&options, rendezvous_p);
 }
 
-static int body_meet(const struct hd_world *world, void *arg)
+static int body_join(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct hd_rendezvous *rendezvous = NULL;
-    int status = meet(world, &rendezvous);
+    int status = join_rendezvous(world, &rendezvous);
     hd_rendezvous_destroy(rendezvous);
     return -status;
 }
@@ -97,7 +97,7 @@ static int body_exchange(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct hd_rendezvous *rendezvous = NULL;
-    int status = meet(world, &rendezvous);
+    int status = join_rendezvous(world, &rendezvous);
     for (int i = 0; i < 50 && status == HD_OK; i++) {
         int numbers[16] = {0};
         for (int k = 0; k < 16 && world->rank == 0; k++)
@@ -112,7 +112,7 @@ static int body_exchange(const struct hd_world *world, void *arg)
     return -status;
 }
 
-START_TEST(ranks_meet_and_exchange)
+START_TEST(ranks_join_and_broadcast)
 {
     for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
         run(ranks, body_exchange, (int[]){0, 0, 0, 0});
@@ -138,7 +138,7 @@ END_TEST
 START_TEST(other_config_is_refused)
 {
     plan.options[2].config_hash = 8;
-    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     for (int r = 0; r < 3; r++)
         ASSERT_SAYS(r, "the configuration of rank 2 is not that of rank 0");
 }
@@ -147,18 +147,18 @@ END_TEST
 START_TEST(other_arithmetic_is_refused_unless_allowed)
 {
     plan.options[1].fingerprint = "isa=avx512f; omp=1";
-    run(2, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
+    run(2, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT});
     ASSERT_SAYS(0, "rank 1");
     ASSERT_SAYS(1, "(isa: avx512f against avx2)");
     plan.options[0].allow_fingerprint_mismatch = true;
-    run(2, body_meet, (int[]){0, 0});
+    run(2, body_join, (int[]){0, 0});
 }
 END_TEST
 
 START_TEST(other_world_is_refused)
 {
     plan.sent_world[1] = 4;
-    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     ASSERT_SAYS(1, "rank 1 (pid ");
     ASSERT_SAYS(2, "expects a world of 4 ranks, rank 0 one of 3");
 }
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(duplicate_rank_is_refused)
 {
     plan.sent_rank[2] = 1;
-    run(3, body_meet, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
+    run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     for (int r = 0; r < 3; r++)
         ASSERT_SAYS(r, "rank 1 is there twice: pid ");
 }
@@ -177,7 +177,7 @@ START_TEST(absent_rank_is_named)
 {
     plan.sent_rank[1] = -1;
     plan.options[0].timeout_ns = 300000000;
-    run(3, body_meet, (int[]){-HD_ERR_SYSTEM, 0, -HD_ERR_SYSTEM});
+    run(3, body_join, (int[]){-HD_ERR_SYSTEM, 0, -HD_ERR_SYSTEM});
     ASSERT_SAYS(0, "rank 1 of 3 did not come within 0 s");
     ASSERT_SAYS(2, "rank 1 of 3 did not come within 0 s");
 }
@@ -190,7 +190,7 @@ START_TEST(rank_0_out_of_reach)
     world.rendezvous_fd = -1;
     world.rank = 1;
     plan.options[1].timeout_ns = 200000000;
-    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_SYSTEM);
+    ck_assert_int_eq(body_join(&world, NULL), -HD_ERR_SYSTEM);
     ASSERT_SAYS(1, "rank 1 cannot reach rank 0 at 127.0.0.1 port ");
     ASSERT_SAYS(1, "Connection refused");
 }
@@ -222,7 +222,7 @@ START_TEST(handed_down_socket_is_checked)
     struct hd_world world = ranks_world(2);
     close(world.rendezvous_fd);
     world.rendezvous_fd = open("/dev/null", O_RDONLY);
-    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_INPUT);
+    ck_assert_int_eq(body_join(&world, NULL), -HD_ERR_INPUT);
     ASSERT_SAYS(0, "is no listening socket");
 }
 END_TEST
@@ -284,7 +284,7 @@ static void send_garbage(int port, unsigned seed)
         close(fd);
 }
 
-START_TEST(strangers_are_dropped)
+START_TEST(unknown_peers_are_dropped)
 {
     struct hd_world world = ranks_world(2);
     int listen_fd = dup(world.rendezvous_fd);
@@ -292,7 +292,7 @@ START_TEST(strangers_are_dropped)
     for (unsigned seed = 0; seed < 100; seed++) /* they come first … */
         send_garbage(world.master_port, seed);
     plan.options[1].timeout_ns = TIMEOUT_MS * 1000000LL;
-    ranks_start(&world, pids, body_meet, NULL);
+    ranks_start(&world, pids, body_join, NULL);
     for (unsigned seed = 0; seed < 100; seed++) /* … and meanwhile */
         send_garbage(world.master_port, seed);
     ck_assert_msg(ranks_wait(pids[0]) == 0, "rank 0: %s", seen->log[0]);
@@ -303,7 +303,7 @@ END_TEST
 
 /* Valid frames with some bits flipped, cut and split anywhere: never more than a frame is read, and
  * what passes for a hello has every field in range. */
-START_TEST(no_bytes_confuse_an_inbox)
+START_TEST(no_bytes_confuse_a_frame_reader)
 {
     unsigned seed = 1;
     int passed = 0, refused = 0;
@@ -318,19 +318,19 @@ START_TEST(no_bytes_confuse_an_inbox)
             int where = rand_r(&seed) % (rand_r(&seed) % 2 ? 40 : (int)sizeof frame);
             ((char *)&frame)[where] ^= (char)(1 << rand_r(&seed) % 8);
         }
-        size_t bytes = (size_t)rand_r(&seed) % 8 ? HD_WIRE_HEAD + sizeof hello : 777;
-        struct hd_inbox inbox = {0};
-        enum hd_inbox_state state = HD_INBOX_MORE;
-        for (size_t at = 0, n; at < bytes && state == HD_INBOX_MORE; at += n) {
+        size_t bytes = (size_t)rand_r(&seed) % 8 ? HD_WIRE_HEADER + sizeof hello : 777;
+        struct hd_frame_reader reader = {0};
+        enum hd_frame_state state = HD_FRAME_INCOMPLETE;
+        for (size_t at = 0, n; at < bytes && state == HD_FRAME_INCOMPLETE; at += n) {
             n = 1 + (size_t)rand_r(&seed) % (bytes - at);
             ck_assert_int_eq(send(pair[0], (char *)&frame + at, n, 0), n);
-            state = hd_inbox_read(&inbox, pair[1]);
+            state = hd_frame_reader_read(&reader, pair[1]);
         }
         close(pair[0]);
-        if (state == HD_INBOX_MORE)
-            state = hd_inbox_read(&inbox, pair[1]);
-        ck_assert_int_ne(state, HD_INBOX_MORE);
-        if (state == HD_INBOX_FRAME && hd_frame_hello(&inbox.frame, &hello)) {
+        if (state == HD_FRAME_INCOMPLETE)
+            state = hd_frame_reader_read(&reader, pair[1]);
+        ck_assert_int_ne(state, HD_FRAME_INCOMPLETE);
+        if (state == HD_FRAME_COMPLETE && hd_frame_read_hello(&reader.frame, &hello)) {
             ck_assert(hello.rank >= 1 && hello.rank < hello.world && hello.world <= HD_WORLD_MAX);
             ck_assert_uint_lt(strnlen(hello.fingerprint, HD_FINGERPRINT_BYTES),
                               HD_FINGERPRINT_BYTES);
@@ -338,8 +338,8 @@ START_TEST(no_bytes_confuse_an_inbox)
         } else {
             refused++;
         }
-        if (state == HD_INBOX_FRAME)
-            ck_assert_uint_lt(strlen(hd_frame_text(&inbox.frame)), HD_WIRE_PAYLOAD);
+        if (state == HD_FRAME_COMPLETE)
+            ck_assert_uint_lt(strlen(hd_frame_get_text(&reader.frame)), HD_WIRE_PAYLOAD);
         close(pair[1]);
     }
     ck_assert_int_gt(passed, 1000);
@@ -347,13 +347,13 @@ START_TEST(no_bytes_confuse_an_inbox)
 }
 END_TEST
 
-START_TEST(a_stranger_as_rank_0)
+START_TEST(an_unknown_peer_as_rank_0)
 {
     struct hd_world world = ranks_world(2);
     pid_t pid = fork();
     if (pid == 0) {
         world.rank = 1;
-        _exit(body_meet(&world, NULL));
+        _exit(body_join(&world, NULL));
     }
     int fd = accept(world.rendezvous_fd, NULL, NULL);
     ck_assert_int_eq(send(fd, "220 smtp.example.org ESMTP\r\n", 28, MSG_NOSIGNAL), 28);
@@ -378,7 +378,7 @@ static int body_watch(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
     const int *failing = arg;
-    if (meet(world, &rendezvous) != HD_OK ||
+    if (join_rendezvous(world, &rendezvous) != HD_OK ||
         hd_rendezvous_watch(rendezvous,
                             &(struct hd_rendezvous_watch_options){.on_lost = note_lost}) != HD_OK)
         return 1;
@@ -448,7 +448,7 @@ static int body_leave(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
     const int *first = arg;
-    if (meet(world, &rendezvous) != HD_OK ||
+    if (join_rendezvous(world, &rendezvous) != HD_OK ||
         hd_rendezvous_watch(rendezvous,
                             &(struct hd_rendezvous_watch_options){.on_lost = note_lost}) != HD_OK)
         return 1;
@@ -475,11 +475,11 @@ static int body_agree(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
     const int *against = arg;
-    if (meet(world, &rendezvous) != HD_OK)
+    if (join_rendezvous(world, &rendezvous) != HD_OK)
         return 1;
-    bool fine = world->rank != *against;
+    bool ok = world->rank != *against;
     int status =
-        hd_rendezvous_agree(rendezvous, fine ? HD_OK : HD_ERR_NOMEM, fine ? "" : "no memory left");
+        hd_rendezvous_agree(rendezvous, ok ? HD_OK : HD_ERR_NOMEM, ok ? "" : "no memory left");
     hd_rendezvous_destroy(rendezvous);
     return -status;
 }
@@ -512,7 +512,7 @@ START_TEST(late_comer_hears_at_once)
     world.rank = 1;
     world.rendezvous_fd = -1;
     int64_t start_ns = hd_clock_ns();
-    ck_assert_int_eq(body_meet(&world, NULL), -HD_ERR_PEER);
+    ck_assert_int_eq(body_join(&world, NULL), -HD_ERR_PEER);
     ck_assert_int_lt(hd_clock_ns() - start_ns, 1000000000);
     ASSERT_SAYS(1, "or it has this rank already");
     kill(pids[1], SIGKILL);
@@ -528,7 +528,7 @@ int main(void)
     suite_add_tcase(suite, cases);
     tcase_set_timeout(cases, 30);
     tcase_add_checked_fixture(cases, setup, NULL);
-    tcase_add_test(cases, ranks_meet_and_exchange);
+    tcase_add_test(cases, ranks_join_and_broadcast);
     tcase_add_test(cases, one_rank_needs_nothing);
     tcase_add_test(cases, other_config_is_refused);
     tcase_add_test(cases, other_arithmetic_is_refused_unless_allowed);
@@ -538,9 +538,9 @@ int main(void)
     tcase_add_test(cases, rank_0_out_of_reach);
     tcase_add_test(cases, taken_port_is_named);
     tcase_add_test(cases, handed_down_socket_is_checked);
-    tcase_add_test(cases, strangers_are_dropped);
-    tcase_add_test(cases, no_bytes_confuse_an_inbox);
-    tcase_add_test(cases, a_stranger_as_rank_0);
+    tcase_add_test(cases, unknown_peers_are_dropped);
+    tcase_add_test(cases, no_bytes_confuse_a_frame_reader);
+    tcase_add_test(cases, an_unknown_peer_as_rank_0);
     tcase_add_test(cases, dead_peer_is_named_to_all_within_a_second);
     tcase_add_test(cases, failure_carries_its_cause);
     tcase_add_test(cases, a_goodbye_is_no_death);
