@@ -180,7 +180,7 @@ int hd_mpi_exchange_address(struct hd_world *world)
                        "this MPI's mpirun, or by an srun that it does not know (srun --mpi=list "
                        "tells which there are)",
                        world->rank, world->world, rank, ranks);
-    return world->start == HD_START_MPIRUN ? find_root(world) : HD_OK;
+    return world->launcher == HD_LAUNCHER_MPIRUN ? find_root(world) : HD_OK;
 }
 
 int hd_mpi_open_links(struct hd_links **links_p)

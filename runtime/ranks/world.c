@@ -98,7 +98,7 @@ static int read_env(struct hd_world *world)
 
 static int read_mpirun(struct hd_world *world)
 {
-    world->start = HD_START_MPIRUN;
+    world->launcher = HD_LAUNCHER_MPIRUN;
     world->local_world = 0;
     HD_TRY(read_int("OMPI_COMM_WORLD_SIZE", 1, HD_WORLD_MAX, &world->world));
     HD_TRY(read_int("OMPI_COMM_WORLD_RANK", 0, world->world - 1, &world->rank));
@@ -174,7 +174,7 @@ static int read_srun(struct hd_world *world)
 {
     int node = 0;
     const char *tasks = get("SLURM_STEP_TASKS_PER_NODE");
-    world->start = HD_START_SRUN;
+    world->launcher = HD_LAUNCHER_SRUN;
     HD_TRY(read_int("SLURM_NTASKS", 1, HD_WORLD_MAX, &world->world));
     HD_TRY(read_int("SLURM_PROCID", 0, world->world - 1, &world->rank));
     HD_TRY(read_int("SLURM_NODEID", 0, HD_WORLD_MAX - 1, &node));

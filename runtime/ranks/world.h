@@ -11,14 +11,14 @@ enum {
     HD_ADDR_BYTES = 256  /* a host name or address with its zero */
 };
 
-enum hd_start {
-    HD_START_ENV,    /* RANK and WORLD_SIZE; or a single rank */
-    HD_START_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_exchange_address */
-    HD_START_SRUN
+enum hd_launcher {
+    HD_LAUNCHER_ENV,    /* RANK and WORLD_SIZE; or a single rank */
+    HD_LAUNCHER_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_exchange_address */
+    HD_LAUNCHER_SRUN
 };
 
 struct hd_world {
-    enum hd_start start;
+    enum hd_launcher launcher;
     int rank, world;             /* 0 <= rank < world */
     int local_rank, local_world; /* the same among the ranks of this host */
     char master_addr[HD_ADDR_BYTES];

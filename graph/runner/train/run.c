@@ -31,7 +31,7 @@ static int bind_to_cores(struct hd_train *train, const struct hd_topology *topol
 {
     const struct hd_world *world = &train->world;
     const bool divided =
-        world->start != HD_START_ENV && hd_topology_divided(topology, world->local_world);
+        world->launcher != HD_LAUNCHER_ENV && hd_topology_divided(topology, world->local_world);
     hd_topology_share(topology, divided ? 0 : world->local_rank, divided ? 1 : world->local_world,
                       &train->share);
     int status = hd_topology_bind(topology, &train->share);
@@ -292,7 +292,7 @@ static void release(struct hd_train *train)
 static void let_cause_leave_first(const struct hd_train *train, int status)
 {
     enum { AHEAD_MS = 300 };
-    if (status == HD_ERR_PEER && train->world.start != HD_START_ENV)
+    if (status == HD_ERR_PEER && train->world.launcher != HD_LAUNCHER_ENV)
         nanosleep(&(struct timespec){.tv_nsec = AHEAD_MS * 1000000L}, NULL);
 }
 

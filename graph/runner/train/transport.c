@@ -18,8 +18,8 @@ static bool asked(const struct hd_train *train, const char *name)
 /* An srun that offers MPI's ranks what they need to meet says so. */
 static bool may_use_mpi(const struct hd_world *world)
 {
-    return world->start == HD_START_MPIRUN ||
-           (world->start == HD_START_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
+    return world->launcher == HD_LAUNCHER_MPIRUN ||
+           (world->launcher == HD_LAUNCHER_SRUN && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
 }
 
 static bool may_use_tcp(const struct hd_train *train)
@@ -30,7 +30,7 @@ static bool may_use_tcp(const struct hd_train *train)
 int hd_transport_prepare(struct hd_train *train)
 {
     struct hd_world *world = &train->world;
-    if (world->start == HD_START_MPIRUN)
+    if (world->launcher == HD_LAUNCHER_MPIRUN)
         HD_TRY(hd_mpi_exchange_address(world));
     if (!may_use_tcp(train))
         return HD_OK;
@@ -66,10 +66,10 @@ static int open_shared(struct hd_train *train)
 
 static int join_mpi(struct hd_train *train, struct hd_links **links_p)
 {
-    if (train->world.start == HD_START_ENV)
+    if (train->world.launcher == HD_LAUNCHER_ENV)
         return refuse(train, "runtime.transport is mpi, whose ranks mpirun or srun start: 'mpirun "
                              "-n RANKS runner run ...'; tcp needs neither");
-    if (train->world.start == HD_START_SRUN)
+    if (train->world.launcher == HD_LAUNCHER_SRUN)
         HD_TRY(hd_mpi_exchange_address(&train->world));
     return hd_mpi_open_links(links_p);
 }

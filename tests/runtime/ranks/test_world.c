@@ -146,16 +146,16 @@ START_TEST(ranks_of_mpirun)
 {
     struct hd_world world;
     ck_assert_int_eq(read_world(MPIRUN, &world), HD_OK);
-    ck_assert(world.start == HD_START_MPIRUN && world.rank == 3 && world.world == 4);
+    ck_assert(world.launcher == HD_LAUNCHER_MPIRUN && world.rank == 3 && world.world == 4);
     ck_assert(world.local_rank == 1 && world.local_world == 2);
     ck_assert(world.master_port == 0 && world.master_addr[0] == '\0');
     ck_assert_int_eq(read_world(MPIRUN " MASTER_ADDR=10.0.0.9", &world), HD_OK);
     ck_assert_str_eq(world.master_addr, "10.0.0.9");
     /* Who sets RANK means it, and mpirun may itself be srun's. */
     ck_assert_int_eq(read_world(MPIRUN " RANK=0 WORLD_SIZE=1", &world), HD_OK);
-    ck_assert(world.start == HD_START_ENV && world.world == 1);
+    ck_assert(world.launcher == HD_LAUNCHER_ENV && world.world == 1);
     ck_assert_int_eq(read_world(MPIRUN SRUN, &world), HD_OK);
-    ck_assert(world.start == HD_START_MPIRUN && world.rank == 3);
+    ck_assert(world.launcher == HD_LAUNCHER_MPIRUN && world.rank == 3);
     ck_assert_int_eq(read_world("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", &world),
                      HD_ERR_INPUT);
     ck_assert(strstr(last, "OMPI_COMM_WORLD_LOCAL_SIZE is not set"));
@@ -166,7 +166,7 @@ START_TEST(ranks_of_srun)
 {
     struct hd_world world, other;
     ck_assert_int_eq(read_world(SRUN, &world), HD_OK);
-    ck_assert(world.start == HD_START_SRUN && world.rank == 5 && world.world == 7);
+    ck_assert(world.launcher == HD_LAUNCHER_SRUN && world.rank == 5 && world.world == 7);
     ck_assert(world.local_rank == 1 && world.local_world == 2);
     ck_assert_str_eq(world.master_addr, "gpu07");
     ck_assert(world.master_port >= 20000 && world.master_port < 32000);
@@ -176,7 +176,7 @@ START_TEST(ranks_of_srun)
     ck_assert(strcmp(world.master_addr, "head") == 0 && world.master_port == 1234);
     /* The script of sbatch is no task, although it looks like one. */
     ck_assert_int_eq(read_world(SRUN " SLURM_STEP_ID=4294967291", &world), HD_OK);
-    ck_assert(world.start == HD_START_ENV && world.world == 1);
+    ck_assert(world.launcher == HD_LAUNCHER_ENV && world.world == 1);
     ck_assert_int_eq(read_world(SRUN " SLURM_LOCALID=2", &world), HD_ERR_INPUT);
     ck_assert_int_eq(read_world(SRUN " SLURM_STEP_TASKS_PER_NODE=7", &world), HD_ERR_INPUT);
     ck_assert(strstr(last, "the tasks of node 1"));
