@@ -79,7 +79,7 @@ static const char *find_item(const char *text, const char *key, size_t key_lengt
     return NULL;
 }
 
-void hd_fingerprint_difference(const char *a, const char *b, char *text, size_t bytes)
+void hd_fingerprint_diff(const char *a, const char *b, char *text, size_t bytes)
 {
     size_t used = 0;
     if (bytes > 0)

@@ -22,6 +22,6 @@ int hd_fingerprint_create(const char *libraries, const char *precision,
 
 /* Writes what differs between two fingerprint texts, "isa: avx2 against avx512f; …", into
  * text[bytes]; "" when nothing does. Accepts any strings. Thread safe. */
-void hd_fingerprint_difference(const char *a, const char *b, char *text, size_t bytes);
+void hd_fingerprint_diff(const char *a, const char *b, char *text, size_t bytes);
 
 #endif

@@ -42,13 +42,13 @@ struct launch {
     int listen_fd; /* where rank 0 is to listen; -1: not on this node, or a single rank */
     struct rank *ranks;
     int n_running;
-    int cause;        /* index of the rank that ended the run, or -1 */
-    bool stopping;    /* the others were asked to stop: how they end is no cause any more */
-    bool killing;     /* and then killed */
-    int stop_signal;  /* the first signal that the launcher got, or 0 */
-    int64_t name_ns;  /* when the cause is named; 0: none yet */
-    int64_t kill_ns;  /* when the rest is killed; 0: not asked to stop yet */
-    sigset_t watched; /* blocked, waited for */
+    int cause;         /* index of the rank that ended the run, or -1 */
+    bool stopping;     /* the others were asked to stop: how they end is no cause any more */
+    bool killing;      /* and then killed */
+    int stop_signal;   /* the first signal that the launcher got, or 0 */
+    int64_t report_ns; /* when the cause is named; 0: none yet */
+    int64_t kill_ns;   /* when the rest is killed; 0: not asked to stop yet */
+    sigset_t watched;  /* blocked, waited for */
 };
 
 static int world_of(const struct launch *launch)
@@ -106,7 +106,7 @@ static void find_program(struct launch *launch)
         strcpy(launch->program, "/proc/self/exe");
 }
 
-static void warn_of_crowding(int ranks)
+static void warn_oversubscribed(int ranks)
 {
     struct hd_topology *topology;
     if (hd_topology_create(NULL, &topology) != HD_OK)
@@ -149,7 +149,7 @@ static void set_environment(const struct launch *launch, int local_rank, int por
 
 /* In the child. A group of its own keeps the terminal's Ctrl-C from a rank, which gets the
  * launcher's instead, once. */
-static void become_rank(const struct launch *launch, int local_rank, int port, pid_t launcher)
+static void exec_rank(const struct launch *launch, int local_rank, int port, pid_t launcher)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
     sigset_t none;
@@ -181,7 +181,7 @@ static int start_ranks(struct launch *launch, int port)
     for (int i = 0; i < launch->options.nproc_per_node; i++) {
         pid_t pid = fork();
         if (pid == 0)
-            become_rank(launch, i, port, launcher);
+            exec_rank(launch, i, port, launcher);
         if (pid < 0)
             return hd_fail(HD_ERR_SYSTEM, "cannot start rank %d: %s", rank_of(launch, i),
                            strerror(errno));
@@ -203,7 +203,7 @@ static void signal_ranks(const struct launch *launch, int number)
 
 /* How likely an end is the cause of others: a rank that lost a peer is none, a rank that failed
  * may have been made to fail by a death. */
-static int weight(int code)
+static int severity_of(int code)
 {
     if (code == 0 || code == hd_status_exit_code(HD_ERR_STOPPED))
         return 0;
@@ -212,7 +212,7 @@ static int weight(int code)
     return code < SIGNALED ? 2 : 3;
 }
 
-static void ask_to_stop(struct launch *launch, int number)
+static void request_stop(struct launch *launch, int number)
 {
     launch->stopping = true;
     signal_ranks(launch, number);
@@ -221,7 +221,7 @@ static void ask_to_stop(struct launch *launch, int number)
 }
 
 /* A rank that still runs, or -1. */
-static int running_one(const struct launch *launch)
+static int find_running(const struct launch *launch)
 {
     for (int i = 0; i < launch->options.nproc_per_node; i++)
         if (launch->ranks[i].pid > 0)
@@ -229,7 +229,7 @@ static int running_one(const struct launch *launch)
     return -1;
 }
 
-static void name_cause(struct launch *launch)
+static void report_cause(struct launch *launch)
 {
     const struct rank *rank = &launch->ranks[launch->cause];
     int number = rank_of(launch, launch->cause), pid = rank->last_pid;
@@ -237,33 +237,33 @@ static void name_cause(struct launch *launch)
     if (rank->code >= SIGNALED)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) was killed by signal %d (%s)%s", number, pid,
                rank->code - SIGNALED, strsignal(rank->code - SIGNALED), stop);
-    else if (rank->code == HD_EXIT_PEER && running_one(launch) >= 0)
+    else if (rank->code == HD_EXIT_PEER && find_running(launch) >= 0)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not end, others have lost it; stopping all",
-               rank_of(launch, running_one(launch)), launch->ranks[running_one(launch)].pid);
+               rank_of(launch, find_running(launch)), launch->ranks[find_running(launch)].pid);
     else if (rank->code == HD_EXIT_PEER)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) lost a rank that this launcher does not run%s",
                number, pid, stop);
     else
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) failed with exit code %d%s", number, pid, rank->code,
                stop);
-    launch->name_ns = 0;
-    ask_to_stop(launch, SIGTERM);
+    launch->report_ns = 0;
+    request_stop(launch, SIGTERM);
 }
 
 /* Of two times, of which 0 is never. */
-static int64_t earlier(int64_t a_ns, int64_t b_ns)
+static int64_t min_time(int64_t a_ns, int64_t b_ns)
 {
     return b_ns != 0 && (a_ns == 0 || b_ns < a_ns) ? b_ns : a_ns;
 }
 
-static void weigh_end(struct launch *launch, int i)
+static void update_cause(struct launch *launch, int i)
 {
-    int mine = weight(launch->ranks[i].code);
-    if (launch->stopping || mine == 0)
+    int severity = severity_of(launch->ranks[i].code);
+    if (launch->stopping || severity == 0)
         return;
     int64_t wait_ms = launch->ranks[i].code == HD_EXIT_PEER ? LOST_MS : COLLECT_MS;
-    launch->name_ns = earlier(launch->name_ns, hd_clock_ns() + wait_ms * 1000000);
-    if (launch->cause < 0 || mine > weight(launch->ranks[launch->cause].code))
+    launch->report_ns = min_time(launch->report_ns, hd_clock_ns() + wait_ms * 1000000);
+    if (launch->cause < 0 || severity > severity_of(launch->ranks[launch->cause].code))
         launch->cause = i;
 }
 
@@ -288,23 +288,23 @@ static void reap_ranks(struct launch *launch)
     for (int i = 0; i < launch->options.nproc_per_node; i++)
         if (launch->ranks[i].pid > 0 && reap(&launch->ranks[i])) {
             launch->n_running--;
-            weigh_end(launch, i);
+            update_cause(launch, i);
         }
 }
 
-static void pass_on(struct launch *launch, int number)
+static void forward_signal(struct launch *launch, int number)
 {
     if (launch->stop_signal != 0) { /* asked twice: at once */
         launch->kill_ns = hd_clock_ns();
         return;
     }
     launch->stop_signal = number;
-    if (launch->name_ns != 0)
-        name_cause(launch);
+    if (launch->report_ns != 0)
+        report_cause(launch);
     else if (launch->cause < 0)
         hd_log(HD_LOG_INFO, "%s: stopping the ranks",
                number == SIGINT ? "interrupted" : "asked to stop");
-    ask_to_stop(launch, number == SIGHUP ? SIGTERM : number);
+    request_stop(launch, number == SIGHUP ? SIGTERM : number);
     if (number != SIGINT) /* a checkpoint may take its time */
         launch->kill_ns += launch->options.sigterm_grace_s * INT64_C(1000000000);
 }
@@ -322,7 +322,7 @@ static void kill_ranks(struct launch *launch)
 /* The next signal, or 0 when it is time for something. */
 static int next_signal(const struct launch *launch)
 {
-    int64_t due_ns = earlier(launch->name_ns, launch->kill_ns);
+    int64_t due_ns = min_time(launch->report_ns, launch->kill_ns);
     if (due_ns == 0)
         return sigwaitinfo(&launch->watched, NULL);
     int64_t left_ns = due_ns - hd_clock_ns();
@@ -338,12 +338,12 @@ static void supervise(struct launch *launch)
     while (launch->n_running > 0) {
         int number = next_signal(launch);
         if (number > 0 && number != SIGCHLD)
-            pass_on(launch, number);
+            forward_signal(launch, number);
         reap_ranks(launch);
         bool certain = launch->cause >= 0 && launch->ranks[launch->cause].code >= SIGNALED;
-        if (launch->name_ns != 0 &&
-            (certain || hd_clock_ns() >= launch->name_ns || launch->n_running == 0))
-            name_cause(launch);
+        if (launch->report_ns != 0 &&
+            (certain || hd_clock_ns() >= launch->report_ns || launch->n_running == 0))
+            report_cause(launch);
         if (launch->n_running > 0 && launch->kill_ns != 0 && hd_clock_ns() >= launch->kill_ns)
             kill_ranks(launch);
     }
@@ -354,12 +354,12 @@ static int exit_code(const struct launch *launch)
     int heaviest = 0, stopped = hd_status_exit_code(HD_ERR_STOPPED), clean = 0;
     for (int i = 0; i < launch->options.nproc_per_node; i++) {
         int code = launch->ranks[i].code;
-        heaviest = weight(code) > heaviest ? weight(code) : heaviest;
+        heaviest = severity_of(code) > heaviest ? severity_of(code) : heaviest;
         clean = code == stopped ? stopped : clean;
     }
     if (launch->cause >= 0) {
         int code = launch->ranks[launch->cause].code;
-        return weight(code) == 2 ? code : 1;
+        return severity_of(code) == 2 ? code : 1;
     }
     if (launch->stop_signal == SIGINT)
         return hd_status_exit_code(HD_ERR_INTERRUPTED);
@@ -373,7 +373,7 @@ static int attempt(struct launch *launch)
     launch->listen_fd = launch->cause = -1;
     launch->n_running = 0;
     launch->stopping = launch->killing = false;
-    launch->name_ns = launch->kill_ns = 0;
+    launch->report_ns = launch->kill_ns = 0;
     if (launch->options.node_rank == 0 && world_of(launch) > 1) {
         int status = hd_rendezvous_listen(launch->options.master_addr, launch->options.master_port,
                                           launch->options.nnodes == 1, &launch->listen_fd, &port);
@@ -384,7 +384,7 @@ static int attempt(struct launch *launch)
     if (launch->listen_fd >= 0) /* rank 0's alone from here on */
         close(launch->listen_fd);
     if (status != HD_OK)
-        ask_to_stop(launch, SIGTERM);
+        request_stop(launch, SIGTERM);
     supervise(launch);
     return status == HD_OK ? exit_code(launch) : hd_status_exit_code(status);
 }
@@ -441,7 +441,7 @@ static void watch_signals(sigset_t *watched_p, sigset_t *before_p)
     signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a code */
 }
 
-int hd_launch(const struct hd_launch_options *options, char *const rank_argv[])
+int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[])
 {
     sigset_t before;
     struct launch *launch = hd_alloc(1, sizeof *launch);
@@ -457,7 +457,7 @@ int hd_launch(const struct hd_launch_options *options, char *const rank_argv[])
     int code = hd_status_exit_code(status);
     if (status == HD_OK) {
         find_program(launch);
-        warn_of_crowding(launch->options.nproc_per_node);
+        warn_oversubscribed(launch->options.nproc_per_node);
         watch_signals(&launch->watched, &before);
         code = run_attempts(launch);
         sigprocmask(SIG_SETMASK, &before, NULL);

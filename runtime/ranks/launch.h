@@ -36,6 +36,6 @@ struct hd_launch_options {
  * Returns an exit code: 0 when all ranks returned 0, 75 when some of them returned 75; else that of
  * the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks
  * returned 0 or 75; 2 for bad options and 1 for a taken port (both before anything starts). */
-int hd_launch(const struct hd_launch_options *options, char *const rank_argv[]);
+int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[]);
 
 #endif

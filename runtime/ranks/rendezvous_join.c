@@ -196,8 +196,8 @@ static void check_arithmetic(struct join *join)
     const struct hd_peer *peers = join->rendezvous->peers;
     for (int r = 1; r < join->rendezvous->world.world; r++) {
         char difference[256];
-        hd_fingerprint_difference(peers[r].hello.fingerprint, peers[0].hello.fingerprint,
-                                  difference, sizeof difference);
+        hd_fingerprint_diff(peers[r].hello.fingerprint, peers[0].hello.fingerprint, difference,
+                            sizeof difference);
         if (difference[0])
             refuse(join, HD_ERR_INPUT,
                    "rank %d on %s computes differently from rank 0 on %s (%s); "

@@ -44,7 +44,7 @@ static int listen_at(const struct addrinfo *at, int *fd_p)
     return 0;
 }
 
-static int port_of(int fd)
+static int get_port(int fd)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
@@ -83,7 +83,7 @@ int hd_rendezvous_listen(const char *address, int port, bool one_host, int *fd_p
                        strerror(-result));
     *fd_p = fd;
     if (port_p)
-        *port_p = port_of(fd);
+        *port_p = get_port(fd);
     return HD_OK;
 }
 
@@ -100,7 +100,7 @@ void hd_rendezvous_set_keepalive(int fd)
 
 /* TCP lets a socket connect to itself when nobody listens at a port of the ephemeral range and the
  * kernel happens to choose that very port for the caller. */
-static bool is_own_port(int fd)
+static bool is_connected_to_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_length = sizeof here, there_length = sizeof there;
@@ -126,7 +126,7 @@ static int connect_to(const struct addrinfo *at, int64_t deadline_ns)
         else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
             error = errno;
     }
-    if (error == 0 && is_own_port(fd))
+    if (error == 0 && is_connected_to_itself(fd))
         error = ECONNREFUSED;
     if (error == 0)
         return fd;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *get(const char *name)
+static const char *get_variable(const char *name)
 {
     const char *text = getenv(name);
     return text && *text ? text : NULL;
@@ -19,7 +19,7 @@ static const char *get(const char *name)
 
 static int read_int(const char *name, int min, int max, int *value_p)
 {
-    const char *text = get(name);
+    const char *text = get_variable(name);
     if (!text)
         return HD_OK;
     char *end;
@@ -38,30 +38,31 @@ static int check_present(bool *several_p)
 {
     static const char *const names[] = {
         "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
-    bool needed = get("RANK") || get("WORLD_SIZE") || get("LOCAL_RANK") || get("LOCAL_WORLD_SIZE");
+    bool needed = get_variable("RANK") || get_variable("WORLD_SIZE") ||
+                  get_variable("LOCAL_RANK") || get_variable("LOCAL_WORLD_SIZE");
     for (int i = 0; needed && i < 2; i++)
-        if (!get(names[i]))
+        if (!get_variable(names[i]))
             return hd_fail(HD_ERR_INPUT,
                            "%s is not set, but other variables of a run with ranks are; set RANK "
                            "and WORLD_SIZE, or none of RANK, WORLD_SIZE, LOCAL_RANK, "
                            "LOCAL_WORLD_SIZE",
                            names[i]);
-    if (needed && !get("LOCAL_RANK") != !get("LOCAL_WORLD_SIZE"))
+    if (needed && !get_variable("LOCAL_RANK") != !get_variable("LOCAL_WORLD_SIZE"))
         return hd_fail(HD_ERR_INPUT, "%s is not set, but %s is; set both or none",
-                       get("LOCAL_RANK") ? "LOCAL_WORLD_SIZE" : "LOCAL_RANK",
-                       get("LOCAL_RANK") ? "LOCAL_RANK" : "LOCAL_WORLD_SIZE");
-    bool several = needed && strcmp(get("WORLD_SIZE"), "1") != 0;
+                       get_variable("LOCAL_RANK") ? "LOCAL_WORLD_SIZE" : "LOCAL_RANK",
+                       get_variable("LOCAL_RANK") ? "LOCAL_RANK" : "LOCAL_WORLD_SIZE");
+    bool several = needed && strcmp(get_variable("WORLD_SIZE"), "1") != 0;
     for (int i = 4; several && i < 6; i++)
-        if (!get(names[i]))
+        if (!get_variable(names[i]))
             return hd_fail(HD_ERR_INPUT, "%s is not set, but WORLD_SIZE=%.40s is", names[i],
-                           get("WORLD_SIZE"));
+                           get_variable("WORLD_SIZE"));
     *several_p = several;
     return HD_OK;
 }
 
 static int read_local(struct hd_world *world)
 {
-    if (!get("LOCAL_RANK")) {
+    if (!get_variable("LOCAL_RANK")) {
         bool here = hd_address_is_loopback(world->master_addr);
         world->local_rank = here ? world->rank : 0;
         world->local_world = here ? world->world : 1;
@@ -73,7 +74,7 @@ static int read_local(struct hd_world *world)
 
 static int read_master(struct hd_world *world)
 {
-    const char *address = get("MASTER_ADDR");
+    const char *address = get_variable("MASTER_ADDR");
     HD_TRY(read_int("MASTER_PORT", 1, 65535, &world->master_port));
     int length =
         address ? snprintf(world->master_addr, sizeof world->master_addr, "%s", address) : 0;
@@ -115,14 +116,14 @@ static int read_mpirun(struct hd_world *world)
 
 /* In the script of sbatch, whose variables look like those of a task, the step has a number at the
  * end of the range, or none. */
-static bool is_step(void)
+static bool is_slurm_step(void)
 {
-    const char *step = get("SLURM_STEP_ID");
+    const char *step = get_variable("SLURM_STEP_ID");
     return step && strtoul(step, NULL, 10) < 0xfffffff0ul;
 }
 
 /* "node[003-007,012],other" begins with node003. */
-static void first_node(const char *list, char *name, size_t bytes)
+static void copy_first_node(const char *list, char *name, size_t bytes)
 {
     size_t used = 0;
     bool inside = false, skipping = false;
@@ -141,7 +142,7 @@ static void first_node(const char *list, char *name, size_t bytes)
 }
 
 /* "4(x2),3": of nodes 0 and 1 four, of node 2 three; 0 when it does not say. */
-static int tasks_of_node(const char *text, int node)
+static int parse_tasks_of_node(const char *text, int node)
 {
     while (text && *text) {
         char *end;
@@ -156,16 +157,17 @@ static int tasks_of_node(const char *text, int node)
     return 0;
 }
 
-static const char *nodes(void)
+static const char *get_node_list(void)
 {
-    return get("SLURM_STEP_NODELIST") ? get("SLURM_STEP_NODELIST") : get("SLURM_JOB_NODELIST");
+    return get_variable("SLURM_STEP_NODELIST") ? get_variable("SLURM_STEP_NODELIST")
+                                               : get_variable("SLURM_JOB_NODELIST");
 }
 
 /* Below the range from which systems take ports by themselves. */
-static int port_of_job(void)
+static int choose_port_of_slurm_job(void)
 {
     enum { FIRST = 20000, PORTS = 12000 };
-    const char *job = get("SLURM_JOB_ID"), *step = get("SLURM_STEP_ID");
+    const char *job = get_variable("SLURM_JOB_ID"), *step = get_variable("SLURM_STEP_ID");
     unsigned long number = (job ? strtoul(job, NULL, 10) : 0) * 31 + strtoul(step, NULL, 10);
     return FIRST + (int)(number % PORTS);
 }
@@ -173,12 +175,13 @@ static int port_of_job(void)
 static int read_srun(struct hd_world *world)
 {
     int node = 0;
-    const char *tasks = get("SLURM_STEP_TASKS_PER_NODE");
+    const char *tasks = get_variable("SLURM_STEP_TASKS_PER_NODE");
     world->launcher = HD_LAUNCHER_SRUN;
     HD_TRY(read_int("SLURM_NTASKS", 1, HD_WORLD_MAX, &world->world));
     HD_TRY(read_int("SLURM_PROCID", 0, world->world - 1, &world->rank));
     HD_TRY(read_int("SLURM_NODEID", 0, HD_WORLD_MAX - 1, &node));
-    world->local_world = tasks_of_node(tasks ? tasks : get("SLURM_TASKS_PER_NODE"), node);
+    world->local_world =
+        parse_tasks_of_node(tasks ? tasks : get_variable("SLURM_TASKS_PER_NODE"), node);
     if (world->local_world == 0)
         return hd_fail(HD_ERR_INPUT,
                        "neither SLURM_STEP_TASKS_PER_NODE nor SLURM_TASKS_PER_NODE "
@@ -187,9 +190,9 @@ static int read_srun(struct hd_world *world)
     HD_TRY(read_int("SLURM_LOCALID", 0, world->local_world - 1, &world->local_rank));
     if (world->world == 1)
         return HD_OK;
-    world->master_port = port_of_job();
-    if (nodes())
-        first_node(nodes(), world->master_addr, sizeof world->master_addr);
+    world->master_port = choose_port_of_slurm_job();
+    if (get_node_list())
+        copy_first_node(get_node_list(), world->master_addr, sizeof world->master_addr);
     HD_TRY(read_master(world));
     if (!world->master_addr[0])
         return hd_fail(HD_ERR_INPUT, "neither SLURM_STEP_NODELIST nor MASTER_ADDR tells where rank "
@@ -197,26 +200,27 @@ static int read_srun(struct hd_world *world)
     return HD_OK;
 }
 
-bool hd_world_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES])
+bool hd_world_read_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES])
 {
     int node;
-    if (!is_step() || !nodes() || !get("SLURM_NODEID") ||
+    if (!is_slurm_step() || !get_node_list() || !get_variable("SLURM_NODEID") ||
         read_int("SLURM_NODEID", 0, HD_WORLD_MAX - 1, &node) != HD_OK)
         return false;
     *node_rank_p = node;
-    first_node(nodes(), master_addr_p, HD_ADDR_BYTES);
+    copy_first_node(get_node_list(), master_addr_p, HD_ADDR_BYTES);
     return true;
 }
 
 int hd_world_read(struct hd_world *world_p)
 {
     struct hd_world world = {.world = 1, .local_world = 1, .rendezvous_fd = -1};
-    world.supervised = get("HD_SUPERVISED") != NULL;
-    const bool env =
-        get("RANK") || get("WORLD_SIZE") || get("LOCAL_RANK") || get("LOCAL_WORLD_SIZE");
-    if (!env && get("OMPI_COMM_WORLD_RANK") && get("OMPI_COMM_WORLD_SIZE"))
+    world.supervised = get_variable("HD_SUPERVISED") != NULL;
+    const bool env = get_variable("RANK") || get_variable("WORLD_SIZE") ||
+                     get_variable("LOCAL_RANK") || get_variable("LOCAL_WORLD_SIZE");
+    if (!env && get_variable("OMPI_COMM_WORLD_RANK") && get_variable("OMPI_COMM_WORLD_SIZE"))
         HD_TRY(read_mpirun(&world));
-    else if (!env && is_step() && get("SLURM_PROCID") && get("SLURM_NTASKS"))
+    else if (!env && is_slurm_step() && get_variable("SLURM_PROCID") &&
+             get_variable("SLURM_NTASKS"))
         HD_TRY(read_srun(&world));
     else
         HD_TRY(read_env(&world));

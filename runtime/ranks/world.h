@@ -39,7 +39,7 @@ int hd_world_read(struct hd_world *world_p);
 
 /* Of a launcher that srun started once a node: its node's number (SLURM_NODEID) and the first node,
  * where rank 0 is. False when this process was not started by srun. */
-bool hd_world_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES]);
+bool hd_world_read_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES]);
 
 /* Whether `address` means this host by the loopback device: localhost, 127.x.y.z or ::1. */
 bool hd_address_is_loopback(const char *address);

@@ -132,7 +132,7 @@ static int launch(const struct hd_options *own, const char *dir, bool trace)
     arguments[n] = NULL;
     const struct hd_launch_options options = {
         .nproc_per_node = own->ranks, .nnodes = 1, .standalone = true};
-    return hd_launch(&options, (char *const *)arguments);
+    return hd_ranks_launch(&options, (char *const *)arguments);
 }
 
 /* trace_<strategy>.json, without the folder and ending of a strategy given as a path. */

@@ -71,7 +71,8 @@ static int check(const struct hd_options *options, int ranks, int *grace_s_p, in
 static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BYTES])
 {
     int node_rank = 0;
-    if (options->nnodes > 1 && hd_world_slurm_node(&node_rank, address) && !options->master_addr)
+    if (options->nnodes > 1 && hd_world_read_slurm_node(&node_rank, address) &&
+        !options->master_addr)
         options->master_addr = address;
     if (options->node_rank < 0)
         options->node_rank = node_rank;
@@ -108,7 +109,7 @@ static int launch(const struct hd_options *options, int argc, char **argv)
         .sigterm_grace_s = sigterm_grace_s,
     };
     ask_slurm(&launch_options, address);
-    int exit_code = hd_launch(&launch_options, arguments);
+    int exit_code = hd_ranks_launch(&launch_options, arguments);
     hd_free(arguments);
     hd_free(again);
     return exit_code;

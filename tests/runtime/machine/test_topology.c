@@ -168,11 +168,11 @@ START_TEST(fingerprint_changes_with_its_parts)
     ck_assert_int_eq(hd_fingerprint_create("onednn 2.7", "f32", &two), HD_OK);
     ck_assert_str_eq(one.text, two.text);
     ck_assert_uint_eq(one.hash, two.hash);
-    hd_fingerprint_difference(one.text, two.text, text, sizeof text);
+    hd_fingerprint_diff(one.text, two.text, text, sizeof text);
     ck_assert_str_eq(text, "");
     ck_assert_int_eq(hd_fingerprint_create("onednn 2.7", "bf16", &two), HD_OK);
     ck_assert_uint_ne(one.hash, two.hash);
-    hd_fingerprint_difference(one.text, two.text, text, sizeof text);
+    hd_fingerprint_diff(one.text, two.text, text, sizeof text);
     ck_assert_str_eq(text, "precision: f32 against bf16");
     memset(huge, 'x', 1999);
     ck_assert_int_eq(hd_fingerprint_create(huge, "f32", &two), HD_ERR_INPUT);
@@ -183,19 +183,19 @@ END_TEST
 START_TEST(differences_of_any_text)
 {
     char text[64], tiny[8];
-    hd_fingerprint_difference("a=1; b=2", "b=2; a=3", text, sizeof text);
+    hd_fingerprint_diff("a=1; b=2", "b=2; a=3", text, sizeof text);
     ck_assert_str_eq(text, "a: 1 against 3");
-    hd_fingerprint_difference("a=1; c=4", "a=1", text, sizeof text);
+    hd_fingerprint_diff("a=1; c=4", "a=1", text, sizeof text);
     ck_assert_str_eq(text, "c: 4 against nothing");
-    hd_fingerprint_difference("a=1", "a=1; c=4", text, sizeof text);
+    hd_fingerprint_diff("a=1", "a=1; c=4", text, sizeof text);
     ck_assert_str_eq(text, "a=1 against a=1; c=4");
-    hd_fingerprint_difference(";;=;x", "y", text, sizeof text);
+    hd_fingerprint_diff(";;=;x", "y", text, sizeof text);
     ck_assert_uint_gt(strlen(text), 0);
-    hd_fingerprint_difference("no key", "no key", text, sizeof text);
+    hd_fingerprint_diff("no key", "no key", text, sizeof text);
     ck_assert_str_eq(text, "");
-    hd_fingerprint_difference("", "", text, sizeof text);
+    hd_fingerprint_diff("", "", text, sizeof text);
     ck_assert_str_eq(text, "");
-    hd_fingerprint_difference("a=1", "a=2", tiny, sizeof tiny);
+    hd_fingerprint_diff("a=1", "a=2", tiny, sizeof tiny);
     ck_assert_str_eq(tiny, "a: 1 ag");
 }
 END_TEST

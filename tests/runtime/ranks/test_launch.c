@@ -73,7 +73,7 @@ static pid_t start(const char *script)
     int fd = open("stderr", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(fd, STDERR_FILENO);
     close(fd);
-    _exit(hd_launch(&options, options.program == self ? ourselves : shell));
+    _exit(hd_ranks_launch(&options, options.program == self ? ourselves : shell));
 }
 
 static int finish(pid_t pid)

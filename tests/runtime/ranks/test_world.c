@@ -199,11 +199,11 @@ START_TEST(first_nodes_of_lists)
         snprintf(settings, sizeof settings, "%s SLURM_STEP_NODELIST=%s", SRUN, cases[i][0]);
         ck_assert_int_eq(read_world(settings, &world), HD_OK);
         ck_assert_str_eq(world.master_addr, cases[i][1]);
-        ck_assert(hd_world_slurm_node(&node, address) && node == 1);
+        ck_assert(hd_world_read_slurm_node(&node, address) && node == 1);
         ck_assert_str_eq(address, cases[i][1]);
     }
     setup();
-    ck_assert(!hd_world_slurm_node(&node, address));
+    ck_assert(!hd_world_read_slurm_node(&node, address));
 }
 END_TEST
 
