@@ -190,8 +190,8 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
 void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
 {
     struct hd_comm_head *head = comm->head;
-    int fine = HD_COMM_FINE;
-    if (!atomic_compare_exchange_strong(&head->abort, &fine, HD_COMM_ABORTING))
+    int ok = HD_COMM_OK;
+    if (!atomic_compare_exchange_strong(&head->abort, &ok, HD_COMM_ABORTING))
         return;
     head->abort_rank = rank;
     snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
@@ -201,7 +201,7 @@ void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
 bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
 {
     int state = atomic_load_explicit(&comm->head->abort, memory_order_acquire);
-    if (state == HD_COMM_FINE)
+    if (state == HD_COMM_OK)
         return false;
     if (rank_p)
         *rank_p = state == HD_COMM_ABORTED ? comm->head->abort_rank : -1;

@@ -111,7 +111,7 @@ int hd_nccl_get_version(int *version_p)
 
 int hd_nccl_fail(struct hd_nccl *nccl, int status, const char *what, const char *says)
 {
-    if (hd_nccl_fine(nccl)) {
+    if (hd_nccl_is_ok(nccl)) {
         const struct hd_nccl_posted *open =
             nccl->done < nccl->posted ? hd_nccl_get_posted(nccl, nccl->done) : NULL;
         char where[HD_COMM_NAME + 32] = "";
@@ -366,7 +366,7 @@ static bool wait_ready(struct hd_nccl *nccl, int64_t timeout_ns)
 {
     const int64_t end_ns = hd_clock_ns() + timeout_ns;
     while (!hd_nccl_is_ready(nccl)) {
-        if (!hd_nccl_fine(nccl) || hd_clock_ns() > end_ns)
+        if (!hd_nccl_is_ok(nccl) || hd_clock_ns() > end_ns)
             return false;
         nap();
     }
@@ -571,7 +571,7 @@ void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
 /* Everything that was queued has ended, so this waits for the other ranks' goodbyes alone. */
 static bool say_goodbye(struct hd_nccl *nccl)
 {
-    if (!hd_nccl_fine(nccl) || nccl->done < nccl->posted ||
+    if (!hd_nccl_is_ok(nccl) || nccl->done < nccl->posted ||
         check_nccl(nccl, library.CommFinalize(nccl->comm), "ncclCommFinalize") != HD_OK ||
         !wait_ready(nccl, GOODBYE_S * INT64_C(1000000000)))
         return false;

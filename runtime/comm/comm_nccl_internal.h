@@ -39,7 +39,7 @@ static inline struct hd_nccl_posted *hd_nccl_get_posted(struct hd_nccl *nccl, in
 }
 
 /* Whether nothing has failed. */
-static inline bool hd_nccl_fine(const struct hd_nccl *nccl)
+static inline bool hd_nccl_is_ok(const struct hd_nccl *nccl)
 {
     return atomic_load_explicit(&nccl->status, memory_order_acquire) == HD_OK;
 }

@@ -40,9 +40,9 @@ static void issue(struct hd_nccl *nccl)
 
 static void progress(struct hd_nccl *nccl)
 {
-    while (hd_nccl_fine(nccl) && nccl->issued < nccl->posted && hd_nccl_is_ready(nccl))
+    while (hd_nccl_is_ok(nccl) && nccl->issued < nccl->posted && hd_nccl_is_ready(nccl))
         issue(nccl);
-    if (hd_nccl_fine(nccl))
+    if (hd_nccl_is_ok(nccl))
         settle(nccl);
 }
 
@@ -103,14 +103,14 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
 bool hd_nccl_test(struct hd_nccl *nccl, int64_t sequence)
 {
     if (atomic_load_explicit(&nccl->done_sequence, memory_order_acquire) < sequence &&
-        hd_nccl_fine(nccl) && pthread_mutex_trylock(&nccl->lock) == 0) {
+        hd_nccl_is_ok(nccl) && pthread_mutex_trylock(&nccl->lock) == 0) {
         int before = hd_nccl_enter(nccl);
         progress(nccl);
         hd_nccl_leave(nccl, before);
         pthread_mutex_unlock(&nccl->lock);
     }
     return atomic_load_explicit(&nccl->done_sequence, memory_order_acquire) >= sequence &&
-           hd_nccl_fine(nccl) &&
+           hd_nccl_is_ok(nccl) &&
            (!nccl->options.comm || hd_comm_test(nccl->options.comm, sequence));
 }
 
@@ -148,7 +148,7 @@ int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
 {
     pthread_mutex_lock(&nccl->lock);
     int before = hd_nccl_enter(nccl);
-    if (hd_nccl_fine(nccl))
+    if (hd_nccl_is_ok(nccl))
         hd_nccl_is_ready(nccl);
     hd_nccl_leave(nccl, before);
     int status = atomic_load(&nccl->status);

@@ -25,7 +25,7 @@ struct hd_comm_line {
     atomic_uint_fast64_t name[HD_COMM_NAME / 8];
 };
 
-enum hd_comm_abort { HD_COMM_FINE, HD_COMM_ABORTING, HD_COMM_ABORTED };
+enum hd_comm_abort { HD_COMM_OK, HD_COMM_ABORTING, HD_COMM_ABORTED };
 
 struct hd_comm_head {
     uint64_t token;                            /* of this segment, to tell it from any other file */
