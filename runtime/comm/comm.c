@@ -120,7 +120,7 @@ static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
 
 void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name)
 {
-    struct hd_comm_line *line = &comm->head->lines[rank];
+    struct hd_comm_line *line = &comm->header->lines[rank];
     describe(line, seq, name);
     atomic_store_explicit(&line->arrived, seq, memory_order_release);
 }
@@ -143,7 +143,7 @@ bool hd_comm_test(struct hd_comm *comm, int64_t seq)
     if (comm->message_passing)
         hd_comm_message_progress(comm);
     for (int r = 0; r < comm->world; r++)
-        if (atomic_load_explicit(&comm->head->lines[r].arrived, memory_order_acquire) < seq)
+        if (atomic_load_explicit(&comm->header->lines[r].arrived, memory_order_acquire) < seq)
             return false;
     return true;
 }
@@ -189,24 +189,24 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
 
 void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
 {
-    struct hd_comm_head *head = comm->head;
+    struct hd_comm_header *header = comm->header;
     int ok = HD_COMM_OK;
-    if (!atomic_compare_exchange_strong(&head->abort, &ok, HD_COMM_ABORTING))
+    if (!atomic_compare_exchange_strong(&header->abort, &ok, HD_COMM_ABORTING))
         return;
-    head->abort_rank = rank;
-    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
-    atomic_store_explicit(&head->abort, HD_COMM_ABORTED, memory_order_release);
+    header->abort_rank = rank;
+    snprintf(header->abort_text, sizeof header->abort_text, "%s", text);
+    atomic_store_explicit(&header->abort, HD_COMM_ABORTED, memory_order_release);
 }
 
 bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
 {
-    int state = atomic_load_explicit(&comm->head->abort, memory_order_acquire);
+    int state = atomic_load_explicit(&comm->header->abort, memory_order_acquire);
     if (state == HD_COMM_OK)
         return false;
     if (rank_p)
-        *rank_p = state == HD_COMM_ABORTED ? comm->head->abort_rank : -1;
+        *rank_p = state == HD_COMM_ABORTED ? comm->header->abort_rank : -1;
     if (text_p)
-        *text_p = state == HD_COMM_ABORTED ? comm->head->abort_text : "";
+        *text_p = state == HD_COMM_ABORTED ? comm->header->abort_text : "";
     return true;
 }
 
@@ -214,7 +214,7 @@ void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char nam
                         int64_t *since_ns_p)
 {
     enum { TRIES = 1000 }; /* its writer may have died half way; then a torn name is all there is */
-    struct hd_comm_line *line = &comm->head->lines[rank];
+    struct hd_comm_line *line = &comm->header->lines[rank];
     uint64_t words[HD_COMM_NAME / 8];
     for (int i = 0; i < TRIES; i++) {
         uint64_t before = atomic_load_explicit(&line->version, memory_order_acquire);
@@ -235,7 +235,7 @@ void hd_comm_probe(struct hd_comm *comm)
     int64_t ahead;
     for (int r = 0; comm->message_passing && r < comm->world; r++)
         if (hd_comm_message_is_ahead(comm, r, &ahead))
-            describe(&comm->head->lines[r], ahead, "(next)");
+            describe(&comm->header->lines[r], ahead, "(next)");
 }
 
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)

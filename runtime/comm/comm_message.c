@@ -194,8 +194,8 @@ static void note_arrivals(struct hd_comm *comm)
         }
     for (int rank = 0; rank < comm->world; rank++) {
         const int64_t reached = state->reached[rank];
-        if (rank != comm->rank &&
-            atomic_load_explicit(&comm->head->lines[rank].arrived, memory_order_relaxed) < reached)
+        if (rank != comm->rank && atomic_load_explicit(&comm->header->lines[rank].arrived,
+                                                       memory_order_relaxed) < reached)
             hd_comm_record_arrival(comm, rank, reached, state->name);
     }
     if (!all)

@@ -13,10 +13,10 @@ static int64_t round_up(int64_t bytes, int64_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-static int64_t head_bytes(const struct hd_comm *comm)
+static int64_t header_bytes(const struct hd_comm *comm)
 {
     size_t lines = (size_t)comm->world * sizeof(struct hd_comm_line);
-    return round_up((int64_t)(sizeof(struct hd_comm_head) + lines), HD_COMM_PAGE);
+    return round_up((int64_t)(sizeof(struct hd_comm_header) + lines), HD_COMM_PAGE);
 }
 
 int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes)
@@ -29,7 +29,7 @@ int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_byte
     comm->buffer_bytes = round_up(max_bytes, HD_COMM_PAGE);
     comm->area_bytes = round_up(area_bytes, HD_COMM_HUGE_PAGE);
     if (__builtin_mul_overflow(comm->buffer_bytes, 2 * (int64_t)comm->world, &buffers) ||
-        __builtin_add_overflow(head_bytes(comm), buffers, &buffers) ||
+        __builtin_add_overflow(header_bytes(comm), buffers, &buffers) ||
         buffers > INT64_MAX - HD_COMM_HUGE_PAGE ||
         __builtin_mul_overflow(comm->area_bytes, (int64_t)comm->world, &areas) ||
         __builtin_add_overflow(round_up(buffers, HD_COMM_HUGE_PAGE), areas, &comm->segment_bytes))
@@ -84,8 +84,8 @@ void hd_comm_touch_area(struct hd_comm *comm)
 
 void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))
 {
-    comm->head = segment;
+    comm->header = segment;
     comm->areas = (char *)segment + comm->segment_bytes - comm->world * comm->area_bytes;
-    comm->buffers = (char *)segment + head_bytes(comm);
+    comm->buffers = (char *)segment + header_bytes(comm);
     comm->release = release;
 }

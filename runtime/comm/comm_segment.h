@@ -27,7 +27,7 @@ struct hd_comm_line {
 
 enum hd_comm_abort { HD_COMM_OK, HD_COMM_ABORTING, HD_COMM_ABORTED };
 
-struct hd_comm_head {
+struct hd_comm_header {
     uint64_t token;                            /* of this segment, to tell it from any other file */
     alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
     int abort_rank;                            /* these two: once HD_COMM_ABORTED */
@@ -37,7 +37,7 @@ struct hd_comm_head {
 
 struct hd_comm {
     int rank, world;
-    struct hd_comm_head *head;
+    struct hd_comm_header *header;
     char *buffers;        /* [world][2][buffer_bytes] */
     char *areas;          /* [world][area_bytes] */
     int64_t buffer_bytes; /* max_bytes rounded up to pages */

@@ -10,7 +10,7 @@
 
 static void release(struct hd_comm *comm)
 {
-    munmap(comm->head, (size_t)comm->segment_bytes);
+    munmap(comm->header, (size_t)comm->segment_bytes);
 }
 
 /* Pages that are never touched cost nothing: one rank writes one of its two buffers at a time. */

@@ -25,7 +25,7 @@ struct offer {
 
 static void release(struct hd_comm *comm)
 {
-    munmap(comm->head, (size_t)comm->segment_bytes);
+    munmap(comm->header, (size_t)comm->segment_bytes);
 }
 
 static int map(struct hd_comm *comm, int fd)
@@ -49,8 +49,8 @@ static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text
             close(fd);
         return HD_ERR_SYSTEM;
     }
-    comm->head->token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
-    *offer = (struct offer){getpid(), fd, comm->segment_bytes, comm->head->token};
+    comm->header->token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
+    *offer = (struct offer){getpid(), fd, comm->segment_bytes, comm->header->token};
     *fd_p = fd;
     return HD_OK;
 }
@@ -67,7 +67,7 @@ static int take(struct hd_comm *comm, const struct offer *offer, char *text)
     int error = errno;
     if (fd >= 0)
         close(fd);
-    if (same && comm->head->token == offer->token)
+    if (same && comm->header->token == offer->token)
         return HD_OK;
     snprintf(text, HD_RENDEZVOUS_TEXT,
              "cannot open the shared memory of rank 0 at %s (%s); the ranks of a host must share "
@@ -89,7 +89,7 @@ int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
         told = hd_rendezvous_agree(rendezvous, status, text);
     if (fd >= 0)
         close(fd); /* all have it mapped, or nobody needs it */
-    if (told != HD_OK && comm->head)
+    if (told != HD_OK && comm->header)
         release(comm);
     return told;
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD = sizeof(struct hd_tcp_head) };
+enum { HEADER = sizeof(struct hd_tcp_header) };
 
 static struct hd_tcp_links *of(struct hd_links *links)
 {
@@ -70,10 +70,10 @@ static struct msghdr rest_of(struct hd_tcp_queue *queue, const struct hd_tcp_mes
                              struct iovec parts[2])
 {
     struct msghdr rest = {.msg_iov = parts};
-    if (queue->used < HEAD)
+    if (queue->used < HEADER)
         parts[rest.msg_iovlen++] =
-            (struct iovec){(char *)&queue->head + queue->used, (size_t)(HEAD - queue->used)};
-    const int64_t done = queue->used < HEAD ? 0 : queue->used - HEAD;
+            (struct iovec){(char *)&queue->header + queue->used, (size_t)(HEADER - queue->used)};
+    const int64_t done = queue->used < HEADER ? 0 : queue->used - HEADER;
     if (message && message->bytes > done)
         parts[rest.msg_iovlen++] =
             (struct iovec){(char *)message->data + done, (size_t)(message->bytes - done)};
@@ -83,7 +83,7 @@ static struct msghdr rest_of(struct hd_tcp_queue *queue, const struct hd_tcp_mes
 static void pop_if_done(struct hd_tcp_links *links, struct hd_tcp_queue *queue)
 {
     struct hd_tcp_message *message = &links->messages[queue->first];
-    if (queue->used < HEAD + message->bytes)
+    if (queue->used < HEADER + message->bytes)
         return;
     message->done = true;
     queue->first = message->next;
@@ -96,7 +96,7 @@ static int send_some(struct hd_tcp_links *links, int rank)
     const struct hd_tcp_message *message = &links->messages[queue->first];
     struct iovec parts[2];
     if (queue->used == 0)
-        queue->head = (struct hd_tcp_head){.bytes = message->bytes, .tag = message->tag};
+        queue->header = (struct hd_tcp_header){.bytes = message->bytes, .tag = message->tag};
     struct msghdr rest = rest_of(queue, message, parts);
     int more = transferred(
         links, rank, sendmsg(links->peers[rank].fd, &rest, MSG_NOSIGNAL | MSG_DONTWAIT), queue);
@@ -105,7 +105,7 @@ static int send_some(struct hd_tcp_links *links, int rank)
 }
 
 /* The head tells whether what comes is what is expected. Content stays in the kernel until then. */
-static int receive_head(struct hd_tcp_links *links, int rank)
+static int receive_header(struct hd_tcp_links *links, int rank)
 {
     struct hd_tcp_queue *queue = &links->peers[rank].in;
     struct iovec parts[2];
@@ -117,10 +117,10 @@ static int receive_some(struct hd_tcp_links *links, int rank)
 {
     struct hd_tcp_queue *queue = &links->peers[rank].in;
     const struct hd_tcp_message *message = &links->messages[queue->first];
-    int more = queue->used < HEAD ? receive_head(links, rank) : 1;
-    if (more != 1 || queue->used < HEAD)
+    int more = queue->used < HEADER ? receive_header(links, rank) : 1;
+    if (more != 1 || queue->used < HEADER)
         return more;
-    if (queue->head.tag != message->tag || queue->head.bytes != message->bytes)
+    if (queue->header.tag != message->tag || queue->header.bytes != message->bytes)
         return lost(links, rank, "it sent another message than this rank expected");
     if (message->bytes > 0) {
         struct iovec parts[2];
@@ -161,9 +161,9 @@ static bool probe(struct hd_links *base, int rank, int tag)
     struct hd_tcp_queue *queue = &links->peers[rank].in;
     if (queue->first >= 0)
         return false;
-    if (queue->used < HEAD)
-        receive_head(links, rank);
-    return queue->used == HEAD && queue->head.tag == tag;
+    if (queue->used < HEADER)
+        receive_header(links, rank);
+    return queue->used == HEADER && queue->header.tag == tag;
 }
 
 static const char *error(struct hd_links *base)

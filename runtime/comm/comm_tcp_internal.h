@@ -6,7 +6,7 @@
 #include "runtime/comm/comm_links.h"
 
 /* Before every message. */
-struct hd_tcp_head {
+struct hd_tcp_header {
     int64_t bytes;
     int32_t tag, reserved;
 };
@@ -14,7 +14,7 @@ struct hd_tcp_head {
 /* The messages of one direction between this rank and a peer, in order. */
 struct hd_tcp_queue {
     int first, last; /* numbers of messages; -1: none */
-    struct hd_tcp_head head;
+    struct hd_tcp_header header;
     int64_t used; /* bytes of the first message, head and all, that are done */
 };
 

@@ -47,18 +47,19 @@ uint32_t hd_crc32c_masked(const void *data, size_t bytes)
 
 static int append_event(struct hd_tensorboard *board, const Hd__Event *event)
 {
-    enum { HEAD_BYTES = sizeof(uint64_t) + sizeof(uint32_t), TAIL_BYTES = sizeof(uint32_t) };
+    enum { HEADER_BYTES = sizeof(uint64_t) + sizeof(uint32_t), TAIL_BYTES = sizeof(uint32_t) };
     const uint64_t bytes = hd__event__get_packed_size(event);
-    const int64_t record_bytes = HEAD_BYTES + (int64_t)bytes + TAIL_BYTES;
+    const int64_t record_bytes = HEADER_BYTES + (int64_t)bytes + TAIL_BYTES;
     if (board->n_waiting >= WAITING_MAX)
         HD_TRY(hd_tensorboard_flush(board));
     HD_TRY(hd_grow(&board->waiting, &board->capacity, board->n_waiting + record_bytes, 1));
-    uint8_t *head = (uint8_t *)board->waiting + board->n_waiting, *message = head + HEAD_BYTES;
+    uint8_t *header = (uint8_t *)board->waiting + board->n_waiting,
+            *message = header + HEADER_BYTES;
     hd__event__pack(event, message);
     const uint32_t length_crc = hd_crc32c_masked(&bytes, sizeof bytes);
     const uint32_t message_crc = hd_crc32c_masked(message, bytes);
-    memcpy(head, &bytes, sizeof bytes);
-    memcpy(head + sizeof bytes, &length_crc, sizeof length_crc);
+    memcpy(header, &bytes, sizeof bytes);
+    memcpy(header + sizeof bytes, &length_crc, sizeof length_crc);
     memcpy(message + bytes, &message_crc, sizeof message_crc);
     board->n_waiting += record_bytes;
     return HD_OK;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { HEAD_BYTES = sizeof(uint64_t) + sizeof(uint32_t), TAIL_BYTES = sizeof(uint32_t) };
+enum { HEADER_BYTES = sizeof(uint64_t) + sizeof(uint32_t), TAIL_BYTES = sizeof(uint32_t) };
 
 struct reader {
     const char *path;
@@ -44,14 +44,14 @@ static void hand_on(const struct reader *reader, const Hd__Event *event)
 static int read_records(const struct reader *reader, const char *content, int64_t bytes)
 {
     int64_t at = 0;
-    while (bytes - at >= HEAD_BYTES + TAIL_BYTES) {
+    while (bytes - at >= HEADER_BYTES + TAIL_BYTES) {
         uint64_t length;
         memcpy(&length, content + at, sizeof length);
         if (hd_crc32c_masked(&length, sizeof length) != word_at(content + at + sizeof length))
             return damaged(reader, at);
-        if (length > (uint64_t)(bytes - at - HEAD_BYTES - TAIL_BYTES))
+        if (length > (uint64_t)(bytes - at - HEADER_BYTES - TAIL_BYTES))
             return HD_OK;
-        const char *message = content + at + HEAD_BYTES;
+        const char *message = content + at + HEADER_BYTES;
         if (hd_crc32c_masked(message, length) != word_at(message + length))
             return damaged(reader, at);
         Hd__Event *event = hd__event__unpack(NULL, length, (const uint8_t *)message);
@@ -59,7 +59,7 @@ static int read_records(const struct reader *reader, const char *content, int64_
             return damaged(reader, at);
         hand_on(reader, event);
         hd__event__free_unpacked(event, NULL);
-        at += HEAD_BYTES + (int64_t)length + TAIL_BYTES;
+        at += HEADER_BYTES + (int64_t)length + TAIL_BYTES;
     }
     return HD_OK;
 }

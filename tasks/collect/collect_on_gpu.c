@@ -226,7 +226,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     void *stream = context->stream;
     struct collect c;
     set_up(&c, context, views, args, hd_net_forward_cuda_bytes(args->net, args->envs));
-    HD_TRY(hd_chunks_clear_cuda(c.t.made, hd_trajectories_head_bytes(args->to), stream));
+    HD_TRY(hd_chunks_clear_cuda(c.t.made, hd_trajectories_count_header_bytes(args->to), stream));
     HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
     for (int64_t t = 0; t < args->steps; t++) {
         HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,

@@ -354,7 +354,7 @@ static int fetch_rest(const struct hd_context *context, const struct hd_view *to
     HD_TRY(hd_show_cuda(show, NULL, context->stream));
     const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
-    return hd_device_copy(here.made, host.made, hd_trajectories_head_bytes(to->spec),
+    return hd_device_copy(here.made, host.made, hd_trajectories_count_header_bytes(to->spec),
                           context->stream);
 }
 

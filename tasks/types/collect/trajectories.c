@@ -135,7 +135,7 @@ struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *da
     };
 }
 
-int64_t hd_trajectories_head_bytes(const struct hd_spec *spec)
+int64_t hd_trajectories_count_header_bytes(const struct hd_spec *spec)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
     return group_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
@@ -190,7 +190,7 @@ void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
 /* -- The content is what is used: all arrays and the frames that are there -----------------------
  */
 
-static size_t head_bytes(const struct hd_trajectories *t)
+static size_t count_header_bytes(const struct hd_trajectories *t)
 {
     return (size_t)(t->frames - (const char *)t->made);
 }
@@ -198,7 +198,7 @@ static size_t head_bytes(const struct hd_trajectories *t)
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group)
 {
     struct hd_trajectories t = hd_trajectories_at(spec, data, group);
-    memset(t.made, 0, head_bytes(&t));
+    memset(t.made, 0, count_header_bytes(&t));
 }
 
 /* Calls visit for the subtasks of memory that are in use, in order; stops at the first failure. */
@@ -208,7 +208,7 @@ static int visit_used(const struct hd_spec *spec, const void *data,
     const struct hd_trajectories_shape *shape = spec->shape;
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, group);
-        HD_TRY(visit(arg, (char *)t.made, head_bytes(&t)));
+        HD_TRY(visit(arg, (char *)t.made, count_header_bytes(&t)));
         for (int64_t env = 0; env < shape->envs; env++) {
             if (t.shown[env] < 0 || t.shown[env] > shape->frames)
                 return HD_ERR_FORMAT;

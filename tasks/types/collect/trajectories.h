@@ -51,7 +51,7 @@ struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data
 /* For GPUs: where all groups of an instance lie, and the bytes of a group before its frames, and
  * before its samples: what was counted, and the episodes that ended. */
 struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data);
-int64_t hd_trajectories_head_bytes(const struct hd_spec *spec);
+int64_t hd_trajectories_count_header_bytes(const struct hd_spec *spec);
 int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
 
 /* Empties a group, whatever it held. */

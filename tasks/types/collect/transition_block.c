@@ -72,7 +72,7 @@ struct hd_rollout hd_rollout_at(const struct hd_rollout_shape *shape, void *data
 /* -- The content is what is used: all arrays and the frames that are there -----------------------
  */
 
-static size_t head_bytes(const struct hd_rollout_shape *shape, const void *data)
+static size_t count_header_bytes(const struct hd_rollout_shape *shape, const void *data)
 {
     struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
     return (size_t)(rollout.frames - (const char *)data);
@@ -80,14 +80,14 @@ static size_t head_bytes(const struct hd_rollout_shape *shape, const void *data)
 
 void hd_rollout_clear(const struct hd_rollout_shape *shape, void *data)
 {
-    memset(data, 0, head_bytes(shape, data));
+    memset(data, 0, count_header_bytes(shape, data));
 }
 
 static size_t used_bytes(const struct hd_spec *spec, const void *data)
 {
     const struct hd_rollout_shape *shape = spec->shape;
     struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
-    return head_bytes(shape, data) + (size_t)(*rollout.n_frames * shape->frame_bytes);
+    return count_header_bytes(shape, data) + (size_t)(*rollout.n_frames * shape->frame_bytes);
 }
 
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
@@ -104,13 +104,14 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     const struct hd_rollout_shape *shape = spec->shape;
-    size_t head = head_bytes(shape, data);
-    HD_TRY(hd_value_read(spec, data, head, file));
+    size_t header_bytes = count_header_bytes(shape, data);
+    HD_TRY(hd_value_read(spec, data, header_bytes, file));
     int64_t frames = *hd_rollout_at(shape, data).n_frames;
     if (frames < 0 || frames > shape->frames)
         return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: it has no room for %lld frames",
                        spec->name, (long long)frames);
-    return hd_value_read(spec, (char *)data + head, used_bytes(spec, data) - head, file);
+    return hd_value_read(spec, (char *)data + header_bytes, used_bytes(spec, data) - header_bytes,
+                         file);
 }
 
 static uint64_t hash(const struct hd_spec *spec, const void *data)
