@@ -51,7 +51,7 @@ int hd_checkpoints_add_journal(struct hd_checkpoints *checkpoints, const char *n
 
 /* Hands all that was added to the thread that writes it. Rank 0's head is kept with it (taken
  * over; NULL on others). Failures are logged as warnings. */
-void hd_checkpoints_write(struct hd_checkpoints *checkpoints, json_t *head);
+void hd_checkpoints_write(struct hd_checkpoints *checkpoints, json_t *metadata);
 
 /* Waits for other ranks no more: one of them is lost. */
 void hd_checkpoints_abandon(struct hd_checkpoints *checkpoints);
@@ -74,8 +74,8 @@ void hd_checkpoint_close(struct hd_checkpoint *checkpoint);
 /* Before which iteration it was made. */
 int64_t hd_checkpoint_iteration(const struct hd_checkpoint *checkpoint);
 
-/* What was given as `head`. Borrowed. */
-const json_t *hd_checkpoint_head(const struct hd_checkpoint *checkpoint);
+/* What was given as `metadata`. Borrowed. */
+const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *checkpoint);
 
 /* The name of file or journal number i that starts with `prefix`, or NULL. Borrowed. */
 const char *hd_checkpoint_name(const struct hd_checkpoint *checkpoint, const char *prefix, int i);

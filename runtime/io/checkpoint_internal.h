@@ -43,7 +43,7 @@ struct hd_checkpoints {
     int64_t n_files, files_capacity;
     struct journal *journals;
     int64_t n_journals, journals_capacity;
-    json_t *head;
+    json_t *metadata;
     bool failed; /* while it was being handed over */
     bool started;
     pthread_t thread;

@@ -170,7 +170,7 @@ static int write_manifest(const struct hd_checkpoints *c, json_t *manifest)
     char *path = hd_checkpoint_path(c->state, c->iteration, ".part/manifest.json");
     json_object_set_new(manifest, "format", json_string("heddle checkpoint 1"));
     json_object_set_new(manifest, "iteration", json_integer(c->iteration));
-    json_object_set(manifest, "head", c->head);
+    json_object_set(manifest, "head", c->metadata);
     add_older_journals(c, manifest);
     json_object_set_new(manifest, "hash",
                         hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(manifest)));

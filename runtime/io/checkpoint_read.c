@@ -250,7 +250,7 @@ int64_t hd_checkpoint_iteration(const struct hd_checkpoint *c)
     return c->iteration;
 }
 
-const json_t *hd_checkpoint_head(const struct hd_checkpoint *c)
+const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *c)
 {
     return json_object_get(c->manifest, "head");
 }

@@ -22,8 +22,8 @@ static void clear(struct hd_checkpoints *c)
         free(c->files[i].data);
     }
     c->n_files = 0;
-    json_decref(c->head);
-    c->head = NULL;
+    json_decref(c->metadata);
+    c->metadata = NULL;
 }
 
 void hd_checkpoints_abandon(struct hd_checkpoints *c)
@@ -253,9 +253,9 @@ static void *write_checkpoint(void *arg)
     return NULL;
 }
 
-void hd_checkpoints_write(struct hd_checkpoints *c, json_t *head)
+void hd_checkpoints_write(struct hd_checkpoints *c, json_t *metadata)
 {
-    c->head = head;
+    c->metadata = metadata;
     atomic_store(&c->finished, false);
     c->started = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
     if (!c->started) { /* no thread to be had: here, then */

@@ -20,7 +20,7 @@ static void read_all(void)
     const char *name;
     if (hd_checkpoint_open(fuzz_path(""), &checkpoint) != HD_OK)
         return;
-    hd_checkpoint_head(checkpoint);
+    hd_checkpoint_get_metadata(checkpoint);
     fuzz_check(hd_checkpoint_iteration(checkpoint) == 1, "the iteration");
     for (int i = 0; i < NAMES_MAX && (name = hd_checkpoint_name(checkpoint, "", i)); i++) {
         void *data = NULL;

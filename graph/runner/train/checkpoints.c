@@ -143,7 +143,7 @@ int hd_resume_check(const struct hd_train *train)
 {
     if (!train->from)
         return HD_OK;
-    const json_t *run = json_object_get(hd_checkpoint_head(train->from), "run");
+    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->from), "run");
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
@@ -185,17 +185,18 @@ int hd_resume_find(struct hd_train *train)
     HD_TRY(hd_checkpoint_open(train->dir, &train->from));
     if (!train->from)
         return HD_OK;
-    const json_t *head = hd_checkpoint_head(train->from);
-    HD_TRY(adopt_shards(train, json_object_get(head, "executor")));
-    return check_config(train, json_object_get(head, "run"));
+    const json_t *metadata = hd_checkpoint_get_metadata(train->from);
+    HD_TRY(adopt_shards(train, json_object_get(metadata, "executor")));
+    return check_config(train, json_object_get(metadata, "run"));
 }
 
 int hd_resume_restore(struct hd_train *train)
 {
     if (!train->from)
         return HD_OK;
-    HD_TRY(hd_executor_restore(train->executor, train->from,
-                               json_object_get(hd_checkpoint_head(train->from), "executor")));
+    HD_TRY(
+        hd_executor_restore(train->executor, train->from,
+                            json_object_get(hd_checkpoint_get_metadata(train->from), "executor")));
     if (train->world.rank == 0)
         hd_log(HD_LOG_INFO,
                "going on from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
@@ -246,12 +247,12 @@ static json_t *describe_run(struct hd_train *train)
 
 static int save(struct hd_train *train)
 {
-    json_t *executor, *head = NULL;
+    json_t *executor, *metadata = NULL;
     HD_TRY(hd_executor_save(train->executor, train->checkpoints, &executor));
     if (train->world.rank == 0)
-        head = json_pack("{s:O, s:o}", "executor", executor, "run", describe_run(train));
+        metadata = json_pack("{s:O, s:o}", "executor", executor, "run", describe_run(train));
     json_decref(executor);
-    hd_checkpoints_write(train->checkpoints, head);
+    hd_checkpoints_write(train->checkpoints, metadata);
     train->checkpoint_ns = hd_clock_ns();
     train->wished = false;
     return HD_OK;

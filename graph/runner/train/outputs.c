@@ -68,7 +68,8 @@ int hd_train_open_outputs(struct hd_train *train)
         HD_TRY(hd_rundir_create(wanted ? wanted : hd_config_text(train->job.config, "exp_name"),
                                 wanted != NULL, &train->dir));
     else if (train->from)
-        log = json_object_get(json_object_get(hd_checkpoint_head(train->from), "run"), "log");
+        log =
+            json_object_get(json_object_get(hd_checkpoint_get_metadata(train->from), "run"), "log");
     HD_TRY(hd_rundir_lock(train->dir, &train->dir_lock));
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->logbook));

@@ -69,8 +69,9 @@ static void assert_newest(int64_t iteration)
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
     ck_assert_ptr_nonnull(checkpoint);
     ck_assert_int_eq(hd_checkpoint_iteration(checkpoint), iteration);
-    ck_assert_int_eq(json_integer_value(json_object_get(hd_checkpoint_head(checkpoint), "at")),
-                     iteration);
+    ck_assert_int_eq(
+        json_integer_value(json_object_get(hd_checkpoint_get_metadata(checkpoint), "at")),
+        iteration);
     ck_assert_int_eq(hd_checkpoint_read(checkpoint, "text", &data, &bytes), HD_OK);
     ck_assert_int_eq(bytes, (int64_t)strlen(text));
     ck_assert_mem_eq(data, text, strlen(text));
