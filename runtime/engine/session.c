@@ -109,15 +109,15 @@ void hd_session_reset(struct hd_session *session)
 /* -- Where it is ----------------------------------------------------------------------------------
  */
 
-static int64_t describe_moment(const struct hd_moment *moment, const char *form, const char *none,
-                               char *text, int64_t bytes)
+static int64_t describe_event(const struct hd_last_event *event, const char *form, const char *none,
+                              char *text, int64_t bytes)
 {
-    const char *name = atomic_load(&moment->name);
-    const double age_s = (double)(hd_clock_ns() - atomic_load(&moment->at_ns)) * 1e-9;
+    const char *name = atomic_load(&event->name);
+    const double age_s = (double)(hd_clock_ns() - atomic_load(&event->at_ns)) * 1e-9;
     if (bytes <= 0)
         return 0;
     const int used = name ? snprintf(text, (size_t)bytes, form, name,
-                                     (long long)atomic_load(&moment->number), age_s)
+                                     (long long)atomic_load(&event->number), age_s)
                           : snprintf(text, (size_t)bytes, "%s", none);
     return used < bytes ? used : bytes;
 }
@@ -127,12 +127,13 @@ void hd_session_describe(const struct hd_session *session, char *text, int64_t b
     static const char *const forms[] = {"submitted %s of iteration %lld (%.1f s ago), ",
                                         "started %s of %lld (%.1f s ago), ",
                                         "finished %s of %lld (%.1f s ago), "};
-    const struct hd_moment *moments[] = {&session->submitted, &session->started, &session->ended};
+    const struct hd_last_event *events[] = {&session->submitted, &session->started,
+                                            &session->ended};
     int64_t used = 0;
     for (int i = 0; i < 3; i++)
-        used += describe_moment(moments[i], forms[i], "", text + used, bytes - used);
-    describe_moment(&session->collective, "waits in %s #%lld since %.1f s", "in no collective",
-                    text + used, bytes - used);
+        used += describe_event(events[i], forms[i], "", text + used, bytes - used);
+    describe_event(&session->collective, "waits in %s #%lld since %.1f s", "in no collective",
+                   text + used, bytes - used);
 }
 
 int64_t hd_session_count_finished(const struct hd_session *session)
@@ -184,7 +185,7 @@ void hd_session_progress(struct hd_session *session)
                                   .iteration = (int32_t)sync->iteration,
                                   .shard = -1};
     hd_trace_close(session->trace, &wait);
-    hd_moment_set(&session->collective, NULL, 0, 0);
+    hd_last_event_set(&session->collective, NULL, 0, 0);
     hd_tsan_release(sync);
     starpu_task_end_dep_release(sync->task);
 }

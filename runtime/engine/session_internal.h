@@ -37,17 +37,17 @@ struct hd_job {
 };
 
 /* For hd_session_describe; torn reads mix two tasks, which does no harm. */
-struct hd_moment {
+struct hd_last_event {
     _Atomic(const char *) name; /* NULL: not yet */
     atomic_int_fast64_t number, at_ns;
 };
 
-static inline void hd_moment_set(struct hd_moment *moment, const char *name, int64_t number,
-                                 int64_t at_ns)
+static inline void hd_last_event_set(struct hd_last_event *event, const char *name, int64_t number,
+                                     int64_t at_ns)
 {
-    atomic_store_explicit(&moment->name, name, memory_order_relaxed);
-    atomic_store_explicit(&moment->number, number, memory_order_relaxed);
-    atomic_store_explicit(&moment->at_ns, at_ns, memory_order_relaxed);
+    atomic_store_explicit(&event->name, name, memory_order_relaxed);
+    atomic_store_explicit(&event->number, number, memory_order_relaxed);
+    atomic_store_explicit(&event->at_ns, at_ns, memory_order_relaxed);
 }
 
 struct hd_session {
@@ -72,8 +72,8 @@ struct hd_session {
     int64_t next_sequence;       /* of collectives */
     _Atomic(struct hd_sync *) open;
 
-    struct hd_moment submitted, started, ended; /* tasks, numbered by iteration */
-    struct hd_moment collective;                /* that is open; name NULL: none is */
+    struct hd_last_event submitted, started, ended; /* tasks, numbered by iteration */
+    struct hd_last_event collective;                /* that is open; name NULL: none is */
 
     struct hd_task_group all_tasks;
     atomic_int_fast64_t finished; /* tasks ended so far */

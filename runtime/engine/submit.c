@@ -262,7 +262,7 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
 
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
-    hd_moment_set(&session->submitted, task->name, task->context.iteration, hd_clock_ns());
+    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_ns());
     if (session->options.sequential)
         return submit_sequential(session, task);
     struct hd_job *job = take_job(session);
@@ -323,7 +323,7 @@ static void post_sync(void *arg)
         hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->transfers,
                      sync->n_transfers);
     hd_trace_open(sync->session->trace, sync->begin_ns);
-    hd_moment_set(&session->collective, sync->name, sync->sequence, sync->begin_ns);
+    hd_last_event_set(&session->collective, sync->name, sync->sequence, sync->begin_ns);
     atomic_store(&sync->session->open, sync);
 }
 

@@ -86,11 +86,11 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
-    hd_moment_set(&session->started, task->name, event.iteration, event.begin_ns);
+    hd_last_event_set(&session->started, task->name, event.iteration, event.begin_ns);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
     event.end_ns = hd_clock_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
-    hd_moment_set(&session->ended, task->name, event.iteration, event.end_ns);
+    hd_last_event_set(&session->ended, task->name, event.iteration, event.end_ns);
     if (status == HD_AGAIN)
         return hd_session_get_status(session) == HD_OK;
     latch(session, task, status, message);
@@ -119,7 +119,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, 
     hd_device_clear_error();
     job->begin_ns = hd_clock_ns();
     hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
-    hd_moment_set(&session->started, task->name, task->context.iteration, job->begin_ns);
+    hd_last_event_set(&session->started, task->name, task->context.iteration, job->begin_ns);
     const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
     int status = task->graph_capturable
                      ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)
@@ -138,7 +138,7 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_jo
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
-    hd_moment_set(&session->ended, job->task.name, event.iteration, event.end_ns);
+    hd_last_event_set(&session->ended, job->task.name, event.iteration, event.end_ns);
     hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
 }
 

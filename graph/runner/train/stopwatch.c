@@ -7,17 +7,17 @@
 
 #include <stdio.h>
 
-static void look(struct hd_moment *moment, const struct hd_trace *trace, int64_t updates,
-                 int64_t iterations)
+static void take_sample(struct hd_stopwatch_sample *sample, const struct hd_trace *trace,
+                        int64_t updates, int64_t iterations)
 {
     int64_t tasks;
-    moment->at_ns = hd_clock_ns();
-    moment->updates = updates;
-    moment->iterations = iterations;
-    moment->exposed_ns = hd_trace_get_exposed_ns(trace);
-    hd_trace_get_totals(trace, &moment->busy_ns, &tasks);
-    moment->gpu_busy_ns = hd_trace_get_gpu_busy_ns(trace);
-    hd_trace_read_timings(trace, moment->timings);
+    sample->at_ns = hd_clock_ns();
+    sample->updates = updates;
+    sample->iterations = iterations;
+    sample->exposed_ns = hd_trace_get_exposed_ns(trace);
+    hd_trace_get_totals(trace, &sample->busy_ns, &tasks);
+    sample->gpu_busy_ns = hd_trace_get_gpu_busy_ns(trace);
+    hd_trace_read_timings(trace, sample->timings);
 }
 
 void hd_stopwatch_tick(struct hd_stopwatch *watch, const struct hd_trace *trace, int64_t updates,
@@ -25,7 +25,7 @@ void hd_stopwatch_tick(struct hd_stopwatch *watch, const struct hd_trace *trace,
 {
     if (watch->after < 0 || updates < watch->after)
         return;
-    look(&watch->last, trace, updates, iterations);
+    take_sample(&watch->last, trace, updates, iterations);
     if (!watch->running)
         watch->first = watch->last;
     watch->running = true;
@@ -53,7 +53,7 @@ static void read_verbs(const struct hd_stopwatch *watch, struct hd_rates *rates)
 int hd_stopwatch_read(const struct hd_stopwatch *watch, double env_steps, int64_t iterations,
                       struct hd_rates *rates_p)
 {
-    const struct hd_moment *first = &watch->first, *last = &watch->last;
+    const struct hd_stopwatch_sample *first = &watch->first, *last = &watch->last;
     if (last->updates == first->updates)
         return hd_fail(HD_ERR_INPUT, "the run ended before anything could be measured");
     rates_p->seconds = (double)(last->at_ns - first->at_ns) * 1e-9;

@@ -7,7 +7,7 @@
 #include "runtime/engine/trace.h"
 
 /* What has happened up to a moment, as the submitting thread sees it. */
-struct hd_moment {
+struct hd_stopwatch_sample {
     int64_t at_ns, updates, iterations, busy_ns, gpu_busy_ns, exposed_ns;
     struct hd_timing timings[HD_TRACE_VERBS + 1];
 };
@@ -18,7 +18,7 @@ struct hd_moment {
 struct hd_stopwatch {
     int64_t after; /* -1: measures nothing */
     bool running;
-    struct hd_moment first, last;
+    struct hd_stopwatch_sample first, last;
 };
 
 /* Called before every iteration by the submitting thread. */
