@@ -25,10 +25,10 @@ struct hd_sync {
     int64_t begin_ns; /* when this rank arrived */
 };
 
-/* A submitted task's own copy. Jobs are recycled: workers push them on free_jobs, the submitter
- * takes the whole list at once, so that the list needs no lock and has no ABA problem. */
-struct hd_job {
-    struct hd_job *next;
+/* A submitted task's own copy. Records are recycled: workers push them on free_records, the
+ * submitter takes the whole list at once, so that the list needs no lock and has no ABA problem. */
+struct hd_task_record {
+    struct hd_task_record *next;
     struct hd_session *session;
     struct hd_task task;
     int64_t begin_ns;         /* tasks of GPUs: when the body was called */
@@ -77,8 +77,8 @@ struct hd_session {
 
     struct hd_task_group all_tasks;
     atomic_int_fast64_t finished; /* tasks ended so far */
-    _Atomic(struct hd_job *) free_jobs;
-    struct hd_job *job_cache; /* the submitter's own list */
+    _Atomic(struct hd_task_record *) free_records;
+    struct hd_task_record *record_cache; /* the submitter's own list */
 
     pthread_mutex_t lock; /* of the error latch */
     atomic_int status;
@@ -100,7 +100,7 @@ void hd_session_end_task(struct hd_session *session, struct hd_task_group *group
 int hd_session_abandon(struct hd_session *session, int status, const char *name);
 
 /* Frees the recycled jobs. */
-void hd_session_free_jobs(struct hd_session *session);
+void hd_session_free_task_records(struct hd_session *session);
 
 /* Ends the open collective if all ranks have arrived or the session failed. Any thread. */
 void hd_session_progress(struct hd_session *session);
@@ -117,8 +117,9 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
 
 /* The same for a task of a GPU, in two steps: its body queues work on `stream`; the work is done.
  */
-void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, void *stream);
-void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_job *job);
+void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
+                                void *stream);
+void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_task_record *record);
 
 /* The lane of the calling worker. */
 int hd_session_get_lane(const struct hd_session *session);
@@ -136,7 +137,8 @@ static inline int hd_session_clamp_priority(const struct hd_session *session, in
                                          : priority;
 }
 
-/* Starts the slices of a background task whose accesses are granted; arg is its struct hd_job. */
+/* Starts the slices of a background task whose accesses are granted; arg is its struct
+ * hd_task_record. */
 void hd_session_start_time_slices(void *arg);
 
 /* What a sync point is: the token and `accesses` are held until all ranks have arrived at

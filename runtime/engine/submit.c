@@ -15,32 +15,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hd_job *take_job(struct hd_session *session)
+static struct hd_task_record *take_record(struct hd_session *session)
 {
-    if (!session->job_cache)
-        session->job_cache = atomic_exchange(&session->free_jobs, NULL);
-    struct hd_job *job = session->job_cache;
-    if (!job)
-        return hd_alloc(1, sizeof *job);
-    session->job_cache = job->next;
-    return job;
+    if (!session->record_cache)
+        session->record_cache = atomic_exchange(&session->free_records, NULL);
+    struct hd_task_record *record = session->record_cache;
+    if (!record)
+        return hd_alloc(1, sizeof *record);
+    session->record_cache = record->next;
+    return record;
 }
 
-static void give_job(struct hd_job *job)
+static void recycle_record(struct hd_task_record *record)
 {
-    struct hd_session *session = job->session;
-    job->next = atomic_load(&session->free_jobs);
-    while (!atomic_compare_exchange_weak(&session->free_jobs, &job->next, job))
+    struct hd_session *session = record->session;
+    record->next = atomic_load(&session->free_records);
+    while (!atomic_compare_exchange_weak(&session->free_records, &record->next, record))
         ;
 }
 
-void hd_session_free_jobs(struct hd_session *session)
+void hd_session_free_task_records(struct hd_session *session)
 {
-    struct hd_job *job;
-    while ((job = session->job_cache ? session->job_cache
-                                     : atomic_exchange(&session->free_jobs, NULL))) {
-        session->job_cache = job->next;
-        hd_free(job);
+    struct hd_task_record *record;
+    while ((record = session->record_cache ? session->record_cache
+                                           : atomic_exchange(&session->free_records, NULL))) {
+        session->record_cache = record->next;
+        hd_free(record);
     }
 }
 
@@ -82,43 +82,43 @@ void hd_buffer_destroy(struct hd_buffer *buffer)
 /* -- Executing ----------------------------------------------------------------------------------
  */
 
-static void run_job(void *buffers[], void *arg)
+static void run_task(void *buffers[], void *arg)
 {
     (void)buffers;
-    struct hd_job *job = arg;
-    hd_tsan_acquire(job);
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
     hd_tsan_begin(starpu_task_get_current());
-    hd_session_execute(job->session, hd_session_get_lane(job->session), &job->task, 0);
+    hd_session_execute(record->session, hd_session_get_lane(record->session), &record->task, 0);
     hd_tsan_end(starpu_task_get_current());
-    hd_tsan_release(job);
+    hd_tsan_release(record);
 }
 
-static void launch_job(void *buffers[], void *arg)
+static void launch_task(void *buffers[], void *arg)
 {
     (void)buffers;
-    struct hd_job *job = arg;
-    hd_session_launch_gpu_task(job->session, job, hd_session_get_local_stream());
+    struct hd_task_record *record = arg;
+    hd_session_launch_gpu_task(record->session, record, hd_session_get_local_stream());
 }
 
-static void job_ended(void *arg)
+static void task_ended(void *arg)
 {
-    struct hd_job *job = arg;
-    hd_tsan_acquire(job);
-    struct hd_session *session = job->session;
-    struct hd_task_group *group = job->task.group;
-    if (job->task.home != HD_HOST)
-        hd_session_complete_gpu_task(session, job);
-    hd_free(job->task.owned);
-    give_job(job);
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
+    struct hd_session *session = record->session;
+    struct hd_task_group *group = record->task.group;
+    if (record->task.home != HD_HOST)
+        hd_session_complete_gpu_task(session, record);
+    hd_free(record->task.owned);
+    recycle_record(record);
     hd_session_end_task(session, group);
 }
 
 static struct starpu_codelet codelet = {
-    .cpu_funcs = {run_job}, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle"};
+    .cpu_funcs = {run_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle"};
 
 /* Has done its work when the worker's stream has. */
 static struct starpu_codelet gpu_codelet = {.where = STARPU_CUDA,
-                                            .cuda_funcs = {launch_job},
+                                            .cuda_funcs = {launch_task},
                                             .cuda_flags = {STARPU_CUDA_ASYNC},
                                             .nbuffers = STARPU_VARIABLE_NBUFFERS,
                                             .name = "heddle gpu"};
@@ -234,11 +234,11 @@ static void leave_open(struct starpu_task *starpu, void (*granted)(void *arg), v
 }
 
 /* The sequential executor's: its next task needs what this one does. */
-static void await(struct hd_session *session, const struct hd_job *job)
+static void await(struct hd_session *session, const struct hd_task_record *record)
 {
-    int status = hd_stream_wait(session->device_streams[job->task.home - 1]);
+    int status = hd_stream_wait(session->device_streams[record->task.home - 1]);
     if (status != HD_OK)
-        hd_session_fail(session, status, "task %s failed on a GPU", job->task.name);
+        hd_session_fail(session, status, "task %s failed on a GPU", record->task.name);
 }
 
 static int submit_sequential(struct hd_session *session, const struct hd_task *task)
@@ -250,10 +250,10 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
         struct hd_task copy = *task;
         hd_session_execute(session, 0, &copy, 0);
     } else {
-        struct hd_job job = {.session = session, .task = *task};
-        hd_session_launch_gpu_task(session, &job, session->device_streams[task->home - 1]);
-        await(session, &job);
-        hd_session_complete_gpu_task(session, &job);
+        struct hd_task_record record = {.session = session, .task = *task};
+        hd_session_launch_gpu_task(session, &record, session->device_streams[task->home - 1]);
+        await(session, &record);
+        hd_session_complete_gpu_task(session, &record);
     }
     hd_free(task->owned);
     hd_session_end_task(session, task->group);
@@ -265,34 +265,34 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
     hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_ns());
     if (session->options.sequential)
         return submit_sequential(session, task);
-    struct hd_job *job = take_job(session);
-    if (!job)
+    struct hd_task_record *record = take_record(session);
+    if (!record)
         return HD_ERR_NOMEM;
-    job->session = session;
-    job->task = *task;
+    record->session = session;
+    record->task = *task;
     struct starpu_task *starpu = starpu_task_create();
     starpu->cl = task->home == HD_HOST ? &codelet : &gpu_codelet;
     if (task->home != HD_HOST) {
         starpu->execute_on_a_specific_worker = 1;
         starpu->workerid = (unsigned)session->device_workers[task->home - 1];
     }
-    starpu->cl_arg = job;
-    starpu->callback_func = job_ended;
-    starpu->callback_arg = job;
+    starpu->cl_arg = record;
+    starpu->callback_func = task_ended;
+    starpu->callback_arg = record;
     starpu->name = task->name;
     starpu->priority = hd_session_clamp_priority(session, task->priority);
     int status = set_handles(starpu, task->name, task->accesses, task->n_accesses,
                              task->logs ? session->log_token : NULL);
     if (status != HD_OK) {
         discard(starpu);
-        give_job(job);
+        recycle_record(record);
         return status;
     }
     if (task->background) {
-        job->open = starpu;
-        leave_open(starpu, hd_session_start_time_slices, job);
+        record->open = starpu;
+        leave_open(starpu, hd_session_start_time_slices, record);
     }
-    hd_tsan_release(job);
+    hd_tsan_release(record);
     return submit_starpu(session, starpu, task->group);
 }
 

@@ -106,10 +106,11 @@ static int lane_of_home(const struct hd_session *session, int home)
     return session->options.workers + home - 1;
 }
 
-void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, void *stream)
+void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
+                                void *stream)
 {
-    struct hd_task *task = &job->task;
-    job->begin_ns = 0;
+    struct hd_task *task = &record->task;
+    record->begin_ns = 0;
     if (hd_session_get_status(session) != HD_OK)
         return;
     const int lane = lane_of_home(session, task->home);
@@ -117,9 +118,9 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, 
     complete(session, lane, task, message);
     task->context.stream = stream;
     hd_device_clear_error();
-    job->begin_ns = hd_clock_ns();
-    hd_trace_begin(session->trace, lane, task->verb, job->begin_ns);
-    hd_last_event_set(&session->started, task->name, task->context.iteration, job->begin_ns);
+    record->begin_ns = hd_clock_ns();
+    hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
+    hd_last_event_set(&session->started, task->name, task->context.iteration, record->begin_ns);
     const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
     int status = task->graph_capturable
                      ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)
@@ -127,19 +128,19 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_job *job, 
     latch(session, task, status, message);
 }
 
-void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_job *job)
+void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_task_record *record)
 {
-    if (job->begin_ns == 0)
+    if (record->begin_ns == 0)
         return;
-    const int home = job->task.home;
+    const int home = record->task.home;
     int64_t *before_ns = &session->device_ended_ns[home - 1];
-    struct hd_event event = event_of(&job->task, job->begin_ns);
+    struct hd_event event = event_of(&record->task, record->begin_ns);
     event.end_ns = hd_clock_ns();
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;
-    hd_last_event_set(&session->ended, job->task.name, event.iteration, event.end_ns);
-    hd_trace_end(session->trace, lane_of_home(session, home), job->task.verb, &event);
+    hd_last_event_set(&session->ended, record->task.name, event.iteration, event.end_ns);
+    hd_trace_end(session->trace, lane_of_home(session, home), record->task.verb, &event);
 }
 
 /* -- Background tasks in slices
@@ -154,24 +155,24 @@ enum { TIME_SLICE_NS = 5000000, TIME_SLICE_PRIORITY = -1000000 };
 static void run_time_slice(void *buffers[], void *arg)
 {
     (void)buffers;
-    struct hd_job *job = arg;
-    hd_tsan_acquire(job);
-    job->again = hd_session_execute(job->session, hd_session_get_lane(job->session), &job->task,
-                                    TIME_SLICE_NS);
-    hd_tsan_release(job);
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
+    record->again = hd_session_execute(record->session, hd_session_get_lane(record->session),
+                                       &record->task, TIME_SLICE_NS);
+    hd_tsan_release(record);
 }
 
 static void time_slice_ended(void *arg)
 {
-    struct hd_job *job = arg;
-    hd_tsan_acquire(job);
-    atomic_fetch_add(&job->session->finished, 1); /* the watchdog sees that something happens */
-    if (job->again) {
-        hd_session_start_time_slices(job);
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
+    atomic_fetch_add(&record->session->finished, 1); /* the watchdog sees that something happens */
+    if (record->again) {
+        hd_session_start_time_slices(record);
         return;
     }
-    hd_tsan_end(job->open);
-    starpu_task_end_dep_release(job->open);
+    hd_tsan_end(record->open);
+    starpu_task_end_dep_release(record->open);
 }
 
 static struct starpu_codelet time_slice_codelet = {
@@ -179,21 +180,21 @@ static struct starpu_codelet time_slice_codelet = {
 
 void hd_session_start_time_slices(void *arg)
 {
-    struct hd_job *job = arg;
-    hd_tsan_acquire(job);
-    hd_tsan_begin(job->open);
+    struct hd_task_record *record = arg;
+    hd_tsan_acquire(record);
+    hd_tsan_begin(record->open);
     struct starpu_task *time_slice = starpu_task_create();
     time_slice->cl = &time_slice_codelet;
-    time_slice->cl_arg = job;
+    time_slice->cl_arg = record;
     time_slice->callback_func = time_slice_ended;
-    time_slice->callback_arg = job;
-    time_slice->name = job->task.name;
-    time_slice->priority = hd_session_clamp_priority(job->session, TIME_SLICE_PRIORITY);
-    hd_tsan_release(job);
+    time_slice->callback_arg = record;
+    time_slice->name = record->task.name;
+    time_slice->priority = hd_session_clamp_priority(record->session, TIME_SLICE_PRIORITY);
+    hd_tsan_release(record);
     int error = starpu_task_submit(time_slice);
     if (error) {
-        hd_session_fail(job->session, HD_ERR_SYSTEM, "StarPU refuses a time slice of task %s (%d)",
-                        job->task.name, error);
-        starpu_task_end_dep_release(job->open);
+        hd_session_fail(record->session, HD_ERR_SYSTEM,
+                        "StarPU refuses a time slice of task %s (%d)", record->task.name, error);
+        starpu_task_end_dep_release(record->open);
     }
 }
