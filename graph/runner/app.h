@@ -54,7 +54,7 @@ int hd_options_use_strategy(struct hd_options *options, const char *name);
 int hd_options_set_number(struct hd_options *options, const char *key, int64_t number);
 
 /* A run file with everything it names, checked. */
-struct hd_job {
+struct hd_run_spec {
     struct hd_diag *diag;
     struct hd_document *documents[3]; /* graph, strategy, overrides */
     struct hd_config *config;
@@ -65,15 +65,15 @@ struct hd_job {
 };
 
 /* Loads options->config for `ranks` ranks. Mistakes are logged with their places. Release with
- * hd_job_release. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
-int hd_job_load(const struct hd_options *options, int ranks, struct hd_job *job_p);
-void hd_job_release(struct hd_job *job);
+ * hd_run_spec_release. Errors: HD_ERR_INPUT, HD_ERR_NOMEM. */
+int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p);
+void hd_run_spec_release(struct hd_run_spec *run_spec);
 
 /* Hash of everything that must be equal on all ranks. */
-uint64_t hd_job_hash(const struct hd_job *job);
+uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec);
 
 /* Prints every config key. */
-void hd_job_print_keys(FILE *file);
+void hd_run_spec_print_keys(FILE *file);
 
 /* The subcommands; each returns the exit code. */
 int hd_command_run(int argc, char **argv);

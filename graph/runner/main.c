@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "keys") == 0) {
-        hd_job_print_keys(stdout);
+        hd_run_spec_print_keys(stdout);
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)

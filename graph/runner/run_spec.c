@@ -66,7 +66,7 @@ static const struct hd_key run_keys[] = {
     {0},
 };
 
-static const struct hd_key *const *schema(int *n_p)
+static const struct hd_key *const *get_schema(int *n_p)
 {
     static const struct hd_key *tables[2];
     tables[0] = run_keys;
@@ -75,15 +75,15 @@ static const struct hd_key *const *schema(int *n_p)
     return tables;
 }
 
-void hd_job_print_keys(FILE *file)
+void hd_run_spec_print_keys(FILE *file)
 {
     int n;
-    const struct hd_key *const *tables = schema(&n);
+    const struct hd_key *const *tables = get_schema(&n);
     hd_schema_print(tables, n, file);
 }
 
 /* A path in a config is relative to the config's folder. */
-static char *beside(const char *config, const char *path)
+static char *resolve_path(const char *config, const char *path)
 {
     const char *slash = strrchr(config, '/');
     if (path[0] == '/' || !slash)
@@ -112,54 +112,55 @@ static char *nearest_file(const char *path)
     return found;
 }
 
-static int cannot_read(struct hd_job *job, const char *key,
-                       const struct hd_source_location location, const char *path)
+static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
+                             const struct hd_source_location location, const char *path)
 {
     int reason = errno;
     char *nearest = nearest_file(path);
-    int status = hd_diag_error(job->diag, location, "%s: file %s cannot be read: %s%s%s%s", key,
-                               path, strerror(reason), nearest ? " (did you mean '" : "",
+    int status = hd_diag_error(run_spec->diag, location, "%s: file %s cannot be read: %s%s%s%s",
+                               key, path, strerror(reason), nearest ? " (did you mean '" : "",
                                nearest ? nearest : "", nearest ? "'?)" : "");
     hd_free(nearest);
     return status;
 }
 
 /* The tree that a key holds: written in place, or in the file it names. */
-static int open_tree(struct hd_job *job, const char *config_path, const char *key, int document,
-                     const struct hd_node **tree_p)
+static int load_tree(struct hd_run_spec *run_spec, const char *config_path, const char *key,
+                     int document, const struct hd_node **tree_p)
 {
-    const struct hd_node *node = hd_config_node(job->config, key);
+    const struct hd_node *node = hd_config_node(run_spec->config, key);
     *tree_p = node;
     if (!node || node->kind != HD_NODE_SCALAR || node->text[0] == '\0')
         return HD_OK;
-    char *path = beside(config_path, node->text);
+    char *path = resolve_path(config_path, node->text);
     if (!path)
         return HD_ERR_NOMEM;
     FILE *file = fopen(path, "r");
     int status = HD_OK;
     if (!file)
-        status = cannot_read(job, key, node->location, path);
+        status = report_unreadable(run_spec, key, node->location, path);
     else
         fclose(file);
     if (status == HD_OK)
-        status = hd_document_read(path, job->diag, &job->documents[document]);
+        status = hd_document_read(path, run_spec->diag, &run_spec->documents[document]);
     if (status == HD_OK)
-        *tree_p = hd_document_root(job->documents[document]);
+        *tree_p = hd_document_root(run_spec->documents[document]);
     hd_free(path);
     return status;
 }
 
 /* The --set strategy.x=v options as a map. */
-static int collect_overrides(struct hd_job *job, struct hd_node **map_p)
+static int collect_overrides(struct hd_run_spec *run_spec, struct hd_node **map_p)
 {
     const struct hd_source_location location = {"--set", 1, 1};
-    HD_TRY(hd_document_create(&job->documents[OVERRIDE_DOCUMENT]));
-    struct hd_document *document = job->documents[OVERRIDE_DOCUMENT];
+    HD_TRY(hd_document_create(&run_spec->documents[OVERRIDE_DOCUMENT]));
+    struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
     struct hd_node *map = hd_node_map(document, location);
     if (!map)
         return HD_ERR_NOMEM;
     const struct hd_node *name, *value;
-    for (int64_t i = 0; (name = hd_config_inner_set(job->config, "strategy", i, &value)); i++) {
+    for (int64_t i = 0; (name = hd_config_inner_set(run_spec->config, "strategy", i, &value));
+         i++) {
         struct hd_node *copy = hd_node_copy(document, value);
         if (!copy)
             return HD_ERR_NOMEM;
@@ -169,106 +170,108 @@ static int collect_overrides(struct hd_job *job, struct hd_node **map_p)
     return HD_OK;
 }
 
-static int load_graph(struct hd_job *job, const char *config_path)
+static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
 {
     const struct hd_node *graph, *strategies[2];
     struct hd_node *overrides;
     int n = 0;
-    HD_TRY(open_tree(job, config_path, "graph", GRAPH_DOCUMENT, &graph));
-    HD_TRY(open_tree(job, config_path, "strategy", STRATEGY_DOCUMENT, &strategies[0]));
+    HD_TRY(load_tree(run_spec, config_path, "graph", GRAPH_DOCUMENT, &graph));
+    HD_TRY(load_tree(run_spec, config_path, "strategy", STRATEGY_DOCUMENT, &strategies[0]));
     n += strategies[0] != NULL;
-    HD_TRY(collect_overrides(job, &overrides));
+    HD_TRY(collect_overrides(run_spec, &overrides));
     strategies[n++] = overrides;
     const struct hd_graph_source source = {
         .registry = hd_registry_builtin(),
-        .config = job->config,
+        .config = run_spec->config,
         .graph = graph,
         .strategies = strategies,
         .n_strategies = n,
-        .shards = job->shards,
-        .seed = (uint64_t)hd_config_int(job->config, "seed"),
+        .shards = run_spec->shards,
+        .seed = (uint64_t)hd_config_int(run_spec->config, "seed"),
     };
-    HD_TRY(hd_graph_load(&source, job->diag, &job->graph));
-    return hd_config_override_tree(job->config, "graph", graph);
+    HD_TRY(hd_graph_load(&source, run_spec->diag, &run_spec->graph));
+    return hd_config_override_tree(run_spec->config, "graph", graph);
 }
 
 /* The strategy as it came out, so that the effective config needs no other file. */
-static int store_strategy(struct hd_job *job)
+static int override_strategy(struct hd_run_spec *run_spec)
 {
-    struct hd_document *document = job->documents[OVERRIDE_DOCUMENT];
+    struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
     const struct hd_source_location location = {"strategy", 1, 1};
     struct hd_node *map = hd_node_map(document, location);
-    for (int i = 0; map && i < job->graph->n_parameters; i++) {
+    for (int i = 0; map && i < run_spec->graph->n_parameters; i++) {
         char text[32];
-        snprintf(text, sizeof text, "%.17g", job->graph->parameters[i].value);
+        snprintf(text, sizeof text, "%.17g", run_spec->graph->parameters[i].value);
         struct hd_node *value = hd_node_scalar(document, location, text);
         if (!value)
             return HD_ERR_NOMEM;
-        HD_TRY(hd_node_put(document, map, job->graph->parameters[i].name, value));
+        HD_TRY(hd_node_put(document, map, run_spec->graph->parameters[i].name, value));
     }
-    return map ? hd_config_override_tree(job->config, "strategy", map) : HD_ERR_NOMEM;
+    return map ? hd_config_override_tree(run_spec->config, "strategy", map) : HD_ERR_NOMEM;
 }
 
-static int choose_shards(struct hd_job *job, int ranks)
+static int choose_shards(struct hd_run_spec *run_spec, int ranks)
 {
     char text[32];
-    job->shards_are_ranks = hd_config_word(job->config, "world.shards") != NULL;
-    job->shards = job->shards_are_ranks ? ranks : hd_config_int(job->config, "world.shards");
-    snprintf(text, sizeof text, "%lld", (long long)job->shards);
-    return hd_config_override(job->config, "world.shards", text);
+    run_spec->shards_are_ranks = hd_config_word(run_spec->config, "world.shards") != NULL;
+    run_spec->shards =
+        run_spec->shards_are_ranks ? ranks : hd_config_int(run_spec->config, "world.shards");
+    snprintf(text, sizeof text, "%lld", (long long)run_spec->shards);
+    return hd_config_override(run_spec->config, "world.shards", text);
 }
 
-static int load(const struct hd_options *options, int ranks, struct hd_job *job)
+static int load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec)
 {
     int n;
-    const struct hd_key *const *tables = schema(&n);
+    const struct hd_key *const *tables = get_schema(&n);
     struct hd_document *document;
-    HD_TRY(hd_diag_create(&job->diag));
-    HD_TRY(hd_document_read(options->config, job->diag, &document));
-    int status = hd_config_create(tables, n, document, options->sets, options->n_sets, job->diag,
-                                  &job->config);
+    HD_TRY(hd_diag_create(&run_spec->diag));
+    HD_TRY(hd_document_read(options->config, run_spec->diag, &document));
+    int status = hd_config_create(tables, n, document, options->sets, options->n_sets,
+                                  run_spec->diag, &run_spec->config);
     if (status != HD_OK) {
         hd_document_destroy(document);
         return status;
     }
-    job->param_check_interval = hd_config_int(job->config, "runtime.param_check_interval");
-    HD_TRY(choose_shards(job, ranks));
-    HD_TRY(load_graph(job, options->config));
-    HD_TRY(store_strategy(job));
-    if (ranks > 1 && !hd_config_bool(job->config, "policy.multi_gpu"))
+    run_spec->param_check_interval =
+        hd_config_int(run_spec->config, "runtime.param_check_interval");
+    HD_TRY(choose_shards(run_spec, ranks));
+    HD_TRY(load_graph(run_spec, options->config));
+    HD_TRY(override_strategy(run_spec));
+    if (ranks > 1 && !hd_config_bool(run_spec->config, "policy.multi_gpu"))
         return hd_fail(HD_ERR_INPUT,
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",
                        ranks);
-    return hd_plan_allows(job->shards, ranks);
+    return hd_plan_allows(run_spec->shards, ranks);
 }
 
-int hd_job_load(const struct hd_options *options, int ranks, struct hd_job *job_p)
+int hd_run_spec_load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec_p)
 {
-    *job_p = (struct hd_job){0};
-    int status = load(options, ranks, job_p);
+    *run_spec_p = (struct hd_run_spec){0};
+    int status = load(options, ranks, run_spec_p);
     if (status != HD_OK) {
-        if (job_p->diag)
-            hd_diag_report(job_p->diag);
-        hd_job_release(job_p);
+        if (run_spec_p->diag)
+            hd_diag_report(run_spec_p->diag);
+        hd_run_spec_release(run_spec_p);
     }
     return status;
 }
 
-void hd_job_release(struct hd_job *job)
+void hd_run_spec_release(struct hd_run_spec *run_spec)
 {
-    hd_graph_destroy(job->graph);
-    hd_config_destroy(job->config);
-    for (int i = 0; i < (int)(sizeof job->documents / sizeof *job->documents); i++)
-        hd_document_destroy(job->documents[i]);
-    hd_diag_destroy(job->diag);
-    *job = (struct hd_job){0};
+    hd_graph_destroy(run_spec->graph);
+    hd_config_destroy(run_spec->config);
+    for (int i = 0; i < (int)(sizeof run_spec->documents / sizeof *run_spec->documents); i++)
+        hd_document_destroy(run_spec->documents[i]);
+    hd_diag_destroy(run_spec->diag);
+    *run_spec = (struct hd_run_spec){0};
 }
 
-uint64_t hd_job_hash(const struct hd_job *job)
+uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
 {
     static const char *const free_to_differ[] = {"exp_name", "runtime.workers",
                                                  "runtime.scheduler"};
-    return hd_config_hash(job->config, free_to_differ,
+    return hd_config_hash(run_spec->config, free_to_differ,
                           sizeof free_to_differ / sizeof *free_to_differ);
 }

@@ -12,14 +12,14 @@
 enum { FILES = 3, RANKS = 2 };
 static const char *const names[FILES] = {"run.yaml", "graph.yaml", "strategy.yaml"};
 
-static void plan(struct hd_job *job)
+static void plan(struct hd_run_spec *run_spec)
 {
     char *text;
     size_t length;
     for (int rank = 0; rank < RANKS; rank++) {
         struct hd_plan *plan;
-        if (hd_plan_create(job->graph, rank, RANKS, NULL, job->param_check_interval, &plan) !=
-            HD_OK)
+        if (hd_plan_create(run_spec->graph, rank, RANKS, NULL, run_spec->param_check_interval,
+                           &plan) != HD_OK)
             continue;
         FILE *file = open_memstream(&text, &length);
         hd_plan_dump(plan, file);
@@ -31,16 +31,17 @@ static void plan(struct hd_job *job)
 }
 
 /* What total_config.yaml would hold. */
-static void read_back(const struct hd_job *job)
+static void read_back(const struct hd_run_spec *run_spec)
 {
-    struct hd_job again;
+    struct hd_run_spec again;
     struct hd_options options = {.config = fuzz_path("total.yaml")};
     FILE *file = fopen(options.config, "w");
-    fuzz_check(file && hd_config_dump(job->config, file) == HD_OK, "the config can be written");
+    fuzz_check(file && hd_config_dump(run_spec->config, file) == HD_OK,
+               "the config can be written");
     fclose(file);
-    fuzz_check(hd_job_load(&options, RANKS, &again) == HD_OK, "and read again");
-    fuzz_check(hd_job_hash(job) == hd_job_hash(&again), "to an equal one");
-    hd_job_release(&again);
+    fuzz_check(hd_run_spec_load(&options, RANKS, &again) == HD_OK, "and read again");
+    fuzz_check(hd_run_spec_hash(run_spec) == hd_run_spec_hash(&again), "to an equal one");
+    hd_run_spec_release(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -53,11 +54,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         else
             unlink(fuzz_path(names[i]));
     struct hd_options options = {.config = fuzz_path(names[0])};
-    struct hd_job job;
-    if (hd_job_load(&options, RANKS, &job) != HD_OK)
+    struct hd_run_spec run_spec;
+    if (hd_run_spec_load(&options, RANKS, &run_spec) != HD_OK)
         return 0;
-    plan(&job);
-    read_back(&job);
-    hd_job_release(&job);
+    plan(&run_spec);
+    read_back(&run_spec);
+    hd_run_spec_release(&run_spec);
     return 0;
 }

@@ -77,14 +77,15 @@ static int complete_options(const struct hd_bench *bench, int strategy, struct h
 static int check_strategy(struct hd_bench *bench, int i)
 {
     struct hd_options own;
-    struct hd_job job;
+    struct hd_run_spec run_spec;
     HD_TRY(complete_options(bench, i, &own));
-    int status = hd_job_load(&own, own.ranks, &job);
+    int status = hd_run_spec_load(&own, own.ranks, &run_spec);
     hd_options_release(&own);
     HD_TRY(status);
-    bench->strategies[i].unit = count_updates(job.graph, job.graph->steps, job.graph->n_steps);
-    status = hd_graph_walk(job.graph, find_lag, &bench->strategies[i].lag);
-    hd_job_release(&job);
+    bench->strategies[i].unit =
+        count_updates(run_spec.graph, run_spec.graph->steps, run_spec.graph->n_steps);
+    status = hd_graph_walk(run_spec.graph, find_lag, &bench->strategies[i].lag);
+    hd_run_spec_release(&run_spec);
     bench->strategies[i].runs = hd_alloc(bench->options->repeats, sizeof(struct hd_rates));
     return bench->strategies[i].runs ? status : HD_ERR_NOMEM;
 }

@@ -51,25 +51,25 @@ static int play(struct hd_executor *executor, const struct hd_graph *graph)
     return print_verdict(executor, graph);
 }
 
-static int evaluate(const struct hd_options *options, const struct hd_job *job,
+static int evaluate(const struct hd_options *options, const struct hd_run_spec *run_spec,
                     struct hd_session *session, struct hd_plan *plan)
 {
     struct hd_executor *executor;
     const struct hd_executor_options executor_options = {.window = 1};
     HD_TRY(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)));
     HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
-    const struct hd_weights weights = hd_weights_of(job->graph, executor);
+    const struct hd_weights weights = hd_weights_of(run_spec->graph, executor);
     int status = hd_weights_load(&weights, options->weights);
     if (status == HD_OK)
         status = options->obs ? hd_weights_outputs(&weights, options->obs, stdout)
-                              : play(executor, job->graph);
+                              : play(executor, run_spec->graph);
     hd_executor_destroy(executor);
     return status;
 }
 
 static int start(struct hd_options *options)
 {
-    struct hd_job job;
+    struct hd_run_spec run_spec;
     struct hd_plan *plan = NULL;
     struct hd_session *session = NULL;
     bool normalised;
@@ -85,17 +85,17 @@ static int start(struct hd_options *options)
         options->owned[options->n_owned++] = text;
         options->sets[options->n_sets++] = text;
     }
-    HD_TRY(hd_job_load(options, 1, &job));
+    HD_TRY(hd_run_spec_load(options, 1, &run_spec));
     const struct hd_session_options session_options = {
         .sequential = true, .workers = 1, .ranks = 1};
-    int status = hd_plan_create(job.graph, 0, 1, NULL, 0, &plan);
+    int status = hd_plan_create(run_spec.graph, 0, 1, NULL, 0, &plan);
     if (status == HD_OK)
         status = hd_session_create(&session_options, &session);
     if (status == HD_OK)
-        status = evaluate(options, &job, session, plan);
+        status = evaluate(options, &run_spec, session, plan);
     hd_session_destroy(session);
     hd_plan_destroy(plan);
-    hd_job_release(&job);
+    hd_run_spec_release(&run_spec);
     return status;
 }
 

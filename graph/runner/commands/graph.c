@@ -6,22 +6,22 @@
 
 static int print_plan(const struct hd_options *options)
 {
-    struct hd_job job;
+    struct hd_run_spec run_spec;
     struct hd_plan *plan;
     if (options->rank >= options->ranks)
         return hd_fail(HD_ERR_INPUT, "--rank %d: with --ranks %d ranks are 0 to %d", options->rank,
                        options->ranks, options->ranks - 1);
-    HD_TRY(hd_job_load(options, options->ranks, &job));
-    const struct hd_plan_gpus gpus = hd_gpus_on_paper(&job, options->ranks);
-    int status = hd_plan_create(job.graph, options->rank, options->ranks, &gpus,
-                                job.param_check_interval, &plan);
+    HD_TRY(hd_run_spec_load(options, options->ranks, &run_spec));
+    const struct hd_plan_gpus gpus = hd_gpus_on_paper(&run_spec, options->ranks);
+    int status = hd_plan_create(run_spec.graph, options->rank, options->ranks, &gpus,
+                                run_spec.param_check_interval, &plan);
     if (status == HD_OK) {
         (options->dot ? hd_plan_dump_dot : hd_plan_dump)(plan, stdout);
         if (fflush(stdout) != 0)
             status = hd_fail(HD_ERR_SYSTEM, "the plan cannot be written: %m");
         hd_plan_destroy(plan);
     }
-    hd_job_release(&job);
+    hd_run_spec_release(&run_spec);
     return status;
 }
 

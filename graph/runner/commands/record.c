@@ -25,7 +25,7 @@ static const char graph_text[] =
 
 struct record {
     const struct hd_options *options;
-    struct hd_job job;
+    struct hd_run_spec run_spec;
     struct hd_plan *plan;
     struct hd_session *session;
     struct hd_executor *executor;
@@ -108,7 +108,7 @@ static int play(struct record *record)
 
 static int load_policy(struct record *record)
 {
-    const struct hd_graph *graph = record->job.graph;
+    const struct hd_graph *graph = record->run_spec.graph;
     const int envs = hd_graph_find(graph, "envs");
     const struct hd_weights weights = hd_weights_of(graph, record->executor);
     HD_TRY(hd_weights_load(&weights, record->options->weights));
@@ -126,8 +126,8 @@ static int start(struct record *record)
     const struct hd_session_options session_options = {
         .sequential = true, .workers = 1, .ranks = 1, .interrupted = &hd_interrupted};
     const struct hd_executor_options executor_options = {.window = 1};
-    HD_TRY(hd_job_load(record->options, 1, &record->job));
-    HD_TRY(hd_plan_create(record->job.graph, 0, 1, NULL, 0, &record->plan));
+    HD_TRY(hd_run_spec_load(record->options, 1, &record->run_spec));
+    HD_TRY(hd_plan_create(record->run_spec.graph, 0, 1, NULL, 0, &record->plan));
     HD_TRY(hd_session_create(&session_options, &record->session));
     HD_TRY(hd_session_reserve(record->session, hd_plan_get_scratch_bytes(record->plan)));
     HD_TRY(hd_executor_create(record->plan, record->session, &executor_options, &record->executor));
@@ -141,7 +141,7 @@ static void release(struct record *record)
     hd_executor_destroy(record->executor);
     hd_session_destroy(record->session);
     hd_plan_destroy(record->plan);
-    hd_job_release(&record->job);
+    hd_run_spec_release(&record->run_spec);
 }
 
 static int check_options(struct hd_options *options)

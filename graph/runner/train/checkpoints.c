@@ -147,7 +147,7 @@ int hd_resume_check(const struct hd_train *train)
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
-    if (hd_config_bool(train->job.config, "runtime.allow_fingerprint_mismatch")) {
+    if (hd_config_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
         hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
         return HD_OK;
     }
@@ -162,11 +162,11 @@ int hd_resume_check(const struct hd_train *train)
 static int adopt_shards(struct hd_train *train, const json_t *executor)
 {
     const int64_t shards = json_integer_value(json_object_get(executor, "shards"));
-    if (shards == train->job.shards || !train->job.shards_are_ranks)
+    if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
         return HD_OK;
     HD_TRY(hd_options_set_number(train->options, "world.shards", shards));
-    hd_job_release(&train->job);
-    return hd_job_load(train->options, train->world.world, &train->job);
+    hd_run_spec_release(&train->run_spec);
+    return hd_run_spec_load(train->options, train->world.world, &train->run_spec);
 }
 
 int hd_resume_find(struct hd_train *train)
@@ -179,7 +179,7 @@ int hd_resume_find(struct hd_train *train)
     else if (options->dir)
         train->dir = hd_is_folder(options->dir) ? hd_strdup(options->dir) : NULL;
     else
-        train->dir = newest_of(hd_config_text(train->job.config, "exp_name"));
+        train->dir = newest_of(hd_config_text(train->run_spec.config, "exp_name"));
     if (!train->dir)
         return HD_OK;
     HD_TRY(hd_checkpoint_open(train->dir, &train->from));
@@ -214,11 +214,11 @@ int hd_checkpoints_open(struct hd_train *train)
 {
     train->checkpoint_ns = hd_clock_ns();
     train->checkpoint_interval_s =
-        hd_config_real(train->job.config, "runtime.checkpoint_interval_s");
-    return hd_checkpoints_create(train->dir, train->world.rank, train->world.world,
-                                 (int)hd_config_int(train->job.config, "runtime.checkpoint_keep"),
-                                 train->from ? hd_checkpoint_iteration(train->from) : -1,
-                                 &train->checkpoints);
+        hd_config_real(train->run_spec.config, "runtime.checkpoint_interval_s");
+    return hd_checkpoints_create(
+        train->dir, train->world.rank, train->world.world,
+        (int)hd_config_int(train->run_spec.config, "runtime.checkpoint_keep"),
+        train->from ? hd_checkpoint_iteration(train->from) : -1, &train->checkpoints);
 }
 
 unsigned hd_checkpoints_get_requests(void *arg)

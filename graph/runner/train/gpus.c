@@ -9,31 +9,31 @@
 #include <string.h>
 
 /* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. */
-static int count_wanted(const struct hd_job *job, int ranks, int found)
+static int count_wanted(const struct hd_run_spec *run_spec, int ranks, int found)
 {
-    const int shards = (int)(job->shards / ranks);
+    const int shards = (int)(run_spec->shards / ranks);
     int n = found / ranks > 0 ? found / ranks : found > 0;
-    if (!hd_config_word(job->config, "runtime.gpus"))
-        n = (int)hd_config_int(job->config, "runtime.gpus");
+    if (!hd_config_word(run_spec->config, "runtime.gpus"))
+        n = (int)hd_config_int(run_spec->config, "runtime.gpus");
     return n < shards ? n : shards;
 }
 
-static bool declines(const struct hd_job *job)
+static bool declines(const struct hd_run_spec *run_spec)
 {
-    return strcmp(hd_config_text(job->config, "policy.cuda"), "false") == 0;
+    return strcmp(hd_config_text(run_spec->config, "policy.cuda"), "false") == 0;
 }
 
-static bool insists(const struct hd_job *job)
+static bool insists(const struct hd_run_spec *run_spec)
 {
-    return strcmp(hd_config_text(job->config, "policy.cuda"), "true") == 0;
+    return strcmp(hd_config_text(run_spec->config, "policy.cuda"), "true") == 0;
 }
 
-struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks)
+struct hd_plan_gpus hd_gpus_on_paper(const struct hd_run_spec *run_spec, int ranks)
 {
-    if (declines(job))
+    if (declines(run_spec))
         return (struct hd_plan_gpus){0};
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
-    const int n = count_wanted(job, ranks, insists(job) && found < ranks ? ranks : found);
+    const int n = count_wanted(run_spec, ranks, insists(run_spec) && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
 }
 
@@ -75,10 +75,10 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
 }
 
 /* The user's map, or none. */
-static int read_map(const struct hd_job *job, int map[HD_GPUS_MAX], int *n_p)
+static int read_map(const struct hd_run_spec *run_spec, int map[HD_GPUS_MAX], int *n_p)
 {
     int64_t n;
-    const int64_t *devices = hd_config_ints(job->config, "runtime.cuda_devices", &n);
+    const int64_t *devices = hd_config_ints(run_spec->config, "runtime.cuda_devices", &n);
     const bool none = n == 1 && devices[0] < 0;
     if (n > HD_GPUS_MAX)
         return hd_fail(HD_ERR_INPUT, "runtime.cuda_devices: a machine has at most %d GPUs",
@@ -89,22 +89,22 @@ static int read_map(const struct hd_job *job, int map[HD_GPUS_MAX], int *n_p)
     return HD_OK;
 }
 
-int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
+int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p)
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
     *gpus_p = (struct hd_gpus){0};
-    if (declines(job))
+    if (declines(run_spec))
         return HD_OK;
     const int found = hd_session_supports_devices() ? hd_gpus_list(topology, gpus) : 0;
     int n_map = 0, map[HD_GPUS_MAX];
-    gpus_p->plan.n = count_wanted(job, world->local_world, found);
-    HD_TRY(read_map(job, map, &n_map));
+    gpus_p->plan.n = count_wanted(run_spec, world->local_world, found);
+    HD_TRY(read_map(run_spec, map, &n_map));
     if (n_map > 0)
         gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
     if (found == 0) {
         gpus_p->plan.n = 0;
-        return insists(job) ? refuse() : HD_OK;
+        return insists(run_spec) ? refuse() : HD_OK;
     }
     const struct hd_gpu_request request = {
         .local_world = world->local_world,
@@ -114,6 +114,6 @@ int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
         .may_share = true,
     };
     HD_TRY(hd_gpu_share(gpus, found, &request, world->local_rank, &gpus_p->share));
-    return choose_path(world, strcmp(hd_config_text(job->config, "runtime.reduction"), "nccl") == 0,
-                       gpus_p);
+    return choose_path(
+        world, strcmp(hd_config_text(run_spec->config, "runtime.reduction"), "nccl") == 0, gpus_p);
 }

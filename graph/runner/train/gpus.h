@@ -16,11 +16,11 @@ struct hd_gpus {
 };
 
 /* On paper: as many as the run file wants on a machine that has them, for `runner graph`. */
-struct hd_plan_gpus hd_gpus_on_paper(const struct hd_job *job, int ranks);
+struct hd_plan_gpus hd_gpus_on_paper(const struct hd_run_spec *run_spec, int ranks);
 
 /* Those of this rank on this machine. Says in one line which path gradients take, where ranks share
  * GPUs. Errors: HD_ERR_INPUT (logged) when the run file insists on GPUs that are not there. */
-int hd_gpus_choose(const struct hd_job *job, const struct hd_topology *topology,
+int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p);
 
 #endif

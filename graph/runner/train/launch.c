@@ -59,11 +59,11 @@ static char **rank_arguments(int argc, char **argv, const char *shards, bool res
 
 static int check(const struct hd_options *options, int ranks, int *grace_s_p, int64_t *shards_p)
 {
-    struct hd_job job;
-    HD_TRY(hd_job_load(options, ranks, &job));
-    *grace_s_p = (int)hd_config_int(job.config, "runtime.sigterm_grace_s");
-    *shards_p = job.shards;
-    hd_job_release(&job);
+    struct hd_run_spec run_spec;
+    HD_TRY(hd_run_spec_load(options, ranks, &run_spec));
+    *grace_s_p = (int)hd_config_int(run_spec.config, "runtime.sigterm_grace_s");
+    *shards_p = run_spec.shards;
+    hd_run_spec_release(&run_spec);
     return HD_OK;
 }
 

@@ -116,7 +116,7 @@ static json_t *start_of(const struct hd_train *train)
         "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
         "time", (double)(hd_clock_wall_ns() - ago_ns) * 1e-9, "update",
         (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks", train->world.world,
-        "shards", (json_int_t)train->job.shards, "workers",
+        "shards", (json_int_t)train->run_spec.shards, "workers",
         hd_session_count_workers(train->session), "setup_s",
         (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
         (json_int_t)hd_plan_get_scratch_bytes(train->plan), "transport_bytes",

@@ -28,7 +28,7 @@ char *hd_train_config(const struct hd_train *train)
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(train->job.config, memory) : HD_ERR_NOMEM;
+    int status = memory ? hd_config_dump(train->run_spec.config, memory) : HD_ERR_NOMEM;
     if (memory && fclose(memory) != 0)
         status = HD_ERR_NOMEM;
     if (status == HD_OK)
@@ -50,14 +50,15 @@ static int write_config(const struct hd_train *train)
 /* Numbers that a user may take for another kind are told apart once. */
 static void announce(const struct hd_train *train)
 {
-    const struct hd_config *config = train->job.config;
+    const struct hd_config *config = train->run_spec.config;
     int64_t batch = hd_config_int(config, "policy.learn.batch_size");
     hd_log(HD_LOG_INFO,
            "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64 " x %" PRId64
            "; effective config in %s/total_config.yaml",
            hd_config_text(config, "exp_name"), train->world.world,
-           train->world.world == 1 ? "rank" : "ranks", train->job.shards,
-           train->job.shards == 1 ? "shard" : "shards", train->job.shards, batch, train->dir);
+           train->world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
+           train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
+           train->dir);
 }
 
 int hd_train_open_outputs(struct hd_train *train)
@@ -65,8 +66,9 @@ int hd_train_open_outputs(struct hd_train *train)
     const char *wanted = train->options->dir;
     const json_t *log = NULL;
     if (!train->dir)
-        HD_TRY(hd_rundir_create(wanted ? wanted : hd_config_text(train->job.config, "exp_name"),
-                                wanted != NULL, &train->dir));
+        HD_TRY(
+            hd_rundir_create(wanted ? wanted : hd_config_text(train->run_spec.config, "exp_name"),
+                             wanted != NULL, &train->dir));
     else if (train->from)
         log =
             json_object_get(json_object_get(hd_checkpoint_get_metadata(train->from), "run"), "log");
@@ -85,9 +87,10 @@ enum { TERMINAL_MS = 100, PLAIN_MS = 5000 };
 /* The share of the way to the nearest limit, 0 to 1. */
 static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
 {
-    double by_steps = (double)env_steps / (double)hd_config_int(train->job.config, "max_env_step");
+    double by_steps =
+        (double)env_steps / (double)hd_config_int(train->run_spec.config, "max_env_step");
     double by_updates =
-        (double)updates / (double)hd_config_int(train->job.config, "max_train_iter");
+        (double)updates / (double)hd_config_int(train->run_spec.config, "max_train_iter");
     return by_steps > by_updates ? by_steps : by_updates;
 }
 
@@ -136,7 +139,7 @@ void hd_train_progress(void *arg)
 
 static double field_of(const struct hd_train *train, const char *value, const char *field)
 {
-    const struct hd_graph *graph = train->job.graph;
+    const struct hd_graph *graph = train->run_spec.graph;
     int index = hd_graph_find(graph, value);
     if (index == HD_NO_VALUE || hd_executor_get_data(train->executor, index, 0) == NULL)
         return NAN;
@@ -156,7 +159,7 @@ static double env_steps_of(const struct hd_train *train)
 
 static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
 {
-    const struct hd_graph *graph = train->job.graph;
+    const struct hd_graph *graph = train->run_spec.graph;
     if (hd_graph_find(graph, "policy") == HD_NO_VALUE)
         return HD_OK;
     const struct hd_weights weights = hd_weights_of(graph, train->executor);
@@ -188,10 +191,10 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .fingerprint = train->fingerprint.hash,
         .wall_s = wall_s,
         .ranks = train->world.world,
-        .shards = train->job.shards,
+        .shards = train->run_spec.shards,
     };
     if (!isnan(mean)) {
-        int verdict = hd_graph_find(train->job.graph, "evaluation");
+        int verdict = hd_graph_find(train->run_spec.graph, "evaluation");
         result.eval_value_raw = hd_verdict_returns(
             hd_executor_get_data(train->executor, verdict, 0), &result.n_eval_value_raw);
     }
@@ -222,7 +225,7 @@ static int write_rates(const struct hd_train *train, uint64_t param_hash)
         .workers = hd_session_count_workers(train->session),
         .gpus = hd_session_count_devices(train->session),
         .ranks = train->world.world,
-        .shards = train->job.shards,
+        .shards = train->run_spec.shards,
         .param_hash = param_hash,
         .fingerprint = train->fingerprint.hash,
     };

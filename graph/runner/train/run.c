@@ -48,11 +48,11 @@ static int find_place(struct hd_train *train)
     HD_TRY(hd_topology_create(NULL, &topology));
     int status = bind_to_cores(train, topology);
     if (status == HD_OK)
-        status = hd_job_load(train->options, train->world.world, &train->job);
+        status = hd_run_spec_load(train->options, train->world.world, &train->run_spec);
     if (status == HD_OK)
         status = hd_resume_find(train);
     if (status == HD_OK)
-        status = hd_gpus_choose(&train->job, topology, &train->world, &train->gpus);
+        status = hd_gpus_choose(&train->run_spec, topology, &train->world, &train->gpus);
     hd_topology_destroy(topology);
     return status;
 }
@@ -95,14 +95,14 @@ static int share_dir(struct hd_train *train)
 
 static int join_ranks(struct hd_train *train)
 {
-    const struct hd_config *config = train->job.config;
+    const struct hd_config *config = train->run_spec.config;
     if (train->world.world == 1)
         return HD_OK;
     const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
     HD_TRY(hd_transport_prepare(train));
     const struct hd_rendezvous_options options = {
         .world = &train->world,
-        .config_hash = hd_hash_mix(hd_job_hash(&train->job), (uint64_t)from),
+        .config_hash = hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
         .allow_fingerprint_mismatch = hd_config_bool(config, "runtime.allow_fingerprint_mismatch"),
         .links_port = train->links_port,
@@ -136,8 +136,8 @@ static int count_workers(const struct hd_train *train)
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
-    if (!hd_config_word(train->job.config, "runtime.workers"))
-        return (int)hd_config_int(train->job.config, "runtime.workers");
+    if (!hd_config_word(train->run_spec.config, "runtime.workers"))
+        return (int)hd_config_int(train->run_spec.config, "runtime.workers");
     if (train->share.oversubscribed || cores < 1)
         return 1;
     return cores < max ? cores : max;
@@ -145,7 +145,7 @@ static int count_workers(const struct hd_train *train)
 
 static int start_session(struct hd_train *train)
 {
-    const struct hd_config *config = train->job.config;
+    const struct hd_config *config = train->run_spec.config;
     const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
         .sequential = strcmp(hd_config_text(config, "runtime.executor"), "sequential") == 0,
@@ -202,7 +202,7 @@ static int prepare(struct hd_train *train)
     hd_log_set_rank(train->world.rank, train->world.world);
     HD_TRY(find_place(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
-        HD_TRY(hd_graph_walk(train->job.graph, leave_out_evaluation, NULL));
+        HD_TRY(hd_graph_walk(train->run_spec.graph, leave_out_evaluation, NULL));
     char libraries[256];
     hd_arithmetic_libraries(libraries, sizeof libraries);
     if (train->gpus.plan.n > 0) {
@@ -211,18 +211,19 @@ static int prepare(struct hd_train *train)
         hd_device_get_name(train->gpus.share.devices[0], libraries + used + 2,
                            (int64_t)(sizeof libraries - used - 2));
     }
-    HD_TRY(hd_fingerprint_create(libraries, hd_config_text(train->job.config, "runtime.precision"),
+    HD_TRY(hd_fingerprint_create(libraries,
+                                 hd_config_text(train->run_spec.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_resume_check(train));
-    HD_TRY(hd_plan_create(train->job.graph, train->world.rank, train->world.world,
-                          &train->gpus.plan, train->job.param_check_interval, &train->plan));
+    HD_TRY(hd_plan_create(train->run_spec.graph, train->world.rank, train->world.world,
+                          &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
     HD_TRY(join_ranks(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
     HD_TRY(hd_checkpoints_open(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
-        .window = (int)hd_config_int(train->job.config, "runtime.max_inflight_iterations"),
+        .window = (int)hd_config_int(train->run_spec.config, "runtime.max_inflight_iterations"),
         .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
@@ -282,7 +283,7 @@ static void release(struct hd_train *train)
     hd_comm_destroy(train->comm);
     hd_logbook_destroy(train->logbook);
     hd_plan_destroy(train->plan);
-    hd_job_release(&train->job);
+    hd_run_spec_release(&train->run_spec);
     hd_free(train->dir);
     if (train->dir_lock >= 0)
         close(train->dir_lock);
@@ -320,7 +321,7 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {
-        hd_signals_started((int)hd_config_int(train.job.config, "runtime.sigterm_grace_s"));
+        hd_signals_started((int)hd_config_int(train.run_spec.config, "runtime.sigterm_grace_s"));
         train.train_ns = hd_clock_ns();
         if (train.world.rank == 0)
             train.metrics = hd_metrics_start(&train);

@@ -22,7 +22,7 @@ struct hd_train {
     struct hd_share share;
     struct hd_gpus gpus;
     struct hd_fingerprint fingerprint;
-    struct hd_job job;
+    struct hd_run_spec run_spec;
     struct hd_plan *plan;
     int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
     struct hd_rendezvous *rendezvous;

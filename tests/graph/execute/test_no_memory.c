@@ -21,7 +21,7 @@ static void drop(enum hd_log_level level, const char *line, void *arg)
     (void)level, (void)line, (void)arg;
 }
 
-static int load(const char *config, struct hd_job *job_p)
+static int load(const char *config, struct hd_run_spec *job_p)
 {
     const struct hd_options options = {
         .config = config,
@@ -32,10 +32,10 @@ static int load(const char *config, struct hd_job *job_p)
                  "policy.model.actor_head_hidden_size=0", "policy.model.critic_head_hidden_size=0",
                  "policy.other.replay_buffer.replay_buffer_size=1000"},
         .n_sets = 9};
-    return hd_job_load(&options, RANKS, job_p);
+    return hd_run_spec_load(&options, RANKS, job_p);
 }
 
-static int plan_all(struct hd_job *job)
+static int plan_all(struct hd_run_spec *job)
 {
     int status = HD_OK;
     for (int rank = 0; status == HD_OK && rank < RANKS; rank++) {
@@ -53,7 +53,7 @@ START_TEST(a_run_file_without_memory)
     int64_t n = 0;
     hd_log_set_sink(drop, NULL);
     while (status != HD_OK) {
-        struct hd_job job;
+        struct hd_run_spec job;
         ck_assert_int_lt(n, MAX_COUNT);
         hd_alloc_fail_nth(++n);
         status = load(configs[_i], &job);
@@ -62,7 +62,7 @@ START_TEST(a_run_file_without_memory)
             status = plan_all(&job);
         hd_alloc_fail_nth(0);
         if (loaded)
-            hd_job_release(&job);
+            hd_run_spec_release(&job);
         ck_assert_msg(status == HD_OK || status == HD_ERR_NOMEM, "allocation %lld: status %d",
                       (long long)n, status);
     }
@@ -103,7 +103,7 @@ static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
 /* Every n, or with `step` > 1 some, until it passes. */
 static void run_all(const char *config, const char *scheduler, int64_t step)
 {
-    struct hd_job job;
+    struct hd_run_spec job;
     struct hd_plan *plan;
     ck_assert_int_eq(load(config, &job), HD_OK);
     ck_assert_int_eq(hd_plan_create(job.graph, 0, 1, NULL, job.param_check_interval, &plan), HD_OK);
@@ -120,7 +120,7 @@ static void run_all(const char *config, const char *scheduler, int64_t step)
     printf("%s: about %lld allocations to start and run, %s\n", config, (long long)(n - step - 1),
            scheduler ? scheduler : "sequential");
     hd_plan_destroy(plan);
-    hd_job_release(&job);
+    hd_run_spec_release(&job);
 }
 
 START_TEST(a_sequential_session_without_memory)
