@@ -13,7 +13,7 @@ enum { BLOCK = TILE * TILE, TILE_ELEMENTS = TILE * PAIRED, ROWS = 2 * TILE /* pi
 enum { CACHE_BYTES = 256 << 10 /* for wide rows */ };
 
 /* What is to be done. The images that are worked off together are one sequence of wide rows. */
-struct job {
+struct tiling {
     struct hd_conv_fields f;
     struct hd_conv_geometry g;
     int64_t farthest; /* pixels that the first output comes before its last input */
@@ -23,9 +23,9 @@ struct job {
     int64_t weights;  /* elements of all weights, as tiles */
 };
 
-static struct job job_of(const struct hd_conv_fields *f)
+static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
-    struct job j = {.f = *f, .g = hd_conv_geometry_of(f)};
+    struct tiling j = {.f = *f, .g = hd_conv_geometry_of(f)};
     j.farthest = (j.g.side - 1) * (j.g.width + 1);
     j.steps = j.g.side * j.g.side * ((j.g.out_blocks + 1) / 2);
     j.weights = f->stride * f->stride * j.g.in_blocks * j.steps * TILE_ELEMENTS;
@@ -34,9 +34,9 @@ static struct job job_of(const struct hd_conv_fields *f)
     return j;
 }
 
-static struct job job_of_some(const struct hd_conv_fields *f, int64_t batch)
+static struct tiling tiling_of_batch(const struct hd_conv_fields *f, int64_t batch)
 {
-    struct job j = job_of(f);
+    struct tiling j = tiling_of(f);
     j.images = batch < j.images ? batch : j.images;
     j.pixels = j.images * j.g.height * j.g.width;
     return j;
@@ -58,7 +58,7 @@ static void pair_block(const float *block, hd_bf16 *half)
         hd_bf16_pair((const float *)&row[o], (const float *)&row[o + 1], half + o * TILE);
 }
 
-static void pair_weights(const struct job *j, const float *weights, hd_bf16 *tiles)
+static void pair_weights(const struct tiling *j, const float *weights, hd_bf16 *tiles)
 {
     const int64_t stride = j->f.stride, side = j->g.side, area = j->f.kernel * j->f.kernel;
     for (int64_t first = 0; first < stride * stride; first++)
@@ -82,13 +82,13 @@ static void pair_weights(const struct job *j, const float *weights, hd_bf16 *til
  *    after ---------------------------------------------------------------------------------------
  */
 
-static int64_t wide_elements(const struct job *j)
+static int64_t wide_elements(const struct tiling *j)
 {
     const int64_t whole = (j->pixels + ROWS - 1) / ROWS * ROWS;
     return (j->farthest + whole) * j->f.out_channels + PAIRED;
 }
 
-static void spread(const struct job *j, const hd_bf16 *dy, hd_bf16 *wide)
+static void spread(const struct tiling *j, const hd_bf16 *dy, hd_bf16 *wide)
 {
     const int64_t row = j->g.out_width * j->f.out_channels;
     memset(wide, 0, (size_t)wide_elements(j) * sizeof *wide);
@@ -115,7 +115,7 @@ struct places {
     int64_t at[ROWS];         /* elements */
 };
 
-static void next_places(const struct job *j, struct cursor *c, struct places *places)
+static void next_places(const struct tiling *j, struct cursor *c, struct places *places)
 {
     const struct hd_conv_fields *f = &j->f;
     for (int i = 0; i < ROWS; i++) {
@@ -132,8 +132,8 @@ static void next_places(const struct job *j, struct cursor *c, struct places *pl
     }
 }
 
-HD_ALWAYS void multiply(const struct job *j, const hd_bf16 *wide, const hd_bf16 *weights, bool two,
-                        float *tiles)
+HD_ALWAYS void multiply(const struct tiling *j, const hd_bf16 *wide, const hd_bf16 *weights,
+                        bool two, float *tiles)
 {
     const int64_t channels = j->f.out_channels, next = j->steps * TILE_ELEMENTS;
     const int64_t stride = channels * (int64_t)sizeof *wide;
@@ -164,7 +164,7 @@ HD_ALWAYS void multiply(const struct job *j, const hd_bf16 *wide, const hd_bf16 
 }
 
 /* Rows of tiles[32 pixels][32 inputs], rounded, zero where y is not positive. */
-static void store_pixels(const struct job *j, const struct places *places, int64_t first_y,
+static void store_pixels(const struct tiling *j, const struct places *places, int64_t first_y,
                          int64_t first_x, int64_t in, const hd_bf16 *y, const float *tiles,
                          hd_bf16 *dx)
 {
@@ -185,17 +185,17 @@ static void store_pixels(const struct job *j, const struct places *places, int64
 
 int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
-    const struct job j = job_of_some(f, max_batch);
+    const struct tiling j = tiling_of_batch(f, max_batch);
     return (j.weights + wide_elements(&j)) * (int64_t)sizeof(hd_bf16);
 }
 
 void hd_conv_amx_data_begin(const struct hd_conv_fields *f, const float *weights, void *scratch)
 {
-    const struct job j = job_of(f);
+    const struct tiling j = tiling_of(f);
     pair_weights(&j, weights, scratch);
 }
 
-static void data_of_some(const struct job *j, const hd_bf16 *tiles, const hd_bf16 *dy,
+static void data_of_some(const struct tiling *j, const hd_bf16 *tiles, const hd_bf16 *dy,
                          const hd_bf16 *y, hd_bf16 *dx, hd_bf16 *wide)
 {
     float product[ROWS * PAIRED] __attribute__((aligned(64))) = {0};
@@ -221,10 +221,10 @@ void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf
                       const hd_bf16 *y, hd_bf16 *dx, void *scratch)
 {
     const hd_bf16 *tiles = scratch;
-    hd_bf16 *wide = (hd_bf16 *)scratch + job_of(f).weights;
+    hd_bf16 *wide = (hd_bf16 *)scratch + tiling_of(f).weights;
     hd_tiles_load(0, 0);
     for (int64_t n = 0; n < batch;) {
-        const struct job j = job_of_some(f, batch - n);
+        const struct tiling j = tiling_of_batch(f, batch - n);
         const int64_t in = n * f->in_height * f->in_width * f->in_channels;
         const int64_t out = n * j.g.out_height * j.g.out_width * f->out_channels;
         data_of_some(&j, tiles, dy + out, y + in, dx + in, wide);

@@ -9,7 +9,7 @@
 enum { TILE = HD_TILE_ROWS, STEP = 32, TILE_ELEMENTS = TILE * STEP, TILES = 4 /* at a time */ };
 
 /* What is to be done. Tiles of an image overlap where its outputs are no multiple of their rows. */
-struct job {
+struct tiling {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
     int64_t row_steps; /* of a row of the kernel */
@@ -21,12 +21,12 @@ struct job {
 };
 
 /* With stride 1 all outputs are a line, if rows are as wide as the input's; else each row is. */
-static struct job job_of(const struct hd_conv_fields *f)
+static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
-    struct job j = {.f = *f,
-                    .out_height = (f->in_height - f->kernel) / f->stride + 1,
-                    .out_width = (f->in_width - f->kernel) / f->stride + 1,
-                    .row_steps = f->kernel * f->in_channels / STEP};
+    struct tiling j = {.f = *f,
+                       .out_height = (f->in_height - f->kernel) / f->stride + 1,
+                       .out_width = (f->in_width - f->kernel) / f->stride + 1,
+                       .row_steps = f->kernel * f->in_channels / STEP};
     const bool one_line = f->stride == 1;
     j.width = one_line ? f->in_width : j.out_width;
     j.run = one_line ? (j.out_height - 1) * j.width + j.out_width : j.out_width;
@@ -74,7 +74,7 @@ struct outputs {
     int64_t first_y[TILES], first_x[TILES];
 };
 
-static void next_outputs(const struct job *j, int n, const hd_bf16 *x, hd_bf16 *y,
+static void next_outputs(const struct tiling *j, int n, const hd_bf16 *x, hd_bf16 *y,
                          struct cursor *cursor, struct outputs *outputs)
 {
     const struct hd_conv_fields *f = &j->f;
@@ -100,7 +100,7 @@ static void next_outputs(const struct job *j, int n, const hd_bf16 *x, hd_bf16 *
 #define START(i) _tile_loadd(i, bias, 0);
 #define STORE(i) _tile_stored(i, product + (i)*TILE * TILE, 64);
 
-HD_ALWAYS void multiply(const struct job *j, const struct outputs *outputs, int n,
+HD_ALWAYS void multiply(const struct tiling *j, const struct outputs *outputs, int n,
                         const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch,
                         float *product)
 {
@@ -145,7 +145,7 @@ HD_ALWAYS void multiply(const struct job *j, const struct outputs *outputs, int 
 }
 
 /* ReLU, which lets through what is no number, and rounding. */
-static void store_outputs(const struct job *j, const struct outputs *outputs, int n, int64_t out,
+static void store_outputs(const struct tiling *j, const struct outputs *outputs, int n, int64_t out,
                           const float *product)
 {
     for (int i = 0; i < n; i++) {
@@ -166,8 +166,8 @@ static void store_outputs(const struct job *j, const struct outputs *outputs, in
     }
 }
 
-static void run(const struct job *j, const struct outputs *outputs, int n, const hd_bf16 *weights,
-                const float *bias, struct hd_fetch *fetch, float *product)
+static void run(const struct tiling *j, const struct outputs *outputs, int n,
+                const hd_bf16 *weights, const float *bias, struct hd_fetch *fetch, float *product)
 {
     switch (n) {
     case 1:
@@ -188,7 +188,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ah
                          int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
                          hd_bf16 *y)
 {
-    const struct job j = job_of(f);
+    const struct tiling j = tiling_of(f);
     const int64_t all = batch * j.tiles, weights = f->kernel * j.row_steps * TILE_ELEMENTS;
     float product[TILES * TILE * TILE] __attribute__((aligned(64)));
     struct cursor cursor = {0, 0, 0};

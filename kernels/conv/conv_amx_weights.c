@@ -13,7 +13,7 @@ enum { BLOCK = TILE * TILE, GROUP = 2 /* blocks of channels */, TAPS = 4 };
 enum { CACHE_BYTES = 320 << 10 /* for what is in order */ };
 
 /* What is to be done, and how the pixels of an image are kept. */
-struct job {
+struct tiling {
     struct hd_conv_fields f;
     struct hd_conv_geometry g;
     int64_t tiles; /* that the run of outputs fills */
@@ -22,9 +22,9 @@ struct job {
     int64_t in_image, out_image;
 };
 
-static struct job job_of(const struct hd_conv_fields *f)
+static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
-    struct job j = {.f = *f, .g = hd_conv_geometry_of(f)};
+    struct tiling j = {.f = *f, .g = hd_conv_geometry_of(f)};
     const int64_t pixels = (j.g.out_height - 1) * j.g.width + j.g.out_width;
     j.tiles = (pixels + TILE - 1) / TILE;
     j.rows = j.tiles * TILE + (j.g.side - 1) * (j.g.width + 1);
@@ -90,7 +90,7 @@ static int channel_of(bool two, int b, int c)
  */
 
 /* Where in an image's gradient the pixels of the wide rows are; -1: a gap. */
-static void find_outputs(const struct job *j, int32_t *at)
+static void find_outputs(const struct tiling *j, int32_t *at)
 {
     int64_t y = 0, x = 0;
     for (int64_t p = 0; p < j->tiles * TILE; p++) {
@@ -116,7 +116,7 @@ HD_ALWAYS void transpose_tile(const struct images *dy, const int32_t *at, bool t
     }
 }
 
-static void transpose(const struct job *j, const struct images *dy, const int32_t *at, bool two,
+static void transpose(const struct tiling *j, const struct images *dy, const int32_t *at, bool two,
                       hd_bf16 *columns, int64_t next)
 {
     for (int64_t t = 0; t < j->tiles; t++, at += TILE, columns += TILE_ELEMENTS)
@@ -167,26 +167,26 @@ static void add_pixels(int64_t pixels, int64_t channels, const hd_bf16 *dy, bool
 
 /* The pixels from (first_y, first_x) on. */
 struct source {
-    const struct job *job;
+    const struct tiling *tiling;
     int64_t first_y, first_x;
 };
 
 /* Where in an image of the input these pixels are; -1: beyond it. */
 static void find_inputs(const struct source *s, int32_t *at)
 {
-    const struct hd_conv_fields *f = &s->job->f;
+    const struct hd_conv_fields *f = &s->tiling->f;
     int64_t y = s->first_y, x = s->first_x, column = 0;
-    for (int64_t p = 0; p < s->job->rows; p++) {
+    for (int64_t p = 0; p < s->tiling->rows; p++) {
         const bool there = y < f->in_height && x < f->in_width;
         at[p] = there ? (int32_t)((y * f->in_width + x) * f->in_channels) : -1;
         x += f->stride;
-        if (++column == s->job->g.width)
+        if (++column == s->tiling->g.width)
             column = 0, x = s->first_x, y += f->stride;
     }
 }
 
-static void put_in_order(const struct job *j, const struct images *x, const int32_t *at, bool two,
-                         hd_bf16 *rows, int64_t next)
+static void put_in_order(const struct tiling *j, const struct images *x, const int32_t *at,
+                         bool two, hd_bf16 *rows, int64_t next)
 {
     for (int64_t q = 0; q < j->rows && two; q++) {
         _mm512_store_si512(rows + q * ROW, turns_of(x, at[q], true, 0));
@@ -201,7 +201,7 @@ static void put_in_order(const struct job *j, const struct images *x, const int3
  */
 
 struct product {
-    const struct job *job;
+    const struct tiling *tiling;
     int64_t pairs;
     const hd_bf16 *columns;    /* output */
     const hd_bf16 *rows[TAPS]; /* input */
@@ -233,8 +233,8 @@ HD_ALWAYS void multiply(const struct product *p, int n)
         FOR_TAPS(LOAD)
     }
     for (int64_t pair = 0; pair < p->pairs; pair++) {
-        int64_t at = pair * p->job->rows * ROW;
-        for (int64_t t = 0; t < p->job->tiles; t++, a += TILE_ELEMENTS, at += TILE * ROW) {
+        int64_t at = pair * p->tiling->rows * ROW;
+        for (int64_t t = 0; t < p->tiling->tiles; t++, a += TILE_ELEMENTS, at += TILE * ROW) {
             hd_fetch_some(p->fetch);
             _tile_loadd(4, a, 64);
             _tile_loadd(5, p->rows[0] + at, 64);
@@ -275,7 +275,7 @@ static void run(const struct product *p, int n)
 }
 
 /* Places of the kernel at a time. */
-static int taps_of(const struct job *j)
+static int taps_of(const struct tiling *j)
 {
     const int64_t places = j->g.side * j->g.side;
     return places % TAPS == 0 ? TAPS : places % 3 == 0 ? 3 : places < TAPS ? (int)places : TAPS;
@@ -286,9 +286,9 @@ static void weights_of(const struct source *s, int64_t pairs, const hd_bf16 *col
                        const hd_bf16 *rows, int64_t in, bool start, struct hd_fetch *fetch,
                        float *dweights)
 {
-    const struct job *j = s->job;
+    const struct tiling *j = s->tiling;
     const int64_t side = j->g.side, area = j->f.kernel * j->f.kernel, places = side * side;
-    struct product p = {.job = j, .pairs = pairs, .start = start, .fetch = fetch};
+    struct product p = {.tiling = j, .pairs = pairs, .start = start, .fetch = fetch};
     for (int64_t o = 0; o < j->g.out_blocks; o++)
         for (int64_t k = 0; k < places; k += taps_of(j)) {
             const int n = (int)(places - k < taps_of(j) ? places - k : taps_of(j));
@@ -339,7 +339,7 @@ struct room {
     int64_t bytes;
 };
 
-static struct room lay_out(const struct job *j, int64_t pairs, char *scratch)
+static struct room lay_out(const struct tiling *j, int64_t pairs, char *scratch)
 {
     const int64_t outputs = hd_padded(j->tiles * TILE * (int64_t)sizeof(int32_t));
     const int64_t inputs = hd_padded(j->rows * (int64_t)sizeof(int32_t));
@@ -362,19 +362,19 @@ static int64_t pairs_of(int64_t images)
 int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
-    const struct job j = job_of(f);
+    const struct tiling j = tiling_of(f);
     return lay_out(&j, pairs_of(max_batch) < j.pairs ? pairs_of(max_batch) : j.pairs, origin).bytes;
 }
 
 /* Of products, for a pair of images. */
-static int64_t steps_of(const struct job *j)
+static int64_t steps_of(const struct tiling *j)
 {
     const int64_t places = j->g.side * j->g.side, taps = taps_of(j);
     const int64_t runs = j->g.in_blocks * j->g.out_blocks * ((places + taps - 1) / taps);
     return j->f.stride * j->f.stride * runs * j->tiles;
 }
 
-static void transpose_all(const struct job *j, int64_t images, const hd_bf16 *dy,
+static void transpose_all(const struct tiling *j, int64_t images, const hd_bf16 *dy,
                           const struct room *room)
 {
     const int64_t next = pairs_of(images) * j->tiles * TILE_ELEMENTS;
@@ -387,7 +387,7 @@ static void transpose_all(const struct job *j, int64_t images, const hd_bf16 *dy
 }
 
 /* The images that are worked off together. */
-static void add_images(const struct job *j, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
+static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
                        bool start, float *dweights, float *dbias, struct hd_fetch *fetch,
                        const struct room *room)
 {
@@ -414,7 +414,7 @@ void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ah
                          int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
                          float *dweights, float *dbias, void *scratch)
 {
-    const struct job j = job_of(f);
+    const struct tiling j = tiling_of(f);
     struct hd_fetch fetch = hd_fetch_of(ahead, pairs_of(batch) * steps_of(&j));
     const int64_t max_batch = PAIR * j.pairs;
     hd_tiles_load(0, 0);

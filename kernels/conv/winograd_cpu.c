@@ -14,7 +14,7 @@ enum {
 
 /* What is to be done, in pieces that stay in the second cache: some images, some output channels.
  */
-struct job {
+struct tiling {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
     int64_t channels, kernel; /* of the input and on it, when every s-th pixel is an image */
@@ -28,13 +28,13 @@ static int64_t at_least(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static struct job job_of(const struct hd_conv_fields *f, int64_t max_batch)
+static struct tiling tiling_of(const struct hd_conv_fields *f, int64_t max_batch)
 {
-    struct job j = {.f = *f,
-                    .out_height = (f->in_height - f->kernel) / f->stride + 1,
-                    .out_width = (f->in_width - f->kernel) / f->stride + 1,
-                    .channels = f->in_channels * f->stride * f->stride,
-                    .kernel = f->kernel / f->stride};
+    struct tiling j = {.f = *f,
+                       .out_height = (f->in_height - f->kernel) / f->stride + 1,
+                       .out_width = (f->in_width - f->kernel) / f->stride + 1,
+                       .channels = f->in_channels * f->stride * f->stride,
+                       .kernel = f->kernel / f->stride};
     j.outs = SIDE + 1 - j.kernel;
     j.height = (j.out_height + j.outs - 1) / j.outs;
     j.width = (j.out_width + j.outs - 1) / j.outs;
@@ -47,12 +47,12 @@ static struct job job_of(const struct hd_conv_fields *f, int64_t max_batch)
 }
 
 /* Floats of an image. */
-static int64_t in_size(const struct job *j)
+static int64_t in_size(const struct tiling *j)
 {
     return j->f.in_channels * j->f.in_height * j->f.in_width;
 }
 
-static int64_t out_size(const struct job *j)
+static int64_t out_size(const struct tiling *j)
 {
     return j->f.out_channels * j->out_height * j->out_width;
 }
@@ -73,7 +73,7 @@ struct room {
     int64_t bytes;
 };
 
-static struct room lay_out(const struct job *j, void *scratch)
+static struct room lay_out(const struct tiling *j, void *scratch)
 {
     const int64_t rows = j->images * j->height * j->width;
     struct room room = {.weights = scratch};
@@ -86,7 +86,7 @@ static struct room lay_out(const struct job *j, void *scratch)
 int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     return lay_out(&j, origin).bytes;
 }
 
@@ -95,7 +95,7 @@ int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t max_batch)
 
 /* Where the weights of an input channel and 16 output channels from `out` on start; the other
  * places of the kernel are `stride` rows or columns apart. */
-static int64_t weights_at(const struct job *j, int64_t out, int64_t in)
+static int64_t weights_at(const struct tiling *j, int64_t out, int64_t in)
 {
     const int64_t part = in / j->f.in_channels, channel = in % j->f.in_channels;
     const int64_t y = part / j->f.stride, x = part % j->f.stride, area = j->f.kernel * j->f.kernel;
@@ -104,13 +104,13 @@ static int64_t weights_at(const struct job *j, int64_t out, int64_t in)
 }
 
 /* From the first place of the kernel to place i. */
-static int64_t tap(const struct job *j, int64_t i)
+static int64_t tap(const struct tiling *j, int64_t i)
 {
     return (i / j->kernel * j->f.kernel + i % j->kernel) * j->f.stride * BLOCK;
 }
 
 /* 16 output channels of an input channel, at all places. */
-HD_ALWAYS void expand_row(const struct job *j, int64_t kernel, const float *weights,
+HD_ALWAYS void expand_row(const struct tiling *j, int64_t kernel, const float *weights,
                           hd_vec u[PLACES])
 {
     hd_vec g[PLACES], lines[PLACES];
@@ -122,7 +122,8 @@ HD_ALWAYS void expand_row(const struct job *j, int64_t kernel, const float *weig
         hd_winograd_expand_kernel(kernel, lines + y * SIDE, 1, u + y * SIDE);
 }
 
-HD_ALWAYS void expand_weights(const struct job *j, int64_t kernel, const float *weights, float *to)
+HD_ALWAYS void expand_weights(const struct tiling *j, int64_t kernel, const float *weights,
+                              float *to)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
         const int64_t group = hd_min(j->group, j->f.out_channels - first);
@@ -139,7 +140,7 @@ HD_ALWAYS void expand_weights(const struct job *j, int64_t kernel, const float *
 }
 
 /* Rows of output channels, of data; 16 input channels at once. */
-HD_ALWAYS void expand_transposed(const struct job *j, int64_t kernel, const float *weights,
+HD_ALWAYS void expand_transposed(const struct tiling *j, int64_t kernel, const float *weights,
                                  float *to)
 {
     for (int64_t out = 0; out < j->f.out_channels; out += HD_VEC)
@@ -161,7 +162,7 @@ HD_ALWAYS void expand_transposed(const struct job *j, int64_t kernel, const floa
         }
 }
 
-HD_ALWAYS void reduce_weights(const struct job *j, int64_t kernel, const float *from,
+HD_ALWAYS void reduce_weights(const struct tiling *j, int64_t kernel, const float *from,
                               float *dweights)
 {
     for (int64_t first = 0; first < j->f.out_channels; first += j->group) {
@@ -195,7 +196,7 @@ struct plane {
 };
 
 /* Of channels [c, c + 16) of the images of every s-th pixel. */
-static struct plane input_plane(const struct job *j, int64_t c)
+static struct plane input_plane(const struct tiling *j, int64_t c)
 {
     const int64_t part = c / j->f.in_channels, channel = c % j->f.in_channels;
     const int64_t y = part / j->f.stride, x = part % j->f.stride;
@@ -204,7 +205,7 @@ static struct plane input_plane(const struct job *j, int64_t c)
                           j->f.stride};
 }
 
-static struct plane output_plane(const struct job *j, int64_t c)
+static struct plane output_plane(const struct tiling *j, int64_t c)
 {
     return (struct plane){c * j->out_height * j->out_width, j->out_height, j->out_width,
                           j->out_width, 1};
@@ -259,7 +260,7 @@ HD_ALWAYS void input_patch(const struct plane *p, const float *image, int64_t y0
         hd_vec_store(to + i * place, d[i]);
 }
 
-static void input_patches(const struct job *j, int64_t images, const float *x, float *input)
+static void input_patches(const struct tiling *j, int64_t images, const float *x, float *input)
 {
     const int64_t area = j->height * j->width, place = images * area * j->channels;
     for (int64_t n = 0; n < images; n++, x += in_size(j), input += area * j->channels)
@@ -288,7 +289,7 @@ HD_ALWAYS void restore_patch(const struct plane *p, const float *from, int64_t p
     })
 }
 
-static void restore_patches(const struct job *j, int64_t images, const float *input, float *dx)
+static void restore_patches(const struct tiling *j, int64_t images, const float *input, float *dx)
 {
     const int64_t area = j->height * j->width, place = images * area * j->channels;
     for (int64_t n = 0; n < images; n++, dx += in_size(j), input += area * j->channels)
@@ -318,7 +319,7 @@ HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *fr
 }
 
 /* Of channels [first, first + group). */
-HD_ALWAYS void output_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
+HD_ALWAYS void output_patches(const struct tiling *j, int64_t outs, int64_t images, int64_t first,
                               int64_t group, const float *output, const float *bias, float *y)
 {
     const int64_t area = j->height * j->width, place = images * area * group;
@@ -346,7 +347,7 @@ HD_ALWAYS void gradient_patch(const struct plane *p, int64_t outs, const float *
 }
 
 /* Gradients of outputs to those of products, of channels [first, first + group). */
-HD_ALWAYS void gradient_patches(const struct job *j, int64_t outs, int64_t images, int64_t first,
+HD_ALWAYS void gradient_patches(const struct tiling *j, int64_t outs, int64_t images, int64_t first,
                                 int64_t group, const float *dy, float *output)
 {
     const int64_t area = j->height * j->width, place = images * area * group;
@@ -361,7 +362,7 @@ HD_ALWAYS void gradient_patches(const struct job *j, int64_t outs, int64_t image
         }
 }
 
-static void gradients(const struct job *j, int64_t images, int64_t first, int64_t group,
+static void gradients(const struct tiling *j, int64_t images, int64_t first, int64_t group,
                       const float *dy, float *output)
 {
     if (j->outs == 2)
@@ -370,7 +371,7 @@ static void gradients(const struct job *j, int64_t images, int64_t first, int64_
         gradient_patches(j, 3, images, first, group, dy, output);
 }
 
-static void outputs(const struct job *j, int64_t images, int64_t first, int64_t group,
+static void outputs(const struct tiling *j, int64_t images, int64_t first, int64_t group,
                     const float *output, const float *bias, float *y)
 {
     if (j->outs == 2)
@@ -385,7 +386,7 @@ static void outputs(const struct job *j, int64_t images, int64_t first, int64_t 
 void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t max_batch,
                        const float *weights, void *scratch)
 {
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     float *to = lay_out(&j, scratch).weights;
     if (pass == HD_CONV_FORWARD && j.kernel == 2)
         expand_weights(&j, 2, weights, to);
@@ -400,7 +401,7 @@ void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, i
 void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                          const float *x, const float *bias, float *y, void *scratch)
 {
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
@@ -418,7 +419,7 @@ void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int6
     }
 }
 
-static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool start,
+static void add_pixels(const struct tiling *j, int64_t batch, const float *dy, bool start,
                        float *dbias)
 {
     const int64_t pixels = j->out_height * j->out_width, blocks = j->f.out_channels / HD_VEC;
@@ -436,7 +437,7 @@ static void add_pixels(const struct job *j, int64_t batch, const float *dy, bool
 void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                          const float *x, const float *dy, bool start, float *dbias, void *scratch)
 {
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images, start = false) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
@@ -458,7 +459,7 @@ void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int6
 void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, float *dweights,
                              void *scratch)
 {
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     if (j.kernel == 2)
         reduce_weights(&j, 2, room.weights, dweights);
@@ -469,7 +470,7 @@ void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, 
 void hd_winograd_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                       const float *dy, const float *y, float *dx, void *scratch)
 {
-    const struct job j = job_of(f, max_batch);
+    const struct tiling j = tiling_of(f, max_batch);
     const struct room room = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;

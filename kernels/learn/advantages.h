@@ -12,7 +12,7 @@ int hd_targets_values_cuda(const float *out, int64_t rows, int64_t outputs, floa
                            void *stream);
 
 /* All arrays are in device memory. N samples are those of `steps`. */
-struct hd_targets_job {
+struct hd_advantages_args {
     struct hd_steps steps;
     float gamma, lambda;
     const float *value;       /* [N] the net's, in its units */
@@ -34,6 +34,6 @@ int64_t hd_targets_work_bytes(int64_t n);
 
 /* Fills advantage, target, value_before and returns: the verb's bits, except that the sums of
  * `returns` are added up in another order (hd_statistics_of_cuda). */
-int hd_targets_cuda(const struct hd_targets_job *job, void *stream);
+int hd_targets_cuda(const struct hd_advantages_args *args, void *stream);
 
 #endif

@@ -38,66 +38,68 @@ static struct rows rows_at(float *work, int64_t n)
     return rows;
 }
 
-static __device__ float unit_of(const struct hd_targets_job *job)
+static __device__ float unit_of(const struct hd_advantages_args *args)
 {
-    if (!job->unit.count)
+    if (!args->unit.count)
         return 1;
-    const double count = *job->unit.count;
-    return (float)sqrt((count > 0 ? *job->unit.squares / count : 1) + job->epsilon);
+    const double count = *args->unit.count;
+    return (float)sqrt((count > 0 ? *args->unit.squares / count : 1) + args->epsilon);
 }
 
 /* A sample's row; its next value is that of the next sample, unless a chunk ends here. */
-static __device__ void fill_row(const struct hd_targets_job *job, int64_t i, float unit,
+static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i, float unit,
                                 const struct rows *rows)
 {
-    const char *group = hd_steps_get_group(&job->steps, i);
-    const int64_t step = hd_steps_row(&job->steps, i);
-    const float end = hd_steps_end(&job->steps, i);
-    const float done = ((const float *)(group + job->steps.at.done))[step];
-    rows->value[i] = job->value[i] * unit;
-    rows->reward[i] = ((const float *)(group + job->steps.at.reward))[step];
+    const char *group = hd_steps_get_group(&args->steps, i);
+    const int64_t step = hd_steps_row(&args->steps, i);
+    const float end = hd_steps_end(&args->steps, i);
+    const float done = ((const float *)(group + args->steps.at.done))[step];
+    rows->value[i] = args->value[i] * unit;
+    rows->reward[i] = ((const float *)(group + args->steps.at.reward))[step];
     rows->done[i] = done;
     rows->end[i] = end;
     if (done != 0)
         rows->next_value[i] = 0;
     else if (end == 0)
-        rows->next_value[i] = job->value[i + 1] * unit;
+        rows->next_value[i] = args->value[i + 1] * unit;
 }
 
 /* The threads behind those of samples fill in values of observations after chunks. */
-static __global__ void fill_rows(const struct hd_targets_job job, int64_t n, const struct rows rows)
+static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n,
+                                 const struct rows rows)
 {
     const int64_t i = HD_ELEMENT;
-    const float unit = unit_of(&job);
+    const float unit = unit_of(&args);
     if (i < n)
-        fill_row(&job, i, unit, &rows);
-    else if (i - n < job.room && job.after[i - n] >= 0)
-        rows.next_value[job.after[i - n]] = job.after_value[i - n] * unit;
+        fill_row(&args, i, unit, &rows);
+    else if (i - n < args.room && args.after[i - n] >= 0)
+        rows.next_value[args.after[i - n]] = args.after_value[i - n] * unit;
 }
 
 /* Returns take the place of rewards. */
-static __global__ void finish_rows(const struct hd_targets_job job, int64_t n,
+static __global__ void finish_rows(const struct hd_advantages_args args, int64_t n,
                                    const struct rows rows)
 {
     const int64_t i = HD_ELEMENT;
     if (i >= n)
         return;
-    const float unit = unit_of(&job), value = rows.value[i], sum = value + job.advantage[i];
+    const float unit = unit_of(&args), value = rows.value[i], sum = value + args.advantage[i];
     rows.reward[i] = sum;
-    job.target[i] = sum / unit;
-    job.value_before[i] = value / unit;
+    args.target[i] = sum / unit;
+    args.value_before[i] = value / unit;
 }
 
-extern "C" int hd_targets_cuda(const struct hd_targets_job *job, void *stream)
+extern "C" int hd_targets_cuda(const struct hd_advantages_args *args, void *stream)
 {
-    const int64_t n = job->steps.groups * job->steps.samples;
-    const struct rows rows = rows_at(job->work, n);
-    struct hd_gae gae = {n,           job->gamma, job->lambda, rows.value, rows.next_value,
-                         rows.reward, rows.done,  rows.end};
-    HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + job->room), HD_THREADS, stream, *job, n, rows));
-    HD_TRY(hd_gae_cuda(&gae, job->advantage, stream));
-    HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *job, n, rows));
-    if (job->returns.count)
-        return hd_statistics_of_cuda(rows.reward, n, 1, job->returns, stream);
+    const int64_t n = args->steps.groups * args->steps.samples;
+    const struct rows rows = rows_at(args->work, n);
+    struct hd_gae gae = {n,           args->gamma, args->lambda, rows.value, rows.next_value,
+                         rows.reward, rows.done,   rows.end};
+    HD_TRY(
+        HD_LAUNCH(fill_rows, hd_cuda_blocks(n + args->room), HD_THREADS, stream, *args, n, rows));
+    HD_TRY(hd_gae_cuda(&gae, args->advantage, stream));
+    HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *args, n, rows));
+    if (args->returns.count)
+        return hd_statistics_of_cuda(rows.reward, n, 1, args->returns, stream);
     return HD_OK;
 }

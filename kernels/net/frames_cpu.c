@@ -110,7 +110,7 @@ HD_ALWAYS void store_patch(const hd_vec *value, int frames, bool bf16, void *to,
 }
 
 /* What is to be done: fold 4, where the 16 bytes of a 4 x 4 patch are 16 neighbouring channels. */
-struct job {
+struct patch_args {
     const struct hd_frames *f;
     const struct strides *s;
     const struct hd_obs_norm *norm; /* or NULL */
@@ -120,7 +120,8 @@ struct job {
 };
 
 /* The pixels from (line, 4 x) on of frame c, as patches. */
-HD_ALWAYS void load_group(const struct job *j, const uint8_t *frame, int64_t x, words4 group[GROUP])
+HD_ALWAYS void load_group(const struct patch_args *j, const uint8_t *frame, int64_t x,
+                          words4 group[GROUP])
 {
     for (int i = 0; i < SIDE; i++)
         group[i] = *(const words4 *)(frame + i * j->f->width + SIDE * x);
@@ -128,7 +129,8 @@ HD_ALWAYS void load_group(const struct job *j, const uint8_t *frame, int64_t x, 
 }
 
 /* What belongs to these pixels of scale or shift. */
-HD_ALWAYS void load_vectors(const struct job *j, const float *frame, int64_t x, hd_vec group[GROUP])
+HD_ALWAYS void load_vectors(const struct patch_args *j, const float *frame, int64_t x,
+                            hd_vec group[GROUP])
 {
     for (int i = 0; i < SIDE; i++)
         group[i] = hd_vec_load(frame + i * j->f->width + SIDE * x);
@@ -136,8 +138,8 @@ HD_ALWAYS void load_vectors(const struct job *j, const float *frame, int64_t x, 
 }
 
 /* Line y of patches of `frames` frames from c on, of all rows; scale and shift are read once. */
-HD_ALWAYS void patches_of_line(const struct job *j, int64_t y, int64_t c, int frames, bool bf16,
-                               bool norm)
+HD_ALWAYS void patches_of_line(const struct patch_args *j, int64_t y, int64_t c, int frames,
+                               bool bf16, bool norm)
 {
     enum { STACKS = 2 };
     const struct hd_frames *f = j->f;
@@ -170,7 +172,7 @@ HD_ALWAYS void patches_of_line(const struct job *j, int64_t y, int64_t c, int fr
     }
 }
 
-HD_ALWAYS void lines_of(const struct job *j, int64_t y, int64_t c, int frames)
+HD_ALWAYS void lines_of(const struct patch_args *j, int64_t y, int64_t c, int frames)
 {
     if (j->f->bf16 && j->norm)
         patches_of_line(j, y, c, frames, true, true);
@@ -184,7 +186,7 @@ HD_ALWAYS void lines_of(const struct job *j, int64_t y, int64_t c, int frames)
 
 /* Line by line of all frames, so that what lies side by side in the result is written soon after
  * one another. */
-static void patches_of_rows(const struct job *j)
+static void patches_of_rows(const struct patch_args *j)
 {
     const bool pairs = j->f->bf16 && j->s->group == HD_VEC;
     for (int64_t y = 0; y < j->f->height / SIDE; y++)
@@ -253,12 +255,12 @@ void hd_frames_from_bytes(const struct hd_frames *f, const struct hd_obs_norm *n
     if (f->fold == SIDE && s.channel == 1 && f->width >= SIDE * GROUP) {
         const int64_t row_bytes = s.row * (int64_t)(f->bf16 ? sizeof(hd_bf16) : sizeof(float));
         for (int64_t r = 0; r < rows; r += ROWS) {
-            const struct job j = {.f = f,
-                                  .s = &s,
-                                  .norm = norm,
-                                  .rows = rows - r < ROWS ? rows - r : ROWS,
-                                  .obs = obs + r * size,
-                                  .to = (char *)to + r * row_bytes};
+            const struct patch_args j = {.f = f,
+                                         .s = &s,
+                                         .norm = norm,
+                                         .rows = rows - r < ROWS ? rows - r : ROWS,
+                                         .obs = obs + r * size,
+                                         .to = (char *)to + r * row_bytes};
             patches_of_rows(&j);
         }
         return;

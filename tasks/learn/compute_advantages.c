@@ -360,7 +360,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
     const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->work_buffers[0], &work);
-    struct hd_targets_job job = {
+    struct hd_advantages_args advantages = {
         .steps = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .gamma = args->gamma,
         .lambda = args->lambda,
@@ -374,12 +374,12 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .value_before = targets.value,
     };
     if (args->value_norm && scale->data) {
-        job.unit = hd_statistics_at(scale->spec, scale->data);
-        job.epsilon = hd_statistics_epsilon(scale->spec);
+        advantages.unit = hd_statistics_at(scale->spec, scale->data);
+        advantages.epsilon = hd_statistics_epsilon(scale->spec);
     }
     if (returns->data)
-        job.returns = hd_statistics_at(returns->spec, returns->data);
-    return hd_targets_cuda(&job, context->stream);
+        advantages.returns = hd_statistics_at(returns->spec, returns->data);
+    return hd_targets_cuda(&advantages, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -100,7 +100,7 @@ size_t offset(const Layout &layout, int64_t row, int64_t column)
 
 /* -- Products ---------------------------------------------------------------------------------- */
 
-struct Job {
+struct Matmul {
     Product product;
     Layout a, b, c, d;
     const char *a_at, *b_at, *c_at;
@@ -126,38 +126,40 @@ void pack(const Layout &layout, const char *at, bool transpose, int64_t inner, i
         }
 }
 
-void store_column(const Job &job, int64_t batch, int64_t j, const float *sum)
+void store_column(const Matmul &matmul, int64_t batch, int64_t j, const float *sum)
 {
-    const int bias_type = job.product.bias_type < 0 ? job.d.type : job.product.bias_type;
-    const char *bias = (const char *)job.product.bias +
-                       (size_t)(batch * job.product.bias_stride) * size_of(bias_type);
-    const size_t c = (size_t)(batch * job.c.batch_stride) * size_of(job.c.type);
-    const size_t d = (size_t)(batch * job.d.batch_stride) * size_of(job.d.type);
-    for (int64_t i = 0; i < job.m; i++) {
-        float value = job.alpha * sum[i];
-        if (job.beta != 0)
-            value += job.beta * load(job.c.type, job.c_at + c + offset(job.c, i, j));
-        if (job.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
+    const int bias_type = matmul.product.bias_type < 0 ? matmul.d.type : matmul.product.bias_type;
+    const char *bias = (const char *)matmul.product.bias +
+                       (size_t)(batch * matmul.product.bias_stride) * size_of(bias_type);
+    const size_t c = (size_t)(batch * matmul.c.batch_stride) * size_of(matmul.c.type);
+    const size_t d = (size_t)(batch * matmul.d.batch_stride) * size_of(matmul.d.type);
+    for (int64_t i = 0; i < matmul.m; i++) {
+        float value = matmul.alpha * sum[i];
+        if (matmul.beta != 0)
+            value += matmul.beta * load(matmul.c.type, matmul.c_at + c + offset(matmul.c, i, j));
+        if (matmul.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
             value += load(bias_type, bias + (size_t)i * size_of(bias_type));
-        if (job.product.epilogue & CUBLASLT_EPILOGUE_RELU)
+        if (matmul.product.epilogue & CUBLASLT_EPILOGUE_RELU)
             value = value > 0 || isnan(value) ? value : 0;
-        store(job.d.type, job.d_at + d + offset(job.d, i, j), value);
+        store(matmul.d.type, matmul.d_at + d + offset(matmul.d, i, j), value);
     }
 }
 
 /* Four columns of D at a time; every element is the sum over k from 0 on. */
-void multiply(const Job &job, int64_t batch)
+void multiply(const Matmul &matmul, int64_t batch)
 {
     static std::vector<float> a, b, sums; /* of the thread that serves the streams */
-    const bool tf32 = job.product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    const size_t a_batch = (size_t)(batch * job.a.batch_stride) * size_of(job.a.type);
-    const size_t b_batch = (size_t)(batch * job.b.batch_stride) * size_of(job.b.type);
-    pack(job.a, job.a_at + a_batch, job.product.transpose_a != CUBLAS_OP_N, job.m, job.k, tf32, a);
-    pack(job.b, job.b_at + b_batch, job.product.transpose_b != CUBLAS_OP_N, job.k, job.n, tf32, b);
+    const bool tf32 = matmul.product.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    const size_t a_batch = (size_t)(batch * matmul.a.batch_stride) * size_of(matmul.a.type);
+    const size_t b_batch = (size_t)(batch * matmul.b.batch_stride) * size_of(matmul.b.type);
+    pack(matmul.a, matmul.a_at + a_batch, matmul.product.transpose_a != CUBLAS_OP_N, matmul.m,
+         matmul.k, tf32, a);
+    pack(matmul.b, matmul.b_at + b_batch, matmul.product.transpose_b != CUBLAS_OP_N, matmul.k,
+         matmul.n, tf32, b);
     const int64_t COLUMNS = 4;
-    const size_t m = (size_t)job.m, k_end = (size_t)job.k;
-    for (int64_t j0 = 0; j0 < job.n; j0 += COLUMNS) {
-        const int64_t columns = job.n - j0 < COLUMNS ? job.n - j0 : COLUMNS;
+    const size_t m = (size_t)matmul.m, k_end = (size_t)matmul.k;
+    for (int64_t j0 = 0; j0 < matmul.n; j0 += COLUMNS) {
+        const int64_t columns = matmul.n - j0 < COLUMNS ? matmul.n - j0 : COLUMNS;
         sums.assign(COLUMNS * m, 0);
         for (size_t k = 0; k < k_end; k++)
             for (int64_t j = 0; j < columns; j++) {
@@ -168,7 +170,7 @@ void multiply(const Job &job, int64_t batch)
                     to[i] += from[i] * factor;
             }
         for (int64_t j = 0; j < columns; j++)
-            store_column(job, batch, j0 + j, &sums[(size_t)j * m]);
+            store_column(matmul, batch, j0 + j, &sums[(size_t)j * m]);
     }
 }
 
@@ -185,16 +187,16 @@ bool usable(const Layout &layout)
 
 /* The sizes, or what about the arguments the library does not take. */
 cublasStatus_t describe(const Product &p, const Layout &a, const Layout &b, const Layout &c,
-                        const Layout &d, Job *job)
+                        const Layout &d, Matmul *matmul)
 {
     const bool ta = p.transpose_a != CUBLAS_OP_N, tb = p.transpose_b != CUBLAS_OP_N;
-    *job = {p, a, b, c, d, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-    job->m = (int64_t)(ta ? a.cols : a.rows);
-    job->k = (int64_t)(ta ? a.rows : a.cols);
-    job->n = (int64_t)(tb ? b.rows : b.cols);
+    *matmul = {p, a, b, c, d, nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
+    matmul->m = (int64_t)(ta ? a.cols : a.rows);
+    matmul->k = (int64_t)(ta ? a.rows : a.cols);
+    matmul->n = (int64_t)(tb ? b.rows : b.cols);
     if (!usable(a) || !usable(b) || !usable(c) || !usable(d) ||
-        (int64_t)(tb ? b.cols : b.rows) != job->k || (int64_t)d.rows != job->m ||
-        (int64_t)d.cols != job->n || c.rows != d.rows || c.cols != d.cols ||
+        (int64_t)(tb ? b.cols : b.rows) != matmul->k || (int64_t)d.rows != matmul->m ||
+        (int64_t)d.cols != matmul->n || c.rows != d.rows || c.cols != d.cols ||
         a.batch_count != d.batch_count || b.batch_count != d.batch_count)
         return CUBLAS_STATUS_INVALID_VALUE;
     const bool compute_f32 = p.compute == CUBLAS_COMPUTE_32F ||
@@ -217,13 +219,13 @@ void check_pointer(const void *pointer, size_t alignment, const char *what)
         die("a pointer to memory that devices do not see");
 }
 
-void check_pointers(const Job &job, const Algorithm &algorithm, void *workspace, size_t bytes)
+void check_pointers(const Matmul &matmul, const Algorithm &algorithm, void *workspace, size_t bytes)
 {
-    const void *all[] = {job.a_at, job.b_at, job.c_at, job.d_at};
+    const void *all[] = {matmul.a_at, matmul.b_at, matmul.c_at, matmul.d_at};
     for (int i = 0; i < 4; i++)
         check_pointer(all[i], algorithm.alignment[i], "less aligned than the preference says");
-    if (job.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
-        check_pointer(job.product.bias, 4, "a bias that is not aligned");
+    if (matmul.product.epilogue & CUBLASLT_EPILOGUE_BIAS)
+        check_pointer(matmul.product.bias, 4, "a bias that is not aligned");
     if (algorithm.workspace == 0)
         return;
     if (bytes < algorithm.workspace)
@@ -397,12 +399,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               int *n_found_p)
 {
     static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm fits");
-    Job job;
+    Matmul matmul;
     *n_found_p = 0;
     if (wanted < 1)
         return CUBLAS_STATUS_INVALID_VALUE;
     const cublasStatus_t status =
-        describe(*(Product *)desc, *(Layout *)a, *(Layout *)b, *(Layout *)c, *(Layout *)d, &job);
+        describe(*(Product *)desc, *(Layout *)a, *(Layout *)b, *(Layout *)c, *(Layout *)d, &matmul);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     const Preference *preference = (Preference *)handle;
@@ -424,29 +426,29 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspace_bytes, cudaStream_t stream)
 {
-    Job job;
+    Matmul matmul;
     const cublasStatus_t status =
         describe(*(Product *)desc, *(Layout *)a_layout, *(Layout *)b_layout, *(Layout *)c_layout,
-                 *(Layout *)d_layout, &job);
+                 *(Layout *)d_layout, &matmul);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    job.a_at = (const char *)a;
-    job.b_at = (const char *)b;
-    job.c_at = (const char *)c;
-    job.d_at = (char *)d;
-    job.alpha = *(const float *)alpha;
-    job.beta = *(const float *)beta;
+    matmul.a_at = (const char *)a;
+    matmul.b_at = (const char *)b;
+    matmul.c_at = (const char *)c;
+    matmul.d_at = (char *)d;
+    matmul.alpha = *(const float *)alpha;
+    matmul.beta = *(const float *)beta;
     Algorithm algorithm = {};
     if (algo)
         memcpy(&algorithm, algo, sizeof algorithm);
     if (algorithm.magic != MAGIC)
         die("an algorithm that is not from the heuristic");
-    check_pointers(job, algorithm, workspace, workspace_bytes);
+    check_pointers(matmul, algorithm, workspace, workspace_bytes);
     const cudaError_t error = hd_emulated_enqueue(stream, [=] {
         if (algorithm.workspace)
             memset(workspace, 0xFF, algorithm.workspace);
-        for (int64_t batch = 0; batch < job.d.batch_count; batch++)
-            multiply(job, batch);
+        for (int64_t batch = 0; batch < matmul.d.batch_count; batch++)
+            multiply(matmul, batch);
     });
     return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -228,35 +228,35 @@ START_TEST(targets_of_a_gpu)
     play(c, &played);
     expect(&played, n, value, after, unit, &expected);
     int32_t *after_there = device_make(NULL, room * 4);
-    struct hd_targets_job job = {.steps = played.steps,
-                                 .gamma = .95f,
-                                 .lambda = .8f,
-                                 .value = there(value, n),
-                                 .after = after_there,
-                                 .after_value = there(after, room),
-                                 .room = room,
-                                 .epsilon = epsilon,
-                                 .work = device_make(NULL, hd_targets_work_bytes(n)),
-                                 .advantage = there(NULL, n + GUARD),
-                                 .target = there(NULL, n + GUARD),
-                                 .value_before = there(NULL, n + GUARD)};
+    struct hd_advantages_args args = {.steps = played.steps,
+                                      .gamma = .95f,
+                                      .lambda = .8f,
+                                      .value = there(value, n),
+                                      .after = after_there,
+                                      .after_value = there(after, room),
+                                      .room = room,
+                                      .epsilon = epsilon,
+                                      .work = device_make(NULL, hd_targets_work_bytes(n)),
+                                      .advantage = there(NULL, n + GUARD),
+                                      .target = there(NULL, n + GUARD),
+                                      .value_before = there(NULL, n + GUARD)};
     if (c->has_unit)
-        job.unit = number(&c->count, &mean, &squares);
+        args.unit = number(&c->count, &mean, &squares);
     if (c->returns)
-        job.returns = number(NULL, NULL, NULL);
+        args.returns = number(NULL, NULL, NULL);
     ck_assert_int_eq(hd_steps_find_after_cuda(&played.steps, after_there, room, device_stream()),
                      HD_OK);
-    ck_assert_int_eq(hd_targets_cuda(&job, device_stream()), HD_OK);
-    ck_assert_mem_eq(fetched(job.advantage, n), expected.advantage, (size_t)n * 4);
-    ck_assert_mem_eq(fetched(job.target, n), expected.target, (size_t)n * 4);
-    ck_assert_mem_eq(fetched(job.value_before, n), expected.value, (size_t)n * 4);
+    ck_assert_int_eq(hd_targets_cuda(&args, device_stream()), HD_OK);
+    ck_assert_mem_eq(fetched(args.advantage, n), expected.advantage, (size_t)n * 4);
+    ck_assert_mem_eq(fetched(args.target, n), expected.target, (size_t)n * 4);
+    ck_assert_mem_eq(fetched(args.value_before, n), expected.value, (size_t)n * 4);
     if (!c->returns)
         return;
     double found[3], sums[3];
     hd_statistics_of(expected.returns, n, 1, (struct hd_statistics){&sums[0], &sums[1], &sums[2]});
-    device_get(&found[0], job.returns.count, 8);
-    device_get(&found[1], job.returns.mean, 8);
-    device_get(&found[2], job.returns.squares, 8);
+    device_get(&found[0], args.returns.count, 8);
+    device_get(&found[1], args.returns.mean, 8);
+    device_get(&found[2], args.returns.squares, 8);
     ck_assert_double_eq(found[0], (double)n);
     CHECK_CLOSE(found[1], sums[1], 1.0, 1e-13, "mean"); /* added up in another order */
     CHECK_CLOSE(found[2], sums[2], (double)n, 1e-13, "squares");
