@@ -150,9 +150,9 @@ static int measure_packed(const char *name, int64_t in, int64_t out, int64_t row
     l.bias = hd_alloc(out, 4);
     l.scratch = hd_alloc(hd_packed_scratch(&l.packed, rows), 1);
     const double flop = 2.0 * (double)(rows * in * out);
-    report(name, "forward", "own", flop, hd_part_seconds(packed_forward, &l));
-    report(name, "weights", "own", flop, hd_part_seconds(packed_weights, &l));
-    report(name, "data", "own", flop, hd_part_seconds(packed_data, &l));
+    report(name, "forward", "heddle", flop, hd_part_seconds(packed_forward, &l));
+    report(name, "weights", "heddle", flop, hd_part_seconds(packed_weights, &l));
+    report(name, "data", "heddle", flop, hd_part_seconds(packed_data, &l));
     return HD_OK;
 }
 

@@ -587,17 +587,17 @@ static void dump(const struct hd_expr *expr, int index, enum level level,
                  const char *const *slot_names, FILE *file)
 {
     const struct term *term = &expr->terms[index];
-    enum level own = ops[term->op].level;
+    enum level op_level = ops[term->op].level;
     const int *operands = term->operands;
     if (term->op == OP_NUMBER) {
         dump_number(term->number, file);
     } else if (term->op == OP_SLOT) {
         fputs(slot_names[term->slot], file);
-    } else if (own < level) {
+    } else if (op_level < level) {
         putc('(', file);
         dump(expr, index, LEVEL_OR, slot_names, file);
         putc(')', file);
-    } else if (own == LEVEL_ATOM) {
+    } else if (op_level == LEVEL_ATOM) {
         fprintf(file, "%s(", ops[term->op].text);
         for (int i = 0; i < ops[term->op].operands; i++) {
             fputs(i ? ", " : "", file);
@@ -606,12 +606,12 @@ static void dump(const struct hd_expr *expr, int index, enum level level,
         putc(')', file);
     } else if (ops[term->op].operands == 1) {
         fputs(term->op == OP_NOT ? "not " : "-", file);
-        dump(expr, operands[0], own, slot_names, file);
+        dump(expr, operands[0], op_level, slot_names, file);
     } else {
         /* Operators of a level group from the left; comparisons do not group at all. */
-        dump(expr, operands[0], own + (own == LEVEL_COMPARE), slot_names, file);
+        dump(expr, operands[0], op_level + (op_level == LEVEL_COMPARE), slot_names, file);
         fprintf(file, " %s ", ops[term->op].text);
-        dump(expr, operands[1], own + 1, slot_names, file);
+        dump(expr, operands[1], op_level + 1, slot_names, file);
     }
 }
 

@@ -13,12 +13,12 @@ extern "C" {
 enum { THREADS = 1024, MOST_COLUMNS = 32 };
 
 /* Every thread gets the sum over its column; all have called it before any goes on. */
-static __device__ double sum_of_column(double mine, int columns)
+static __device__ double sum_of_column(double local, int columns)
 {
     __shared__ double sum[THREADS];
     const int at = threadIdx.x;
     __syncthreads();
-    sum[at] = mine;
+    sum[at] = local;
     for (int half = THREADS / 2; half >= columns; half /= 2) {
         __syncthreads();
         if (at < half)

@@ -24,11 +24,11 @@ static inline __device__ void hd_rows_zero(float *row, int64_t n)
 /* The sum of what each of the HD_ROW_THREADS threads of the only block has, added by `add` (into,
  * other) in a fixed tree; all of them call it and get the result. */
 template <typename Sums, void add(Sums *, const Sums &)>
-static __device__ Sums hd_rows_sum(const Sums &own)
+static __device__ Sums hd_rows_sum(const Sums &local)
 {
     __shared__ Sums all[HD_ROW_THREADS];
     const int t = (int)threadIdx.x;
-    all[t] = own;
+    all[t] = local;
     for (int half = HD_ROW_THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (t < half)

@@ -47,14 +47,14 @@ static void choose(struct hd_conv *conv)
 
 static int make_image(struct hd_conv *conv)
 {
-    const bool own = conv->by[HD_CONV_FORWARD] == BY_AMX;
+    const bool by_amx = conv->by[HD_CONV_FORWARD] == BY_AMX;
     if (!conv->fields.bf16)
         return HD_OK;
     conv->image_elements =
-        own ? hd_conv_amx_image(&conv->fields) : hd_onednn_conv_image(conv->onednn);
+        by_amx ? hd_conv_amx_image(&conv->fields) : hd_onednn_conv_image(conv->onednn);
     int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
     int status = place ? HD_OK : HD_ERR_NOMEM;
-    if (place && own)
+    if (place && by_amx)
         hd_conv_amx_places(&conv->fields, place);
     else if (place)
         status = hd_onednn_conv_places(conv->onednn, place);
@@ -199,9 +199,10 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t ma
 
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {
-    static const char *const own[] = {[BY_AMX] = "own amx_bf16", [BY_WINOGRAD] = "own winograd"};
+    static const char *const names[] = {
+        [BY_AMX] = "heddle amx_bf16", [BY_WINOGRAD] = "heddle winograd"};
     return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_name(conv->onednn, pass, batch)
-                                       : own[conv->by[pass]];
+                                       : names[conv->by[pass]];
 }
 
 int hd_conv_begin(struct hd_conv_run *run)

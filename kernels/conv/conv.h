@@ -61,7 +61,7 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 /* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
 int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
 
-/* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "own amx_bf16"; for people.
+/* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16"; for people.
  * Borrowed. */
 const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 

@@ -63,12 +63,12 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
 static void list_folders(char *list, size_t bytes)
 {
     char program[PATH_MAX];
-    const char *own = getenv("HEDDLE_PLUGINS");
+    const char *extra = getenv("HEDDLE_PLUGINS");
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
     int folder = (int)(strrchr(program, '/') ? strrchr(program, '/') - program : 0);
-    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", own ? own : "",
-             own && *own ? ":" : "", folder, program, folder, program);
+    snprintf(list, bytes, "%s%s%.*s/plugins:%.*s/../lib/heddle", extra ? extra : "",
+             extra && *extra ? ":" : "", folder, program, folder, program);
 }
 
 /* Whether a folder of the list holds the file; its path is then in `path`. */

@@ -18,12 +18,12 @@ extern "C" int64_t hd_replay_room(int64_t most_frames)
 }
 
 /* Every thread gets the largest of what they have. */
-static __device__ int64_t most_of_all(int64_t mine)
+static __device__ int64_t most_of_all(int64_t local)
 {
     __shared__ int64_t max[THREADS];
     const int at = threadIdx.x;
     __syncthreads();
-    max[at] = mine;
+    max[at] = local;
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (at < half)

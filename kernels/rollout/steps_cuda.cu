@@ -51,11 +51,11 @@ static __device__ bool is_after(const struct hd_steps *steps, int64_t sample)
 }
 
 /* The sum of what the threads before this one have; of all in *total_p. */
-static __device__ int sum_before(int mine, int *total_p)
+static __device__ int sum_before(int local, int *total_p)
 {
     __shared__ int warp_sum[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int sum = mine, before = 0, total = 0;
+    int sum = local, before = 0, total = 0;
     for (int distance = 1; distance < 32; distance *= 2) {
         const int other = __shfl_up_sync(0xFFFFFFFF, sum, distance);
         sum += lane >= distance ? other : 0;
@@ -68,18 +68,18 @@ static __device__ int sum_before(int mine, int *total_p)
         total += warp_sum[i];
     }
     *total_p = total;
-    return before + sum - mine;
+    return before + sum - local;
 }
 
 static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t room)
 {
     const int64_t n = steps.groups * steps.samples, each = (n + THREADS - 1) / THREADS;
     const int64_t lo = min(n, threadIdx.x * each), hi = min(n, lo + each);
-    int mine = 0, total;
+    int local = 0, total;
     for (int64_t i = lo; i < hi; i++)
-        mine += is_after(&steps, i);
-    int64_t at = sum_before(mine, &total);
-    for (int64_t i = lo; i < hi && mine > 0; i++)
+        local += is_after(&steps, i);
+    int64_t at = sum_before(local, &total);
+    for (int64_t i = lo; i < hi && local > 0; i++)
         if (is_after(&steps, i) && at < room)
             after[at++] = (int32_t)i;
     for (int64_t i = total + (int64_t)threadIdx.x; i < room; i += THREADS)

@@ -227,8 +227,8 @@ static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
 {
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     const int64_t stride = stride_of(c->n, ranks);
-    int64_t lo, hi, own_lo, own_hi;
-    hd_nccl_get_slice(c->n, rank, ranks, &own_lo, &own_hi);
+    int64_t lo, hi, local_lo, local_hi;
+    hd_nccl_get_slice(c->n, rank, ranks, &local_lo, &local_hi);
     struct group group = group_begin(nccl);
     for (int peer = 0; peer < ranks; peer++) {
         float *room = c->room + peer * stride;
@@ -236,7 +236,7 @@ static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
             continue;
         hd_nccl_get_slice(c->n, peer, ranks, &lo, &hi);
         send(&group, c->operands + lo, hi - lo, peer);
-        receive(&group, room, own_hi - own_lo, peer);
+        receive(&group, room, local_hi - local_lo, peer);
         if (c->count) {
             send(&group, c->count, 1, peer);
             receive(&group, room + stride - HD_NCCL_COUNT_FLOATS, 1, peer);
@@ -253,11 +253,11 @@ static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     int64_t lo, hi;
     hd_nccl_get_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
-        const bool own = peer == rank;
+        const bool is_self = peer == rank;
         const float *room = c->room + peer * stride;
-        const float *count = own ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
+        const float *count = is_self ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
         operands[peer] =
-            (struct hd_operand){own ? c->operands + lo : room, c->count ? count : NULL};
+            (struct hd_operand){is_self ? c->operands + lo : room, c->count ? count : NULL};
         counts[peer] = (struct hd_operand){count, NULL};
     }
     if (lo < hi)
@@ -269,10 +269,10 @@ static void gather_array(struct group *group, float *data, int64_t n)
 {
     struct hd_nccl *nccl = group->nccl;
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
-    int64_t lo, hi, own_lo, own_hi;
-    hd_nccl_get_slice(n, rank, ranks, &own_lo, &own_hi);
+    int64_t lo, hi, local_lo, local_hi;
+    hd_nccl_get_slice(n, rank, ranks, &local_lo, &local_hi);
     if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* NCCL's own wants equal slices */
-        add_result(group, library.AllGather(data + own_lo, data, (size_t)(own_hi - own_lo),
+        add_result(group, library.AllGather(data + local_lo, data, (size_t)(local_hi - local_lo),
                                             ncclFloat, nccl->comm, nccl->stream));
         return;
     }
@@ -280,7 +280,7 @@ static void gather_array(struct group *group, float *data, int64_t n)
         if (peer == rank)
             continue;
         hd_nccl_get_slice(n, peer, ranks, &lo, &hi);
-        send(group, data + own_lo, own_hi - own_lo, peer);
+        send(group, data + local_lo, local_hi - local_lo, peer);
         receive(group, data + lo, hi - lo, peer);
     }
 }
@@ -503,10 +503,10 @@ static int compare_versions(const struct hd_nccl_options *options, int version, 
 {
     if (version == library.version)
         return HD_OK;
-    char own[HD_NCCL_VERSION_BYTES], other[HD_NCCL_VERSION_BYTES];
-    hd_nccl_version_text(library.version, own);
+    char local[HD_NCCL_VERSION_BYTES], other[HD_NCCL_VERSION_BYTES];
+    hd_nccl_version_text(library.version, local);
     hd_nccl_version_text(version, other);
-    snprintf(why, HD_NCCL_MESSAGE_BYTES, "rank %d has NCCL %s, rank 0 has %s", options->rank, own,
+    snprintf(why, HD_NCCL_MESSAGE_BYTES, "rank %d has NCCL %s, rank 0 has %s", options->rank, local,
              other);
     return HD_ERR_INPUT;
 }

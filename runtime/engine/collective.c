@@ -252,10 +252,10 @@ static int run_pack(struct hd_context *context, const struct hd_view *views, con
     (void)views;
     const struct round *round = args;
     const struct hd_session_options *options = &round->session->options;
-    void *mine = hd_comm_get_buffer(options->comm, options->rank, round->sequence);
-    const void *vector = contribute(round, context->scratch, mine);
-    if (vector != mine)
-        memcpy(mine, vector, (size_t)hd_collective_get_payload_bytes(&round->collective));
+    void *local = hd_comm_get_buffer(options->comm, options->rank, round->sequence);
+    const void *vector = contribute(round, context->scratch, local);
+    if (vector != local)
+        memcpy(local, vector, (size_t)hd_collective_get_payload_bytes(&round->collective));
     return HD_OK;
 }
 

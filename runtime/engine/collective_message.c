@@ -33,11 +33,11 @@ void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, i
                           const float **room)
 {
     const int rank = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
-    const struct slice own = slice_of(c, rank, ranks);
+    const struct slice self = slice_of(c, rank, ranks);
     for (int r = 0; r < ranks; r++)
         room[r] = hd_comm_get_buffer(comm, r, sequence);
-    hd_tree_add(ranks, room, 1, 0, own.lo, own.lo + own.n,
-                (float *)hd_comm_get_buffer(comm, rank, sequence + 1) + own.lo);
+    hd_tree_add(ranks, room, 1, 0, self.lo, self.lo + self.n,
+                (float *)hd_comm_get_buffer(comm, rank, sequence + 1) + self.lo);
 }
 
 static struct hd_comm_transfer make_slice_transfer(int rank, bool out, void *vector,
@@ -53,26 +53,26 @@ static void list_slice_transfers(struct hd_comm *comm, const struct hd_collectiv
                                  int64_t sequence, int step, int rank,
                                  struct hd_comm_transfer *transfers)
 {
-    const int own = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
-    const struct slice mine = slice_of(c, own, ranks), theirs = slice_of(c, rank, ranks);
-    void *here = hd_comm_get_buffer(comm, own, sequence);
+    const int self = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
+    const struct slice local = slice_of(c, self, ranks), remote = slice_of(c, rank, ranks);
+    void *here = hd_comm_get_buffer(comm, self, sequence);
     void *there = hd_comm_get_buffer(comm, rank, sequence);
-    transfers[0] = make_slice_transfer(rank, true, here, step == 0 ? theirs : mine);
-    transfers[1] = step == 0 ? make_slice_transfer(rank, false, there, mine)
-                             : make_slice_transfer(rank, false, here, theirs);
+    transfers[0] = make_slice_transfer(rank, true, here, step == 0 ? remote : local);
+    transfers[1] = step == 0 ? make_slice_transfer(rank, false, there, local)
+                             : make_slice_transfer(rank, false, here, remote);
 }
 
 /* All get rank 0's vector, or every rank every other's. Returns how many transfers. */
 static int list_whole_transfers(struct hd_comm *comm, const struct hd_collective *c,
                                 int64_t sequence, int rank, struct hd_comm_transfer *transfers)
 {
-    const int own = hd_comm_get_rank(comm);
+    const int self = hd_comm_get_rank(comm);
     const bool from_root = c->kind == HD_COLLECTIVE_BROADCAST;
     const int64_t bytes = hd_collective_get_payload_bytes(c);
     int n = 0;
-    if (!from_root || own == 0)
+    if (!from_root || self == 0)
         transfers[n++] =
-            (struct hd_comm_transfer){rank, true, hd_comm_get_buffer(comm, own, sequence), bytes};
+            (struct hd_comm_transfer){rank, true, hd_comm_get_buffer(comm, self, sequence), bytes};
     if (!from_root || rank == 0)
         transfers[n++] =
             (struct hd_comm_transfer){rank, false, hd_comm_get_buffer(comm, rank, sequence), bytes};

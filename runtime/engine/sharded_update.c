@@ -21,9 +21,9 @@ struct bucket {
                             the sum of a rank's, its block of the tree */
     /* Where memory is apart: */
     bool message_passing;
-    const float **own; /* [n_in]: where the operands of this rank's shards begin */
-    float *counts;     /* [ranks]: samples in the block of each */
-    const float **at;  /* [ranks]: scratch of run_slice */
+    const float **local; /* [n_in]: where the operands of this rank's shards begin */
+    float *counts;       /* [ranks]: samples in the block of each */
+    const float **at;    /* [ranks]: scratch of run_slice */
 };
 
 /* A block of sums, one of the own operands' sums, and what `slice` needs. */
@@ -35,13 +35,13 @@ int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes)
 /* -- Computing ------------------------------------------------------------------------------------
  */
 
-/* What lies at `mine` on this rank, on rank `rank`. */
-static void *on_rank(const struct hd_session *session, int rank, const void *mine)
+/* What lies at `local` on this rank, on rank `rank`. */
+static void *on_rank(const struct hd_session *session, int rank, const void *local)
 {
     if (session->options.ranks == 1)
-        return (void *)mine;
+        return (void *)local;
     return hd_comm_get_area(session->options.comm, rank) +
-           ((const char *)mine - hd_session_get_area(session));
+           ((const char *)local - hd_session_get_area(session));
 }
 
 void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
@@ -85,9 +85,9 @@ static int64_t partial_stride(const struct bucket *bucket)
 }
 
 /* Elements [lo, hi) of the operands of this rank's shards. */
-static void add_own(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
+static void add_local(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(bucket->update.n_in, bucket->own, bucket->update.operands->partials,
+    hd_tree_add(bucket->update.n_in, bucket->self, bucket->update.operands->partials,
                 partial_stride(bucket), lo, hi, sum);
 }
 
@@ -99,7 +99,7 @@ static bool has_single_operands(const struct bucket *bucket)
 /* Elements [lo, hi) of all operands, at most a block; `room` is a block. */
 static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *room)
 {
-    const int own = bucket->session->options.rank;
+    const int self = bucket->session->options.rank;
     if (!bucket->message_passing) {
         hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
                     partial_stride(bucket), lo, hi, sum);
@@ -108,8 +108,8 @@ static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *
     for (int64_t rank = 0; rank < bucket->groups; rank++)
         bucket->at[rank] = bucket->group[rank] + lo;
     if (!has_single_operands(bucket)) {
-        add_own(bucket, lo, hi, room);
-        bucket->at[own] = room;
+        add_local(bucket, lo, hi, room);
+        bucket->at[self] = room;
     }
     hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
 }
@@ -155,12 +155,13 @@ static int run_partial_sums(struct hd_context *context, const struct hd_view *vi
     (void)context, (void)views;
     const struct bucket *bucket = args;
     const struct hd_session_options *options = &bucket->session->options;
-    bucket->counts[options->rank] = group_weights(bucket, bucket->own, 0, bucket->update.n_in);
+    bucket->counts[options->rank] = group_weights(bucket, bucket->self, 0, bucket->update.n_in);
     for (int rank = 0; rank < options->ranks && !has_single_operands(bucket); rank++) {
         int64_t lo, hi;
         slice_of(bucket, rank, &lo, &hi);
         if (rank != options->rank)
-            add_own(bucket, lo, hi, (float *)on_rank(bucket->session, rank, bucket->own[0]) + lo);
+            add_local(bucket, lo, hi,
+                      (float *)on_rank(bucket->session, rank, bucket->self[0]) + lo);
     }
     return HD_OK;
 }
@@ -188,7 +189,7 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 static void find_groups(struct bucket *bucket)
 {
     for (int i = 0; i < bucket->update.n_in; i++)
-        bucket->own[i] = bucket->update.in[i];
+        bucket->self[i] = bucket->update.in[i];
     const int shards = bucket->message_passing ? 1 : bucket->update.n_in;
     for (int rank = 0; rank < bucket->session->options.ranks; rank++)
         for (int i = 0; i < shards; i++)
@@ -209,8 +210,8 @@ static struct bucket *make_bucket(struct hd_session *session,
     bucket->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
     bucket->group = (const float **)(bucket + 1);
     bucket->at = bucket->group + groups;
-    bucket->own = bucket->at + ranks;
-    bucket->counts = (float *)(bucket->own + update->n_in);
+    bucket->self = bucket->at + ranks;
+    bucket->counts = (float *)(bucket->self + update->n_in);
     hd_spec_get_bucket(update->operands, number, &bucket->lo, &bucket->hi);
     find_groups(bucket);
     for (int i = 0; i < update->n; i++)
@@ -285,14 +286,14 @@ static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int
 static int list_operand_transfers(const struct bucket *bucket, int rank,
                                   struct hd_comm_transfer *transfers)
 {
-    const int own = bucket->session->options.rank;
+    const int self = bucket->session->options.rank;
     void *here = bucket->update.in[0], *there = on_rank(bucket->session, rank, here);
-    int64_t lo, hi, own_lo, own_hi;
+    int64_t lo, hi, local_lo, local_hi;
     slice_of(bucket, rank, &lo, &hi);
-    slice_of(bucket, own, &own_lo, &own_hi);
+    slice_of(bucket, self, &local_lo, &local_hi);
     transfers[0] = make_transfer(rank, true, has_single_operands(bucket) ? here : there, lo, hi);
-    transfers[1] = make_transfer(rank, true, bucket->counts, own, own + 1);
-    transfers[2] = make_transfer(rank, false, there, own_lo, own_hi);
+    transfers[1] = make_transfer(rank, true, bucket->counts, self, self + 1);
+    transfers[2] = make_transfer(rank, false, there, local_lo, local_hi);
     transfers[3] = make_transfer(rank, false, bucket->counts, rank, rank + 1);
     return 4;
 }
@@ -301,15 +302,15 @@ static int list_operand_transfers(const struct bucket *bucket, int rank,
 static int list_result_transfers(const struct bucket *bucket, int rank,
                                  struct hd_comm_transfer *transfers)
 {
-    int64_t lo, hi, own_lo, own_hi;
+    int64_t lo, hi, local_lo, local_hi;
     int n = 0;
     slice_of(bucket, rank, &lo, &hi);
-    slice_of(bucket, bucket->session->options.rank, &own_lo, &own_hi);
+    slice_of(bucket, bucket->session->options.rank, &local_lo, &local_hi);
     for (int i = 1; i < bucket->update.n; i++) {
         if (!bucket->update.wanted_whole[i])
             continue;
         void *here = bucket->update.views[i].data;
-        transfers[n++] = make_transfer(rank, true, here, own_lo, own_hi);
+        transfers[n++] = make_transfer(rank, true, here, local_lo, local_hi);
         transfers[n++] = make_transfer(rank, false, on_rank(bucket->session, rank, here), lo, hi);
     }
     return n;

@@ -71,13 +71,13 @@ static int add_file(struct hd_checkpoints *c, const char *name, void *data, int6
                     bool journal)
 {
     int status = hd_grow((void **)&c->files, &c->files_capacity, c->n_files + 1, sizeof *c->files);
-    char *own = status == HD_OK ? hd_strdup(name) : NULL;
-    if (!own) {
+    char *name_copy = status == HD_OK ? hd_strdup(name) : NULL;
+    if (!name_copy) {
         free(data);
         c->failed = true;
         return HD_ERR_NOMEM;
     }
-    c->files[c->n_files++] = (struct file){own, data, bytes, journal};
+    c->files[c->n_files++] = (struct file){name_copy, data, bytes, journal};
     return HD_OK;
 }
 

@@ -103,7 +103,7 @@ struct args {
 /* A microbatch's work memory. */
 struct work {
     void *head; /* the loss's, which starts with how many of the rows count */
-    void *own;
+    void *loss_work;
     float *out, *dout; /* [micro][outputs] */
     char *forward, *backward;
 };
@@ -131,10 +131,11 @@ static int64_t lay_out(const struct args *args, struct pass_bytes bytes, void *m
                        struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
-    const int64_t own = args->loss->own_bytes ? args->loss->own_bytes(args->net, args->micro) : 0;
+    const int64_t loss_work =
+        args->loss->loss_work_bytes ? args->loss->loss_work_bytes(args->net, args->micro) : 0;
     const int64_t outputs = args->micro * hd_net_outputs(args->net);
     work->head = head;
-    work->own = hd_arena_take(&arena, own, 1);
+    work->loss_work = hd_arena_take(&arena, loss_work, 1);
     work->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *work->out);
     work->dout = hd_arena_take(&arena, outputs, sizeof *work->dout);
     work->forward = hd_arena_take(&arena, bytes.forward, 1);
@@ -271,7 +272,7 @@ static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view
         .first = item * args->micro,
         .rows = args->micro,
         .forward = work->forward,
-        .own = work->own,
+        .loss_work = work->loss_work,
         .head = work->head,
         .out = work->out,
         .dout = work->dout,

@@ -59,10 +59,10 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
         return cudaSuccess;
     }
     auto count = event->count;
-    const uint64_t mine = ++count->recorded;
+    const uint64_t number = ++count->recorded;
     const auto reach = [=] {
         Held now(streams->lock);
-        count->reached = std::max(count->reached, mine);
+        count->reached = std::max(count->reached, number);
         count->when = std::chrono::steady_clock::now();
     };
     append(on, {reach, nullptr, 0});

@@ -56,31 +56,33 @@ static int64_t whole_iterations(int64_t updates, int64_t of)
 
 /* The options of one strategy's runs: no limit but that of updates. They are one more than asked
  * for, so that an iteration begins when those have been made. */
-static int complete_options(const struct hd_bench *bench, int strategy, struct hd_options *own_p)
+static int complete_options(const struct hd_bench *bench, int strategy,
+                            struct hd_options *run_options_p)
 {
-    *own_p = *bench->options;
-    own_p->n_owned = 0;
+    *run_options_p = *bench->options;
+    run_options_p->n_owned = 0;
     int64_t unit = bench->strategies[strategy].unit;
-    int64_t limit = whole_iterations(own_p->warmup, unit) + whole_iterations(own_p->updates, unit);
-    int status = hd_options_use_strategy(own_p, bench->strategies[strategy].name);
+    int64_t limit = whole_iterations(run_options_p->warmup, unit) +
+                    whole_iterations(run_options_p->updates, unit);
+    int status = hd_options_use_strategy(run_options_p, bench->strategies[strategy].name);
     if (status == HD_OK)
-        status = add_set(own_p, hd_format("max_train_iter=%" PRId64, limit + 1));
+        status = add_set(run_options_p, hd_format("max_train_iter=%" PRId64, limit + 1));
     if (status == HD_OK)
-        status = add_set(own_p, hd_strdup("max_env_step=1e15"));
+        status = add_set(run_options_p, hd_strdup("max_env_step=1e15"));
     if (status == HD_OK)
-        status = add_set(own_p, hd_strdup("env.stop_value=1e300"));
+        status = add_set(run_options_p, hd_strdup("env.stop_value=1e300"));
     if (status != HD_OK)
-        hd_options_release(own_p);
+        hd_options_release(run_options_p);
     return status;
 }
 
 static int check_strategy(struct hd_bench *bench, int i)
 {
-    struct hd_options own;
+    struct hd_options run_options;
     struct hd_run_spec run_spec;
-    HD_TRY(complete_options(bench, i, &own));
-    int status = hd_run_spec_load(&own, own.ranks, &run_spec);
-    hd_options_release(&own);
+    HD_TRY(complete_options(bench, i, &run_options));
+    int status = hd_run_spec_load(&run_options, run_options.ranks, &run_spec);
+    hd_options_release(&run_options);
     HD_TRY(status);
     bench->strategies[i].unit =
         count_updates(run_spec.graph, run_spec.graph->steps, run_spec.graph->n_steps);
@@ -112,27 +114,27 @@ static int read_strategies(struct hd_bench *bench)
 
 /* -- One run ------------------------------------------------------------------------------------*/
 
-static int launch(const struct hd_options *own, const char *dir, bool trace)
+static int launch(const struct hd_options *run_options, const char *dir, bool trace)
 {
     char after[16];
     const char *arguments[2 * HD_SETS_MAX + 16];
     int n = 0;
-    snprintf(after, sizeof after, "%d", own->warmup);
-    const char *const first[] = {"runner", "run", own->config,       "--quiet",
-                                 "--dir",  dir,   "--measure-after", after};
+    snprintf(after, sizeof after, "%d", run_options->warmup);
+    const char *const first[] = {"runner", "run", run_options->config, "--quiet",
+                                 "--dir",  dir,   "--measure-after",   after};
     for (int i = 0; i < (int)(sizeof first / sizeof *first); i++)
         arguments[n++] = first[i];
-    if (own->evaluate)
+    if (run_options->evaluate)
         arguments[n++] = "--keep-evaluations";
     if (trace)
         arguments[n++] = "--trace";
-    for (int i = 0; i < own->n_sets; i++) {
+    for (int i = 0; i < run_options->n_sets; i++) {
         arguments[n++] = "--set";
-        arguments[n++] = own->sets[i];
+        arguments[n++] = run_options->sets[i];
     }
     arguments[n] = NULL;
     const struct hd_launch_options options = {
-        .nproc_per_node = own->ranks, .nnodes = 1, .standalone = true};
+        .nproc_per_node = run_options->ranks, .nnodes = 1, .standalone = true};
     return hd_ranks_launch(&options, (char *const *)arguments);
 }
 
@@ -195,18 +197,18 @@ static void remove_tree(const char *path)
 static int run_once(struct hd_bench *bench, int i, const char *scratch, bool last)
 {
     struct hd_bench_strategy *strategy = &bench->strategies[i];
-    struct hd_options own;
+    struct hd_options run_options;
     char *dir = hd_format("%s/run", scratch);
-    int status = dir ? complete_options(bench, i, &own) : HD_ERR_NOMEM;
+    int status = dir ? complete_options(bench, i, &run_options) : HD_ERR_NOMEM;
     if (status != HD_OK)
         return hd_status_exit_code(status);
     bool trace = bench->options->trace && last;
-    int code = launch(&own, dir, trace);
+    int code = launch(&run_options, dir, trace);
     if (code == 0)
         code = hd_status_exit_code(collect(strategy, dir, trace));
     else if (code != hd_status_exit_code(HD_ERR_INTERRUPTED))
         hd_log(HD_LOG_ERROR, "the strategy %s could not be measured", strategy->name);
-    hd_options_release(&own);
+    hd_options_release(&run_options);
     remove_tree(dir);
     hd_free(dir);
     return code;

@@ -98,19 +98,19 @@ static int check(const struct rank *rank, int64_t n)
  * elements stays from round to round. */
 static int mean(struct rank *rank, int64_t n, int64_t *more_p)
 {
-    const int ranks = rank->world.world, own = rank->world.rank;
+    const int ranks = rank->world.world, self = rank->world.rank;
     rank->seq++;
-    float *operand = operand_of(rank, own);
-    ((struct header *)hd_comm_get_buffer(rank->comm, own, rank->seq))->more = *more_p;
+    float *operand = operand_of(rank, self);
+    ((struct header *)hd_comm_get_buffer(rank->comm, self, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
         operand[slice(n, r, ranks)] = fresh(rank->seq);
     HD_TRY(arrive_and_wait(rank));
     *more_p = ((const struct header *)hd_comm_get_buffer(rank->comm, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
         rank->operands[r] = operand_of(rank, r);
-    const int64_t lo = slice(n, own, ranks), hi = own + 1 < ranks ? slice(n, own + 1, ranks) : n;
+    const int64_t lo = slice(n, self, ranks), hi = self + 1 < ranks ? slice(n, self + 1, ranks) : n;
     rank->seq++;
-    float *sum = operand_of(rank, own) + lo;
+    float *sum = operand_of(rank, self) + lo;
     hd_tree_add(ranks, rank->operands, 1, 0, lo, hi, sum);
     for (int64_t i = 0; i < hi - lo; i++)
         sum[i] /= (float)ranks;

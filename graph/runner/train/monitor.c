@@ -32,12 +32,12 @@ void hd_monitor_prepare(void)
 
 void hd_monitor_show(struct hd_train *train)
 {
-    char mine[256], others[16384];
+    char local[256], others[16384];
     const struct hd_session *session = atomic_load(&train->described);
     if (!session)
         return;
-    hd_session_describe(session, mine, sizeof mine);
-    hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", train->world.rank, (int)getpid(), mine);
+    hd_session_describe(session, local, sizeof local);
+    hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", train->world.rank, (int)getpid(), local);
     hd_rendezvous_describe_peers(train->rendezvous, others, sizeof others);
     for (char *line = others, *end; *line; line = end) {
         end = line + strcspn(line, "\n");

@@ -20,7 +20,7 @@ struct inner_set {
 
 struct hd_config {
     struct hd_document *document; /* the file, or NULL */
-    struct hd_document *own;      /* every other node */
+    struct hd_document *nodes;    /* every other node */
     struct hd_node *levels;       /* the schema as nested maps; leaves hold whole paths */
     struct hd_setting *settings;  /* in order of path */
     int64_t count;
@@ -58,9 +58,9 @@ static int add_to_levels(struct hd_config *config, const struct hd_key *key, str
             status =
                 hd_diag_error(diag, location, "'%s' and another key exclude each other", key->path);
         } else if (!child) {
-            child = following ? hd_node_map(config->own, location)
-                              : hd_node_scalar(config->own, location, key->path);
-            status = child ? hd_node_put(config->own, level, part, child) : HD_ERR_NOMEM;
+            child = following ? hd_node_map(config->nodes, location)
+                              : hd_node_scalar(config->nodes, location, key->path);
+            status = child ? hd_node_put(config->nodes, level, part, child) : HD_ERR_NOMEM;
         }
         level = child;
         part = following;
@@ -77,7 +77,7 @@ static int read_default(struct hd_config *config, struct hd_setting *setting, st
     struct hd_node *node;
     if (!key->initial)
         return HD_OK;
-    HD_TRY(hd_node_parse(config->own, location, key->initial, diag, &node));
+    HD_TRY(hd_node_parse(config->nodes, location, key->initial, diag, &node));
     if (key->kind == HD_KEY_TEXT && !key->initial[0])
         node->quoted = true;
     return hd_setting_read(setting, node, diag);
@@ -197,10 +197,10 @@ static int put_into_map(struct hd_config *config, struct hd_setting *setting,
                         const struct hd_node *name, const struct hd_node *value,
                         struct hd_diag *diag)
 {
-    struct hd_node *map = setting->node ? hd_node_copy(config->own, setting->node)
-                                        : hd_node_map(config->own, name->location);
-    struct hd_node *entry = hd_node_copy(config->own, value);
-    if (!map || !entry || hd_node_put(config->own, map, name->text, entry) != HD_OK)
+    struct hd_node *map = setting->node ? hd_node_copy(config->nodes, setting->node)
+                                        : hd_node_map(config->nodes, name->location);
+    struct hd_node *entry = hd_node_copy(config->nodes, value);
+    if (!map || !entry || hd_node_put(config->nodes, map, name->text, entry) != HD_OK)
         return HD_ERR_NOMEM;
     setting->given = true;
     return hd_setting_read(setting, map, diag);
@@ -227,7 +227,7 @@ static int apply_path(struct hd_config *config, struct hd_source_location locati
         char *dot = strchr(path, '.');
         if (dot)
             *dot = '\0';
-        const struct hd_node *name = hd_node_scalar(config->own, location, path);
+        const struct hd_node *name = hd_node_scalar(config->nodes, location, path);
         if (!name)
             return HD_ERR_NOMEM;
         if (!path[0])
@@ -243,7 +243,7 @@ static int apply_path(struct hd_config *config, struct hd_source_location locati
         if (child->kind == HD_NODE_MAP)
             continue;
         struct hd_setting *setting = find_setting(config, child->text);
-        const struct hd_node *inner = hd_node_scalar(config->own, location, path);
+        const struct hd_node *inner = hd_node_scalar(config->nodes, location, path);
         if (!inner)
             return HD_ERR_NOMEM;
         if (!path[0])
@@ -265,7 +265,7 @@ static int apply_set(struct hd_config *config, int line, const char *set, struct
     struct hd_source_location value_location = location;
     value_location.column += (int)(equals + 1 - set);
     struct hd_node *value;
-    HD_TRY(hd_node_parse(config->own, value_location, equals + 1, diag, &value));
+    HD_TRY(hd_node_parse(config->nodes, value_location, equals + 1, diag, &value));
     char *path = hd_strdup(set);
     if (!path)
         return HD_ERR_NOMEM;
@@ -314,7 +314,7 @@ void hd_config_destroy(struct hd_config *config)
         hd_setting_fini(&config->settings[i]);
     hd_free(config->settings);
     hd_free(config->inner_sets);
-    hd_document_destroy(config->own);
+    hd_document_destroy(config->nodes);
     hd_document_destroy(config->document);
     hd_free(config);
 }
@@ -322,8 +322,8 @@ void hd_config_destroy(struct hd_config *config)
 static int fill_config(struct hd_config *config, const struct hd_key *const *schema, int n_schema,
                        const char *const *sets, int n_sets, struct hd_diag *diag)
 {
-    HD_TRY(hd_document_create(&config->own));
-    config->levels = hd_node_map(config->own, (struct hd_source_location){.file = "schema"});
+    HD_TRY(hd_document_create(&config->nodes));
+    config->levels = hd_node_map(config->nodes, (struct hd_source_location){.file = "schema"});
     if (!config->levels)
         return HD_ERR_NOMEM;
     HD_TRY(load_schema(config, schema, n_schema, diag));
@@ -479,7 +479,7 @@ static int override(struct hd_config *config, struct hd_setting *setting, const 
                     struct hd_diag *diag)
 {
     struct hd_node *node;
-    HD_TRY(hd_node_parse(config->own, (struct hd_source_location){.file = "derived value"}, text,
+    HD_TRY(hd_node_parse(config->nodes, (struct hd_source_location){.file = "derived value"}, text,
                          diag, &node));
     return hd_setting_read(setting, node, diag);
 }
@@ -497,7 +497,7 @@ int hd_config_override(struct hd_config *config, const char *path, const char *t
 int hd_config_override_tree(struct hd_config *config, const char *path, const struct hd_node *node)
 {
     struct hd_setting *setting = get_kind(config, path, HD_KEY_TREE);
-    const struct hd_node *copy = hd_node_copy(config->own, node);
+    const struct hd_node *copy = hd_node_copy(config->nodes, node);
     if (!copy)
         return HD_ERR_NOMEM;
     int64_t kept = 0;

@@ -44,7 +44,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 }
 
 /* Its own memory is q[rows][actions] of obs, then of next_obs, then the target's of next_obs. */
-static int64_t own_bytes(const struct hd_net *net, int64_t rows)
+static int64_t loss_work_bytes(const struct hd_net *net, int64_t rows)
 {
     return 3 * rows * hd_net_actions(net) * (int64_t)sizeof(float);
 }
@@ -60,7 +60,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
     const int64_t first = pass->first, actions = hd_net_actions(pass->net);
-    const float *q = pass->own;
+    const float *q = pass->loss_work;
     return (struct hd_dqn_loss){
         .batch = rows,
         .actions = actions,
@@ -97,7 +97,7 @@ static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
     passes->norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
     passes->obs = (const char *)from.obs + at;
     passes->next_obs = (const char *)from.next_obs + at;
-    passes->q = pass->own;
+    passes->q = pass->loss_work;
     passes->target_next = passes->q + 2 * pass->rows * hd_net_actions(pass->net);
 }
 
@@ -161,7 +161,7 @@ const struct hd_loss hd_loss_dqn = {
     .n_fields = N_FIELDS,
     .prepare = prepare,
     .head_bytes = sizeof(struct head),
-    .own_bytes = own_bytes,
+    .loss_work_bytes = loss_work_bytes,
     .used = used,
     .differentiate = differentiate,
 #if HD_CUDA

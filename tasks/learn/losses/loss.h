@@ -30,7 +30,7 @@ struct hd_loss_pass {
     int64_t batch;               /* rows of the batch */
     int64_t first, rows;         /* of them, those of this microbatch */
     void *forward;               /* work memory of the net's forward pass */
-    void *own;                   /* the loss's, `own_bytes` */
+    void *loss_work;             /* the loss's, `loss_work_bytes` */
     void *head;       /* the loss's, `head_bytes`: what `sum` takes from it. It starts with
                          an int64_t: of the rows, those that count, the first ones */
     const float *out; /* [rows][outputs] of the net, for losses that have `obs` */
@@ -63,7 +63,7 @@ struct hd_loss {
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
     int64_t head_bytes;
-    int64_t (*own_bytes)(const struct hd_net *net, int64_t rows); /* NULL: none */
+    int64_t (*loss_work_bytes)(const struct hd_net *net, int64_t rows); /* NULL: none */
     /* Where the batch says how many of its rows count, the first ones. */
     const int64_t *(*used)(const struct hd_view *batch);
     /* The observations of the microbatch's rows. One pass over these is all that the loss needs,

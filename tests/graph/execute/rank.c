@@ -76,9 +76,9 @@ static bool equal(const struct rank *rank, int value, const struct hd_spec *spec
         const int64_t blocks = (hi - lo + HD_BLOCK - 1) / HD_BLOCK, ranks = rank->plan->ranks;
         for (int64_t i = lo; i < hi; i++) {
             int64_t block = (i - lo) / HD_BLOCK;
-            bool mine = block >= blocks * rank->plan->rank / ranks &&
-                        block < blocks * (rank->plan->rank + 1) / ranks;
-            if (mine && memcmp(&data[i], &expected[i], sizeof data[i]) != 0)
+            bool is_local = block >= blocks * rank->plan->rank / ranks &&
+                            block < blocks * (rank->plan->rank + 1) / ranks;
+            if (is_local && memcmp(&data[i], &expected[i], sizeof data[i]) != 0)
                 return false;
         }
     }

@@ -75,12 +75,12 @@ template <typename F> bool guarded(hd_emulator *emulator, F f)
     return false;
 }
 
-hd_emulator *own(void *console)
+hd_emulator *emulator_of(void *console)
 {
     return static_cast<hd_emulator *>(console);
 }
 
-const hd_emulator *own(const void *console)
+const hd_emulator *emulator_of(const void *console)
 {
     return static_cast<const hd_emulator *>(console);
 }
@@ -88,7 +88,7 @@ const hd_emulator *own(const void *console)
 // An ALE reset takes 64 frames and would depend on the game before; this is 300 times cheaper.
 void reset(void *console)
 {
-    hd_emulator *emulator = own(console);
+    hd_emulator *emulator = emulator_of(console);
     guarded(emulator, [&] { heddle::load_state(emulator->ale, emulator->start); });
 }
 
@@ -114,7 +114,7 @@ int play_frame(ale::ALEInterface &ale, ale::Action action)
 
 int act(void *console, int action)
 {
-    hd_emulator *emulator = own(console);
+    hd_emulator *emulator = emulator_of(console);
     int reward = 0;
     guarded(emulator, [&] {
         ale::Action button = action == HD_ATARI_NOOP
@@ -127,17 +127,17 @@ int act(void *console, int action)
 
 bool over(const void *console)
 {
-    return !own(console)->error.empty() || own(console)->ale.game_over(false);
+    return !emulator_of(console)->error.empty() || emulator_of(console)->ale.game_over(false);
 }
 
 int lives(const void *console)
 {
-    return own(console)->ale.romSettings->lives();
+    return emulator_of(console)->ale.romSettings->lives();
 }
 
 const uint8_t *screen(const void *console)
 {
-    return own(console)->ale.theOSystem->console().mediaSource().currentFrameBuffer();
+    return emulator_of(console)->ale.theOSystem->console().mediaSource().currentFrameBuffer();
 }
 
 } // namespace
