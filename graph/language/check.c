@@ -62,7 +62,7 @@ static void note_use(const struct checker *checker, const struct hd_step *step,
         value->used = step->location;
 }
 
-static bool plain(const struct hd_type *type)
+static bool is_flat_memory(const struct hd_type *type)
 {
     return !type->snapshot && !type->fini;
 }
@@ -121,7 +121,8 @@ static int check_collective(struct checker *checker, struct hd_step *step)
                              "'%s' is made of %lld partials, '%s' of %lld%s", from->name,
                              (long long)from->partials, to->name, (long long)to->partials,
                              from->type->flat ? ": add them up (mean, sum)" : "");
-    if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction && !plain(from->type))
+    if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction &&
+        !is_flat_memory(from->type))
         return hd_diag_error(checker->diag, step->refs[0].location,
                              "values of type %s ('%s') cannot travel", from->type->name,
                              from->name);

@@ -144,14 +144,14 @@ void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo,
         hd_image_renew(conv->image, weights, lo, hi, image);
 }
 
-int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights)
+int hd_conv_import(const struct hd_conv *conv, const float *row_major, float *weights)
 {
-    return hd_onednn_conv_import(conv->onednn, plain, weights);
+    return hd_onednn_conv_import(conv->onednn, row_major, weights);
 }
 
-int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain)
+int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_major)
 {
-    return hd_onednn_conv_export(conv->onednn, weights, plain);
+    return hd_onednn_conv_export(conv->onednn, weights, row_major);
 }
 
 /* -- Passes --------------------------------------------------------------------------------------

@@ -48,10 +48,10 @@ int64_t hd_conv_image(const struct hd_conv *conv);
 void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
                    hd_bf16 *image);
 
-/* Between the layout here and PyTorch's plain[out][in][y][x]. HD_ERR_NOMEM or HD_ERR_UNSUPPORTED
- * (logged). */
-int hd_conv_import(const struct hd_conv *conv, const float *plain, float *weights);
-int hd_conv_export(const struct hd_conv *conv, const float *weights, float *plain);
+/* Between the layout here and PyTorch's row_major[out][in][y][x]. HD_ERR_NOMEM or
+ * HD_ERR_UNSUPPORTED (logged). */
+int hd_conv_import(const struct hd_conv *conv, const float *row_major, float *weights);
+int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_major);
 
 /* Builds what a part of `batch` observations of a pass needs; at once when that is there already.
  * The pass itself does so too if it must. Errors as for create. */

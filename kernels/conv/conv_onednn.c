@@ -27,8 +27,8 @@ struct pass {
 
 struct hd_onednn_conv {
     struct hd_onednn_conv_fields fields;
-    hd_dnnl_md plain, weights, image, bias; /* image NULL: none */
-    pthread_mutex_t lock;                   /* of building */
+    hd_dnnl_md row_major, weights, image, bias; /* image NULL: none */
+    pthread_mutex_t lock;                       /* of building */
     _Atomic(struct pass *) passes;
 };
 
@@ -277,14 +277,14 @@ static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md 
     return status;
 }
 
-int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *plain, float *weights)
+int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *row_major, float *weights)
 {
-    return reorder(conv->plain, plain, conv->weights, weights);
+    return reorder(conv->row_major, row_major, conv->weights, weights);
 }
 
-int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights, float *plain)
+int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights, float *row_major)
 {
-    return reorder(conv->weights, weights, conv->plain, plain);
+    return reorder(conv->weights, weights, conv->row_major, row_major);
 }
 
 /* Chooses the output's layout: what oneDNN would take, if we know it. */
@@ -359,37 +359,37 @@ int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv)
 enum { DIGITS = 3, BASE = 256 };
 
 static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t divisor,
-                       float *plain, hd_bf16 *image, int32_t *number)
+                       float *row_major, hd_bf16 *image, int32_t *number)
 {
     int64_t n = hd_onednn_conv_image(conv);
     for (int64_t i = 0; i < count; i++)
-        plain[i] = (float)((i + 1) / divisor % BASE);
+        row_major[i] = (float)((i + 1) / divisor % BASE);
     memset(image, 0, (size_t)n * sizeof *image);
-    HD_TRY(reorder(conv->plain, plain, conv->image, image));
+    HD_TRY(reorder(conv->row_major, row_major, conv->image, image));
     for (int64_t i = 0; i < n; i++)
         number[i] += (int32_t)((int64_t)hd_bf16_to(image[i]) * divisor);
     return HD_OK;
 }
 
 /* number[i]: 1 + the plain index of float i of the weights, or 0. */
-static int number_weights(const struct hd_onednn_conv *conv, int64_t count, float *plain,
+static int number_weights(const struct hd_onednn_conv *conv, int64_t count, float *row_major,
                           float *number)
 {
     for (int64_t i = 0; i < count; i++)
-        plain[i] = (float)(i + 1);
-    return hd_onednn_conv_import(conv, plain, number);
+        row_major[i] = (float)(i + 1);
+    return hd_onednn_conv_import(conv, row_major, number);
 }
 
 /* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
  * image_number[j] the same of image element j. */
 static void find_places(const struct hd_onednn_conv *conv, const float *number,
-                        const int32_t *image_number, int32_t *of_plain, int32_t *place)
+                        const int32_t *image_number, int32_t *of_row_major, int32_t *place)
 {
     for (int64_t j = 0; j < hd_onednn_conv_image(conv); j++)
         if (image_number[j] > 0)
-            of_plain[image_number[j] - 1] = (int32_t)j;
+            of_row_major[image_number[j] - 1] = (int32_t)j;
     for (int64_t i = 0; i < hd_onednn_conv_weights(conv); i++)
-        place[i] = number[i] > 0 ? of_plain[(int64_t)number[i] - 1] : -1;
+        place[i] = number[i] > 0 ? of_row_major[(int64_t)number[i] - 1] : -1;
 }
 
 int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
@@ -400,24 +400,25 @@ int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
         return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
                        (long long)count);
     const int64_t n = hd_onednn_conv_image(conv);
-    float *plain = hd_alloc(count, sizeof *plain);
+    float *row_major = hd_alloc(count, sizeof *row_major);
     float *weights = hd_alloc(hd_onednn_conv_weights(conv), sizeof *weights);
     hd_bf16 *image = hd_alloc(n, sizeof *image);
-    int32_t *number = hd_alloc(n, sizeof *number), *of_plain = hd_alloc(count, sizeof *of_plain);
-    int status = plain && weights && image && number && of_plain ? HD_OK : HD_ERR_NOMEM;
+    int32_t *number = hd_alloc(n, sizeof *number),
+            *of_row_major = hd_alloc(count, sizeof *of_row_major);
+    int status = row_major && weights && image && number && of_row_major ? HD_OK : HD_ERR_NOMEM;
     for (int64_t digit = 0, divisor = 1; status == HD_OK && digit < DIGITS; digit++) {
-        status = place_digit(conv, count, divisor, plain, image, number);
+        status = place_digit(conv, count, divisor, row_major, image, number);
         divisor *= BASE;
     }
     if (status == HD_OK)
-        status = number_weights(conv, count, plain, weights);
+        status = number_weights(conv, count, row_major, weights);
     if (status == HD_OK)
-        find_places(conv, weights, number, of_plain, place);
-    hd_free(of_plain);
+        find_places(conv, weights, number, of_row_major, place);
+    hd_free(of_row_major);
     hd_free(number);
     hd_free(image);
     hd_free(weights);
-    hd_free(plain);
+    hd_free(row_major);
     return status;
 }
 
@@ -429,8 +430,8 @@ static int choose_layouts(struct hd_onednn_conv *conv)
     const dnnl_dim_t out = conv->fields.of.out_channels;
     HD_TRY(hd_dnnl_enter());
     conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
-    conv->plain = weights_md(conv, dnnl_f32, dnnl_oihw);
-    if (!conv->bias || !conv->plain)
+    conv->row_major = weights_md(conv, dnnl_f32, dnnl_oihw);
+    if (!conv->bias || !conv->row_major)
         return hd_dnnl_refused("convolution");
     HD_TRY(choose_output(conv));
     return choose_weights(conv);
@@ -463,7 +464,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
     }
     hd_dnnl_md_free(conv->image);
     hd_dnnl_md_free(conv->weights);
-    hd_dnnl_md_free(conv->plain);
+    hd_dnnl_md_free(conv->row_major);
     hd_dnnl_md_free(conv->bias);
     pthread_mutex_destroy(&conv->lock);
     hd_free(conv);

@@ -20,8 +20,10 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv);
 /* As the functions of kernels/conv/conv.h with the like names. */
 int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv);
 int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv);
-int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *plain, float *weights);
-int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights, float *plain);
+int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *row_major,
+                          float *weights);
+int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights,
+                          float *row_major);
 int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch);
 int64_t hd_onednn_conv_scratch(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch);
 const char *hd_onednn_conv_name(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch);

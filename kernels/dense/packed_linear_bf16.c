@@ -58,14 +58,14 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
             }
 }
 
-const struct hd_packed_bf16 hd_packed_plain = {forward, backward_data, backward_weights};
+const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backward_weights};
 
 /* -- Which way -----------------------------------------------------------------------------------
  */
 
 static const struct hd_packed_bf16 *best(void)
 {
-    return hd_amx_ready() ? &hd_packed_amx : &hd_packed_plain;
+    return hd_amx_ready() ? &hd_packed_amx : &hd_packed_portable;
 }
 
 void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,

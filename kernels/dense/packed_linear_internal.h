@@ -20,7 +20,7 @@ struct hd_packed_bf16 {
                              int64_t last, float *dw, void *scratch);
 };
 
-extern const struct hd_packed_bf16 hd_packed_plain; /* plain C */
-extern const struct hd_packed_bf16 hd_packed_amx;   /* needs hd_amx_ready(); else all NULL */
+extern const struct hd_packed_bf16 hd_packed_portable; /* plain C */
+extern const struct hd_packed_bf16 hd_packed_amx;      /* needs hd_amx_ready(); else all NULL */
 
 #endif

@@ -10,7 +10,7 @@
 struct hd_ppo_loss {
     int64_t batch, actions;
     float clip;      /* epsilon of the ratio and of the value */
-    bool value_clip; /* the larger of the clipped and the plain error counts */
+    bool value_clip; /* the larger of the clipped and the unclipped error counts */
     float value_weight, entropy_weight;
     const float *out;       /* [batch][actions + 1]: logits, then the value */
     const float *logit_old; /* [batch][actions]: those that the actions were drawn from */

@@ -30,11 +30,11 @@ HD_INLINE void hd_ppo_policy(const struct hd_ppo_loss *l, int64_t b, float *dlog
     const float log_p = dlogit[a], log_old = hd_softmax_log(&softmax_old, old[a]);
     const float lo = 1 - l->clip, hi = 1 + l->clip, adv = l->advantage[b];
     const float ratio = expf(log_p - log_old), clamped = hd_ppo_clamp(ratio, lo, hi);
-    const float plain = ratio * adv, bounded = clamped * adv;
+    const float unclipped = ratio * adv, bounded = clamped * adv;
     const bool inside = ratio >= lo && ratio <= hi;
-    const bool less = plain<bounded, more = plain> bounded;
-    const float by_plain = hd_ppo_share(less, more);
-    const float dratio = adv * (by_plain + (1 - by_plain) * (float)inside);
+    const bool less = unclipped<bounded, more = unclipped> bounded;
+    const float by_unclipped = hd_ppo_share(less, more);
+    const float dratio = adv * (by_unclipped + (1 - by_unclipped) * (float)inside);
     for (int64_t j = 0; j < n; j++) {
         const float log_j = dlogit[j], p = expf(log_j),
                     old_j = hd_softmax_log(&softmax_old, old[j]);
@@ -42,7 +42,7 @@ HD_INLINE void hd_ppo_policy(const struct hd_ppo_loss *l, int64_t b, float *dlog
             -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_j + entropy);
         sums->kl += expf(old_j) * (old_j - log_j);
     }
-    sums->policy -= less ? plain : bounded;
+    sums->policy -= less ? unclipped : bounded;
     sums->entropy += entropy;
     sums->approx_kl += log_old - log_p;
     sums->clipfrac += !inside;
@@ -60,10 +60,10 @@ HD_INLINE float hd_ppo_value(const struct hd_ppo_loss *l, int64_t b, float v,
         sums->value += 0.5f * error * error;
         return l->value_weight * error;
     }
-    const float plain2 = error * error, bounded2 = bounded * bounded;
-    const float by_plain = hd_ppo_share(plain2 > bounded2, plain2 < bounded2);
-    sums->value += 0.5f * (plain2 > bounded2 ? plain2 : bounded2);
-    return l->value_weight * (by_plain * error + (1 - by_plain) * (float)inside * bounded);
+    const float unclipped2 = error * error, bounded2 = bounded * bounded;
+    const float by_unclipped = hd_ppo_share(unclipped2 > bounded2, unclipped2 < bounded2);
+    sums->value += 0.5f * (unclipped2 > bounded2 ? unclipped2 : bounded2);
+    return l->value_weight * (by_unclipped * error + (1 - by_unclipped) * (float)inside * bounded);
 }
 
 /* Sums of no row. */

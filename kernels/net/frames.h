@@ -25,11 +25,11 @@ void hd_frames_from_bytes(const struct hd_frames *frames, const struct hd_obs_no
 void hd_frames_from_floats(const struct hd_frames *frames, const struct hd_obs_norm *norm,
                            int64_t rows, const float *obs, void *to);
 
-/* Weights of the two convolutions, plain and folded[out][C f f][kernel / f][kernel / f], plain[out]
- * [C][kernel][kernel]; f divides the kernel. */
+/* Weights of the two convolutions, plain and folded[out][C f f][kernel / f][kernel / f],
+ * row_major[out] [C][kernel][kernel]; f divides the kernel. */
 void hd_frames_fold_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
-                            const float *plain, float *folded);
+                            const float *row_major, float *folded);
 void hd_frames_unfold_weights(const struct hd_frames *frames, int64_t out, int64_t kernel,
-                              const float *folded, float *plain);
+                              const float *folded, float *row_major);
 
 #endif

@@ -291,21 +291,22 @@ static int64_t folded_place(const struct hd_frames *f, int64_t kernel, int64_t c
 }
 
 void hd_frames_fold_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                            const float *plain, float *folded)
+                            const float *row_major, float *folded)
 {
     const int64_t size = f->channels * kernel * kernel;
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < size; i++)
             folded[o * size + folded_place(f, kernel, i / (kernel * kernel), i / kernel % kernel,
-                                           i % kernel)] = plain[o * size + i];
+                                           i % kernel)] = row_major[o * size + i];
 }
 
 void hd_frames_unfold_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                              const float *folded, float *plain)
+                              const float *folded, float *row_major)
 {
     const int64_t size = f->channels * kernel * kernel;
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < size; i++)
-            plain[o * size + i] = folded[o * size + folded_place(f, kernel, i / (kernel * kernel),
-                                                                 i / kernel % kernel, i % kernel)];
+            row_major[o * size + i] =
+                folded[o * size + folded_place(f, kernel, i / (kernel * kernel),
+                                               i / kernel % kernel, i % kernel)];
 }

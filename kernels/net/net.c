@@ -47,13 +47,13 @@ void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, 
 {
     struct hd_tensor *tensor = &net->tensors[net->n_tensors++];
     *tensor = (struct hd_tensor){
-        .dims = dims, .offset = net->plain_elements, .count = 1, .fan_in = fan_in};
+        .dims = dims, .offset = net->row_major_elements, .count = 1, .fan_in = fan_in};
     snprintf(tensor->name, sizeof tensor->name, "%s.%s", layer, kind);
     for (int i = 0; i < HD_NET_DIMS; i++) {
         tensor->shape[i] = i < dims ? shape[i] : 1;
         tensor->count *= tensor->shape[i];
     }
-    net->plain_elements += tensor->count;
+    net->row_major_elements += tensor->count;
 }
 
 int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features)
@@ -173,14 +173,14 @@ const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i)
     return &net->tensors[i];
 }
 
-int hd_net_export(const struct hd_net *net, const float *params, int i, float *plain)
+int hd_net_export(const struct hd_net *net, const float *params, int i, float *row_major)
 {
-    return net->kind->export(net, params, i, plain);
+    return net->kind->export(net, params, i, row_major);
 }
 
-int hd_net_import(const struct hd_net *net, const float *plain, int i, float *params)
+int hd_net_import(const struct hd_net *net, const float *row_major, int i, float *params)
 {
-    return net->kind->import(net, plain, i, params);
+    return net->kind->import(net, row_major, i, params);
 }
 
 void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi)
@@ -215,20 +215,20 @@ static bool starts_at_zero(const struct hd_net *net, int i)
     return net->tensors[i].dims == 1 && orthogonal_gain(net, &net->tensors[i - 1]) > 0;
 }
 
-static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rng, float *plain)
+static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rng, float *row_major)
 {
     double bound = 1.0 / sqrt((double)tensor->fan_in);
     for (int64_t j = 0; j < tensor->count; j++)
-        plain[j] =
+        row_major[j] =
             (float)((2.0 * hd_rng_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
 }
 
 /* Batch norms start by changing nothing: weights of 1, each followed by its biases of 0. */
-static void start_norm(const struct hd_net *net, int i, float *plain)
+static void start_norm(const struct hd_net *net, int i, float *row_major)
 {
     const bool weight = net->tensors[i - 1].fan_in > 0;
     for (int64_t j = 0; j < net->tensors[i].count && weight; j++)
-        plain[j] = 1;
+        row_major[j] = 1;
 }
 
 static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng, float *params)
@@ -237,18 +237,18 @@ static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng
     const double gain = orthogonal_gain(net, tensor);
     const int64_t rows = tensor->shape[0];
     int status = HD_OK;
-    float *plain = hd_alloc(tensor->count, sizeof *plain); /* zeros */
-    if (!plain)
+    float *row_major = hd_alloc(tensor->count, sizeof *row_major); /* zeros */
+    if (!row_major)
         return HD_ERR_NOMEM;
     if (tensor->fan_in == 0)
-        start_norm(net, i, plain);
+        start_norm(net, i, row_major);
     else if (gain > 0)
-        status = hd_orthogonal(rng, tensor->offset, rows, tensor->count / rows, gain, plain);
+        status = hd_orthogonal(rng, tensor->offset, rows, tensor->count / rows, gain, row_major);
     else if (!starts_at_zero(net, i))
-        draw_uniform(tensor, rng, plain);
+        draw_uniform(tensor, rng, row_major);
     if (status == HD_OK)
-        status = hd_net_import(net, plain, i, params);
-    hd_free(plain);
+        status = hd_net_import(net, row_major, i, params);
+    hd_free(row_major);
     return status;
 }
 

@@ -112,10 +112,10 @@ int64_t hd_net_outputs(const struct hd_net *net);
 int hd_net_tensors(const struct hd_net *net);
 const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i);
 
-/* plain[tensor's count] from or to an instance; import leaves images as they are (hd_net_refresh).
- * HD_ERR_NOMEM. */
-int hd_net_export(const struct hd_net *net, const float *params, int i, float *plain);
-int hd_net_import(const struct hd_net *net, const float *plain, int i, float *params);
+/* row_major[tensor's count] from or to an instance; import leaves images as they are
+ * (hd_net_refresh). HD_ERR_NOMEM. */
+int hd_net_export(const struct hd_net *net, const float *params, int i, float *row_major);
+int hd_net_import(const struct hd_net *net, const float *row_major, int i, float *params);
 
 /* Renews the images after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
  * at once. */

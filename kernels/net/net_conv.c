@@ -273,58 +273,59 @@ static int64_t head_row(const struct hd_conv_net *net, int tensor, bool output)
     return value ? (output ? net->base.actions : net->width) : 0;
 }
 
-/* Copies between plain[out][in] and a packed layer from output `first` on. */
+/* Copies between row_major[out][in] and a packed layer from output `first` on. */
 static void copy_packed(const struct hd_packed *packed, const int32_t *feature, int64_t first,
-                        int64_t out, int64_t plain_in, float *plain, float *weights, bool import)
+                        int64_t out, int64_t row_major_in, float *row_major, float *weights,
+                        bool import)
 {
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < packed->in; i++) {
-            int64_t plain_i = feature ? feature[i] : i;
-            if (plain_i < 0)
+            int64_t row_major_i = feature ? feature[i] : i;
+            if (row_major_i < 0)
                 continue;
-            float *a = plain + o * plain_in + plain_i;
+            float *a = row_major + o * row_major_in + row_major_i;
             float *b = weights + hd_packed_at(packed, first + o, i);
             *(import ? b : a) = *(import ? a : b);
         }
 }
 
-static int copy_conv(const struct hd_conv_net *net, int i, float *plain, float *weights,
+static int copy_conv(const struct hd_conv_net *net, int i, float *row_major, float *weights,
                      bool import)
 {
     if (i > 0 || net->frames.fold == 1)
-        return import ? hd_conv_import(net->conv[i], plain, weights)
-                      : hd_conv_export(net->conv[i], weights, plain);
+        return import ? hd_conv_import(net->conv[i], row_major, weights)
+                      : hd_conv_export(net->conv[i], weights, row_major);
     int64_t out = net->channels[0];
     float *folded = hd_alloc(out * net->frames.channels * kernels[0] * kernels[0], sizeof *folded);
     if (!folded)
         return HD_ERR_NOMEM;
     if (import)
-        hd_frames_fold_weights(&net->frames, out, kernels[0], plain, folded);
+        hd_frames_fold_weights(&net->frames, out, kernels[0], row_major, folded);
     int status = import ? hd_conv_import(net->conv[0], folded, weights)
                         : hd_conv_export(net->conv[0], weights, folded);
     if (!import)
-        hd_frames_unfold_weights(&net->frames, out, kernels[0], folded, plain);
+        hd_frames_unfold_weights(&net->frames, out, kernels[0], folded, row_major);
     hd_free(folded);
     return status;
 }
 
-static int copy_weight(const struct hd_conv_net *net, int i, float *plain, float *params,
+static int copy_weight(const struct hd_conv_net *net, int i, float *row_major, float *params,
                        bool import)
 {
     const struct hd_tensor *tensor = &net->base.tensors[i];
     const int64_t out = tensor->shape[0], in = tensor->shape[1];
     if (i < CONV_TENSORS)
-        return copy_conv(net, i / 2, plain, params + net->conv_place[i / 2].weight, import);
+        return copy_conv(net, i / 2, row_major, params + net->conv_place[i / 2].weight, import);
     if (i < MID_TENSORS) {
-        copy_packed(&net->mid, net->feature, 0, out, in, plain, params + net->mid_place.weight,
+        copy_packed(&net->mid, net->feature, 0, out, in, row_major, params + net->mid_place.weight,
                     import);
     } else if ((i - MID_TENSORS) % 4 == 0) {
-        copy_packed(&net->hidden, NULL, head_row(net, i, false), out, in, plain,
+        copy_packed(&net->hidden, NULL, head_row(net, i, false), out, in, row_major,
                     params + net->hidden_place.weight, import);
     } else {
         float *weights = params + net->output_place.weight + head_row(net, i, true) * in;
-        memcpy(import ? weights : plain, import ? plain : weights,
-               (size_t)tensor->count * sizeof *plain);
+        memcpy(import ? weights : row_major, import ? row_major : weights,
+               (size_t)tensor->count * sizeof *row_major);
     }
     return HD_OK;
 }
@@ -340,25 +341,25 @@ static int64_t bias_place(const struct hd_conv_net *net, int i)
 }
 
 /* Tensors alternate: weight, bias. */
-static int copy_tensor(const struct hd_conv_net *net, int i, float *plain, float *params,
+static int copy_tensor(const struct hd_conv_net *net, int i, float *row_major, float *params,
                        bool import)
 {
     if (i % 2 == 0)
-        return copy_weight(net, i, plain, params, import);
+        return copy_weight(net, i, row_major, params, import);
     float *bias = params + bias_place(net, i);
-    memcpy(import ? bias : plain, import ? plain : bias,
-           (size_t)net->base.tensors[i].count * sizeof *plain);
+    memcpy(import ? bias : row_major, import ? row_major : bias,
+           (size_t)net->base.tensors[i].count * sizeof *row_major);
     return HD_OK;
 }
 
-static int export(const struct hd_net *net, const float *params, int i, float *plain)
+static int export(const struct hd_net *net, const float *params, int i, float *row_major)
 {
-    return copy_tensor(of(net), i, plain, (float *)params, false);
+    return copy_tensor(of(net), i, row_major, (float *)params, false);
 }
 
-static int import(const struct hd_net *net, const float *plain, int i, float *params)
+static int import(const struct hd_net *net, const float *row_major, int i, float *params)
 {
-    return copy_tensor(of(net), i, (float *)plain, params, true);
+    return copy_tensor(of(net), i, (float *)row_major, params, true);
 }
 
 /* The part of [lo, hi) within a tensor, in its own elements; false: none. */

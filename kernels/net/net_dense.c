@@ -15,9 +15,9 @@ static int add_layer(struct dense_net *net, const char *name, int64_t in, int64_
     struct layer *layer = &net->layers[net->n_layers];
     *layer = (struct layer){.in = in, .out = out, .input = input, .norm = NO_NORM};
     layer->level = input == FROM_OBS ? 0 : net->layers[input].level + 1;
-    layer->weight = net->base.plain_elements;
+    layer->weight = net->base.row_major_elements;
     hd_net_add_tensor(&net->base, name, "weight", 2, shape, in);
-    layer->bias = net->base.plain_elements;
+    layer->bias = net->base.row_major_elements;
     hd_net_add_tensor(&net->base, name, "bias", 1, shape, in);
     net->widest = out > net->widest ? out : net->widest;
     net->widest = in > net->widest ? in : net->widest;
@@ -39,7 +39,7 @@ static int add_hidden(struct dense_net *net, const char *name, int first, int64_
     snprintf(module, sizeof module, "%s.%d", name, first + 1);
     layer->feature = net->features;
     net->features += out;
-    layer->norm_weight = net->base.plain_elements;
+    layer->norm_weight = net->base.row_major_elements;
     layer->norm_bias = layer->norm_weight + out;
     layer->norm = hd_net_add_norm(&net->base, module, out);
     net->base.levels = layer->level + 1;
@@ -100,17 +100,17 @@ static void destroy(struct hd_net *net)
 }
 
 /* The flat array is the list of tensors. */
-static int export(const struct hd_net *net, const float *params, int i, float *plain)
+static int export(const struct hd_net *net, const float *params, int i, float *row_major)
 {
     const struct hd_tensor *tensor = &net->tensors[i];
-    memcpy(plain, params + tensor->offset, (size_t)tensor->count * sizeof *plain);
+    memcpy(row_major, params + tensor->offset, (size_t)tensor->count * sizeof *row_major);
     return HD_OK;
 }
 
-static int import(const struct hd_net *net, const float *plain, int i, float *params)
+static int import(const struct hd_net *net, const float *row_major, int i, float *params)
 {
     const struct hd_tensor *tensor = &net->tensors[i];
-    memcpy(params + tensor->offset, plain, (size_t)tensor->count * sizeof *plain);
+    memcpy(params + tensor->offset, row_major, (size_t)tensor->count * sizeof *row_major);
     return HD_OK;
 }
 
@@ -149,7 +149,7 @@ int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_
     net->base.norms = norms;
     net->layers = layers;
     add_heads(net, add_encoder(net, fields));
-    net->base.elements = net->base.plain_elements;
+    net->base.elements = net->base.row_major_elements;
     *net_p = &net->base;
     return HD_OK;
 }

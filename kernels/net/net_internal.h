@@ -17,8 +17,8 @@ struct hd_rows {
 /* As the functions of kernels/net/net.h say. NULL: nothing to do. */
 struct hd_net_kind {
     void (*destroy)(struct hd_net *net);
-    int (*export)(const struct hd_net *net, const float *params, int i, float *plain);
-    int (*import)(const struct hd_net *net, const float *plain, int i, float *params);
+    int (*export)(const struct hd_net *net, const float *params, int i, float *row_major);
+    int (*import)(const struct hd_net *net, const float *row_major, int i, float *params);
     void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
     int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
     int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
@@ -55,7 +55,7 @@ struct hd_net {
     const struct hd_net_kind *kind;
     int64_t obs_shape[3]; /* of convolutional nets; zeros in others */
     int64_t obs, actions, outputs, elements, params_bytes;
-    int64_t plain_elements; /* of the tensors so far */
+    int64_t row_major_elements; /* of the tensors so far */
     bool obs_u8, bf16, batch_norm;
     enum hd_heads heads;
     enum hd_init init;

@@ -52,11 +52,11 @@ static int export_tensors(const struct hd_net *net, const float *params,
 {
     for (int i = 0; i < hd_net_tensors(net); i++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, i);
-        float *plain = memory + tensor->offset;
+        float *row_major = memory + tensor->offset;
         tensors[i] =
-            (struct hd_tensor_data){.name = tensor->name, .data = plain, .dims = tensor->dims};
+            (struct hd_tensor_data){.name = tensor->name, .data = row_major, .dims = tensor->dims};
         memcpy(tensors[i].shape, tensor->shape, (size_t)tensor->dims * sizeof *tensor->shape);
-        HD_TRY(hd_net_export(net, params, i, plain));
+        HD_TRY(hd_net_export(net, params, i, row_major));
     }
     return HD_OK;
 }
@@ -190,13 +190,13 @@ static int import_tensor(const struct hd_safetensors *file, const struct hd_net 
                          float *params)
 {
     const struct hd_tensor *tensor = hd_net_tensor(net, i);
-    float *plain = hd_alloc(tensor->count, sizeof *plain);
-    if (!plain)
+    float *row_major = hd_alloc(tensor->count, sizeof *row_major);
+    if (!row_major)
         return HD_ERR_NOMEM;
-    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, plain);
+    int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, row_major);
     if (status == HD_OK)
-        status = hd_net_import(net, plain, i, params);
-    hd_free(plain);
+        status = hd_net_import(net, row_major, i, params);
+    hd_free(row_major);
     return status;
 }
 

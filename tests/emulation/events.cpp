@@ -14,7 +14,7 @@ static cudaError_t known(cudaEvent_t event, const char *call)
 }
 
 /* Known, and not a part of a graph: then nobody but its capture may ask for it. */
-static cudaError_t plain(cudaEvent_t event, const char *call)
+static cudaError_t check_usable(cudaEvent_t event, const char *call)
 {
     EMU_TRY(known(event, call));
     if (event->capture)
@@ -92,7 +92,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     EMU_TRY(outside_captures("cudaEventQuery"));
     Held held(streams->lock);
-    EMU_TRY(plain(event, "cudaEventQuery"));
+    EMU_TRY(check_usable(event, "cudaEventQuery"));
     return event->count->reached == event->count->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -101,7 +101,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     count(SYNCHRONOUS_CALLS);
     EMU_TRY(outside_captures("cudaEventSynchronize"));
     Held held(streams->lock);
-    EMU_TRY(plain(event, "cudaEventSynchronize"));
+    EMU_TRY(check_usable(event, "cudaEventSynchronize"));
     auto count = event->count;
     const uint64_t wanted = count->recorded;
     streams->progress.wait(held, [=] { return count->reached >= wanted; });
@@ -112,7 +112,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEve
 {
     Held held(streams->lock);
     for (cudaEvent_t event : {begin, end}) {
-        EMU_TRY(plain(event, "cudaEventElapsedTime"));
+        EMU_TRY(check_usable(event, "cudaEventElapsedTime"));
         if (!event->timed || event->count->recorded == 0)
             return result(refuse(cudaErrorInvalidResourceHandle, "an event without a time"));
         if (event->count->reached < event->count->recorded)

@@ -23,8 +23,8 @@
     " updates: [eval_envs, best], writes: [result]},"                                              \
     " broadcast: {reads: [result], writes: [evaluation]},"                                         \
     " stop: {if: iteration >= 0, reason: done}]}"
-static const char plain_graph[] = GRAPH("", "");
-static const char norm_graph[] = GRAPH("obs_norm: {type: moments}, ", ", obs_norm");
+static const char graph_without_norm[] = GRAPH("", "");
+static const char graph_with_norm[] = GRAPH("obs_norm: {type: moments}, ", ", obs_norm");
 
 static int print_verdict(struct hd_executor *executor, const struct hd_graph *graph)
 {
@@ -76,7 +76,7 @@ static int start(struct hd_options *options)
     if (!options->weights)
         return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
     HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
-    options->sets[options->n_sets++] = normalised ? norm_graph : plain_graph;
+    options->sets[options->n_sets++] = normalised ? graph_with_norm : graph_without_norm;
     options->sets[options->n_sets++] = "strategy={}";
     if (options->episodes > 0) {
         char *text = hd_format("env.n_evaluator_episode=%" PRId64, options->episodes);

@@ -54,12 +54,12 @@ static void format_so_far(const struct record *record, int64_t transitions, char
 
 static void show_progress(struct record *record, int64_t round, int64_t rounds)
 {
-    enum { PLAIN_MS = 5000 };
+    enum { LOG_FILE_MS = 5000 };
     const bool terminal = isatty(STDERR_FILENO);
     const int64_t now_ns = hd_clock_ns();
     char line[160];
     if (record->options->quiet || round == rounds ||
-        (!terminal && now_ns - record->shown_ns < PLAIN_MS * INT64_C(1000000)))
+        (!terminal && now_ns - record->shown_ns < LOG_FILE_MS * INT64_C(1000000)))
         return;
     record->shown_ns = now_ns;
     format_so_far(record, record->info.transitions * round / rounds, line, sizeof line);

@@ -30,9 +30,9 @@ static void write_data(const json_t *data, FILE *file)
 {
     char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(14));
     for (const char *at = text; at && *at;) {
-        const size_t plain = strcspn(at, "<");
-        fwrite(at, 1, plain, file);
-        at += plain;
+        const size_t literal = strcspn(at, "<");
+        fwrite(at, 1, literal, file);
+        at += literal;
         if (*at == '<') {
             fputs("\\u003c", file);
             at++;
@@ -60,9 +60,9 @@ static void write_frame(const json_t *data, FILE *file)
 {
     char name[16];
     for (const char *at = hd_page_frame; *at;) {
-        const size_t plain = strcspn(at, "@");
-        fwrite(at, 1, plain, file);
-        at += plain;
+        const size_t literal = strcspn(at, "@");
+        fwrite(at, 1, literal, file);
+        at += literal;
         int length = 0;
         if (*at && sscanf(at, "@%15[a-z]@%n", name, &length) == 1 && length > 0) {
             write_part(name, data, file);

@@ -82,7 +82,7 @@ int hd_train_open_outputs(struct hd_train *train)
 /* -- Progress -----------------------------------------------------------------------------------
  */
 
-enum { TERMINAL_MS = 100, PLAIN_MS = 5000 };
+enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
 
 /* The share of the way to the nearest limit, 0 to 1. */
 static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
@@ -119,7 +119,7 @@ void hd_train_progress(void *arg)
     struct hd_train *train = arg;
     bool terminal = isatty(STDERR_FILENO);
     int64_t now_ns = hd_clock_ns();
-    int64_t wait_ns = (terminal ? TERMINAL_MS : PLAIN_MS) * INT64_C(1000000);
+    int64_t wait_ns = (terminal ? TERMINAL_MS : LOG_FILE_MS) * INT64_C(1000000);
     if (train->options->quiet || now_ns - train->shown_ns < wait_ns)
         return;
     bool first = train->shown_ns == 0;

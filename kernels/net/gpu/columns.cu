@@ -10,12 +10,12 @@ extern "C" {
 /* -- Observations --------------------------------------------------------------------------------
  */
 
-template <class T> static inline __device__ float plain(T x)
+template <class T> static inline __device__ float to_float(T x)
 {
     return hd_wide(x);
 }
 
-static inline __device__ float plain(uint8_t x)
+static inline __device__ float to_float(uint8_t x)
 {
     return (float)x / 255.0f;
 }
@@ -40,7 +40,7 @@ template <class From>
 static inline __device__ float entering(const struct hd_gpu_obs &obs, From x, int64_t j)
 {
     if (!obs.scale)
-        return plain(x);
+        return to_float(x);
     const struct hd_obs_norm norm = {obs.scale, obs.shift, obs.limit};
     return hd_obs_normal(&norm, j, number(x));
 }

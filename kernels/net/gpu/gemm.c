@@ -124,7 +124,7 @@ static int lay_out(cublasLtMatrixLayout_t *layout, enum hd_gemm_type type, int64
 /* C transposed = B transposed times A transposed: the library's first factor is our second. */
 static int describe(struct ready *ready)
 {
-    static const int32_t epilogues[] = {[HD_GEMM_PLAIN] = CUBLASLT_EPILOGUE_DEFAULT,
+    static const int32_t epilogues[] = {[HD_GEMM_NO_EPILOGUE] = CUBLASLT_EPILOGUE_DEFAULT,
                                         [HD_GEMM_BIAS] = CUBLASLT_EPILOGUE_BIAS,
                                         [HD_GEMM_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS};
     const struct hd_gemm *g = &ready->gemm;
@@ -135,7 +135,8 @@ static int describe(struct ready *ready)
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N));
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N));
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[g->epilogue]));
-    if (g->epilogue != HD_GEMM_PLAIN) /* the choice of an algorithm asks how far it is aligned */
+    if (g->epilogue !=
+        HD_GEMM_NO_EPILOGUE) /* the choice of an algorithm asks how far it is aligned */
         HD_TRY(set_bias(ready, (const void *)(uintptr_t)HD_GEMM_ALIGNMENT));
     HD_TRY(lay_out(&ready->first, g->from, tb ? g->n : g->k, tb ? g->k : g->n, g->ld_b));
     HD_TRY(lay_out(&ready->second, g->from, ta ? g->k : g->m, ta ? g->m : g->k, g->ld_a));
@@ -245,7 +246,7 @@ static int enqueue(const struct hd_gemm *gemm, const void *a, const void *b, con
     int device;
     HD_TRY(current(&device));
     HD_TRY(make_ready(device, gemm, &ready));
-    if (gemm->epilogue != HD_GEMM_PLAIN)
+    if (gemm->epilogue != HD_GEMM_NO_EPILOGUE)
         HD_TRY(set_bias(ready, bias));
     return LT(Matmul, devices[device].handle, ready->desc, &one, b, ready->first, a, ready->second,
               &beta, c, ready->result, c, ready->result, &ready->algorithm, workspace,

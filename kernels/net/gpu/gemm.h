@@ -12,7 +12,7 @@ enum { HD_GEMM_WORKSPACE = 32 << 20, HD_GEMM_ALIGNMENT = 16, HD_GEMM_WORKSPACE_A
 /* How numbers are stored; sums are made in f32. */
 enum hd_gemm_type { HD_GEMM_F32, HD_GEMM_BF16 };
 
-enum hd_gemm_epilogue { HD_GEMM_PLAIN, HD_GEMM_BIAS, HD_GEMM_BIAS_RELU };
+enum hd_gemm_epilogue { HD_GEMM_NO_EPILOGUE, HD_GEMM_BIAS, HD_GEMM_BIAS_RELU };
 
 /* C[m][n] = epilogue(sum over k of A[m][k] B[k][n], plus C if `add`): matrices are row-major, their
  * rows `ld` elements apart. */

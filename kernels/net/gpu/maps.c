@@ -33,16 +33,16 @@ struct maps {
 enum { LOW_BITS = 12 };
 
 struct ramp {
-    float *low, *high;             /* the flat array */
-    float *plain_low, *plain_high; /* a tensor of it */
+    float *low, *high;                     /* the flat array */
+    float *row_major_low, *row_major_high; /* a tensor of it */
 };
 
 static void free_ramp(struct ramp *ramp)
 {
     hd_free(ramp->low);
     hd_free(ramp->high);
-    hd_free(ramp->plain_low);
-    hd_free(ramp->plain_high);
+    hd_free(ramp->row_major_low);
+    hd_free(ramp->row_major_high);
 }
 
 static int make_ramp(const struct hd_net *net, struct ramp *ramp)
@@ -52,9 +52,9 @@ static int make_ramp(const struct hd_net *net, struct ramp *ramp)
         largest = net->tensors[t].count > largest ? net->tensors[t].count : largest;
     ramp->low = hd_alloc(net->elements, sizeof(float));
     ramp->high = hd_alloc(net->elements, sizeof(float));
-    ramp->plain_low = hd_alloc(largest, sizeof(float));
-    ramp->plain_high = hd_alloc(largest, sizeof(float));
-    if (!ramp->low || !ramp->high || !ramp->plain_low || !ramp->plain_high)
+    ramp->row_major_low = hd_alloc(largest, sizeof(float));
+    ramp->row_major_high = hd_alloc(largest, sizeof(float));
+    if (!ramp->low || !ramp->high || !ramp->row_major_low || !ramp->row_major_high)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < net->elements; i++) {
         ramp->low[i] = (float)(i & ((1 << LOW_BITS) - 1));
@@ -67,11 +67,11 @@ static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *
                       struct maps *maps)
 {
     int64_t *lowest = &maps->lowest[hd_gpu_layer_of(plan, t)];
-    HD_TRY(hd_net_export(plan->net, ramp->low, t, ramp->plain_low));
-    HD_TRY(hd_net_export(plan->net, ramp->high, t, ramp->plain_high));
+    HD_TRY(hd_net_export(plan->net, ramp->low, t, ramp->row_major_low));
+    HD_TRY(hd_net_export(plan->net, ramp->high, t, ramp->row_major_high));
     for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
         const int64_t flat =
-            ((int64_t)ramp->plain_high[j] << LOW_BITS) + (int64_t)ramp->plain_low[j];
+            ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
         const struct hd_gpu_place place = hd_gpu_place_of(plan, t, j);
         maps->from[place.image] = (int32_t)flat;
         maps->gradient_at[flat] = (int32_t)place.gradient;

@@ -268,7 +268,7 @@ static bool starts_with(const char *text, const char *start)
 }
 
 /* What libyaml's terser problems mean to the person who wrote the file; else its own words. */
-static const char *plain_words(const struct parser *p)
+static const char *find_explanation(const struct parser *p)
 {
     static const char *const sentences[][2] = {
         {"mapping values are not allowed",
@@ -314,7 +314,7 @@ static int explain(struct parser *p)
     struct hd_source_location location = location_of(p, p->yaml.problem_mark);
     if (p->yaml.problem && starts_with(p->yaml.problem, "found character that cannot start"))
         return reject_character(p, location);
-    const char *words = plain_words(p);
+    const char *words = find_explanation(p);
     struct hd_source_location start = location_of(p, p->yaml.context_mark);
     if (!p->yaml.context || (start.line == location.line && start.column == location.column))
         return hd_diag_error(p->diag, location, "%s", words);

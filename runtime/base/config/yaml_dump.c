@@ -8,7 +8,7 @@
 
 /* True when a text may stand without quotes in every context. It need not be true of all such
  * texts: quotes do no harm. */
-static bool is_plain(const char *text)
+static bool is_unquotable(const char *text)
 {
     unsigned char first = (unsigned char)text[0], second = first ? (unsigned char)text[1] : 0;
     bool signed_number = (first == '-' || first == '+' || first == '.') &&
@@ -74,7 +74,7 @@ static void write_quoted(const char *text, FILE *file)
 
 static void write_scalar(const struct hd_node *node, FILE *file)
 {
-    if (node->quoted || (node->text[0] && !is_plain(node->text)))
+    if (node->quoted || (node->text[0] && !is_unquotable(node->text)))
         write_quoted(node->text, file);
     else
         fputs(node->text, file);

@@ -308,7 +308,7 @@ static void fini(const struct hd_spec *spec, void *data)
 }
 
 /* Everything of a group but the group's pointer, which comes first. */
-static char *plain_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
+static char *flat_bytes(const struct hd_spec *spec, const struct hd_envs *envs, size_t *bytes_p)
 {
     const char *start = (const char *)envs->group;
     *bytes_p = (size_t)(start + group_bytes(spec->shape) - (const char *)envs->count);
@@ -349,8 +349,8 @@ static int snapshot_partial(const struct hd_spec *spec, struct hd_envs *dst,
     char *states = save_group(spec, src, &bytes);
     if (!states)
         return HD_ERR_TASK;
-    const char *from = plain_bytes(spec, src, &bytes);
-    memcpy(plain_bytes(spec, dst, &bytes), from, bytes);
+    const char *from = flat_bytes(spec, src, &bytes);
+    memcpy(flat_bytes(spec, dst, &bytes), from, bytes);
     int status = load_group(spec, dst, states);
     hd_free(states);
     return status;
@@ -369,11 +369,11 @@ static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 static int save_partial(const struct hd_spec *spec, const struct hd_envs *envs, FILE *file)
 {
     size_t bytes, states_bytes;
-    const char *plain = plain_bytes(spec, envs, &bytes);
+    const char *flat = flat_bytes(spec, envs, &bytes);
     char *states = save_group(spec, envs, &states_bytes);
     if (!states)
         return HD_ERR_TASK;
-    int status = hd_value_write(spec, plain, bytes, file);
+    int status = hd_value_write(spec, flat, bytes, file);
     if (status == HD_OK)
         status = hd_value_write(spec, states, states_bytes, file);
     hd_free(states);
@@ -406,8 +406,8 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
 {
     size_t bytes;
     const int64_t count = *envs->count;
-    char *plain = plain_bytes(spec, envs, &bytes);
-    HD_TRY(hd_value_read(spec, plain, bytes, file));
+    char *flat = flat_bytes(spec, envs, &bytes);
+    HD_TRY(hd_value_read(spec, flat, bytes, file));
     const int64_t found = *envs->count;
     if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs->group))
         return load_states(spec, envs, file);
@@ -432,9 +432,9 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
     for (int64_t group = 0; group < spec->partials; group++) {
         const struct hd_envs envs = hd_envs_at(spec, (void *)data, group);
         size_t bytes, states_bytes;
-        const char *plain = plain_bytes(spec, &envs, &bytes);
+        const char *flat = flat_bytes(spec, &envs, &bytes);
         char *states = save_group(spec, &envs, &states_bytes);
-        result = hd_hash_mix(result, hd_hash_bytes(plain, bytes));
+        result = hd_hash_mix(result, hd_hash_bytes(flat, bytes));
         if (states)
             result = hd_hash_mix(result, hd_hash_bytes(states, states_bytes));
         hd_free(states);

@@ -60,10 +60,10 @@ static int pick(struct generator *g, unsigned places, int type)
         int v = (int)draw(g, (uint64_t)g->n_values);
         if (g->exchange && v == g->first_exchanged + MEAN && draw(g, 8))
             continue; /* who reads it has it stored */
-        bool plain_ints =
+        bool is_int_value =
             !g->values[v].floats && !g->values[v].news && !g->values[v].sums && !g->values[v].rows;
         if ((places >> g->values[v].place & 1) &&
-            (type == ANY || (type == INTS ? plain_ints : g->values[v].rows)))
+            (type == ANY || (type == INTS ? is_int_value : g->values[v].rows)))
             return v;
     }
     return -1;

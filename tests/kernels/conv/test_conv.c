@@ -32,8 +32,8 @@ struct data {
     struct hd_conv_fields f;
     enum hd_layout output;
     int64_t out_height, out_width, batch;
-    float *plain, *bias; /* [out][in][y][x], [out] */
-    float *x, *dy;       /* [batch][channel][y][x] */
+    float *row_major, *bias; /* [out][in][y][x], [out] */
+    float *x, *dy;           /* [batch][channel][y][x] */
     float *weights;
     hd_bf16 *image;
     void *x_there, *dy_there, *y, *dx; /* as the convolution has them */
@@ -61,7 +61,7 @@ static float get(const struct data *d, const void *memory, int64_t at)
 
 /* Random numbers, plain and in place. */
 static void fill(const struct data *d, enum hd_layout layout, int64_t channels, int64_t height,
-                 int64_t width, int64_t row, uint64_t stream, float *plain, void *there)
+                 int64_t width, int64_t row, uint64_t stream, float *row_major, void *there)
 {
     struct hd_rng rng = hd_rng_make(3, stream, 0, 0, 0);
     uint32_t i = 0;
@@ -71,11 +71,11 @@ static void fill(const struct data *d, enum hd_layout layout, int64_t channels, 
                 for (int64_t x = 0; x < width; x++, i++) {
                     const hd_bf16 value = hd_bf16_from((float)hd_rng_uniform(&rng, i) - 0.5f);
                     const int64_t at = n * row + place(layout, channels, height, width, c, y, x);
-                    plain[i] = hd_bf16_to(value);
+                    row_major[i] = hd_bf16_to(value);
                     if (d->f.bf16)
                         ((hd_bf16 *)there)[at] = value;
                     else
-                        ((float *)there)[at] = plain[i];
+                        ((float *)there)[at] = row_major[i];
                 }
 }
 
@@ -96,10 +96,10 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.output = hd_conv_output(d.conv, &d.out_height, &d.out_width);
     const int64_t in_row = hd_conv_input_elements(d.conv);
     const int64_t out_row = hd_conv_output_elements(d.conv);
-    d.plain = test_alloc(n, 4);
+    d.row_major = test_alloc(n, 4);
     d.bias = test_alloc(d.f.out_channels, 4);
     for (int64_t i = 0; i < n; i++)
-        d.plain[i] = hd_bf16_to(hd_bf16_from((float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f));
+        d.row_major[i] = hd_bf16_to(hd_bf16_from((float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f));
     for (int64_t i = 0; i < d.f.out_channels; i++)
         d.bias[i] = (float)hd_rng_uniform(&rng, (uint32_t)(n + i)) - 0.5f;
     d.x = test_alloc(batch * d.f.in_channels * d.f.in_height * d.f.in_width, 4);
@@ -114,7 +114,7 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.image = guarded(hd_conv_image(d.conv) * 2);
     fill(&d, d.f.input, d.f.in_channels, d.f.in_height, d.f.in_width, in_row, 1, d.x, d.x_there);
     fill(&d, d.output, d.f.out_channels, d.out_height, d.out_width, out_row, 2, d.dy, d.dy_there);
-    ck_assert_int_eq(hd_conv_import(d.conv, d.plain, d.weights), HD_OK);
+    ck_assert_int_eq(hd_conv_import(d.conv, d.row_major, d.weights), HD_OK);
     hd_conv_renew(d.conv, d.weights, 0, hd_conv_weights(d.conv), d.image);
     return d;
 }
@@ -183,9 +183,9 @@ static void define(const struct data *d, double *y, double *dw, double *dx)
                         const int64_t at =
                             ((n * f->in_channels + i) * f->in_height + row) * f->in_width + column;
                         const int64_t w = c * f->in_channels * f->kernel * f->kernel + k;
-                        y[o] += (double)d->plain[w] * d->x[at];
+                        y[o] += (double)d->row_major[w] * d->x[at];
                         dw[w] += (double)d->dy[o] * d->x[at];
-                        dx[at] += (double)d->dy[o] * d->plain[w];
+                        dx[at] += (double)d->dy[o] * d->row_major[w];
                     }
                 }
 }
@@ -221,17 +221,17 @@ START_TEST(passes_are_what_the_definition_says)
         const int64_t inputs = d.batch * f->in_channels * f->in_height * f->in_width;
         double *y = test_alloc(outputs, 8), *dw = test_alloc(weights, 8),
                *dx = test_alloc(inputs, 8);
-        float *plain = test_alloc(weights, 4);
+        float *row_major = test_alloc(weights, 4);
         run(&d, batches[b].part);
         define(&d, y, dw, dx);
         compare(&d, d.y, d.output, f->out_channels, d.out_height, d.out_width,
                 hd_conv_output_elements(d.conv), y, NULL, (double)(weights / f->out_channels), "y");
         compare(&d, d.dx, f->input, f->in_channels, f->in_height, f->in_width,
                 hd_conv_input_elements(d.conv), dx, d.x, (double)(weights / f->in_channels), "dx");
-        ck_assert_int_eq(hd_conv_export(d.conv, d.dw, plain), HD_OK);
+        ck_assert_int_eq(hd_conv_export(d.conv, d.dw, row_major), HD_OK);
         const double terms = (double)(d.batch * d.out_height * d.out_width);
         for (int64_t i = 0; i < weights; i++)
-            CHECK_CLOSE(plain[i], dw[i], terms, 3e-7, "dw");
+            CHECK_CLOSE(row_major[i], dw[i], terms, 3e-7, "dw");
         for (int64_t c = 0; c < f->out_channels; c++) {
             const int64_t pixels = d.out_height * d.out_width;
             double sum = 0;

@@ -15,7 +15,7 @@ static const struct hd_packed sizes[] = {{1, 1},   {31, 15}, {32, 16}, {33, 17},
 static const int64_t row_counts[] = {1, 3, 16, 17, 32, 33, 50, 64};
 enum { N_SIZES = sizeof sizes / sizeof *sizes, N_ROWS = sizeof row_counts / sizeof *row_counts };
 
-enum way { FLOATS, PLAIN_BF16, AMX_BF16, WAYS };
+enum way { FLOATS, PORTABLE_BF16, AMX_BF16, WAYS };
 
 /* A layer with its activations, as floats that bf16 holds exactly, and as bf16. */
 struct layer {
@@ -44,7 +44,7 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
     struct hd_rng rng = hd_rng_make(1, (uint64_t)size, 0, 0, 0);
     const int64_t n = hd_packed_weights(&l.p), outputs = hd_packed_outputs(&l.p);
     uint32_t item = 0;
-    l.bf16 = way == AMX_BF16 ? &hd_packed_amx : &hd_packed_plain;
+    l.bf16 = way == AMX_BF16 ? &hd_packed_amx : &hd_packed_portable;
     l.ldx = whole(l.p.in) + 32;
     l.ldy = whole(l.p.out);
     l.w = guarded(n * 4), l.dw = guarded(n * 4), l.bias = guarded(outputs * 4);

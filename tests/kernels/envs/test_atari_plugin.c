@@ -333,19 +333,19 @@ START_TEST(test_background)
     struct hd_env_option options[] = {{"background", "87"}, {"noops", "7"}};
     struct hd_env_settings settings = {
         .envs = 1, .env_id = "PongNoFrameskip-v4", .options = options, .n_options = 2};
-    struct fixture *f = test_alloc(1, sizeof *f), *plain = make("PongNoFrameskip-v4", 1);
+    struct fixture *f = test_alloc(1, sizeof *f), *unmasked = make("PongNoFrameskip-v4", 1);
     ck_assert_int_eq(create(f, settings), 0);
     reset(f, 0, 0);
-    reset(plain, 0, seed_for(7));
+    reset(unmasked, 0, seed_for(7));
     int shown = 0;
     for (int i = 0; i < FRAME; i++) {
-        int wanted = plain->obs[0][i] == 87 ? 0 : plain->obs[0][i];
+        int wanted = unmasked->obs[0][i] == 87 ? 0 : unmasked->obs[0][i];
         ck_assert_int_eq(f->obs[0][i], wanted);
-        shown += plain->obs[0][i] == 87;
+        shown += unmasked->obs[0][i] == 87;
     }
     ck_assert_int_gt(shown, FRAME / 2);
     env->destroy(f->group);
-    env->destroy(plain->group);
+    env->destroy(unmasked->group);
 }
 END_TEST
 

@@ -196,23 +196,23 @@ END_TEST
 
 START_TEST(test_background)
 {
-    struct fixture plain = make(1, "-1"), f = make(1, "87");
-    reset(&plain, 0, 5);
+    struct fixture unmasked = make(1, "-1"), f = make(1, "87");
+    reset(&unmasked, 0, 5);
     reset(&f, 0, 5);
     int zeros = 0;
     for (int64_t t = 0; t < 500; t++) {
         uint8_t expected[FRAME];
         for (int i = 0; i < FRAME; i++) {
-            expected[i] = plain.obs[0][i] == 87 ? 0 : plain.obs[0][i];
+            expected[i] = unmasked.obs[0][i] == 87 ? 0 : unmasked.obs[0][i];
             zeros += expected[i] == 0;
         }
         ck_assert_mem_eq(f.obs[0], expected, FRAME);
-        int32_t action = play_mixed(&plain, t);
-        step(&plain, &action);
+        int32_t action = play_mixed(&unmasked, t);
+        step(&unmasked, &action);
         step(&f, &action);
     }
     ck_assert_int_gt(zeros, 500 * FRAME / 2);
-    drop(&plain);
+    drop(&unmasked);
     drop(&f);
 }
 END_TEST

@@ -86,8 +86,8 @@ START_TEST(cutting_a_range_changes_no_bit)
 END_TEST
 
 /* The formula as it stands, every division a division. */
-static void plain_step(double rate, int t, float count, const float *g, float *m, float *v,
-                       float *p)
+static void reference_step(double rate, int t, float count, const float *g, float *m, float *v,
+                           float *p)
 {
     const float step = (float)(rate / (1 - pow(0.9, t))), root = (float)sqrt(1 - pow(0.999, t));
     for (int i = 0; i < N; i++) {
@@ -118,7 +118,7 @@ START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
             for (int i = 0; i < N; i++)
                 g[i] *= ldexpf(1, i % 40 - 30); /* from ordinary down to squares that vanish */
             hd_adam_step(&adam, t, N, g, counts[k], 1, m, v, p);
-            plain_step(1e-2, t, counts[k], g, pm, pv, pp);
+            reference_step(1e-2, t, counts[k], g, pm, pv, pp);
         }
         ck_assert(memcmp(p, pp, sizeof p) == 0 && memcmp(m, pm, sizeof m) == 0 &&
                   memcmp(v, pv, sizeof v) == 0);

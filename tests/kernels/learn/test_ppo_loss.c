@@ -87,8 +87,8 @@ static double naive_loss(const struct hd_ppo_loss *l, int b, const double *out)
     double policy = -fmin(ratio * adv, bound(ratio, 1 - l->clip, 1 + l->clip) * adv);
     double v = out[ACTIONS], v_old = l->value_old[b];
     double v_clip = v_old + bound(v - v_old, -l->clip, l->clip);
-    double plain = pow(v - l->target[b], 2), clipped = pow(v_clip - l->target[b], 2);
-    double value = 0.5 * (l->value_clip ? fmax(plain, clipped) : plain);
+    double unclipped = pow(v - l->target[b], 2), clipped = pow(v_clip - l->target[b], 2);
+    double value = 0.5 * (l->value_clip ? fmax(unclipped, clipped) : unclipped);
     return policy + l->value_weight * value - l->entropy_weight * entropy;
 }
 

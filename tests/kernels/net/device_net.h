@@ -107,10 +107,10 @@ static inline void check_padding(const struct hd_net *net, const float *grad)
     const int64_t n = hd_net_elements(net);
     float *other = hd_alloc(n, sizeof *other);
     for (int t = 0; t < hd_net_tensors(net); t++) {
-        float *plain = hd_alloc(hd_net_tensor(net, t)->count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(net, grad, t, plain), HD_OK);
-        ck_assert_int_eq(hd_net_import(net, plain, t, other), HD_OK);
-        hd_free(plain);
+        float *row_major = hd_alloc(hd_net_tensor(net, t)->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(net, grad, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_import(net, row_major, t, other), HD_OK);
+        hd_free(row_major);
     }
     ck_assert_mem_eq(grad, other, (size_t)n * sizeof *other);
     hd_free(other);

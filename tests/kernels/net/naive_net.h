@@ -113,12 +113,12 @@ static inline void naive_create(struct naive_net *naive, const struct hd_net *ne
     ck_assert_int_eq(hd_net_tensors(net), 2 * naive->layers);
     for (int t = 0; t < 2 * naive->layers; t++) {
         int64_t n = hd_net_tensor(net, t)->count;
-        float *plain = hd_alloc(n, sizeof *plain);
+        float *row_major = hd_alloc(n, sizeof *row_major);
         double *wide = naive_alloc(n);
-        ck_assert_int_eq(hd_net_export(net, params, t, plain), 0);
+        ck_assert_int_eq(hd_net_export(net, params, t, row_major), 0);
         for (int64_t i = 0; i < n; i++)
-            wide[i] = plain[i];
-        hd_free(plain);
+            wide[i] = row_major[i];
+        hd_free(row_major);
         *(t % 2 ? &naive->bias[t / 2] : &naive->weight[t / 2]) = wide;
         naive->grad[t] = naive_alloc(n);
     }

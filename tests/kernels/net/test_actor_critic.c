@@ -223,9 +223,9 @@ static void check_against_naive(const struct pass *p, int i, bool rounded, doubl
     ck_assert_msg(off <= may_q, "net %d: outputs off by %.1e", i, off);
     for (int t = 0; t < hd_net_tensors(p->net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(p->net, t);
-        float *plain = test_alloc(tensor->count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(p->net, p->grad, t, plain), HD_OK);
-        off = distance(plain, naive.grad[t], tensor->count);
+        float *row_major = test_alloc(tensor->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(p->net, p->grad, t, row_major), HD_OK);
+        off = distance(row_major, naive.grad[t], tensor->count);
         ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
     }
     naive_destroy(&naive);

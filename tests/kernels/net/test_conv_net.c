@@ -45,7 +45,7 @@ struct update {
     struct pass p;
     void *target, *target_work;
     float target_q[GOLDEN_BATCH * GOLDEN_ACTIONS], td2[GOLDEN_BATCH];
-    float *m, *v, *plain;
+    float *m, *v, *row_major;
     struct tolerance tolerance;
     const struct passes *passes;
     void *device; /* the passes' own */
@@ -84,7 +84,7 @@ static struct update make_update(const struct hd_net *net, enum hd_precision pre
     u.target_work = guarded(hd_net_forward_bytes(net, GOLDEN_BATCH));
     u.m = test_alloc(n, 4);
     u.v = test_alloc(n, 4);
-    u.plain = test_alloc(n, 4);
+    u.row_major = test_alloc(n, 4);
     fill_params(net, 0, u.p.params);
     fill_params(net, 500, u.target);
     for (int64_t b = 0; b < GOLDEN_BATCH; b++)
@@ -107,8 +107,8 @@ static void check_golden(const struct update *u, const float *flat, int k,
                          const struct golden_tensor *golden, double tolerance)
 {
     const struct hd_tensor *tensor = hd_net_tensor(u->p.net, k);
-    ck_assert_int_eq(hd_net_export(u->p.net, flat, k, u->plain), HD_OK);
-    check_tensor(u->plain, tensor->count, 1, golden->l2, golden->sum, golden->first,
+    ck_assert_int_eq(hd_net_export(u->p.net, flat, k, u->row_major), HD_OK);
+    check_tensor(u->row_major, tensor->count, 1, golden->l2, golden->sum, golden->first,
                  golden->n_first, tolerance, tensor->name);
 }
 
@@ -244,9 +244,9 @@ START_TEST(odd_nets_are_naive_nets)
     ck_assert_msg(off <= may_q, "net %d: q off by %.1e", i, off);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
-        float *plain = test_alloc(tensor->count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(net, p.grad, t, plain), HD_OK);
-        off = distance(plain, naive.grad[t], tensor->count);
+        float *row_major = test_alloc(tensor->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(net, p.grad, t, row_major), HD_OK);
+        off = distance(row_major, naive.grad[t], tensor->count);
         ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
     }
     naive_destroy(&naive);
@@ -267,11 +267,12 @@ START_TEST(import_and_export_are_inverse_and_images_follow_by_ranges)
     fill_params(net, 3, a);
     for (int t = 0; t < hd_net_tensors(net); t++) {
         int64_t count = hd_net_tensor(net, t)->count;
-        float *plain = test_alloc(count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(net, (float *)a, t, plain), HD_OK);
-        ck_assert(plain[count / 2] == (float)((2 * fill(3 + (uint64_t)t, (uint64_t)count / 2) - 1) /
-                                              sqrt((double)hd_net_tensor(net, t)->fan_in)));
-        ck_assert_int_eq(hd_net_import(net, plain, t, (float *)b), HD_OK);
+        float *row_major = test_alloc(count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(net, (float *)a, t, row_major), HD_OK);
+        ck_assert(row_major[count / 2] ==
+                  (float)((2 * fill(3 + (uint64_t)t, (uint64_t)count / 2) - 1) /
+                          sqrt((double)hd_net_tensor(net, t)->fan_in)));
+        ck_assert_int_eq(hd_net_import(net, row_major, t, (float *)b), HD_OK);
     }
     int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
     for (int64_t block = blocks - 1; block >= 0; block--) {
@@ -294,11 +295,11 @@ START_TEST(init_does_not_depend_on_the_layout)
         ck_assert_int_eq(hd_net_init(net[k], &rng, params), HD_OK);
         for (int t = 0; t < hd_net_tensors(net[k]); t++) {
             const struct hd_tensor *tensor = hd_net_tensor(net[k], t);
-            float *plain = test_alloc(tensor->count, sizeof *plain);
-            ck_assert_int_eq(hd_net_export(net[k], params, t, plain), HD_OK);
+            float *row_major = test_alloc(tensor->count, sizeof *row_major);
+            ck_assert_int_eq(hd_net_export(net[k], params, t, row_major), HD_OK);
             double bound = 1 / sqrt((double)tensor->fan_in);
             for (int64_t j = 0; j < tensor->count; j += 1 + tensor->count / 1000)
-                ck_assert(plain[j] ==
+                ck_assert(row_major[j] ==
                           (float)((2 * hd_rng_uniform(&rng, (uint32_t)(tensor->offset + j)) - 1) *
                                   bound));
         }

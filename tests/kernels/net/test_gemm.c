@@ -57,7 +57,7 @@ static double wanted(const struct hd_gemm *g, const struct matrix *a, const stru
     for (int64_t k = 0; k < g->k; k++)
         sum += (double)a->floats[g->transpose_a ? k * g->ld_a + i : i * g->ld_a + k] *
                b->floats[g->transpose_b ? j * g->ld_b + k : k * g->ld_b + j];
-    if (g->epilogue != HD_GEMM_PLAIN)
+    if (g->epilogue != HD_GEMM_NO_EPILOGUE)
         sum += bias->floats[j];
     return g->epilogue == HD_GEMM_BIAS_RELU && sum < 0 ? 0 : sum;
 }
@@ -72,7 +72,7 @@ static void check(const struct hd_gemm *g)
     const struct matrix c = make_matrix(g->m, g->ld_c, g->to, 555);
     void *workspace = device_make(NULL, HD_GEMM_WORKSPACE);
     ck_assert_int_eq(hd_gemm_cuda(g, a.device, b.device,
-                                  g->epilogue == HD_GEMM_PLAIN ? NULL : bias.device, c.device,
+                                  g->epilogue == HD_GEMM_NO_EPILOGUE ? NULL : bias.device, c.device,
                                   workspace, device_stream()),
                      HD_OK);
     const float *found = get_matrix(&c);
@@ -112,7 +112,7 @@ START_TEST(products_are_sums_of_products)
                                          .to = types[t].to,
                                          .tf32 = types[t].tf32,
                                          .epilogue = (enum hd_gemm_epilogue)_i,
-                                         .add = _i == HD_GEMM_PLAIN && how > 1};
+                                         .add = _i == HD_GEMM_NO_EPILOGUE && how > 1};
             check(&gemm);
         }
 }

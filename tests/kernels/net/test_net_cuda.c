@@ -42,9 +42,9 @@ START_TEST(odd_nets_are_naive_nets_on_a_gpu)
     CHECK_RESIDUAL(off, device_off_by[on_gpu].q, in_precision("q", "", on_gpu));
     for (int t = 0; t < hd_net_tensors(net); t++) {
         const struct hd_tensor *tensor = hd_net_tensor(net, t);
-        float *plain = test_alloc(tensor->count, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(net, p.grad, t, plain), HD_OK);
-        off = distance(plain, naive.grad[t], tensor->count);
+        float *row_major = test_alloc(tensor->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(net, p.grad, t, row_major), HD_OK);
+        off = distance(row_major, naive.grad[t], tensor->count);
         CHECK_RESIDUAL(off, device_off_by[on_gpu].grad,
                        in_precision("gradient of ", tensor->name, on_gpu));
     }

@@ -110,9 +110,9 @@ static int read_body(struct hd_context *context, const struct hd_view *views, co
     return HD_OK;
 }
 
-static void submit_plain(int (*body)(struct hd_context *, const struct hd_view *, const void *),
-                         const void *args, struct hd_buffer *buffer, enum hd_mode mode,
-                         struct hd_task_group *group)
+static void submit_one(int (*body)(struct hd_context *, const struct hd_view *, const void *),
+                       const void *args, struct hd_buffer *buffer, enum hd_mode mode,
+                       struct hd_task_group *group)
 {
     const struct hd_access access = {buffer, 0, 0, mode};
     const struct hd_task task = {.verb = "test",
@@ -146,9 +146,9 @@ START_TEST(steps_pass_a_long_side_task)
     submit(&task, result, true);
     for (int i = 0; i < STEPS; i++) {
         ck_assert_int_eq(hd_session_wait(session, empty, &groups[i % 2]), HD_OK);
-        submit_plain(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
+        submit_one(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
     }
-    submit_plain(read_body, &task, result, HD_READ, &reader);
+    submit_one(read_body, &task, result, HD_READ, &reader);
     ck_assert_int_eq(hd_session_wait(session, empty, &reader), HD_OK);
     ck_assert_int_eq(hd_session_drain(session), HD_OK);
     ck_assert_int_eq(steps, STEPS);
@@ -176,7 +176,7 @@ START_TEST(priorities_put_slices_last)
     submit(&task, result, true);
     for (int i = 0; i < STEPS; i++) {
         ck_assert_int_eq(hd_session_wait(session, empty, &groups[i % 2]), HD_OK);
-        submit_plain(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
+        submit_one(step_body, NULL, chain, HD_UPDATE, &groups[i % 2]);
     }
     ck_assert_int_le(task.called, 10); /* a slice or two, had a worker been idle in between */
     ck_assert_int_eq(hd_session_drain(session), HD_OK);

@@ -124,10 +124,10 @@ static void check_params(struct world *w, const struct golden_ppo *golden, doubl
     for (int t = 0; t < golden->tensors; t++) {
         const struct golden_ppo_tensor *is = &golden->params_after[t];
         const int64_t n = hd_net_tensor(net, t)->count;
-        float *plain = hd_alloc(n, sizeof *plain);
-        ck_assert_int_eq(hd_net_export(net, w->v[POLICY].data, t, plain), HD_OK);
-        check_tensor(plain, n, 1, is->l2, is->sum, is->first, is->n_first, tolerance, is->name);
-        hd_free(plain);
+        float *row_major = hd_alloc(n, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export(net, w->v[POLICY].data, t, row_major), HD_OK);
+        check_tensor(row_major, n, 1, is->l2, is->sum, is->first, is->n_first, tolerance, is->name);
+        hd_free(row_major);
     }
 }
 

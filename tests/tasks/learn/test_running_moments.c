@@ -186,16 +186,16 @@ START_TEST(first_observations_enter_as_without_statistics)
     void *obs = hd_alloc(1, (size_t)hd_net_obs_bytes(net));
     void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
     struct hd_obs_norm norm;
-    float plain[8], scaled[8];
+    float row_major[8], scaled[8];
     for (int64_t i = 0; i < hd_net_obs(net); i++)
         if (hd_net_obs_u8(net))
             ((uint8_t *)obs)[i] = (uint8_t)(i * 37);
         else
             ((float *)obs)[i] = (float)i / 3 - 1;
-    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 1, work, plain);
+    hd_net_forward(net, w->v[POLICY].data, NULL, obs, 1, work, row_major);
     hd_net_forward(net, w->v[POLICY].data, hd_statistics_norm(&view, &norm), obs, 1, work, scaled);
     for (int64_t i = 0; i < outputs; i++)
-        CHECK_CLOSE(scaled[i], plain[i], 1.0, 1e-6, "output");
+        CHECK_CLOSE(scaled[i], row_major[i], 1.0, 1e-6, "output");
     hd_free(obs);
     hd_free(work);
     close_worlds(worlds);
