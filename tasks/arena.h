@@ -15,7 +15,7 @@ struct hd_arena {
 static inline void *hd_arena_take(struct hd_arena *arena, int64_t count, size_t size)
 {
     void *array = arena->memory ? arena->memory + arena->used : NULL;
-    arena->used += hd_padded(count * (int64_t)size);
+    arena->used += hd_align_up(count * (int64_t)size);
     return array;
 }
 

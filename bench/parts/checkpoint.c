@@ -16,14 +16,14 @@ enum { FRAMES = 100000, FRAME_BYTES = 84 * 84, NEW = 5000 };
 
 static double seconds_since(int64_t begin_ns)
 {
-    return (double)(hd_clock_ns() - begin_ns) * 1e-9;
+    return (double)(hd_clock_get_ns() - begin_ns) * 1e-9;
 }
 
 static int write_one(struct hd_checkpoints *checkpoints, int64_t iteration, const char *replay,
                      const char *name)
 {
     char label[64];
-    const int64_t begin_ns = hd_clock_ns();
+    const int64_t begin_ns = hd_clock_get_ns();
     HD_TRY(hd_checkpoints_begin(checkpoints, iteration));
     HD_TRY(
         hd_checkpoints_add_journal(checkpoints, "replay", replay, (int64_t)FRAMES * FRAME_BYTES));
@@ -47,7 +47,7 @@ static int measure(int argc, char **argv)
         return HD_ERR_SYSTEM;
     const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
     for (int64_t i = 0; i < (int64_t)FRAMES * FRAME_BYTES / 8; i++)
-        ((uint64_t *)replay)[i] = hd_rng_u64(&rng, (uint32_t)i);
+        ((uint64_t *)replay)[i] = hd_rng_draw_u64(&rng, (uint32_t)i);
     int status = hd_checkpoints_create(folder, 0, 1, 2, -1, &checkpoints);
     if (status == HD_OK)
         status = write_one(checkpoints, 1, replay, "first");

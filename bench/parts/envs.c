@@ -56,7 +56,7 @@ static int create(const char *type, const char *env_id, struct stepping *s)
         !s->outcome.truncated)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < STEPS * s->envs; i++)
-        s->action[i] = (int32_t)hd_rng_below(&rng, (uint32_t)i, spec.actions);
+        s->action[i] = (int32_t)hd_rng_draw_below(&rng, (uint32_t)i, spec.actions);
     for (int64_t i = 0; i < s->envs; i++)
         reset(s, i);
     return HD_OK;

@@ -79,11 +79,11 @@ static int update_often(struct bench *bench, double *seconds_p)
     int64_t begin = 0;
     for (int64_t update = 0; update < WARM_UP + EXCHANGES; update++) {
         if (update == WARM_UP)
-            begin = hd_clock_ns();
+            begin = hd_clock_get_ns();
         HD_TRY(submit(bench, update));
         HD_TRY(hd_session_drain(bench->session));
     }
-    *seconds_p = (double)(hd_clock_ns() - begin) * 1e-9 / EXCHANGES;
+    *seconds_p = (double)(hd_clock_get_ns() - begin) * 1e-9 / EXCHANGES;
     return HD_OK;
 }
 
@@ -168,7 +168,7 @@ static int run_ranks(int ranks, int64_t elements, int buckets)
             }
             int status = run_rank(&world, elements, buckets);
             fflush(NULL);
-            _exit(hd_status_exit_code(status));
+            _exit(hd_status_get_exit_code(status));
         }
     if (world.rendezvous_fd >= 0)
         close(world.rendezvous_fd);

@@ -86,11 +86,11 @@ static int usage(void)
 int main(int argc, char **argv)
 {
     int status = HD_ERR_INPUT;
-    hd_flush_subnormals(); /* as runner does */
+    hd_subnormals_flush(); /* as runner does */
     for (int i = 0; argc > 1 && i < N_PARTS; i++)
         if (strcmp(argv[1], parts[i].name) == 0)
             status = parts[i].part->measure(argc - 2, argv + 2);
     if (status == HD_ERR_INPUT)
         usage();
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

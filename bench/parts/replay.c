@@ -28,7 +28,7 @@ static void sample(void *arg)
     struct ring *ring = arg;
     const int64_t rows = ring->batch_shape->rows, size = hd_replay_size(ring->shape, ring->memory);
     for (int64_t i = 0; i < rows; i++) {
-        double u = hd_rng_uniform(&ring->rng, ring->draws++);
+        double u = hd_rng_draw_uniform(&ring->rng, ring->draws++);
         hd_replay_get(ring->shape, ring->memory, hd_replay_stratum(i, u, rows, size),
                       ring->batch_shape, ring->batch, i);
     }

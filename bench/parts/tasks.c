@@ -50,9 +50,9 @@ static int measure_in(struct hd_session *session, int n_buffers, int workers)
         HD_TRY(hd_buffer_create(session, 1, 1, &buffers[i]));
     HD_TRY(run_tasks(session, buffers, n_buffers, TASKS / 10));
     hd_trace_get_totals(hd_session_get_trace(session), &busy_before, &tasks);
-    int64_t begin = hd_clock_ns();
+    int64_t begin = hd_clock_get_ns();
     HD_TRY(run_tasks(session, buffers, n_buffers, TASKS));
-    int64_t wall = hd_clock_ns() - begin;
+    int64_t wall = hd_clock_get_ns() - begin;
     hd_trace_get_totals(hd_session_get_trace(session), &busy, &tasks);
     hd_part_report(NULL, (double)(wall * workers - (busy - busy_before)) * 1e-3 / TASKS, "us");
     for (int i = 0; i < n_buffers; i++)

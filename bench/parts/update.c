@@ -178,9 +178,9 @@ static int fill(struct update *u)
     memcpy(u->target, u->params, (size_t)hd_net_params_bytes(u->net));
     for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
         if (hd_net_obs_u8(u->net))
-            u->obs[i] = (char)hd_rng_below(&rng, (uint32_t)i, 256);
+            u->obs[i] = (char)hd_rng_draw_below(&rng, (uint32_t)i, 256);
         else
-            ((float *)u->obs)[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+            ((float *)u->obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
     return HD_OK;
 }
 

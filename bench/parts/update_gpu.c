@@ -282,9 +282,9 @@ static int fill(struct update *u)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
         if (hd_net_obs_u8(u->net))
-            obs[i] = (char)hd_rng_below(&rng, (uint32_t)i, 256);
+            obs[i] = (char)hd_rng_draw_below(&rng, (uint32_t)i, 256);
         else
-            ((float *)obs)[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+            ((float *)obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
     HD_TRY(hd_net_init(u->net, &rng, params));
     HD_TRY(put(u->obs, obs, bytes));
     HD_TRY(put(u->params, params, u->n * 4));

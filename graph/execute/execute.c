@@ -317,7 +317,7 @@ int hd_executor_run(struct hd_executor *executor, const char **reason_p)
     /* What could not be submitted ends the run as what failed does; who stops it has saved it. */
     if (status != HD_OK && status != HD_ERR_STOPPED)
         hd_session_fail(executor->session, status, "iteration %lld cannot go on: %s",
-                        (long long)hd_executor_get_iteration(executor), hd_status_text(status));
+                        (long long)hd_executor_get_iteration(executor), hd_status_get_text(status));
     int drained = hd_session_drain(executor->session);
     status = status != HD_OK ? status : drained;
     if (status == HD_OK)

@@ -30,7 +30,7 @@ static int64_t operand_floats(const struct hd_spec *spec, int bucket)
 {
     int64_t lo, hi;
     hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    return hd_padded((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+    return hd_align_up((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
 }
 
 static int64_t operand_bytes(const struct hd_spec *spec, int bucket)

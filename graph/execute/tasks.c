@@ -112,7 +112,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         task.graph_capturable = step->verb->gpu->graph_capturable;
     }
     task.work_at = op->scratch;
-    task.head_at = op->scratch + hd_padded(op->subtasks.work_bytes);
+    task.head_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
     for (int bucket = 0; bucket < op->buckets; bucket++) {
         if (distributed)
             task.home = hd_plan_get_home(executor->plan, bucket, op->buckets);
@@ -300,7 +300,7 @@ static bool is_collective(const struct hd_op *op)
 
 int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
 {
-    int64_t max = HD_ALIGNMENT * hd_tree_levels(plan->ranks); /* requests */
+    int64_t max = HD_ALIGNMENT * hd_tree_count_levels(plan->ranks); /* requests */
     for (int i = 0; i < plan->n_ops; i++) {
         const struct hd_op *op = &plan->ops[i];
         int64_t bytes = 0;
@@ -312,7 +312,8 @@ int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
             hd_cross_shard_sums_get_bytes(plan, op, &cross_shard_sums, &payload);
             bytes = op->mean ? hd_sharded_update_get_scratch_bytes(op->scratch) : op->scratch;
             if (hd_op_is_single_task(op))
-                bytes += hd_padded(op->subtasks.work_bytes) + hd_padded(op->subtasks.head_bytes);
+                bytes +=
+                    hd_align_up(op->subtasks.work_bytes) + hd_align_up(op->subtasks.head_bytes);
             bytes = cross_shard_sums > bytes ? cross_shard_sums : bytes;
         }
         max = bytes > max ? bytes : max;

@@ -86,7 +86,7 @@ bool hd_step_has_cross_shard_sums(const struct hd_step *step)
 
 static void fill(struct hd_cross_shard_sums *sums, const struct hd_op *op, int stage, int64_t n)
 {
-    const int64_t partial_bytes = hd_padded(n * (int64_t)sizeof(double));
+    const int64_t partial_bytes = hd_align_up(n * (int64_t)sizeof(double));
     snprintf(sums->label, sizeof sums->label, "%s.sums%d", op->step->label, stage);
     sums->n = n;
     sums->items = (struct hd_spec){.name = sums->label,

@@ -81,7 +81,7 @@ static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
         return false;
     if (plan->ranks > 1)
         return plan->devices == 1 && plan->nccl;
-    return hd_tree_block_allowed(plan->graph->shards, plan->devices);
+    return hd_tree_is_block_allowed(plan->graph->shards, plan->devices);
 }
 
 void hd_plan_place_reductions(struct hd_plan *plan)

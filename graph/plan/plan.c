@@ -10,10 +10,10 @@
 
 int hd_plan_allows(int64_t shards, int ranks)
 {
-    if (hd_tree_block_allowed(shards, ranks))
+    if (hd_tree_is_block_allowed(shards, ranks))
         return HD_OK;
     char allowed[256];
-    hd_tree_allowed_text(shards, allowed, sizeof allowed);
+    hd_tree_format_allowed(shards, allowed, sizeof allowed);
     return hd_fail(HD_ERR_INPUT,
                    "%lld shards cannot be divided among %d ranks: allowed numbers of "
                    "ranks are %s",
@@ -239,7 +239,7 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
     op->gpu = plan->devices > 0 && step->verb->gpu && !op->background &&
               (!step->verb->gpu->supports || step->verb->gpu->supports(step->args));
     if (step->verb->scratch)
-        op->scratch = hd_padded(step->verb->scratch(step->args));
+        op->scratch = hd_align_up(step->verb->scratch(step->args));
     memcpy(op->sources, sources, sizeof sources);
     return split_in_subtasks(plan->graph, op);
 }

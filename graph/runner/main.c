@@ -48,16 +48,16 @@ static int unknown_command(const char *name)
     const char *nearest = hd_nearest_name(name, names, N_COMMANDS);
     hd_log(HD_LOG_ERROR, "unknown command '%s'%s%s%s; see 'runner --help'", name,
            nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
-    return hd_status_exit_code(HD_ERR_INPUT);
+    return hd_status_get_exit_code(HD_ERR_INPUT);
 }
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
-    hd_flush_subnormals();
+    hd_subnormals_flush();
     if (argc < 2) {
         print_help(stderr);
-        return hd_status_exit_code(HD_ERR_INPUT);
+        return hd_status_get_exit_code(HD_ERR_INPUT);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {

@@ -12,7 +12,7 @@ static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, i
     const int64_t i = HD_ELEMENT;
     if (i >= rows)
         return;
-    const double u = hd_rng_uniform(&rng, first + (uint32_t)i);
+    const double u = hd_rng_draw_uniform(&rng, first + (uint32_t)i);
     action[i] = (int32_t)hd_categorical(logit + i * ld, n, u);
     for (int64_t j = 0; j < n && kept; j++)
         kept[i * n + j] = logit[i * ld + j];

@@ -13,10 +13,10 @@ static __global__ void choose_actions(const float *q, int64_t ld, int64_t n, int
     const int64_t i = HD_ELEMENT;
     if (i >= rows)
         return;
-    if (hd_rng_uniform(&rng, coin) > epsilon)
+    if (hd_rng_draw_uniform(&rng, coin) > epsilon)
         action[i] = (int32_t)hd_argmax(q + i * ld, n);
     else
-        action[i] = (int32_t)hd_rng_below(&rng, coin + 1 + (uint32_t)i, n);
+        action[i] = (int32_t)hd_rng_draw_below(&rng, coin + 1 + (uint32_t)i, n);
 }
 
 extern "C" int hd_epsilon_greedy_cuda(const float *q, int64_t ld, int64_t n, int64_t rows,

@@ -158,7 +158,7 @@ reduce_operands(const __grid_constant__ struct hd_statistics_operands operands, 
         node[waiting].count = *operand->count;
         node[waiting].mean = operand->mean[j];
         node[waiting].squares = operand->squares[j];
-        for (int sums = hd_tree_sums_at(i, operands.n); sums > 0; sums--, waiting--)
+        for (int sums = hd_tree_count_sums(i, operands.n); sums > 0; sums--, waiting--)
             merge_node(&node[waiting - 1], &node[waiting]);
         waiting++;
     }

@@ -15,7 +15,7 @@ typedef double doubles __attribute__((vector_size(8 * LANES), aligned(8)));
 static double normal(const struct hd_rng *rng, uint32_t item)
 {
     uint32_t words[4];
-    hd_rng_words(rng, item, words);
+    hd_rng_draw_words(rng, item, words);
     double radius = ((double)words[0] * 0x1p32 + words[1] + 1) * 0x1p-64; /* (0, 1] */
     double turn = ((double)words[2] * 0x1p32 + words[3]) * 0x1p-64;
     return sqrt(-2 * log(radius)) * cos(2 * 3.14159265358979323846 * turn);

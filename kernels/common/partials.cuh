@@ -32,7 +32,7 @@ static inline int hd_partials_count_sums(int64_t n, uint8_t *sums)
     int waiting = 0, max = 0;
     for (int64_t i = 0; i < n; i++) {
         max = waiting > max ? waiting : max;
-        sums[i] = (uint8_t)hd_tree_sums_at(i, n);
+        sums[i] = (uint8_t)hd_tree_count_sums(i, n);
         waiting += 1 - sums[i];
     }
     return max;

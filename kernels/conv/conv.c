@@ -175,8 +175,8 @@ static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pas
 static float *part_of_weights(const struct hd_conv_run *run, float **bias_p, char **rest_p)
 {
     float *part = run->scratch;
-    const int64_t weights = hd_padded(hd_conv_weights(run->conv) * (int64_t)sizeof *part);
-    const int64_t bias = hd_padded(run->conv->fields.out_channels * (int64_t)sizeof *part);
+    const int64_t weights = hd_align_up(hd_conv_weights(run->conv) * (int64_t)sizeof *part);
+    const int64_t bias = hd_align_up(run->conv->fields.out_channels * (int64_t)sizeof *part);
     *bias_p = (float *)((char *)run->scratch + weights);
     *rest_p = (char *)run->scratch + weights + bias;
     return part;
@@ -189,9 +189,9 @@ int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t ma
     float *bias;
     char *rest = origin;
     if (conv->by[pass] == BY_WINOGRAD)
-        return hd_padded(hd_winograd_scratch(&conv->fields, max_batch));
+        return hd_align_up(hd_winograd_scratch(&conv->fields, max_batch));
     if (conv->by[pass] == BY_AMX)
-        return hd_padded(amx_scratch(&conv->fields, pass, max_batch));
+        return hd_align_up(amx_scratch(&conv->fields, pass, max_batch));
     if (pass == HD_CONV_WEIGHTS)
         part_of_weights(&run, &bias, &rest);
     return rest - origin + hd_onednn_conv_scratch(conv->onednn, pass, max_batch);

@@ -341,8 +341,8 @@ struct room {
 
 static struct room lay_out(const struct tiling *j, int64_t pairs, char *scratch)
 {
-    const int64_t outputs = hd_padded(j->tiles * TILE * (int64_t)sizeof(int32_t));
-    const int64_t inputs = hd_padded(j->rows * (int64_t)sizeof(int32_t));
+    const int64_t outputs = hd_align_up(j->tiles * TILE * (int64_t)sizeof(int32_t));
+    const int64_t inputs = hd_align_up(j->rows * (int64_t)sizeof(int32_t));
     const int64_t columns = j->g.out_blocks * pairs * j->tiles * HD_TILE_BYTES;
     const int64_t rows = GROUP * pairs * j->rows * ROW * (int64_t)sizeof(hd_bf16);
     struct room room = {.outputs = (int32_t *)scratch};

@@ -174,13 +174,13 @@ static int build_pass(const struct hd_onednn_conv *conv, struct pass *pass)
     HD_TRY(hd_dnnl_op_create(pd, passes[pass->kind].args, &pass->op));
     hd_dnnl_const_md held = held_weights(conv, pass->kind);
     hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
-    pass->scratchpad = hd_padded(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
+    pass->scratchpad = hd_align_up(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
     if (dnnl_memory_desc_equal(held, wanted))
         return HD_OK;
     bool after = pass->kind == HD_CONV_WEIGHTS;
     HD_TRY(hd_dnnl_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
-    pass->reordered = hd_padded(hd_dnnl_md_bytes(wanted));
-    pass->reorder_scratchpad = hd_padded(hd_dnnl_md_bytes(pass->reorder.md[2]));
+    pass->reordered = hd_align_up(hd_dnnl_md_bytes(wanted));
+    pass->reorder_scratchpad = hd_align_up(hd_dnnl_md_bytes(pass->reorder.md[2]));
     return HD_OK;
 }
 

@@ -25,7 +25,7 @@ int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
     const int64_t weights = (chunks * per_chunk + TILES) * TILE_BYTES;
     const int64_t data = (HD_PACK_GROUP * out_pairs * 2 + TILES) * TILE_BYTES;
     const int64_t bf16_bytes = weights > data ? weights : data;
-    return hd_padded(bytes > bf16_bytes ? bytes : bf16_bytes);
+    return hd_align_up(bytes > bf16_bytes ? bytes : bf16_bytes);
 }
 
 /* The first n <= 16 floats, the others zero. */

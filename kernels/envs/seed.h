@@ -14,7 +14,7 @@
 HD_INLINE uint64_t hd_envs_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode)
 {
     const struct hd_rng rng = hd_rng_make(seed, HD_ENV_SEED_STREAM, shard, env, episode >> 32);
-    return hd_rng_u64(&rng, (uint32_t)episode);
+    return hd_rng_draw_u64(&rng, (uint32_t)episode);
 }
 
 #endif

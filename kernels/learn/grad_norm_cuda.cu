@@ -84,7 +84,7 @@ static __device__ double sum_serially(const double *blocks, int64_t n)
     int waiting = 0;
     for (int64_t i = 0; i < n; i++) {
         sum = blocks[i];
-        for (int sums = hd_tree_sums_at(i, n); sums > 0; sums--)
+        for (int sums = hd_tree_count_sums(i, n); sums > 0; sums--)
             sum = stack[--waiting] + sum;
         stack[waiting++] = sum;
     }

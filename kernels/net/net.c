@@ -102,7 +102,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     }
     int64_t bytes = net->elements * (int64_t)sizeof(float);
     if (net->params_bytes == 0)
-        net->params_bytes = hd_padded(bytes);
+        net->params_bytes = hd_align_up(bytes);
     *net_p = net;
     return HD_OK;
 }
@@ -220,7 +220,7 @@ static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rn
     double bound = 1.0 / sqrt((double)tensor->fan_in);
     for (int64_t j = 0; j < tensor->count; j++)
         row_major[j] =
-            (float)((2.0 * hd_rng_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
+            (float)((2.0 * hd_rng_draw_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
 }
 
 /* Batch norms start by changing nothing: weights of 1, each followed by its biases of 0. */

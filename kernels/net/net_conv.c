@@ -225,7 +225,7 @@ static void place_all(struct hd_conv_net *net)
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
     int64_t image_bytes = layout.image * (int64_t)sizeof(hd_bf16);
-    net->base.params_bytes = hd_padded(floats_bytes) + hd_padded(image_bytes);
+    net->base.params_bytes = hd_align_up(floats_bytes) + hd_align_up(image_bytes);
 }
 
 /* Enough stages that what one finishes can travel while the next computes. */

@@ -44,7 +44,7 @@ struct hd_conv_net {
 static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *params)
 {
     int64_t bytes = net->base.elements * (int64_t)sizeof(float);
-    return (hd_bf16 *)((char *)params + hd_padded(bytes));
+    return (hd_bf16 *)((char *)params + hd_align_up(bytes));
 }
 
 /* Rows of a part, of so many. */
@@ -74,7 +74,7 @@ struct hd_cut {
 static inline void *hd_cut_piece(struct hd_cut *cut, int64_t elements, size_t size)
 {
     void *start = cut->at ? cut->at + cut->used : NULL;
-    cut->used += hd_padded(elements * (int64_t)size);
+    cut->used += hd_align_up(elements * (int64_t)size);
     return start;
 }
 

@@ -21,7 +21,7 @@ struct training {
 static void *take(void *work, int64_t *used, int64_t bytes)
 {
     void *at = work ? (char *)work + *used : NULL;
-    *used += hd_padded(bytes);
+    *used += hd_align_up(bytes);
     return at;
 }
 

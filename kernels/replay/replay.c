@@ -17,7 +17,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
     };
     int64_t at[6] = {0};
     for (int i = 0; i < 5; i++)
-        at[i + 1] = at[i] + hd_padded(sizes[i]);
+        at[i + 1] = at[i] + hd_align_up(sizes[i]);
     char *bytes = (char *)memory;
     *ring = (struct hd_replay_ring){0};
     if (memory)

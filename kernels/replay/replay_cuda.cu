@@ -263,7 +263,7 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
     const int64_t size = head->added - head->lost;
     if (size <= 0)
         return NULL;
-    const double u = hd_rng_uniform(&s->rng, (uint32_t)row);
+    const double u = hd_rng_draw_uniform(&s->rng, (uint32_t)row);
     const int64_t position = hd_replay_stratum(row, u, s->to_shape.rows, size);
     return transition_at(s->ring.transitions, s->shape.nstep,
                          hd_replay_place(&s->shape, head, position));

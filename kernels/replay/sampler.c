@@ -39,9 +39,9 @@ static uint64_t permute(struct hd_rng *rng, const struct halves *halves, uint64_
     uint64_t low = x & halves->low, high = x >> halves->low_bits;
     for (uint32_t round = 0; round < ROUNDS; round += 2) {
         rng->repeat_index = round;
-        low ^= hd_rng_u64(rng, (uint32_t)high) & halves->low;
+        low ^= hd_rng_draw_u64(rng, (uint32_t)high) & halves->low;
         rng->repeat_index = round + 1;
-        high ^= hd_rng_u64(rng, (uint32_t)low) & halves->high;
+        high ^= hd_rng_draw_u64(rng, (uint32_t)low) & halves->high;
     }
     return high << halves->low_bits | low;
 }

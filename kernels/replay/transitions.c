@@ -17,19 +17,19 @@ struct hd_transition *hd_transition_at(const void *block, int64_t nstep, int64_t
 int64_t hd_transitions_bytes(const struct hd_transition_shape *shape)
 {
     int64_t row_arrays = shape->has_value_gamma ? 3 : 2;
-    return hd_padded(2 * shape->rows * shape->obs_bytes) +
-           hd_padded(shape->nstep * shape->rows * 4) + row_arrays * hd_padded(shape->rows * 4);
+    return hd_align_up(2 * shape->rows * shape->obs_bytes) +
+           hd_align_up(shape->nstep * shape->rows * 4) + row_arrays * hd_align_up(shape->rows * 4);
 }
 
 struct hd_transitions hd_transitions_at(const struct hd_transition_shape *shape, void *block)
 {
-    int64_t obs_bytes = shape->rows * shape->obs_bytes, row_bytes = hd_padded(shape->rows * 4);
+    int64_t obs_bytes = shape->rows * shape->obs_bytes, row_bytes = hd_align_up(shape->rows * 4);
     char *at = block;
     struct hd_transitions rows = {0};
     rows.obs = at;
     rows.next_obs = at + obs_bytes;
-    rows.reward = (float *)(at += hd_padded(2 * obs_bytes));
-    rows.done = (float *)(at += hd_padded(shape->nstep * shape->rows * 4));
+    rows.reward = (float *)(at += hd_align_up(2 * obs_bytes));
+    rows.done = (float *)(at += hd_align_up(shape->nstep * shape->rows * 4));
     rows.action = (int32_t *)(at += row_bytes);
     if (shape->has_value_gamma)
         rows.value_gamma = (float *)(at + row_bytes);

@@ -13,7 +13,7 @@ HD_INLINE void hd_chunks_draw_one(const struct hd_chunks *chunks, const float *l
                                   const struct hd_rng *rng, uint32_t first, int64_t env, int64_t t)
 {
     const int64_t step = env * chunks->steps + t, actions = chunks->actions;
-    const double u = hd_rng_uniform(rng, first + (uint32_t)env);
+    const double u = hd_rng_draw_uniform(rng, first + (uint32_t)env);
     for (int64_t i = 0; i < actions; i++)
         chunks->logit[step * actions + i] = logit[i];
     chunks->action[step] = (int32_t)hd_categorical(logit, actions, u);

@@ -9,7 +9,7 @@
 enum { HD_ALIGNMENT = 64 };
 
 /* `bytes` filled up to whole units of alignment, so that what follows in a block is aligned too. */
-static inline int64_t hd_padded(int64_t bytes)
+static inline int64_t hd_align_up(int64_t bytes)
 {
     return (bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 }

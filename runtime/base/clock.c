@@ -10,17 +10,17 @@ static int64_t read_clock(clockid_t id)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t hd_clock_ns(void)
+int64_t hd_clock_get_ns(void)
 {
     return read_clock(CLOCK_MONOTONIC);
 }
 
-int64_t hd_clock_cpu_ns(void)
+int64_t hd_clock_get_cpu_ns(void)
 {
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-int64_t hd_clock_wall_ns(void)
+int64_t hd_clock_get_wall_ns(void)
 {
     return read_clock(CLOCK_REALTIME);
 }

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /* Nanoseconds of a monotonic clock, comparable between processes of one machine. */
-int64_t hd_clock_ns(void);
+int64_t hd_clock_get_ns(void);
 
 /* Nanoseconds of CPU time used by this process. */
-int64_t hd_clock_cpu_ns(void);
+int64_t hd_clock_get_cpu_ns(void);
 
 /* Nanoseconds since 1970-01-01 UTC. */
-int64_t hd_clock_wall_ns(void);
+int64_t hd_clock_get_wall_ns(void);
 
 #endif

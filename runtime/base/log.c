@@ -108,7 +108,7 @@ int hd_fail(int status, const char *format, ...)
     return status;
 }
 
-void hd_log_progress(const char *line)
+void hd_log_show_progress(const char *line)
 {
     if (!isatty(STDERR_FILENO))
         return;

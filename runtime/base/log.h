@@ -25,6 +25,6 @@ int hd_fail(int status, const char *format, ...) __attribute__((format(printf, 2
 
 /* Replaces the single progress line of a terminal; the next message moves it out of the way.
  * `line` NULL ends the progress line (newline). Does nothing when stderr is not a terminal. */
-void hd_log_progress(const char *line);
+void hd_log_show_progress(const char *line);
 
 #endif

@@ -31,7 +31,8 @@ HD_INLINE struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shar
 }
 
 /* The raw block function: out[4] from counter[4] and key[2]. */
-HD_INLINE void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+HD_INLINE void hd_philox4x32_generate(const uint32_t counter[4], const uint32_t key[2],
+                                      uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
@@ -52,30 +53,30 @@ HD_INLINE void hd_philox4x32(const uint32_t counter[4], const uint32_t key[2], u
 }
 
 /* Four 32-bit words of item `item`. */
-HD_INLINE void hd_rng_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4])
+HD_INLINE void hd_rng_draw_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4])
 {
     const uint32_t counter[4] = {item, rng->repeat_index, rng->iteration, rng->shard};
-    hd_philox4x32(counter, rng->key, out);
+    hd_philox4x32_generate(counter, rng->key, out);
 }
 
 /* 64 random bits of item `item`. */
-HD_INLINE uint64_t hd_rng_u64(const struct hd_rng *rng, uint32_t item)
+HD_INLINE uint64_t hd_rng_draw_u64(const struct hd_rng *rng, uint32_t item)
 {
     uint32_t words[4];
-    hd_rng_words(rng, item, words);
+    hd_rng_draw_words(rng, item, words);
     return (uint64_t)words[1] << 32 | words[0];
 }
 
 /* Uniform in [0, 1), 53 bits, of item `item`. */
-HD_INLINE double hd_rng_uniform(const struct hd_rng *rng, uint32_t item)
+HD_INLINE double hd_rng_draw_uniform(const struct hd_rng *rng, uint32_t item)
 {
-    return (double)(hd_rng_u64(rng, item) >> 11) * 0x1p-53;
+    return (double)(hd_rng_draw_u64(rng, item) >> 11) * 0x1p-53;
 }
 
 /* Uniform integer in [0, n) of item `item`, n > 0 (multiply-shift of 64 bits; bias < n / 2^64). */
-HD_INLINE int64_t hd_rng_below(const struct hd_rng *rng, uint32_t item, int64_t n)
+HD_INLINE int64_t hd_rng_draw_below(const struct hd_rng *rng, uint32_t item, int64_t n)
 {
-    return (int64_t)((unsigned __int128)hd_rng_u64(rng, item) * (uint64_t)n >> 64);
+    return (int64_t)((unsigned __int128)hd_rng_draw_u64(rng, item) * (uint64_t)n >> 64);
 }
 
 #endif

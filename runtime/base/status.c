@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/status.h"
 
-const char *hd_status_text(int status)
+const char *hd_status_get_text(int status)
 {
     switch (status) {
 #define HD_STATUS_TEXT(name, value, exit_code, text)                                               \
@@ -13,7 +13,7 @@ const char *hd_status_text(int status)
     return "unknown status";
 }
 
-int hd_status_exit_code(int status)
+int hd_status_get_exit_code(int status)
 {
     switch (status) {
 #define HD_STATUS_EXIT(name, value, exit_code, text)                                               \

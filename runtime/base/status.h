@@ -31,10 +31,10 @@ enum hd_status {
 };
 
 /* The sentence for a code; never NULL. Thread safe. */
-const char *hd_status_text(int status);
+const char *hd_status_get_text(int status);
 
 /* The exit code of the program for a code (see the README's table). Thread safe. */
-int hd_status_exit_code(int status);
+int hd_status_get_exit_code(int status);
 
 /* Return from the calling function when an expression fails. */
 #define HD_TRY(expression)                                                                         \

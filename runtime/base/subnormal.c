@@ -7,12 +7,12 @@
 
 enum { FLUSH = 0x8000 /* results */ | 0x0040 /* operands */ };
 
-void hd_flush_subnormals(void)
+void hd_subnormals_flush(void)
 {
     __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | FLUSH);
 }
 
-bool hd_subnormals_flushed(void)
+bool hd_subnormals_are_flushed(void)
 {
     return (__builtin_ia32_stmxcsr() & FLUSH) == FLUSH;
 }
@@ -28,23 +28,23 @@ static uint64_t read_control(void)
     return control;
 }
 
-void hd_flush_subnormals(void)
+void hd_subnormals_flush(void)
 {
     __asm__ volatile("msr fpcr, %0" : : "r"(read_control() | flush));
 }
 
-bool hd_subnormals_flushed(void)
+bool hd_subnormals_are_flushed(void)
 {
     return (read_control() & flush) != 0;
 }
 
 #else
 
-void hd_flush_subnormals(void)
+void hd_subnormals_flush(void)
 {
 }
 
-bool hd_subnormals_flushed(void)
+bool hd_subnormals_are_flushed(void)
 {
     return false;
 }

@@ -8,9 +8,9 @@
 
 /* From here on the calling thread, and every thread that it makes, takes such numbers for zero, as
  * operands and as results. Without effect on processors that this program does not know. */
-void hd_flush_subnormals(void);
+void hd_subnormals_flush(void);
 
 /* Whether the calling thread does. */
-bool hd_subnormals_flushed(void);
+bool hd_subnormals_are_flushed(void);
 
 #endif

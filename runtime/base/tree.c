@@ -19,7 +19,7 @@ static bool is_node(int64_t shards, int64_t first, int64_t count)
     return lo == first && n == count;
 }
 
-bool hd_tree_block_allowed(int64_t shards, int64_t ranks)
+bool hd_tree_is_block_allowed(int64_t shards, int64_t ranks)
 {
     if (ranks < 1 || shards < ranks || shards % ranks != 0)
         return false;
@@ -30,18 +30,18 @@ bool hd_tree_block_allowed(int64_t shards, int64_t ranks)
     return true;
 }
 
-void hd_tree_allowed_text(int64_t shards, char *text, size_t bytes)
+void hd_tree_format_allowed(int64_t shards, char *text, size_t bytes)
 {
     size_t used = 0;
     if (bytes > 0)
         text[0] = '\0';
     for (int64_t ranks = 1; ranks <= shards && used < bytes; ranks++)
-        if (hd_tree_block_allowed(shards, ranks))
+        if (hd_tree_is_block_allowed(shards, ranks))
             used += (size_t)snprintf(text + used, bytes - used, used > 0 ? ", %lld" : "%lld",
                                      (long long)ranks);
 }
 
-int hd_tree_levels(int64_t n)
+int hd_tree_count_levels(int64_t n)
 {
     int levels = 1;
     for (; n > 1; n -= n / 2)

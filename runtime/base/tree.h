@@ -13,18 +13,18 @@
 
 /* Whether `ranks` equal contiguous blocks of [0, shards) are all nodes of the tree. Then the nodes
  * above the blocks are the tree over [0, ranks). */
-bool hd_tree_block_allowed(int64_t shards, int64_t ranks);
+bool hd_tree_is_block_allowed(int64_t shards, int64_t ranks);
 
 /* Writes the allowed numbers of ranks as "1, 2, 4, 8" into text[bytes]. */
-void hd_tree_allowed_text(int64_t shards, char *text, size_t bytes);
+void hd_tree_format_allowed(int64_t shards, char *text, size_t bytes);
 
 /* Number of levels that hd_tree_reduce uses for n >= 1 leaves: ceil(log2 n) + 1. */
-int hd_tree_levels(int64_t n);
+int hd_tree_count_levels(int64_t n);
 
 /* How many nodes of the tree over n leaves end with leaf i, itself left out: so many sums are
  * formed once it is there. With a stack: push leaf i, then replace the upper two by their sum so
  * often. */
-HD_INLINE int hd_tree_sums_at(int64_t i, int64_t n)
+HD_INLINE int hd_tree_count_sums(int64_t i, int64_t n)
 {
     int sums = 0;
     while (n > 1) {

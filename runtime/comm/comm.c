@@ -112,7 +112,7 @@ static void describe(struct hd_comm_line *line, int64_t seq, const char *name)
     atomic_store_explicit(&line->version, version + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&line->seq, seq, memory_order_relaxed);
-    atomic_store_explicit(&line->since_ns, hd_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&line->since_ns, hd_clock_get_ns(), memory_order_relaxed);
     for (int i = 0; i < HD_COMM_NAME / 8; i++)
         atomic_store_explicit(&line->name[i], words[i], memory_order_relaxed);
     atomic_store_explicit(&line->version, version + 2, memory_order_release);
@@ -161,7 +161,7 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
     /* A peer on a core of its own is seen within the spin; one that shares this core needs it, soon
      * by a yield, and for good by naps, because yielding keeps a core busy. */
     enum { POLLS = 64, SPIN_NS = 3000, YIELD_NS = 1000000, NAP_NS = 50000 };
-    int64_t start_ns = hd_clock_ns();
+    int64_t start_ns = hd_clock_get_ns();
     for (;;) {
         for (int i = 0; i < POLLS; i++) {
             if (hd_comm_test(comm, seq))
@@ -172,7 +172,7 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;
-        int64_t waited_ns = hd_clock_ns() - start_ns;
+        int64_t waited_ns = hd_clock_get_ns() - start_ns;
         if (timeout_ns > 0 && waited_ns > timeout_ns) {
             char report[512];
             hd_comm_report(comm, report, sizeof report);
@@ -240,7 +240,7 @@ void hd_comm_probe(struct hd_comm *comm)
 
 void hd_comm_report(struct hd_comm *comm, char *text, size_t bytes)
 {
-    int64_t now_ns = hd_clock_ns(), finished = INT64_MAX, seq, since_ns;
+    int64_t now_ns = hd_clock_get_ns(), finished = INT64_MAX, seq, since_ns;
     char name[HD_COMM_NAME];
     size_t used = 0;
     for (int r = 0; r < comm->world; r++) {

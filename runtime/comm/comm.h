@@ -98,7 +98,7 @@ void hd_comm_abort(struct hd_comm *comm, int rank, const char *text);
  * while the aborting rank still writes it) tell why. */
 bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p);
 
-/* The last number at which `rank` arrived (0: none yet), its name, and hd_clock_ns() then. */
+/* The last number at which `rank` arrived (0: none yet), its name, and hd_clock_get_ns() then. */
 void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],
                         int64_t *since_ns_p);
 

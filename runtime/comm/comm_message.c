@@ -82,14 +82,14 @@ static void fail_when_broken(struct hd_comm *comm)
 {
     enum { PATIENCE_S = 2 };
     struct hd_message_passing *state = comm->message_passing;
-    if (hd_clock_ns() - state->broken_ns > PATIENCE_S * 1000000000LL)
+    if (hd_clock_get_ns() - state->broken_ns > PATIENCE_S * 1000000000LL)
         hd_comm_abort(comm, comm->rank, state->links->ops->error(state->links));
 }
 
 static void check(struct hd_message_passing *state, int status)
 {
     if (status != HD_OK && state->broken_ns == 0)
-        state->broken_ns = hd_clock_ns();
+        state->broken_ns = hd_clock_get_ns();
 }
 
 /* After a failure nothing is asked of the links any more: some would end the process because a peer

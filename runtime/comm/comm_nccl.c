@@ -364,9 +364,9 @@ static void nap(void)
 /* Until the communicator is ready; false: it failed, or not in time. */
 static bool wait_ready(struct hd_nccl *nccl, int64_t timeout_ns)
 {
-    const int64_t end_ns = hd_clock_ns() + timeout_ns;
+    const int64_t end_ns = hd_clock_get_ns() + timeout_ns;
     while (!hd_nccl_is_ready(nccl)) {
-        if (!hd_nccl_is_ok(nccl) || hd_clock_ns() > end_ns)
+        if (!hd_nccl_is_ok(nccl) || hd_clock_get_ns() > end_ns)
             return false;
         nap();
     }

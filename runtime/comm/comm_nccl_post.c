@@ -83,7 +83,7 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
         struct hd_nccl_posted *next = hd_nccl_get_posted(nccl, nccl->posted);
         next->collective = *collective;
         next->sequence = nccl->posted_sequence = sequence;
-        next->since_ns = hd_clock_ns();
+        next->since_ns = hd_clock_get_ns();
         next->stage = 0;
         nccl->posted++;
         if (nccl->options.comm)
@@ -128,9 +128,9 @@ int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
 {
     enum { SPIN_NS = 100000, NAP_NS = 50000 };
     char why[HD_NCCL_MESSAGE_BYTES];
-    const int64_t start_ns = hd_clock_ns();
+    const int64_t start_ns = hd_clock_get_ns();
     while (!hd_nccl_test(nccl, sequence)) {
-        const int64_t waited_ns = hd_clock_ns() - start_ns;
+        const int64_t waited_ns = hd_clock_get_ns() - start_ns;
         HD_TRY(hd_nccl_get_error(nccl, why, sizeof why));
         if (nccl->options.comm && hd_comm_is_aborted(nccl->options.comm, NULL, NULL))
             return HD_ERR_PEER;
@@ -164,7 +164,7 @@ void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
     int status = hd_nccl_get_error(nccl, error, sizeof error);
     pthread_mutex_lock(&nccl->lock);
     const struct hd_nccl_posted *open = hd_nccl_get_posted(nccl, nccl->done);
-    long long s = (long long)(hd_clock_ns() - open->since_ns) / 1000000000;
+    long long s = (long long)(hd_clock_get_ns() - open->since_ns) / 1000000000;
     const int device = nccl->options.devices[0], rank = nccl->options.rank;
     if (status != HD_OK)
         snprintf(text, bytes, "NCCL %s: %s", version, error);

@@ -49,7 +49,7 @@ static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text
             close(fd);
         return HD_ERR_SYSTEM;
     }
-    comm->header->token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
+    comm->header->token = hd_hash_mix((uint64_t)hd_clock_get_wall_ns(), (uint64_t)getpid());
     *offer = (struct offer){getpid(), fd, comm->segment_bytes, comm->header->token};
     *fd_p = fd;
     return HD_OK;

@@ -49,7 +49,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct connector *connecto
 
 static int left_ms(const struct connector *connector)
 {
-    const int64_t left_ns = connector->deadline_ns - hd_clock_ns();
+    const int64_t left_ns = connector->deadline_ns - hd_clock_get_ns();
     return left_ns > 0 ? (int)(left_ns / 1000000) + 1 : 0;
 }
 
@@ -116,8 +116,8 @@ int hd_tcp_connect_ranks(struct hd_tcp_links *links, const struct hd_world *worl
     struct connector connector = {.links = links,
                                   .world = world,
                                   .deadline_ns =
-                                      hd_clock_ns() + hd_rendezvous_get_timeout_ns(rendezvous)};
-    const uint64_t token = hd_hash_mix((uint64_t)hd_clock_wall_ns(), (uint64_t)getpid());
+                                      hd_clock_get_ns() + hd_rendezvous_get_timeout_ns(rendezvous)};
+    const uint64_t token = hd_hash_mix((uint64_t)hd_clock_get_wall_ns(), (uint64_t)getpid());
     int status = HD_OK;
     for (int rank = 0; rank < world->world; rank++) {
         struct endpoint endpoint = {.token = token};

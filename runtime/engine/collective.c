@@ -39,12 +39,12 @@ int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 {
     switch (c->kind) {
     case HD_COLLECTIVE_REDUCE:
-        return hd_padded(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
+        return hd_align_up(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
     case HD_COLLECTIVE_BROADCAST:
-        return hd_padded(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
-                                              : c->in_spec->bytes);
+        return hd_align_up(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
+                                                : c->in_spec->bytes);
     case HD_COLLECTIVE_COMPARE:
-        return hd_padded(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
+        return hd_align_up(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
     case HD_COLLECTIVE_BARRIER:
         break;
     }
@@ -54,7 +54,7 @@ int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
 int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks)
 {
     int64_t partials = c->n_in > ranks ? c->n_in : ranks;
-    return hd_collective_get_payload_bytes(c) * hd_tree_levels(partials > 0 ? partials : 1);
+    return hd_collective_get_payload_bytes(c) * hd_tree_count_levels(partials > 0 ? partials : 1);
 }
 
 /* -- The tree -----------------------------------------------------------------------------------

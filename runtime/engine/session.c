@@ -113,7 +113,7 @@ static int64_t describe_event(const struct hd_last_event *event, const char *for
                               char *text, int64_t bytes)
 {
     const char *name = atomic_load(&event->name);
-    const double age_s = (double)(hd_clock_ns() - atomic_load(&event->at_ns)) * 1e-9;
+    const double age_s = (double)(hd_clock_get_ns() - atomic_load(&event->at_ns)) * 1e-9;
     if (bytes <= 0)
         return 0;
     const int used = name ? snprintf(text, (size_t)bytes, form, name,
@@ -181,7 +181,7 @@ void hd_session_progress(struct hd_session *session)
     /* One collective is open at a time, so this lane has one writer. */
     const struct hd_event wait = {.name = sync->name,
                                   .begin_ns = sync->begin_ns,
-                                  .end_ns = hd_clock_ns(),
+                                  .end_ns = hd_clock_get_ns(),
                                   .iteration = (int32_t)sync->iteration,
                                   .shard = -1};
     hd_trace_close(session->trace, &wait);
@@ -231,7 +231,7 @@ int hd_session_poll(struct hd_session *session)
 static void check_outside(struct hd_session *session, struct watch *watch)
 {
     hd_session_poll(session);
-    int64_t finished = atomic_load(&session->finished), now = hd_clock_ns();
+    int64_t finished = atomic_load(&session->finished), now = hd_clock_get_ns();
     if (finished != watch->finished || watch->since_ns == 0)
         *watch = (struct watch){finished, now};
     else if (session->options.watchdog_ns > 0 &&
@@ -292,7 +292,8 @@ int hd_session_drain(struct hd_session *session)
 
 int hd_session_abandon(struct hd_session *session, int status, const char *name)
 {
-    hd_session_fail(session, status, "%s cannot be submitted: %s", name, hd_status_text(status));
+    hd_session_fail(session, status, "%s cannot be submitted: %s", name,
+                    hd_status_get_text(status));
     hd_session_drain(session);
     return status;
 }

@@ -29,7 +29,7 @@ struct bucket {
 /* A block of sums, one of the own operands' sums, and what `slice` needs. */
 int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes)
 {
-    return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_padded(scratch_bytes);
+    return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_align_up(scratch_bytes);
 }
 
 /* -- Computing ------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ static int submit_sequential(struct hd_session *session, const struct hd_task *t
 
 int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 {
-    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_ns());
+    hd_last_event_set(&session->submitted, task->name, task->context.iteration, hd_clock_get_ns());
     if (session->options.sequential)
         return submit_sequential(session, task);
     struct hd_task_record *record = take_record(session);
@@ -315,7 +315,7 @@ static void post_sync(void *arg)
     struct hd_sync *sync = arg;
     hd_tsan_acquire(sync);
     struct hd_session *session = sync->session;
-    sync->begin_ns = hd_clock_ns();
+    sync->begin_ns = hd_clock_get_ns();
     /* After an error what stands before this point may not have run: others must not read. */
     if (hd_session_get_status(session) == HD_OK && sync->nccl_collective)
         post_nccl_collective(session, sync->sequence, sync->nccl_collective);

@@ -37,7 +37,7 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
-        if (until_ns > 0 && hd_clock_ns() >= until_ns)
+        if (until_ns > 0 && hd_clock_get_ns() >= until_ns)
             break;
         status = task->body(context, task->views, task->args);
     }
@@ -74,7 +74,7 @@ static void latch(struct hd_session *session, const struct hd_task *task, int st
     if (status != HD_OK)
         hd_session_fail(session, status, "task %s of iteration %lld failed on rank %d: %s",
                         task->name, (long long)task->context.iteration, session->options.rank,
-                        message[0] ? message : hd_status_text(status));
+                        message[0] ? message : hd_status_get_text(status));
 }
 
 bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
@@ -84,11 +84,11 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
         return false;
     char message[HD_MESSAGE_BYTES] = "";
     complete(session, lane, task, message);
-    struct hd_event event = event_of(task, hd_clock_ns());
+    struct hd_event event = event_of(task, hd_clock_get_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
     hd_last_event_set(&session->started, task->name, event.iteration, event.begin_ns);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
-    event.end_ns = hd_clock_ns();
+    event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
     hd_last_event_set(&session->ended, task->name, event.iteration, event.end_ns);
     if (status == HD_AGAIN)
@@ -118,7 +118,7 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     complete(session, lane, task, message);
     task->context.stream = stream;
     hd_device_clear_error();
-    record->begin_ns = hd_clock_ns();
+    record->begin_ns = hd_clock_get_ns();
     hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
     hd_last_event_set(&session->started, task->name, task->context.iteration, record->begin_ns);
     const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
@@ -135,7 +135,7 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
     const int home = record->task.home;
     int64_t *before_ns = &session->device_ended_ns[home - 1];
     struct hd_event event = event_of(&record->task, record->begin_ns);
-    event.end_ns = hd_clock_ns();
+    event.end_ns = hd_clock_get_ns();
     if (event.begin_ns < *before_ns)
         event.begin_ns = *before_ns;
     *before_ns = event.end_ns;

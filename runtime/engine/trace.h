@@ -57,7 +57,7 @@ int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace);
 int64_t hd_trace_get_waited_ns(const struct hd_trace *trace);
 int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
 
-/* Start of the first body (hd_clock_ns), 0 before it. */
+/* Start of the first body (hd_clock_get_ns), 0 before it. */
 int64_t hd_trace_get_first_ns(const struct hd_trace *trace);
 
 /* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. */

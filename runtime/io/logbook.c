@@ -224,7 +224,7 @@ int hd_logbook_line(struct hd_logbook *book, const char *component, const char *
 static int write_scalars(struct hd_logbook *book, const char *component, int64_t train_iter,
                          int64_t env_step, const struct hd_logged *items, int n)
 {
-    double wall_s = (double)hd_clock_wall_ns() * 1e-9;
+    double wall_s = (double)hd_clock_get_wall_ns() * 1e-9;
     char tag[128];
     for (int i = 0; i < n; i++) {
         snprintf(tag, sizeof tag, "%s_iter/%s", component, items[i].name);

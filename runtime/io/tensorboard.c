@@ -78,7 +78,7 @@ int hd_tensorboard_create(const char *directory, struct hd_tensorboard **board_p
 {
     char host[64] = "localhost";
     gethostname(host, sizeof host - 1);
-    double now_s = (double)hd_clock_wall_ns() * 1e-9;
+    double now_s = (double)hd_clock_get_wall_ns() * 1e-9;
     struct hd_tensorboard *board = hd_alloc(1, sizeof *board);
     if (!board)
         return HD_ERR_NOMEM;

@@ -50,7 +50,7 @@ int hd_fingerprint_create(const char *libraries, const char *precision,
                           "exe=%016llx; libraries=%s, libc %s; isa=%s; precision=%s; omp=1; "
                           "alignment=%d; subnormals=%s",
                           (unsigned long long)program, libraries, gnu_get_libc_version(), isa,
-                          precision, HD_ALIGNMENT, hd_subnormals_flushed() ? "zero" : "kept");
+                          precision, HD_ALIGNMENT, hd_subnormals_are_flushed() ? "zero" : "kept");
     if (length >= (int)sizeof made.text)
         return hd_fail(HD_ERR_INPUT, "the arithmetic fingerprint is longer than %d bytes",
                        HD_FINGERPRINT_BYTES - 1);

@@ -205,7 +205,7 @@ static void signal_ranks(const struct launch *launch, int number)
  * may have been made to fail by a death. */
 static int severity_of(int code)
 {
-    if (code == 0 || code == hd_status_exit_code(HD_ERR_STOPPED))
+    if (code == 0 || code == hd_status_get_exit_code(HD_ERR_STOPPED))
         return 0;
     if (code == HD_EXIT_PEER)
         return 1;
@@ -217,7 +217,7 @@ static void request_stop(struct launch *launch, int number)
     launch->stopping = true;
     signal_ranks(launch, number);
     if (launch->kill_ns == 0)
-        launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
+        launch->kill_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
 /* A rank that still runs, or -1. */
@@ -262,7 +262,7 @@ static void update_cause(struct launch *launch, int i)
     if (launch->stopping || severity == 0)
         return;
     int64_t wait_ms = launch->ranks[i].code == HD_EXIT_PEER ? LOST_MS : COLLECT_MS;
-    launch->report_ns = min_time(launch->report_ns, hd_clock_ns() + wait_ms * 1000000);
+    launch->report_ns = min_time(launch->report_ns, hd_clock_get_ns() + wait_ms * 1000000);
     if (launch->cause < 0 || severity > severity_of(launch->ranks[launch->cause].code))
         launch->cause = i;
 }
@@ -295,7 +295,7 @@ static void reap_ranks(struct launch *launch)
 static void forward_signal(struct launch *launch, int number)
 {
     if (launch->stop_signal != 0) { /* asked twice: at once */
-        launch->kill_ns = hd_clock_ns();
+        launch->kill_ns = hd_clock_get_ns();
         return;
     }
     launch->stop_signal = number;
@@ -316,7 +316,7 @@ static void kill_ranks(struct launch *launch)
                launch->n_running == 1 ? "" : "s");
     launch->killing = true;
     signal_ranks(launch, SIGKILL);
-    launch->kill_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
+    launch->kill_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
 /* The next signal, or 0 when it is time for something. */
@@ -325,7 +325,7 @@ static int next_signal(const struct launch *launch)
     int64_t due_ns = min_time(launch->report_ns, launch->kill_ns);
     if (due_ns == 0)
         return sigwaitinfo(&launch->watched, NULL);
-    int64_t left_ns = due_ns - hd_clock_ns();
+    int64_t left_ns = due_ns - hd_clock_get_ns();
     if (left_ns < 0)
         left_ns = 0;
     struct timespec left = {left_ns / 1000000000, left_ns % 1000000000};
@@ -342,16 +342,16 @@ static void supervise(struct launch *launch)
         reap_ranks(launch);
         bool certain = launch->cause >= 0 && launch->ranks[launch->cause].code >= SIGNALED;
         if (launch->report_ns != 0 &&
-            (certain || hd_clock_ns() >= launch->report_ns || launch->n_running == 0))
+            (certain || hd_clock_get_ns() >= launch->report_ns || launch->n_running == 0))
             report_cause(launch);
-        if (launch->n_running > 0 && launch->kill_ns != 0 && hd_clock_ns() >= launch->kill_ns)
+        if (launch->n_running > 0 && launch->kill_ns != 0 && hd_clock_get_ns() >= launch->kill_ns)
             kill_ranks(launch);
     }
 }
 
 static int exit_code(const struct launch *launch)
 {
-    int heaviest = 0, stopped = hd_status_exit_code(HD_ERR_STOPPED), clean = 0;
+    int heaviest = 0, stopped = hd_status_get_exit_code(HD_ERR_STOPPED), clean = 0;
     for (int i = 0; i < launch->options.nproc_per_node; i++) {
         int code = launch->ranks[i].code;
         heaviest = severity_of(code) > heaviest ? severity_of(code) : heaviest;
@@ -362,7 +362,7 @@ static int exit_code(const struct launch *launch)
         return severity_of(code) == 2 ? code : 1;
     }
     if (launch->stop_signal == SIGINT)
-        return hd_status_exit_code(HD_ERR_INTERRUPTED);
+        return hd_status_get_exit_code(HD_ERR_INTERRUPTED);
     return heaviest > 0 ? 1 : clean;
 }
 
@@ -378,7 +378,7 @@ static int attempt(struct launch *launch)
         int status = hd_rendezvous_listen(launch->options.master_addr, launch->options.master_port,
                                           launch->options.nnodes == 1, &launch->listen_fd, &port);
         if (status != HD_OK)
-            return hd_status_exit_code(status);
+            return hd_status_get_exit_code(status);
     }
     int status = start_ranks(launch, port);
     if (launch->listen_fd >= 0) /* rank 0's alone from here on */
@@ -386,14 +386,14 @@ static int attempt(struct launch *launch)
     if (status != HD_OK)
         request_stop(launch, SIGTERM);
     supervise(launch);
-    return status == HD_OK ? exit_code(launch) : hd_status_exit_code(status);
+    return status == HD_OK ? exit_code(launch) : hd_status_get_exit_code(status);
 }
 
 /* Bad input stays bad, and who stopped us wants no other attempt. */
 static bool may_repeat(const struct launch *launch, int code)
 {
     return launch->cause >= 0 && launch->stop_signal == 0 &&
-           code != hd_status_exit_code(HD_ERR_INPUT);
+           code != hd_status_get_exit_code(HD_ERR_INPUT);
 }
 
 /* A rank that fails again will fail once more: perhaps its core or its GPU is broken. */
@@ -401,7 +401,7 @@ static void use_fewer_ranks(struct launch *launch, int culprit)
 {
     struct hd_launch_options *options = &launch->options;
     int ranks = options->nproc_per_node - 1;
-    while (ranks > 0 && !hd_tree_block_allowed(options->shards, ranks))
+    while (ranks > 0 && !hd_tree_is_block_allowed(options->shards, ranks))
         ranks--;
     if (options->nnodes > 1 || options->shards == 0 || ranks < 1)
         return;
@@ -446,7 +446,7 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
     sigset_t before;
     struct launch *launch = hd_alloc(1, sizeof *launch);
     if (!launch)
-        return hd_status_exit_code(HD_ERR_NOMEM);
+        return hd_status_get_exit_code(HD_ERR_NOMEM);
     launch->options = *options;
     launch->argv = rank_argv;
     int status = complete_options(&launch->options);
@@ -454,7 +454,7 @@ int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_ar
         launch->ranks = hd_alloc(launch->options.nproc_per_node, sizeof *launch->ranks);
         status = launch->ranks ? HD_OK : HD_ERR_NOMEM;
     }
-    int code = hd_status_exit_code(status);
+    int code = hd_status_get_exit_code(status);
     if (status == HD_OK) {
         find_program(launch);
         warn_oversubscribed(launch->options.nproc_per_node);

@@ -21,7 +21,7 @@ enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, HEARTBEAT_MS = 500, HEARTBE
 
 static int64_t after_ms(int64_t ms)
 {
-    return hd_clock_ns() + ms * 1000000;
+    return hd_clock_get_ns() + ms * 1000000;
 }
 
 int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text)
@@ -224,7 +224,7 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
         snprintf(text, sizeof text, "rank %d left during the start", lost);
         return lost == 0 ? HD_OK : hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     }
-    HD_TRY(receive_from_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+    HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
     HD_TRY(expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_DATA, bytes));
     memcpy(data, rendezvous->peers[0].reader.frame.payload, (size_t)bytes);
     return HD_OK;
@@ -284,12 +284,12 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
         snprintf(why, sizeof why, "%s", status == HD_OK ? "" : text);
         hd_wire_send(rendezvous->peers[0].fd, status == HD_OK ? HD_WIRE_GO : HD_WIRE_FAIL, status,
                      why, strlen(why), after_ms(SEND_MS));
-        HD_TRY(receive_from_root(rendezvous, hd_clock_ns() + rendezvous->timeout_ns));
+        HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
         return expect_frame(&rendezvous->peers[0].reader.frame, HD_WIRE_GO, 0);
     }
     if (status != HD_OK)
         snprintf(why, sizeof why, "rank 0: %.*s", HD_RENDEZVOUS_TEXT - 16, text);
-    int64_t deadline_ns = hd_clock_ns() + rendezvous->timeout_ns;
+    int64_t deadline_ns = hd_clock_get_ns() + rendezvous->timeout_ns;
     for (int r = 1; r < rendezvous->world.world; r++)
         receive_vote(rendezvous, r, deadline_ns, &status, why);
     send_all(rendezvous, status == HD_OK ? HD_WIRE_GO : HD_WIRE_REFUSE, status, why, strlen(why));
@@ -310,7 +310,7 @@ static void report_lost(struct hd_rendezvous *rendezvous, int rank, const char *
 static void note_heartbeat(struct hd_rendezvous *rendezvous, struct hd_peer *peer)
 {
     pthread_mutex_lock(&rendezvous->lock);
-    peer->last_heard_ns = hd_clock_ns();
+    peer->last_heard_ns = hd_clock_get_ns();
     snprintf(peer->last_status, sizeof peer->last_status, "%s",
              hd_frame_get_text(&peer->reader.frame));
     pthread_mutex_unlock(&rendezvous->lock);
@@ -388,7 +388,7 @@ static void reject_late_connection(int listen_fd)
  * process was stopped, has heard nobody through no fault of theirs. */
 static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
-    const int64_t now_ns = hd_clock_ns();
+    const int64_t now_ns = hd_clock_get_ns();
     const int64_t late_ns = now_ns - rendezvous->heartbeat_ns;
     if (late_ns < HEARTBEAT_MS * INT64_C(1000000))
         return;
@@ -411,7 +411,7 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
     const int64_t timeout_ns = (int64_t)(rendezvous->with.heartbeat_timeout_s * 1e9),
-                  now_ns = hd_clock_ns();
+                  now_ns = hd_clock_get_ns();
     char text[HD_RENDEZVOUS_TEXT];
     for (int r = 0; r < n_peers; r++) {
         const struct hd_peer *peer = &rendezvous->peers[r];
@@ -440,7 +440,7 @@ void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, 
         const struct hd_peer *peer = &rendezvous->peers[r];
         used += snprintf(text + used, (size_t)(bytes - used),
                          "rank %d (pid %d on %s), %.1f s ago: %s\n", r, peer->hello.pid,
-                         peer->hello.host, (double)(hd_clock_ns() - peer->last_heard_ns) * 1e-9,
+                         peer->hello.host, (double)(hd_clock_get_ns() - peer->last_heard_ns) * 1e-9,
                          peer->fd < 0 ? "has ended" : peer->last_status);
     }
     pthread_mutex_unlock(&rendezvous->lock);
@@ -480,7 +480,7 @@ int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
     if (!rendezvous)
         return HD_OK;
     rendezvous->with = *with;
-    rendezvous->heartbeat_ns = hd_clock_ns();
+    rendezvous->heartbeat_ns = hd_clock_get_ns();
     for (int r = 0; r < (rendezvous->world.rank == 0 ? rendezvous->world.world : 1); r++)
         rendezvous->peers[r].last_heard_ns = rendezvous->heartbeat_ns;
     rendezvous->wake_fd = eventfd(0, EFD_CLOEXEC);

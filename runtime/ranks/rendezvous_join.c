@@ -37,7 +37,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct join *join, int 
     vsnprintf(join->text, HD_RENDEZVOUS_TEXT, format, args);
     va_end(args);
     join->status = status;
-    int64_t grace_ns = hd_clock_ns() + (int64_t)GRACE_MS * 1000000;
+    int64_t grace_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
     if (join->deadline_ns > grace_ns)
         join->deadline_ns = grace_ns;
 }
@@ -141,7 +141,7 @@ static void poll_connections(struct join *join, struct pollfd *polls)
         polls[n++] = (struct pollfd){.fd = join->rendezvous->peers[r].fd, .events = POLLIN};
     for (int i = 0; i < join->n_pending; i++)
         polls[n++] = (struct pollfd){.fd = join->pending[i].fd, .events = POLLIN};
-    int64_t left_ms = (join->deadline_ns - hd_clock_ns()) / 1000000 + 1;
+    int64_t left_ms = (join->deadline_ns - hd_clock_get_ns()) / 1000000 + 1;
     if (poll(polls, (nfds_t)n, left_ms > 0 ? (int)left_ms : 0) <= 0)
         return;
     for (int i = n - 1; i >= world;
@@ -219,7 +219,7 @@ static void check_host(struct join *join)
 
 static void send_refusal(struct join *join)
 {
-    int64_t deadline_ns = hd_clock_ns() + (int64_t)SEND_MS * 1000000;
+    int64_t deadline_ns = hd_clock_get_ns() + (int64_t)SEND_MS * 1000000;
     size_t bytes = strlen(join->text);
     for (int r = 1; r < join->rendezvous->world.world; r++)
         if (join->rendezvous->peers[r].fd >= 0)
@@ -235,7 +235,7 @@ int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                const struct hd_rendezvous_options *options, int64_t deadline_ns,
                                char *text)
 {
-    int64_t start_ns = hd_clock_ns();
+    int64_t start_ns = hd_clock_get_ns();
     struct join *join = hd_alloc(1, sizeof *join);
     struct pollfd *polls = hd_alloc(rendezvous->world.world + PENDING_MAX, sizeof *polls);
     if (!join || !polls) {
@@ -245,9 +245,9 @@ int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
         return HD_ERR_NOMEM;
     }
     *join = (struct join){.rendezvous = rendezvous, .deadline_ns = deadline_ns, .text = text};
-    while (join->n_joined < rendezvous->world.world - 1 && hd_clock_ns() < join->deadline_ns)
+    while (join->n_joined < rendezvous->world.world - 1 && hd_clock_get_ns() < join->deadline_ns)
         poll_connections(join, polls);
-    check_present(join, (hd_clock_ns() - start_ns) / 1000000000);
+    check_present(join, (hd_clock_get_ns() - start_ns) / 1000000000);
     if (join->status == HD_OK)
         check_config(join);
     if (join->status == HD_OK && !options->allow_fingerprint_mismatch)

@@ -117,7 +117,7 @@ static int connect_to(const struct addrinfo *at, int64_t deadline_ns)
         return -errno;
     int error = connect(fd, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
-        int64_t left_ms = (deadline_ns - hd_clock_ns()) / 1000000;
+        int64_t left_ms = (deadline_ns - hd_clock_get_ns()) / 1000000;
         struct pollfd one = {.fd = fd, .events = POLLOUT};
         int n = poll(&one, 1, left_ms < ATTEMPT_MS ? (left_ms > 0 ? (int)left_ms : 0) : ATTEMPT_MS);
         socklen_t length = sizeof error;
@@ -138,7 +138,7 @@ int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms
 {
     struct addrinfo *list;
     int fd = -EHOSTUNREACH;
-    int64_t deadline_ns = hd_clock_ns() + timeout_ms * 1000000;
+    int64_t deadline_ns = hd_clock_get_ns() + timeout_ms * 1000000;
     if (resolve(address, port, 0, &list) != 0)
         return fd;
     for (const struct addrinfo *at = list; at && fd < 0; at = at->ai_next)
@@ -149,7 +149,7 @@ int hd_rendezvous_connect_once(const char *address, int port, int64_t timeout_ms
 
 int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p)
 {
-    int64_t start_ns = hd_clock_ns();
+    int64_t start_ns = hd_clock_get_ns();
     for (;;) {
         struct addrinfo *list;
         int fd = -1, error = resolve(world->master_addr, world->master_port, 0, &list);
@@ -164,11 +164,11 @@ int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int
             *fd_p = fd;
             return HD_OK;
         }
-        if (hd_clock_ns() >= deadline_ns)
+        if (hd_clock_get_ns() >= deadline_ns)
             return hd_fail(HD_ERR_SYSTEM,
                            "rank %d cannot reach rank 0 at %s port %d within %lld s: %s",
                            world->rank, world->master_addr, world->master_port,
-                           (long long)((hd_clock_ns() - start_ns) / 1000000000), why);
+                           (long long)((hd_clock_get_ns() - start_ns) / 1000000000), why);
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
     }
 }

@@ -24,7 +24,7 @@ static bool is_header_valid(const struct hd_frame *frame)
 static bool wait_for(int fd, short events, int64_t deadline_ns)
 {
     for (;;) {
-        int64_t left_ms = (deadline_ns - hd_clock_ns() + 999999) / 1000000;
+        int64_t left_ms = (deadline_ns - hd_clock_get_ns() + 999999) / 1000000;
         struct pollfd one = {.fd = fd, .events = events};
         int n = poll(&one, 1, left_ms > 0 ? (int)(left_ms < 3600000 ? left_ms : 3600000) : 0);
         if (n > 0 || (n == 0 && left_ms <= 0))

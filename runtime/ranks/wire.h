@@ -58,7 +58,7 @@ enum hd_frame_state {
 /* Reads what is there, without blocking, at most to the end of one frame. */
 enum hd_frame_state hd_frame_reader_read(struct hd_frame_reader *reader, int fd);
 
-/* The same, waiting until deadline_ns (of hd_clock_ns); HD_FRAME_INCOMPLETE: it passed. */
+/* The same, waiting until deadline_ns (of hd_clock_get_ns); HD_FRAME_INCOMPLETE: it passed. */
 enum hd_frame_state hd_frame_reader_wait(struct hd_frame_reader *reader, int fd,
                                          int64_t deadline_ns);
 

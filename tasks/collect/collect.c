@@ -191,7 +191,7 @@ static uint32_t coin_of(const struct hd_envs_shape *shape, int64_t forwards)
 
 static bool is_greedy(const struct hd_context *context, uint32_t coin, double epsilon)
 {
-    return hd_rng_uniform(&context->rng, coin) > epsilon;
+    return hd_rng_draw_uniform(&context->rng, coin) > epsilon;
 }
 
 static void choose_actions(const struct collect *c)
@@ -204,8 +204,8 @@ static void choose_actions(const struct collect *c)
     else if (greedy)
         hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
-        c->play.action[i] = (int32_t)hd_rng_below(&c->context->rng, coin + 1 + (uint32_t)i,
-                                                  c->shape->frame.actions);
+        c->play.action[i] = (int32_t)hd_rng_draw_below(&c->context->rng, coin + 1 + (uint32_t)i,
+                                                       c->shape->frame.actions);
 }
 
 /* The env's step joins its chunk; returns the chunk as it stands. */

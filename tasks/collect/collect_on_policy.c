@@ -160,7 +160,7 @@ static void act(struct collect *c)
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
         note_action(
             c, env, logit,
-            (int32_t)hd_categorical(logit, actions, hd_rng_uniform(&c->context->rng, item)));
+            (int32_t)hd_categorical(logit, actions, hd_rng_draw_uniform(&c->context->rng, item)));
     }
 }
 

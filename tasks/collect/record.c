@@ -147,8 +147,9 @@ static void choose_actions(const struct record *r)
                    r->views[POLICY].data, hd_statistics_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
-        if (hd_rng_uniform(rng, coin) < r->epsilon)
-            r->play.action[env] = (int32_t)hd_rng_below(rng, coin + 1, r->shape->frame.actions);
+        if (hd_rng_draw_uniform(rng, coin) < r->epsilon)
+            r->play.action[env] =
+                (int32_t)hd_rng_draw_below(rng, coin + 1, r->shape->frame.actions);
     }
 }
 

@@ -26,7 +26,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
                             views[REPLAY].spec->name, views[REPLAY].spec->name);
     for (int64_t i = 0; i < batch_shape->rows; i++) {
-        double u = hd_rng_uniform(&context->rng, (uint32_t)i);
+        double u = hd_rng_draw_uniform(&context->rng, (uint32_t)i);
         int64_t position = hd_replay_stratum(i, u, batch_shape->rows, size);
         hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
         use.weight[i] = 1;

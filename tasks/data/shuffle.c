@@ -21,7 +21,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     for (int64_t i = 0; i < n; i++)
         order->sample[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
-        const int64_t j = hd_rng_below(&context->rng, (uint32_t)i, i + 1);
+        const int64_t j = hd_rng_draw_below(&context->rng, (uint32_t)i, i + 1);
         const int32_t moved = order->sample[j];
         order->sample[j] = order->sample[i];
         order->sample[i] = moved;

@@ -50,7 +50,7 @@ static double reduce(const double *blocks, int64_t first, int64_t n)
 /* Scratch: the squares of each block, then room for a block of the gradient. */
 static double *lay_out(int64_t blocks, void *memory, float **room_p)
 {
-    *room_p = (float *)((char *)memory + hd_padded(blocks * (int64_t)sizeof(double)));
+    *room_p = (float *)((char *)memory + hd_align_up(blocks * (int64_t)sizeof(double)));
     return memory;
 }
 
@@ -66,7 +66,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 
 static int64_t scratch(const void *blocks)
 {
-    return hd_padded(*(const int64_t *)blocks * (int64_t)sizeof(double)) +
+    return hd_align_up(*(const int64_t *)blocks * (int64_t)sizeof(double)) +
            HD_BLOCK * (int64_t)sizeof(float);
 }
 

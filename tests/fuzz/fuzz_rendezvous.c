@@ -130,8 +130,8 @@ static bool step(void)
 /* -- What the linker puts in the place of waiting -----------------------------------------------
  */
 
-int64_t __wrap_hd_clock_ns(void);
-int64_t __wrap_hd_clock_ns(void)
+int64_t __wrap_hd_clock_get_ns(void);
+int64_t __wrap_hd_clock_get_ns(void)
 {
     return script.now_ns += 1000;
 }

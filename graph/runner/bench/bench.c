@@ -201,12 +201,12 @@ static int run_once(struct hd_bench *bench, int i, const char *scratch, bool las
     char *dir = hd_format("%s/run", scratch);
     int status = dir ? complete_options(bench, i, &run_options) : HD_ERR_NOMEM;
     if (status != HD_OK)
-        return hd_status_exit_code(status);
+        return hd_status_get_exit_code(status);
     bool trace = bench->options->trace && last;
     int code = launch(&run_options, dir, trace);
     if (code == 0)
-        code = hd_status_exit_code(collect(strategy, dir, trace));
-    else if (code != hd_status_exit_code(HD_ERR_INTERRUPTED))
+        code = hd_status_get_exit_code(collect(strategy, dir, trace));
+    else if (code != hd_status_get_exit_code(HD_ERR_INTERRUPTED))
         hd_log(HD_LOG_ERROR, "the strategy %s could not be measured", strategy->name);
     hd_options_release(&run_options);
     remove_tree(dir);
@@ -224,7 +224,7 @@ static void show_progress(const struct hd_bench *bench, int number, int i)
     if (bench->options->quiet)
         return;
     if (isatty(STDERR_FILENO))
-        hd_log_progress(line);
+        hd_log_show_progress(line);
     else
         hd_log(HD_LOG_INFO, "%s", line);
 }
@@ -240,7 +240,7 @@ static int run_all(struct hd_bench *bench, const char *scratch)
         code = run_once(bench, i, scratch, repeat == repeats - 1);
     }
     if (!bench->options->quiet)
-        hd_log_progress(NULL);
+        hd_log_show_progress(NULL);
     return code;
 }
 
@@ -261,11 +261,11 @@ static int measure(struct hd_bench *bench)
     const char *parent = getenv("TMPDIR");
     char *scratch = hd_format("%s/heddle-bench-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!scratch)
-        return hd_status_exit_code(HD_ERR_NOMEM);
+        return hd_status_get_exit_code(HD_ERR_NOMEM);
     hold_signals(&before);
     int code;
     if (!mkdtemp(scratch)) {
-        code = hd_status_exit_code(
+        code = hd_status_get_exit_code(
             hd_fail(HD_ERR_SYSTEM, "the directory %s cannot be made: %m", scratch));
     } else {
         code = run_all(bench, scratch);
@@ -292,12 +292,12 @@ int hd_command_bench(int argc, char **argv)
     struct hd_bench bench = {.options = &options};
     int status = hd_options_read("bench", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
-    int code = hd_status_exit_code(read_strategies(&bench));
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
+    int code = hd_status_get_exit_code(read_strategies(&bench));
     if (code == 0)
         code = measure(&bench);
     if (code == 0)
-        code = hd_status_exit_code(report(&bench));
+        code = hd_status_get_exit_code(report(&bench));
     for (int i = 0; i < bench.n_strategies; i++)
         hd_free(bench.strategies[i].runs);
     hd_free(bench.names);

@@ -107,5 +107,5 @@ int hd_command_eval(int argc, char **argv)
         status = start(&options);
         hd_options_release(&options);
     }
-    return status > 0 ? 0 : hd_status_exit_code(status);
+    return status > 0 ? 0 : hd_status_get_exit_code(status);
 }

@@ -33,5 +33,5 @@ int hd_command_graph(int argc, char **argv)
         status = print_plan(&options);
         hd_options_release(&options);
     }
-    return status > 0 ? 0 : hd_status_exit_code(status);
+    return status > 0 ? 0 : hd_status_get_exit_code(status);
 }

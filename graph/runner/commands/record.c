@@ -56,7 +56,7 @@ static void show_progress(struct record *record, int64_t round, int64_t rounds)
 {
     enum { LOG_FILE_MS = 5000 };
     const bool terminal = isatty(STDERR_FILENO);
-    const int64_t now_ns = hd_clock_ns();
+    const int64_t now_ns = hd_clock_get_ns();
     char line[160];
     if (record->options->quiet || round == rounds ||
         (!terminal && now_ns - record->shown_ns < LOG_FILE_MS * INT64_C(1000000)))
@@ -64,7 +64,7 @@ static void show_progress(struct record *record, int64_t round, int64_t rounds)
     record->shown_ns = now_ns;
     format_so_far(record, record->info.transitions * round / rounds, line, sizeof line);
     if (terminal)
-        hd_log_progress(line);
+        hd_log_show_progress(line);
     else
         hd_log(HD_LOG_INFO, "%s", line);
 }
@@ -96,9 +96,9 @@ static int play(struct record *record)
     HD_TRY(hd_dataset_publish(record->writer));
     char line[160];
     format_so_far(record, record->info.transitions, line, sizeof line);
-    hd_log_progress(NULL);
+    hd_log_show_progress(NULL);
     hd_log(HD_LOG_INFO, "%s, in %.2f s; %" PRId64 " %s in %s", line,
-           (double)(hd_clock_ns() - record->begin_ns) * 1e-9, rounds,
+           (double)(hd_clock_get_ns() - record->begin_ns) * 1e-9, rounds,
            rounds == 1 ? "file" : "files", record->options->out);
     return HD_OK;
 }
@@ -171,8 +171,8 @@ int hd_command_record(int argc, char **argv)
     struct hd_options options;
     int status = hd_options_read("record", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
-    struct record record = {.options = &options, .begin_ns = hd_clock_ns()};
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
+    struct record record = {.options = &options, .begin_ns = hd_clock_get_ns()};
     record.shown_ns = record.begin_ns;
     hd_signals_catch();
     status = check_options(&options);
@@ -181,5 +181,5 @@ int hd_command_record(int argc, char **argv)
         release(&record);
     }
     hd_options_release(&options);
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

@@ -262,8 +262,8 @@ int hd_command_doctor(int argc, char **argv)
     struct hd_options options;
     int status = hd_options_read("doctor", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     status = examine(&options);
     hd_options_release(&options);
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

@@ -138,13 +138,13 @@ static int repeat(struct rank *rank, int64_t n, double seconds, int64_t *count_p
     int64_t more = 1, count = 0;
     fill(rank, n);
     HD_TRY(mean(rank, n, &more)); /* touches its memory for the first time */
-    const int64_t begin_ns = hd_clock_ns();
+    const int64_t begin_ns = hd_clock_get_ns();
     for (; more; count++) {
-        more = (double)(hd_clock_ns() - begin_ns) * 1e-9 < seconds;
+        more = (double)(hd_clock_get_ns() - begin_ns) * 1e-9 < seconds;
         HD_TRY(mean(rank, n, &more));
     }
     *count_p = count;
-    *each_p = (double)(hd_clock_ns() - begin_ns) * 1e-9 / (double)count;
+    *each_p = (double)(hd_clock_get_ns() - begin_ns) * 1e-9 / (double)count;
     return HD_OK;
 }
 
@@ -194,7 +194,7 @@ static _Noreturn void be_rank(struct hd_world world, int number, int out)
     const int status = start_and_run(&rank);
     if (status != HD_OK)
         snprintf(test.problem, sizeof test.problem, "rank %d: %s", number,
-                 status == HD_ERR_DIVERGED ? "a mean came out wrong" : hd_status_text(status));
+                 status == HD_ERR_DIVERGED ? "a mean came out wrong" : hd_status_get_text(status));
     test.passed = status == HD_OK;
     if ((number == 0 || !test.passed) && write(out, &test, sizeof test) != (ssize_t)sizeof test)
         _exit(1);
@@ -238,7 +238,7 @@ static void end_all(const pid_t *pids, int ranks, bool passed, struct hd_mean_te
 
 void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
 {
-    const int64_t begin_ns = hd_clock_ns();
+    const int64_t begin_ns = hd_clock_get_ns();
     struct hd_world world = {.world = ranks, .local_world = ranks, .rendezvous_fd = -1};
     struct hd_mean_test test = {.ranks = ranks};
     int ends[2] = {-1, -1};
@@ -267,6 +267,6 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
     if (ends[0] >= 0)
         close(ends[0]);
     hd_free(pids);
-    test.seconds = (double)(hd_clock_ns() - begin_ns) * 1e-9;
+    test.seconds = (double)(hd_clock_get_ns() - begin_ns) * 1e-9;
     *test_p = test;
 }

@@ -286,11 +286,11 @@ int hd_command_compare(int argc, char **argv)
     struct runs runs = {0};
     int status = hd_options_read("compare", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     status = compare(&runs, &options);
     for (int r = 0; r < runs.n; r++)
         hd_history_release(&runs.list[r]);
     hd_free(runs.list);
     hd_options_release(&options);
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

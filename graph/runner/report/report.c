@@ -31,12 +31,12 @@ int hd_command_report(int argc, char **argv)
     char *path;
     int status = hd_options_read("report", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     status = hd_report_write(options.config, options.out, &path);
     if (status == HD_OK) {
         hd_log(HD_LOG_INFO, "%s", path);
         hd_free(path);
     }
     hd_options_release(&options);
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

@@ -11,7 +11,7 @@ int hd_command_trace(int argc, char **argv)
     struct hd_history history;
     int status = hd_options_read("trace", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     status = hd_history_read(options.config, &history);
     if (status == HD_OK) {
         hd_history_print_times(&history, stdout);
@@ -20,5 +20,5 @@ int hd_command_trace(int argc, char **argv)
         hd_history_release(&history);
     }
     hd_options_release(&options);
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }

@@ -212,7 +212,7 @@ int hd_resume_restore(struct hd_train *train)
 
 int hd_checkpoints_open(struct hd_train *train)
 {
-    train->checkpoint_ns = hd_clock_ns();
+    train->checkpoint_ns = hd_clock_get_ns();
     train->checkpoint_interval_s =
         hd_config_real(train->run_spec.config, "runtime.checkpoint_interval_s");
     return hd_checkpoints_create(
@@ -227,7 +227,7 @@ unsigned hd_checkpoints_get_requests(void *arg)
     if (hd_asked_to_stop)
         return REQUEST_STOP;
     if (train->world.rank != 0 || train->wished || train->checkpoint_interval_s == 0 ||
-        (double)(hd_clock_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
+        (double)(hd_clock_get_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
         !hd_checkpoints_idle(train->checkpoints))
         return 0;
     train->wished = true; /* once: it is heeded some iterations later */
@@ -253,7 +253,7 @@ static int save(struct hd_train *train)
         metadata = json_pack("{s:O, s:o}", "executor", executor, "run", describe_run(train));
     json_decref(executor);
     hd_checkpoints_write(train->checkpoints, metadata);
-    train->checkpoint_ns = hd_clock_ns();
+    train->checkpoint_ns = hd_clock_get_ns();
     train->wished = false;
     return HD_OK;
 }

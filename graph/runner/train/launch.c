@@ -87,14 +87,14 @@ static int launch(const struct hd_options *options, int argc, char **argv)
     int status =
         check(options, options->nproc_per_node * options->nnodes, &sigterm_grace_s, &shards);
     if (status != HD_OK)
-        return hd_status_exit_code(status);
+        return hd_status_get_exit_code(status);
     snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
     char **arguments = rank_arguments(argc, argv, NULL, false);
     char **again = rank_arguments(argc, argv, shards_text, options->resume);
     if (!arguments || !again) {
         hd_free(arguments);
         hd_free(again);
-        return hd_status_exit_code(HD_ERR_NOMEM);
+        return hd_status_get_exit_code(HD_ERR_NOMEM);
     }
     struct hd_launch_options launch_options = {
         .nproc_per_node = options->nproc_per_node,
@@ -120,7 +120,7 @@ int hd_command_launch(int argc, char **argv)
     struct hd_options options;
     int status = hd_options_read("launch", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     int exit_code = launch(&options, argc, argv);
     hd_options_release(&options);
     return exit_code;

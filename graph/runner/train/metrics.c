@@ -108,13 +108,13 @@ static json_t *gpus_of(const struct hd_train *train)
 
 static json_t *start_of(const struct hd_train *train)
 {
-    const int64_t ago_ns = hd_clock_ns() - train->train_ns;
+    const int64_t ago_ns = hd_clock_get_ns() - train->train_ns;
     char fingerprint[24];
     snprintf(fingerprint, sizeof fingerprint, "%016llx",
              (unsigned long long)train->fingerprint.hash);
     return json_pack(
         "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
-        "time", (double)(hd_clock_wall_ns() - ago_ns) * 1e-9, "update",
+        "time", (double)(hd_clock_get_wall_ns() - ago_ns) * 1e-9, "update",
         (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks", train->world.world,
         "shards", (json_int_t)train->run_spec.shards, "workers",
         hd_session_count_workers(train->session), "setup_s",
@@ -154,7 +154,7 @@ static json_t *sample_of(const struct hd_train *train)
     hd_trace_get_totals(trace, &busy_ns, &tasks);
     hd_memory_read(&resident, &peak);
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
-                     (double)(hd_clock_ns() - train->train_ns) * 1e-9, "update",
+                     (double)(hd_clock_get_ns() - train->train_ns) * 1e-9, "update",
                      (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
                      (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
                      (json_int_t)hd_logbook_progress(train->logbook).env_step, "tasks",
@@ -170,7 +170,7 @@ void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
     enum { PER_RUN = 400, LEAST_MS = 250 };
     if (!metrics)
         return;
-    const int64_t now_ns = hd_clock_ns() - train->train_ns;
+    const int64_t now_ns = hd_clock_get_ns() - train->train_ns;
     if (now_ns < metrics->next_ns)
         return;
     const int64_t least_ns = LEAST_MS * INT64_C(1000000), share_ns = now_ns / PER_RUN;

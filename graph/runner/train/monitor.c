@@ -49,7 +49,7 @@ void hd_monitor_show(struct hd_train *train)
 /* Returns whether nothing has ended for longer than the watchdog allows. */
 static bool hangs(struct hd_train *train, const struct hd_session *session)
 {
-    const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_ns();
+    const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_get_ns();
     if (finished != train->seen_finished || train->seen_ns == 0) {
         train->seen_finished = finished;
         train->seen_ns = now_ns;
@@ -70,7 +70,7 @@ static void end_process(struct hd_train *train, struct hd_session *session)
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_get_message(session));
     hd_rendezvous_fail(train->rendezvous, hd_session_get_message(session));
-    _exit(hd_status_exit_code(HD_ERR_WATCHDOG));
+    _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
 }
 
 static void *monitor(void *arg)

@@ -118,7 +118,7 @@ void hd_train_progress(void *arg)
 {
     struct hd_train *train = arg;
     bool terminal = isatty(STDERR_FILENO);
-    int64_t now_ns = hd_clock_ns();
+    int64_t now_ns = hd_clock_get_ns();
     int64_t wait_ns = (terminal ? TERMINAL_MS : LOG_FILE_MS) * INT64_C(1000000);
     if (train->options->quiet || now_ns - train->shown_ns < wait_ns)
         return;
@@ -129,7 +129,7 @@ void hd_train_progress(void *arg)
     char line[256];
     format_progress(train, now_ns, line, sizeof line);
     if (terminal)
-        hd_log_progress(line);
+        hd_log_show_progress(line);
     else
         hd_log(HD_LOG_INFO, "%s", line);
 }
@@ -272,7 +272,7 @@ static void print_summary(const struct hd_train *train, const char *reason, int6
 
 int hd_train_write_results(struct hd_train *train, const char *reason)
 {
-    int64_t now_ns = hd_clock_ns();
+    int64_t now_ns = hd_clock_get_ns();
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     uint64_t hash = 0;
     HD_TRY(save_weights(train, updates, &hash));

@@ -301,7 +301,7 @@ static int exit_code(const struct hd_train *train, int status)
 {
     if (status == HD_ERR_PEER && train->world.supervised)
         return HD_EXIT_PEER;
-    return hd_status_exit_code(status);
+    return hd_status_get_exit_code(status);
 }
 
 static int train_rank(struct hd_options *options)
@@ -310,7 +310,7 @@ static int train_rank(struct hd_options *options)
                              .dir_lock = -1,
                              .looking = PTHREAD_MUTEX_INITIALIZER,
                              .links_fd = -1,
-                             .begin_ns = hd_clock_ns(),
+                             .begin_ns = hd_clock_get_ns(),
                              .watch = {.after = options->measure_after}};
     const char *reason = NULL;
     hd_signals_catch();
@@ -322,12 +322,13 @@ static int train_rank(struct hd_options *options)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {
         hd_signals_started((int)hd_config_int(train.run_spec.config, "runtime.sigterm_grace_s"));
-        train.train_ns = hd_clock_ns();
+        train.train_ns = hd_clock_get_ns();
         if (train.world.rank == 0)
             train.metrics = hd_metrics_start(&train);
         status = hd_executor_run(train.executor, &reason);
-        hd_metrics_end(train.metrics, &train, status == HD_OK ? reason : hd_status_text(status));
-        hd_log_progress(NULL);
+        hd_metrics_end(train.metrics, &train,
+                       status == HD_OK ? reason : hd_status_get_text(status));
+        hd_log_show_progress(NULL);
         if (status != HD_OK)
             report_failure(&train, status);
     }
@@ -346,7 +347,7 @@ int hd_command_run(int argc, char **argv)
     struct hd_options options;
     int status = hd_options_read("run", argc, argv, &options);
     if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_exit_code(status);
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
     int code = train_rank(&options);
     hd_options_release(&options);
     return code;

@@ -15,7 +15,7 @@ static void on_signal(int signal_number)
 {
     int status = signal_number == SIGINT ? HD_ERR_INTERRUPTED : HD_ERR_STOPPED;
     if (hd_interrupted || !started)
-        _exit(hd_status_exit_code(status));
+        _exit(hd_status_get_exit_code(status));
     if (signal_number == SIGTERM && !hd_asked_to_stop && grace > 0) {
         hd_asked_to_stop = 1;
         alarm(grace);

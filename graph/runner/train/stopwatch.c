@@ -11,7 +11,7 @@ static void take_sample(struct hd_stopwatch_sample *sample, const struct hd_trac
                         int64_t updates, int64_t iterations)
 {
     int64_t tasks;
-    sample->at_ns = hd_clock_ns();
+    sample->at_ns = hd_clock_get_ns();
     sample->updates = updates;
     sample->iterations = iterations;
     sample->exposed_ns = hd_trace_get_exposed_ns(trace);

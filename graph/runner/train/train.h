@@ -41,7 +41,7 @@ struct hd_train {
     double checkpoint_interval_s; /* from one to the next; 0: never by the clock */
     bool wished;                  /* rank 0: for the next one */
     bool can_resume;              /* it was written, and then the run stopped */
-    int64_t begin_ns;             /* start of the process, hd_clock_ns() */
+    int64_t begin_ns;             /* start of the process, hd_clock_get_ns() */
     int64_t train_ns;             /* start of the first iteration */
     int64_t shown_ns;             /* when the progress line was last shown */
     struct hd_stopwatch watch;    /* rank 0 */

@@ -57,7 +57,7 @@ struct hd_pong_game {
 HD_INLINE int32_t hd_pong_draw_between(struct hd_pong_game *game, int32_t low, int32_t high)
 {
     const struct hd_rng rng = hd_rng_make(game->seed, HD_PONG_STREAM, 0, game->draws >> 32, 0);
-    return low + (int32_t)hd_rng_below(&rng, (uint32_t)game->draws++, high - low + 1);
+    return low + (int32_t)hd_rng_draw_below(&rng, (uint32_t)game->draws++, high - low + 1);
 }
 
 /* The nearest number in [low, high]. */

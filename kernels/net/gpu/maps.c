@@ -136,7 +136,7 @@ static int make_maps(const struct hd_gpu_plan *plan, struct maps *maps)
 static int copy_part(char *memory, int64_t *used, const void *from, int64_t bytes, const void **at)
 {
     *at = memory + *used;
-    *used += hd_padded(bytes);
+    *used += hd_align_up(bytes);
     return checked(cudaMemcpy((void *)*at, from, (size_t)bytes, cudaMemcpyHostToDevice),
                    "cudaMemcpy");
 }
@@ -146,7 +146,7 @@ static int copy_maps(const struct maps *maps, struct hd_net_on_gpu *on)
     const int64_t matrices = maps->n_matrices * (int64_t)sizeof *maps->matrices;
     const int64_t from = maps->n_from * (int64_t)sizeof *maps->from;
     const int64_t gradient_at = maps->elements * (int64_t)sizeof *maps->gradient_at;
-    const int64_t bytes = hd_padded(matrices) + hd_padded(from) + hd_padded(gradient_at);
+    const int64_t bytes = hd_align_up(matrices) + hd_align_up(from) + hd_align_up(gradient_at);
     int64_t used = 0;
     HD_TRY(checked(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
     HD_TRY(

@@ -84,8 +84,8 @@ int64_t hd_net_device_bytes(const struct hd_net *net)
     struct hd_gpu_plan plan;
     if (hd_gpu_plan(net, &plan) != HD_OK)
         return 0;
-    return hd_padded(net->elements * (int64_t)sizeof(float)) +
-           hd_padded(plan.narrow * hd_gpu_element(&plan) + plan.wide * (int64_t)sizeof(float));
+    return hd_align_up(net->elements * (int64_t)sizeof(float)) +
+           hd_align_up(plan.narrow * hd_gpu_element(&plan) + plan.wide * (int64_t)sizeof(float));
 }
 
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,

@@ -190,7 +190,7 @@ struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64
 
 void *hd_gpu_image_at(const struct hd_gpu_plan *plan, const void *params, int64_t at)
 {
-    char *image = (char *)params + hd_padded(plan->net->elements * (int64_t)sizeof(float));
+    char *image = (char *)params + hd_align_up(plan->net->elements * (int64_t)sizeof(float));
     const int64_t element = hd_gpu_element(plan);
     if (at < plan->narrow)
         return image + at * element;

@@ -138,7 +138,7 @@ struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *da
 int64_t hd_trajectories_count_header_bytes(const struct hd_spec *spec)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
-    return group_bytes(shape) - hd_padded(shape->envs * shape->frames * shape->obs.frame_bytes);
+    return group_bytes(shape) - hd_align_up(shape->envs * shape->frames * shape->obs.frame_bytes);
 }
 
 int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)

@@ -19,8 +19,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->nstep = hd_config_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     spec->shape = shape;
-    spec->bytes = hd_transitions_bytes(shape) + hd_padded(sizeof(int64_t)) +
-                  hd_padded(shape->rows * (int64_t)sizeof(float));
+    spec->bytes = hd_transitions_bytes(shape) + hd_align_up(sizeof(int64_t)) +
+                  hd_align_up(shape->rows * (int64_t)sizeof(float));
     return HD_OK;
 }
 
@@ -37,7 +37,7 @@ struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data)
 struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
 {
     char *at = (char *)data + hd_transitions_bytes(spec->shape);
-    return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_padded(sizeof(int64_t)))};
+    return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_align_up(sizeof(int64_t)))};
 }
 
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)

@@ -40,7 +40,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
                              "'%s' of type %s needs `of:` and a value of type params", spec->name,
                              spec->type->name);
     const int64_t floats = hd_net_running(hd_params_net(spec));
-    spec->bytes = FLOATS_AT + hd_padded(floats * (int64_t)sizeof(float));
+    spec->bytes = FLOATS_AT + hd_align_up(floats * (int64_t)sizeof(float));
     return HD_OK;
 }
 

@@ -27,7 +27,7 @@ int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const 
 
 static int64_t floats_bytes(const struct hd_spec *spec)
 {
-    return hd_padded(spec->elements * (int64_t)sizeof(float));
+    return hd_align_up(spec->elements * (int64_t)sizeof(float));
 }
 
 /* -- params -------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ static void release_nothing(struct hd_spec *spec)
 
 static int64_t partial_bytes(const struct hd_spec *spec)
 {
-    return floats_bytes(spec) + hd_padded(spec->buckets * (int64_t)sizeof(float));
+    return floats_bytes(spec) + hd_align_up(spec->buckets * (int64_t)sizeof(float));
 }
 
 static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
@@ -440,7 +440,7 @@ const struct hd_type hd_type_grad = {
 static int resolve_adam(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
-    spec->bytes = 2 * floats_bytes(spec) + hd_padded(spec->buckets * (int64_t)sizeof(int64_t));
+    spec->bytes = 2 * floats_bytes(spec) + hd_align_up(spec->buckets * (int64_t)sizeof(int64_t));
     return HD_OK;
 }
 

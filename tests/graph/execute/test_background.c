@@ -29,15 +29,15 @@ static int64_t began_ns[DWELLS_MAX];
 
 static void spin(int64_t ns)
 {
-    int64_t end = hd_clock_ns() + ns;
-    while (slow && hd_clock_ns() < end)
+    int64_t end = hd_clock_get_ns() + ns;
+    while (slow && hd_clock_get_ns() < end)
         ;
 }
 
 static bool goes_on(int64_t iteration)
 {
     return slow && iteration <= last_needed && steps - iteration < needed &&
-           hd_clock_ns() - began_ns[iteration] < PATIENCE_NS;
+           hd_clock_get_ns() - began_ns[iteration] < PATIENCE_NS;
 }
 
 /* The result depends on every element of what it reads, not on the number of calls. */
@@ -47,7 +47,7 @@ static int dwell(struct hd_context *context, const struct hd_view *views, const 
     int64_t *to = views[1].data, *next = &to[INTS - 1];
     if (!context->again) {
         memset(to, 0, INTS * sizeof *to);
-        began_ns[context->iteration] = hd_clock_ns();
+        began_ns[context->iteration] = hd_clock_get_ns();
     }
     spin(1000000);
     if (*next < INTS)

@@ -18,8 +18,8 @@ enum { SHARDS = 2, RANKS = 2, PATIENCE_S = 1 };
 static int stall(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const int64_t until = hd_clock_ns() + 3 * PATIENCE_S * 1000000000LL;
-    while (context->rank == 1 && context->iteration == 2 && hd_clock_ns() < until)
+    const int64_t until = hd_clock_get_ns() + 3 * PATIENCE_S * 1000000000LL;
+    while (context->rank == 1 && context->iteration == 2 && hd_clock_get_ns() < until)
         usleep(10000);
     ++*(int64_t *)views[0].data;
     return HD_OK;

@@ -25,9 +25,9 @@ static bool first_is_every; /* port `first` is read in every stage after all */
 static int meet(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const int64_t until = hd_clock_ns() + PATIENCE_NS;
+    const int64_t until = hd_clock_get_ns() + PATIENCE_NS;
     arrived[context->stage]++;
-    while (arrived[context->stage] < ITEMS && hd_clock_ns() < until)
+    while (arrived[context->stage] < ITEMS && hd_clock_get_ns() < until)
         ;
     met += arrived[context->stage] == ITEMS;
     const bool sees_first = context->stage == 0 || first_is_every;

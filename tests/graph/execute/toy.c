@@ -218,7 +218,7 @@ static void stir_floats(struct hd_context *context, const struct hd_view *to, co
 {
     float *data = to->data;
     for (int64_t i = 0; i < FLOATS; i++) {
-        float noise = (float)hd_rng_below(&context->rng, (uint32_t)(i % 5), 100) * 0.01f;
+        float noise = (float)hd_rng_draw_below(&context->rng, (uint32_t)(i % 5), 100) * 0.01f;
         float old = keep ? data[i] : 0.0f;
         data[i] = old * 0.75f + (float)(inputs[i % INTS] % 977) * 0.0013f + noise;
     }
@@ -235,7 +235,7 @@ static void stir(struct hd_context *context, const struct hd_view *to, const int
     const bool none = to->spec->type->none && to->version == 0;
     for (int i = 0; i < count_ints(to->spec); i++) {
         uint64_t old = !keep ? 0 : none ? 7 : (uint64_t)data[i];
-        uint64_t mixed = hd_hash_mix(old + hd_rng_u64(&context->rng, (uint32_t)i),
+        uint64_t mixed = hd_hash_mix(old + hd_rng_draw_u64(&context->rng, (uint32_t)i),
                                      (uint64_t)inputs[i % INTS] + (uint64_t)context->repeat_index);
         data[i] = (int64_t)(mixed % 1000);
     }

@@ -106,7 +106,7 @@ static int weave(struct hd_context *context, const struct hd_view *views, const 
     const int64_t *from = row_of(&views[FROM], context->item);
     int64_t *state = row_of(&views[STATE], context->item), *to = row_of(&views[TO], context->item);
     if (context->stage == 0)
-        *work = hd_rng_u64(&context->rng, (uint32_t)context->item);
+        *work = hd_rng_draw_u64(&context->rng, (uint32_t)context->item);
     for (int i = 0; i < INTS && context->stage == 0; i++) {
         *work = hd_hash_mix(*work, (uint64_t)hd_toy_element(&views[A], i));
         if (to)

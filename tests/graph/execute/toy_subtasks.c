@@ -241,7 +241,7 @@ static int spread(struct hd_context *context, const struct hd_view *views, const
     struct work *work = context->work;
     int64_t lo, hi;
     if (context->stage == 0) {
-        work->head = hd_rng_u64(&context->rng, (uint32_t)context->item);
+        work->head = hd_rng_draw_u64(&context->rng, (uint32_t)context->item);
         for (int i = 0; i < INTS; i++)
             work->head = hd_hash_mix(work->head, (uint64_t)(hd_toy_element(&views[A], i) +
                                                             3 * hd_toy_element(&views[B], i)));
@@ -295,7 +295,7 @@ static int fill(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)args;
     for (context->item = 0; context->item < views[TO].spec->partials; context->item++) {
-        struct work work = {.head = hd_rng_u64(&context->rng, (uint32_t)context->item)};
+        struct work work = {.head = hd_rng_draw_u64(&context->rng, (uint32_t)context->item)};
         for (int i = 0; i < INTS; i++)
             work.head = hd_hash_mix(work.head, (uint64_t)hd_toy_element(&views[A], i));
         work.state = work.head;
@@ -396,7 +396,7 @@ static int creep(struct hd_context *context, const struct hd_view *views, const 
         *at = 0;
     else if (*at == 0)
         return hd_body_fail(context, "called again before the first call");
-    uint64_t mixed = hd_hash_mix((uint64_t)to[*at] + hd_rng_u64(&context->rng, (uint32_t)*at),
+    uint64_t mixed = hd_hash_mix((uint64_t)to[*at] + hd_rng_draw_u64(&context->rng, (uint32_t)*at),
                                  (uint64_t)hd_toy_element(&views[0], (int)*at));
     to[*at] = (int64_t)(mixed % 1000);
     return ++*at < INTS - 1 ? HD_AGAIN : HD_OK;

@@ -15,7 +15,7 @@ START_TEST(draws_follow_the_probabilities)
     for (int i = 0; i < N; i++)
         sum += p[i] = exp(logit[i]);
     for (int i = 0; i < DRAWS; i++)
-        drawn[hd_categorical(logit, N, hd_rng_uniform(&rng, (uint32_t)i))]++;
+        drawn[hd_categorical(logit, N, hd_rng_draw_uniform(&rng, (uint32_t)i))]++;
     for (int i = 0; i < N; i++) {
         const double share = p[i] / sum, deviation = sqrt(share * (1 - share) / DRAWS);
         ck_assert_double_eq_tol((double)drawn[i] / DRAWS, share, 5 * deviation + 1e-6);
@@ -61,7 +61,7 @@ START_TEST(draws_of_a_gpu)
     float *kept = test_alloc(c->rows * c->n + guard, sizeof *kept);
     int32_t *action = test_alloc(c->rows + guard, sizeof *action);
     for (int i = 0; i < c->rows * c->ld; i++)
-        logit[i] = (float)(8 * hd_rng_uniform(&rng, (uint32_t)i) - 4);
+        logit[i] = (float)(8 * hd_rng_draw_uniform(&rng, (uint32_t)i) - 4);
     const float *logit_there = device_make(logit, c->rows * c->ld * 4);
     int32_t *action_there =
         c->shared ? device_shared((c->rows + guard) * 4) : device_make(NULL, (c->rows + guard) * 4);
@@ -76,7 +76,7 @@ START_TEST(draws_of_a_gpu)
         device_get(action, action_there, (c->rows + guard) * 4);
     }
     for (int i = 0; i < c->rows; i++) {
-        const double u = hd_rng_uniform(&rng, (uint32_t)(FIRST + i));
+        const double u = hd_rng_draw_uniform(&rng, (uint32_t)(FIRST + i));
         ck_assert_double_gt(distance(logit + i * c->ld, c->n, u), 1e-12);
         ck_assert_int_eq(action[i], hd_categorical(logit + i * c->ld, c->n, u));
     }

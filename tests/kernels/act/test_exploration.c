@@ -38,9 +38,9 @@ static const float *some_values(const float **there_p)
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     float *q = test_alloc(ROWS * LD, sizeof *q);
     for (int i = 0; i < ROWS * LD; i++)
-        q[i] = hd_rng_below(&rng, (uint32_t)i, 50) == 0
+        q[i] = hd_rng_draw_below(&rng, (uint32_t)i, 50) == 0
                    ? NAN
-                   : (float)hd_rng_below(&rng, (uint32_t)(i + ROWS * LD), 5);
+                   : (float)hd_rng_draw_below(&rng, (uint32_t)(i + ROWS * LD), 5);
     *there_p = device_make(q, ROWS * LD * 4);
     return q;
 }
@@ -74,16 +74,16 @@ START_TEST(test_epsilon_greedy_cuda)
     for (uint32_t step = 0; step < 12; step++) {
         const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
         const uint32_t coin = step * (ROWS + 1);
-        const bool is_greedy = hd_rng_uniform(&rng, coin) > 0.5;
+        const bool is_greedy = hd_rng_draw_uniform(&rng, coin) > 0.5;
         ck_assert_int_eq(hd_epsilon_greedy_cuda(there, LD, ACTIONS, ROWS, 0.5, rng, coin, action,
                                                 device_stream()),
                          HD_OK);
         const int32_t *found = fetched(action);
         greedy += is_greedy;
         for (int i = 0; i < ROWS; i++)
-            ck_assert_int_eq(found[i], is_greedy
-                                           ? hd_argmax(q + i * LD, ACTIONS)
-                                           : hd_rng_below(&rng, coin + 1 + (uint32_t)i, ACTIONS));
+            ck_assert_int_eq(found[i],
+                             is_greedy ? hd_argmax(q + i * LD, ACTIONS)
+                                       : hd_rng_draw_below(&rng, coin + 1 + (uint32_t)i, ACTIONS));
     }
     ck_assert(greedy > 0 && greedy < 12);
 }

@@ -37,7 +37,7 @@ START_TEST(statistics_of_bytes)
     for (int i = 0; i < SAMPLES; i++)
         for (int j = 0; j < N; j++)
             floats[i][j] = bytes[i][j] =
-                j == 0 ? 255 : (uint8_t)hd_rng_below(&rng, (uint32_t)(i * N + j), 256);
+                j == 0 ? 255 : (uint8_t)hd_rng_draw_below(&rng, (uint32_t)(i * N + j), 256);
     double c[2], m[2][N], s[2][N];
     hd_statistics_of(floats[0], SAMPLES, N, (struct hd_statistics){&c[0], m[0], s[0]});
     for (int i = 0; i < SAMPLES; i++)
@@ -99,7 +99,7 @@ START_TEST(statistics_of_floats_cuda)
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, (int64_t)_i);
     float *x = test_alloc(rows * n + 1, sizeof *x);
     for (int64_t i = 0; i < rows * n; i++)
-        x[i] = (float)(3 + hd_rng_uniform(&rng, (uint32_t)i));
+        x[i] = (float)(3 + hd_rng_draw_uniform(&rng, (uint32_t)i));
     const struct hd_statistics expected = host_statistics(n), there = device_statistics(NULL, n);
     hd_statistics_of(x, rows, n, expected);
     ck_assert_int_eq(
@@ -123,7 +123,7 @@ START_TEST(statistics_of_bytes_cuda)
     uint8_t *x = test_alloc(off + rows * n + 1, 1);
     uint32_t *sum = test_alloc(n, 4), *square = test_alloc(n, 4);
     for (int64_t i = 0; i < rows * n; i++)
-        x[off + i] = i % n == 0 ? 255 : (uint8_t)hd_rng_below(&rng, (uint32_t)i, 256);
+        x[off + i] = i % n == 0 ? 255 : (uint8_t)hd_rng_draw_below(&rng, (uint32_t)i, 256);
     for (int64_t i = 0; i < rows; i++)
         hd_statistics_bytes_add(x + off + i * n, n, sum, square);
     const struct hd_statistics expected = host_statistics(n), there = device_statistics(NULL, n);
@@ -147,8 +147,8 @@ static struct hd_statistics some_statistics(int64_t n, double count, int64_t see
     const struct hd_statistics of = host_statistics(n);
     *of.count = count;
     for (int64_t j = 0; j < n; j++) {
-        of.mean[j] = count == 0 ? 0 : hd_rng_uniform(&rng, (uint32_t)(2 * j));
-        of.squares[j] = count == 0 ? 0 : 20 * hd_rng_uniform(&rng, (uint32_t)(2 * j + 1));
+        of.mean[j] = count == 0 ? 0 : hd_rng_draw_uniform(&rng, (uint32_t)(2 * j));
+        of.squares[j] = count == 0 ? 0 : 20 * hd_rng_draw_uniform(&rng, (uint32_t)(2 * j + 1));
     }
     for (int64_t j = n; j < n + GUARD; j++)
         of.mean[j] = of.squares[j] = NAN;

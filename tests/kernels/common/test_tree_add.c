@@ -23,8 +23,8 @@ static void fill_partials(float *partials, bool samples)
 {
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     for (uint32_t i = 0; i < MAX_PARTIALS * STRIDE; i++)
-        partials[i] = (float)(hd_rng_uniform(&rng, 2 * i) - .5) *
-                      ldexpf(1, (int)hd_rng_below(&rng, 2 * i + 1, 20));
+        partials[i] = (float)(hd_rng_draw_uniform(&rng, 2 * i) - .5) *
+                      ldexpf(1, (int)hd_rng_draw_below(&rng, 2 * i + 1, 20));
     for (int l = 0; l < MAX_PARTIALS; l++)
         partials[l * STRIDE + COUNT] = samples ? (float)(l % 5 * 3 + 1) / 3 : 0;
 }
@@ -48,9 +48,9 @@ START_TEST(a_stack_adds_in_tree_order)
         int waiting = 0;
         for (int g = 0; g < groups; g++)
             for (int m = 0; m < members; m++) {
-                int sums = hd_tree_sums_at(m, members);
+                int sums = hd_tree_count_sums(m, members);
                 if (m + 1 == members)
-                    sums += hd_tree_sums_at(g, groups);
+                    sums += hd_tree_count_sums(g, groups);
                 stack[waiting++] = partials[(g * members + m) * STRIDE];
                 for (; sums > 0; sums--, waiting--)
                     stack[waiting - 2] += stack[waiting - 1];

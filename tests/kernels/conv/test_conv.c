@@ -69,7 +69,7 @@ static void fill(const struct data *d, enum hd_layout layout, int64_t channels, 
         for (int64_t c = 0; c < channels; c++)
             for (int64_t y = 0; y < height; y++)
                 for (int64_t x = 0; x < width; x++, i++) {
-                    const hd_bf16 value = hd_bf16_from((float)hd_rng_uniform(&rng, i) - 0.5f);
+                    const hd_bf16 value = hd_bf16_from((float)hd_rng_draw_uniform(&rng, i) - 0.5f);
                     const int64_t at = n * row + place(layout, channels, height, width, c, y, x);
                     row_major[i] = hd_bf16_to(value);
                     if (d->f.bf16)
@@ -99,9 +99,10 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.row_major = test_alloc(n, 4);
     d.bias = test_alloc(d.f.out_channels, 4);
     for (int64_t i = 0; i < n; i++)
-        d.row_major[i] = hd_bf16_to(hd_bf16_from((float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f));
+        d.row_major[i] =
+            hd_bf16_to(hd_bf16_from((float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f));
     for (int64_t i = 0; i < d.f.out_channels; i++)
-        d.bias[i] = (float)hd_rng_uniform(&rng, (uint32_t)(n + i)) - 0.5f;
+        d.bias[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)(n + i)) - 0.5f;
     d.x = test_alloc(batch * d.f.in_channels * d.f.in_height * d.f.in_width, 4);
     d.dy = test_alloc(batch * d.f.out_channels * d.out_height * d.out_width, 4);
     d.x_there = guarded(activation_bytes(&d, in_row));

@@ -35,7 +35,7 @@ static float *randoms(int64_t n, uint64_t stream)
     struct hd_rng rng = hd_rng_make(1, stream, 0, 0, 0);
     float *data = test_alloc(n, sizeof *data);
     for (int64_t i = 0; i < n; i++)
-        data[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)i) - 1);
+        data[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)i) - 1);
     return data;
 }
 

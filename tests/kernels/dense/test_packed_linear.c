@@ -35,7 +35,7 @@ static int64_t whole(int64_t n)
 
 static float number(struct hd_rng *rng, uint32_t i)
 {
-    return hd_bf16_to(hd_bf16_from((float)hd_rng_uniform(rng, i) - 0.5f));
+    return hd_bf16_to(hd_bf16_from((float)hd_rng_draw_uniform(rng, i) - 0.5f));
 }
 
 static struct layer make_layer(int size, int64_t rows, enum way way)

@@ -58,7 +58,7 @@ static int32_t play_random(const struct fixture *f, int64_t t)
 {
     (void)f;
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
-    return (int32_t)hd_rng_below(&rng, (uint32_t)t, 6);
+    return (int32_t)hd_rng_draw_below(&rng, (uint32_t)t, 6);
 }
 
 static int32_t play_still(const struct fixture *f, int64_t t)
@@ -151,17 +151,20 @@ START_TEST(test_frames_of_scenes)
         int jump = t % 10 == 0 ? 157 : 9;
         for (int i = 0; i < 2; i++) {
             int x = i == 0 ? t % 157 : scenes[0].ball_x - jump / 2;
-            int y = t % 3 == 0 ? 34 : t % 3 == 1 ? 186 : 34 + (int)hd_rng_below(&rng, item++, 153);
-            x += i == 0 ? 0 : (int)hd_rng_below(&rng, item++, jump);
+            int y = t % 3 == 0   ? 34
+                    : t % 3 == 1 ? 186
+                                 : 34 + (int)hd_rng_draw_below(&rng, item++, 153);
+            x += i == 0 ? 0 : (int)hd_rng_draw_below(&rng, item++, jump);
             scenes[i] = (struct hd_pong_scene){
                 .ball_x = x < 0     ? 0
                           : x > 156 ? 156
                                     : x,
-                .ball_y = y + (int)hd_rng_below(&rng, item++, 5),
+                .ball_y = y + (int)hd_rng_draw_below(&rng, item++, 5),
             };
             for (int side = 0; side < 2; side++) {
-                int top = i == 0 ? 34 + (int)hd_rng_below(&rng, item++, 145)
-                                 : scenes[0].paddle[side] + (int)hd_rng_below(&rng, item++, 7) - 3;
+                int top =
+                    i == 0 ? 34 + (int)hd_rng_draw_below(&rng, item++, 145)
+                           : scenes[0].paddle[side] + (int)hd_rng_draw_below(&rng, item++, 7) - 3;
                 scenes[i].paddle[side] = top < 34 ? 34 : top > lowest ? lowest : top;
             }
         }

@@ -61,7 +61,7 @@ START_TEST(test_seed)
         const struct hd_rng rng =
             hd_rng_make((uint64_t)i, hd_hash_text("env reset"), 3, 7 * i, episode >> 32);
         ck_assert_uint_eq(hd_envs_seed((uint64_t)i, 3, 7 * i, episode),
-                          hd_rng_u64(&rng, (uint32_t)episode));
+                          hd_rng_draw_u64(&rng, (uint32_t)episode));
     }
 }
 END_TEST
@@ -149,7 +149,7 @@ static int32_t choose(const struct fixture *f, int64_t i, int64_t t)
     const int below = now->ball_y + HD_PONG_BALL / 2 - (now->paddle[1] + HD_PONG_PADDLE_HEIGHT / 2);
     const struct hd_rng rng = hd_rng_make(1, 2, 3, i, 5);
     if (i % 3 == 0 || (i % 3 == 1 && t % 37 < 9))
-        return (int32_t)hd_rng_below(&rng, (uint32_t)t, HD_PIXEL_PONG_ACTIONS);
+        return (int32_t)hd_rng_draw_below(&rng, (uint32_t)t, HD_PIXEL_PONG_ACTIONS);
     return below < -4 ? UP : below > 4 ? DOWN : NOOP;
 }
 

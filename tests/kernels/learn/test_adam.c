@@ -31,7 +31,7 @@ static void gradient(int t, float *g)
 {
     struct hd_rng rng = hd_rng_make(3, (uint64_t)t, 0, 0, 0);
     for (int i = 0; i < N; i++)
-        g[i] = (float)(hd_rng_uniform(&rng, (uint32_t)i) - 0.5) * (float)(i % 7);
+        g[i] = (float)(hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5) * (float)(i % 7);
 }
 
 struct naive {

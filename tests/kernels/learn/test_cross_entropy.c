@@ -25,10 +25,10 @@ static struct data *fill(struct data *d, int64_t batch, int64_t actions, double 
     const struct hd_rng rng = hd_rng_make(3, (uint64_t)batch, actions, 0, 0);
     d->loss = (struct hd_cross_entropy){batch, actions, d->logit, d->action, d->weight};
     for (int64_t i = 0; i < batch * actions; i++)
-        d->logit[i] = (float)(scale * (hd_rng_uniform(&rng, (uint32_t)i) - .5));
+        d->logit[i] = (float)(scale * (hd_rng_draw_uniform(&rng, (uint32_t)i) - .5));
     for (int64_t b = 0; b < batch; b++) {
-        d->action[b] = (int32_t)hd_rng_below(&rng, 10000 + (uint32_t)b, actions);
-        d->weight[b] = (float)hd_rng_below(&rng, 20000 + (uint32_t)b, 3) / 2;
+        d->action[b] = (int32_t)hd_rng_draw_below(&rng, 10000 + (uint32_t)b, actions);
+        d->weight[b] = (float)hd_rng_draw_below(&rng, 20000 + (uint32_t)b, 3) / 2;
     }
     for (int i = 0; i < GUARD; i++)
         d->dlogit[batch * actions + i] = 7;
@@ -179,10 +179,10 @@ START_TEST(cuda_rows_are_the_cpu_s)
     static int32_t action[MANY];
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 0, 0);
     for (int i = 0; i < MANY * CHOICES; i++)
-        logit[i] = (float)hd_rng_below(&rng, (uint32_t)i, 5); /* with ties */
+        logit[i] = (float)hd_rng_draw_below(&rng, (uint32_t)i, 5); /* with ties */
     for (int b = 0; b < MANY; b++) {
-        action[b] = (int32_t)hd_rng_below(&rng, 10000 + (uint32_t)b, CHOICES);
-        weight[b] = (float)hd_rng_below(&rng, 20000 + (uint32_t)b, 3) / 2;
+        action[b] = (int32_t)hd_rng_draw_below(&rng, 10000 + (uint32_t)b, CHOICES);
+        weight[b] = (float)hd_rng_draw_below(&rng, 20000 + (uint32_t)b, 3) / 2;
     }
     for (int k = 0; k < 7; k++) {
         struct hd_cross_entropy loss = {MANY, CHOICES, logit, action, weight};

@@ -145,17 +145,17 @@ static struct hd_dqn_loss make_many(struct many *m, int64_t rows)
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     uint32_t item = 0;
     for (int i = 0; i < ROWS * ACTIONS; i++) {
-        m->q[i] = (float)hd_rng_uniform(&rng, item++) - .5f;
-        m->online[i] = (float)hd_rng_below(&rng, item++, 7);
+        m->q[i] = (float)hd_rng_draw_uniform(&rng, item++) - .5f;
+        m->online[i] = (float)hd_rng_draw_below(&rng, item++, 7);
         m->online[i] = m->online[i] == 6 ? NAN : m->online[i];
-        m->target[i] = (float)hd_rng_uniform(&rng, item++) - .5f;
+        m->target[i] = (float)hd_rng_draw_uniform(&rng, item++) - .5f;
     }
     for (int i = 0; i < STEPS * (ROWS + 5); i++)
-        m->reward[i] = (float)hd_rng_uniform(&rng, item++);
+        m->reward[i] = (float)hd_rng_draw_uniform(&rng, item++);
     for (int b = 0; b < ROWS; b++) {
-        m->done[b] = (float)hd_rng_below(&rng, item++, 2);
-        m->value_gamma[b] = (float)hd_rng_uniform(&rng, item++);
-        m->action[b] = (int32_t)hd_rng_below(&rng, item++, ACTIONS);
+        m->done[b] = (float)hd_rng_draw_below(&rng, item++, 2);
+        m->value_gamma[b] = (float)hd_rng_draw_uniform(&rng, item++);
+        m->action[b] = (int32_t)hd_rng_draw_below(&rng, item++, ACTIONS);
     }
     return (struct hd_dqn_loss){rows,      ACTIONS,   STEPS,     .99f,     m->q,    m->online,
                                 m->target, m->action, m->reward, ROWS + 5, m->done, m->value_gamma};

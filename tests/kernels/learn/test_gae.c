@@ -34,9 +34,9 @@ START_TEST(advantages_by_theory)
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     float v[N + 1], r[N], zero[N] = {0}, end[N] = {0}, adv[N];
     for (int i = 0; i <= N; i++)
-        v[i] = (float)hd_rng_uniform(&rng, (uint32_t)i);
+        v[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
     for (int i = 0; i < N; i++)
-        r[i] = (float)hd_rng_uniform(&rng, (uint32_t)(100 + i));
+        r[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)(100 + i));
     end[19] = 1;
     struct hd_gae gae = {N, .9f, 1, v, v + 1, r, zero, end};
     hd_gae(&gae, adv);
@@ -76,7 +76,7 @@ static float *random_floats(int64_t n, int64_t seed)
     const struct hd_rng rng = hd_rng_make((uint64_t)seed, 3, 0, 0, 0);
     float *x = test_alloc(n, sizeof *x);
     for (int64_t i = 0; i < n; i++)
-        x[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)i) - 1);
+        x[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)i) - 1);
     return x;
 }
 
@@ -86,7 +86,7 @@ static float *random_flags(int64_t n, int64_t among, int64_t seed)
     const struct hd_rng rng = hd_rng_make((uint64_t)seed, 4, 0, 0, 0);
     float *x = test_alloc(n, sizeof *x);
     for (int64_t i = 0; i < n; i++)
-        x[i] = hd_rng_below(&rng, (uint32_t)i, among) == 0;
+        x[i] = hd_rng_draw_below(&rng, (uint32_t)i, among) == 0;
     return x;
 }
 

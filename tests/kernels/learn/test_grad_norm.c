@@ -16,7 +16,7 @@ START_TEST(squares_of_all_elements)
     float x[N + 1];
     double expected = 0;
     for (int i = 0; i <= N; i++)
-        x[i] = (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
+        x[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
     for (int n = 0; n <= N; n++) {
         ck_assert_double_eq_tol(hd_squares(x, n), expected, 1e-14);
         expected += (double)x[n] * x[n];
@@ -45,7 +45,7 @@ static void fill_partials(float *partials, int n)
 {
     const struct hd_rng rng = hd_rng_make(6, 7, 8, 9, 10);
     for (uint32_t i = 0; i < (uint32_t)n * STRIDE; i++)
-        partials[i] = (float)hd_rng_uniform(&rng, i) - .5f;
+        partials[i] = (float)hd_rng_draw_uniform(&rng, i) - .5f;
     for (int l = 0; l < n; l++) {
         partials[l * STRIDE + COUNTS] = (float)(l + 3);
         partials[l * STRIDE + COUNTS + 1] = 0;
@@ -105,7 +105,7 @@ START_TEST(cuda_trees_of_blocks)
     double *sum = device_shared(sizeof *sum);
     const struct hd_rng rng = hd_rng_make(1, 7, 8, 9, 10);
     for (int i = 0; i < 5003; i++)
-        blocks[i] = hd_rng_uniform(&rng, (uint32_t)i);
+        blocks[i] = hd_rng_draw_uniform(&rng, (uint32_t)i);
     const double *there = device_make(blocks, sizeof blocks);
     for (int k = 0; k < 13; k++) {
         const double is = reduce(blocks, 0, sizes[k]);

@@ -101,13 +101,13 @@ static void check_gradient(loss_kernel *differentiate, bool value_clip)
     int32_t action[ROWS];
     uint32_t item = 0;
     for (int i = 0; i < ROWS * WIDTH; i++)
-        out[i] = (float)(2 * hd_rng_uniform(&rng, item++) - 1);
+        out[i] = (float)(2 * hd_rng_draw_uniform(&rng, item++) - 1);
     for (int i = 0; i < ROWS * ACTIONS; i++)
-        old[i] = (float)(2 * hd_rng_uniform(&rng, item++) - 1);
+        old[i] = (float)(2 * hd_rng_draw_uniform(&rng, item++) - 1);
     for (int i = 0; i < 3 * ROWS; i++)
-        rest[i / ROWS][i % ROWS] = (float)(2 * hd_rng_uniform(&rng, item++) - 1);
+        rest[i / ROWS][i % ROWS] = (float)(2 * hd_rng_draw_uniform(&rng, item++) - 1);
     for (int i = 0; i < ROWS; i++)
-        action[i] = (int32_t)hd_rng_below(&rng, item++, ACTIONS);
+        action[i] = (int32_t)hd_rng_draw_below(&rng, item++, ACTIONS);
     const struct hd_ppo_loss loss = {.batch = ROWS,
                                      .actions = ACTIONS,
                                      .clip = .2f,
@@ -255,16 +255,16 @@ static struct hd_ppo_loss make_many(struct many *m)
     uint32_t item = 0;
     for (int b = 0; b < MANY; b++) {
         for (int j = 0; j < CHOICES; j++) {
-            m->old[b * CHOICES + j] = (float)(4 * hd_rng_uniform(&rng, item++) - 2);
+            m->old[b * CHOICES + j] = (float)(4 * hd_rng_draw_uniform(&rng, item++) - 2);
             m->out[b * OUTPUTS + j] =
-                m->old[b * CHOICES + j] + (float)(.6 * hd_rng_uniform(&rng, item++) - .3);
+                m->old[b * CHOICES + j] + (float)(.6 * hd_rng_draw_uniform(&rng, item++) - .3);
         }
-        m->value_old[b] = (float)(2 * hd_rng_uniform(&rng, item++) - 1);
+        m->value_old[b] = (float)(2 * hd_rng_draw_uniform(&rng, item++) - 1);
         m->out[b * OUTPUTS + CHOICES] =
-            m->value_old[b] + (float)(hd_rng_uniform(&rng, item++) - .5);
-        m->adv[b] = (float)(4 * hd_rng_uniform(&rng, item++) - 2);
-        m->target[b] = (float)(2 * hd_rng_uniform(&rng, item++) - 1);
-        m->action[b] = (int32_t)hd_rng_below(&rng, item++, CHOICES);
+            m->value_old[b] + (float)(hd_rng_draw_uniform(&rng, item++) - .5);
+        m->adv[b] = (float)(4 * hd_rng_draw_uniform(&rng, item++) - 2);
+        m->target[b] = (float)(2 * hd_rng_draw_uniform(&rng, item++) - 1);
+        m->action[b] = (int32_t)hd_rng_draw_below(&rng, item++, CHOICES);
     }
     return (struct hd_ppo_loss){.batch = MANY,
                                 .actions = CHOICES,
@@ -325,7 +325,7 @@ START_TEST(cuda_standardise_is_the_cpu_s)
     const struct hd_rng rng = hd_rng_make(9, 4, 3, 2, 1);
     const int64_t n = sizes[_i];
     for (int64_t i = 0; i < 5000; i++)
-        found[i] = wanted[i] = (float)(1000 + hd_rng_uniform(&rng, (uint32_t)i));
+        found[i] = wanted[i] = (float)(1000 + hd_rng_draw_uniform(&rng, (uint32_t)i));
     hd_standardise(wanted, n);
     standardise_on_device(found, n);
     for (int64_t i = 0; i < n; i++)

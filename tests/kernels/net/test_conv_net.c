@@ -299,9 +299,10 @@ START_TEST(init_does_not_depend_on_the_layout)
             ck_assert_int_eq(hd_net_export(net[k], params, t, row_major), HD_OK);
             double bound = 1 / sqrt((double)tensor->fan_in);
             for (int64_t j = 0; j < tensor->count; j += 1 + tensor->count / 1000)
-                ck_assert(row_major[j] ==
-                          (float)((2 * hd_rng_uniform(&rng, (uint32_t)(tensor->offset + j)) - 1) *
-                                  bound));
+                ck_assert(
+                    row_major[j] ==
+                    (float)((2 * hd_rng_draw_uniform(&rng, (uint32_t)(tensor->offset + j)) - 1) *
+                            bound));
         }
     }
     hd_net_destroy(net[0]);

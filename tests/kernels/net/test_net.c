@@ -234,9 +234,9 @@ START_TEST(gradients_are_differences)
     void *scratch = test_alloc(hd_net_backward_bytes(net, batch), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int64_t i = 0; i < batch * hd_net_obs(net); i++)
-        obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(100000 + i)) - 1);
+        obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(100000 + i)) - 1);
     for (int64_t i = 0; i < outputs; i++)
-        c[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(200000 + i)) - 1);
+        c[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(200000 + i)) - 1);
     weighted_sum(net, params, obs, batch, c, work, q);
     hd_net_backward(net, params, batch, batch, work, c, scratch, 0, grad);
     double largest = 0;
@@ -271,7 +271,7 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     void *work = test_alloc(hd_net_forward_bytes(net, ALL), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int i = 0; i < ALL * 4; i++)
-        obs[i] = (float)(2 * hd_rng_uniform(&rng, (uint32_t)(50000 + i)) - 1);
+        obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(50000 + i)) - 1);
     hd_net_forward(net, params, NULL, obs, ALL, work, q);
     for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
         for (int64_t first = 0; first + batches[k] <= ALL; first += 11) {

@@ -80,7 +80,7 @@ struct game {
 
 static int64_t draw(struct game *game, int64_t below)
 {
-    return (int64_t)hd_rng_below(&game->rng, game->draws++, below);
+    return (int64_t)hd_rng_draw_below(&game->rng, game->draws++, below);
 }
 
 static void show(struct game *game, int64_t env)
@@ -315,7 +315,7 @@ START_TEST(test_closed_form)
     for (int b = 0; b < 4; b++)
         for (int s = 0; s < 5; s++)
             for (int64_t i = 0; i < batches[b]; i++) {
-                double u = hd_rng_uniform(&rng, item++);
+                double u = hd_rng_draw_uniform(&rng, item++);
                 ck_assert_int_eq(hd_replay_stratum(i, u, batches[b], sizes[s]),
                                  walk(i, u, batches[b], sizes[s]));
             }
@@ -326,7 +326,7 @@ START_TEST(test_every_item_once)
 {
     struct hd_rng rng = hd_rng_make(8, 1, 0, 0, 0);
     for (int64_t i = 0; i < 64; i++)
-        ck_assert_int_eq(hd_replay_stratum(i, hd_rng_uniform(&rng, (uint32_t)i), 64, 64), i);
+        ck_assert_int_eq(hd_replay_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), 64, 64), i);
 }
 END_TEST
 
@@ -338,7 +338,7 @@ START_TEST(test_strata)
     const double below_one = nextafter(1, 0);
     int64_t before = 0;
     for (int64_t i = 0; i < batch; i++) {
-        int64_t at = hd_replay_stratum(i, hd_rng_uniform(&rng, (uint32_t)i), batch, size);
+        int64_t at = hd_replay_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), batch, size);
         double width = (double)size / (double)batch;
         ck_assert_double_ge((double)at, floor((double)i * width));
         ck_assert_double_lt((double)at, (double)(i + 1) * width);
@@ -470,7 +470,7 @@ static void check_sample(struct mirror *m, int64_t rows)
                                            device_stream()),
                      HD_OK);
     for (int64_t i = 0; i < rows && size > 0; i++) {
-        const double u = hd_rng_uniform(&m->game.rng, (uint32_t)i);
+        const double u = hd_rng_draw_uniform(&m->game.rng, (uint32_t)i);
         hd_replay_get(shape, m->game.ring, hd_replay_stratum(i, u, rows, size), &to_shape,
                       hd_transitions_at(&to_shape, expected), i);
     }

@@ -63,7 +63,7 @@ struct played {
 static double fill(int64_t stream, int64_t i)
 {
     const struct hd_rng rng = hd_rng_make(6, 7, stream, 0, 0);
-    return hd_rng_uniform(&rng, (uint32_t)i);
+    return hd_rng_draw_uniform(&rng, (uint32_t)i);
 }
 
 static struct played play(const struct shape *is)
@@ -104,7 +104,7 @@ static void check_draws(const struct shape *is, const struct played *p, const st
         for (int64_t e = 0; e < is->envs; e++) {
             const float *logit = p->output + (t * is->envs + e) * is->ld;
             const int64_t step = e * is->steps + t;
-            const double u = hd_rng_uniform(&p->rng, (uint32_t)(t * is->envs + e));
+            const double u = hd_rng_draw_uniform(&p->rng, (uint32_t)(t * is->envs + e));
             ck_assert_int_eq(c->action[step], hd_categorical(logit, is->actions, u));
             ck_assert_mem_eq(c->logit + step * is->actions, logit,
                              (size_t)is->actions * sizeof *logit);

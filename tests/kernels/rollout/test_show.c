@@ -67,7 +67,7 @@ static void show_next(const struct hd_show *show, const struct size *size, int s
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     char *frame = test_alloc(size->frame_bytes, 1);
     for (int env = 0; env < ENVS; env++) {
-        const bool begins = hd_rng_below(&rng, (uint32_t)(step * ENVS + env), 5) == 0;
+        const bool begins = hd_rng_draw_below(&rng, (uint32_t)(step * ENVS + env), 5) == 0;
         paint(frame, size->frame_bytes, env, step);
         memcpy(hd_show_next(show, env, begins), frame, (size_t)size->frame_bytes);
         move_on(wanted + env * size->stack * size->frame_bytes, size, frame, begins);
@@ -132,7 +132,7 @@ START_TEST(frames_travel_once)
     char *wanted = test_alloc(bytes, 1), *there = device_make(NULL, bytes + GUARD);
     begin(&show, size, wanted);
     for (int step = 0; step < SHOWN; step++) {
-        if (hd_rng_below(&rng, (uint32_t)step, 3) == 0) {
+        if (hd_rng_draw_below(&rng, (uint32_t)step, 3) == 0) {
             check_obs(&show, there, wanted);
             memset(show.host_frames, 0xEE, (size_t)(ENVS * size->frames * size->frame_bytes));
         }

@@ -40,7 +40,7 @@ struct collect {
 
 static int64_t draw(struct collect *c, int64_t below)
 {
-    return hd_rng_below(&c->rng, c->draws++, below);
+    return hd_rng_draw_below(&c->rng, c->draws++, below);
 }
 
 /* Room for an array in a group, of which *bytes_p are taken. */

@@ -22,11 +22,11 @@ START_TEST(test_status)
                  {HD_ERR_TASK, 1},     {HD_ERR_WATCHDOG, 3},     {HD_ERR_DIVERGED, 4},
                  {HD_ERR_STOPPED, 75}, {HD_ERR_INTERRUPTED, 130}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        ck_assert_int_eq(hd_status_exit_code(cases[i].status), cases[i].exit_code);
-    ck_assert_str_eq(hd_status_text(HD_ERR_NOMEM), "out of memory");
-    ck_assert_str_eq(hd_status_text(-12345), "unknown status");
-    ck_assert_str_eq(hd_status_text(7), "unknown status");
-    ck_assert_int_eq(hd_status_exit_code(-12345), 1);
+        ck_assert_int_eq(hd_status_get_exit_code(cases[i].status), cases[i].exit_code);
+    ck_assert_str_eq(hd_status_get_text(HD_ERR_NOMEM), "out of memory");
+    ck_assert_str_eq(hd_status_get_text(-12345), "unknown status");
+    ck_assert_str_eq(hd_status_get_text(7), "unknown status");
+    ck_assert_int_eq(hd_status_get_exit_code(-12345), 1);
 }
 END_TEST
 
@@ -286,17 +286,17 @@ END_TEST
 
 START_TEST(test_clocks)
 {
-    int64_t last = hd_clock_ns(), cpu = hd_clock_cpu_ns();
+    int64_t last = hd_clock_get_ns(), cpu = hd_clock_get_cpu_ns();
     for (int i = 0; i < 1000; i++) {
-        int64_t now = hd_clock_ns();
+        int64_t now = hd_clock_get_ns();
         ck_assert_int_ge(now, last);
         last = now;
     }
     volatile double busy = 1;
-    while (hd_clock_ns() - last < 5000000)
+    while (hd_clock_get_ns() - last < 5000000)
         busy *= 1.0000001;
-    ck_assert_int_gt(hd_clock_cpu_ns(), cpu);
-    ck_assert_int_gt(hd_clock_wall_ns(), INT64_C(1700000000) * 1000000000); /* after 2023 */
+    ck_assert_int_gt(hd_clock_get_cpu_ns(), cpu);
+    ck_assert_int_gt(hd_clock_get_wall_ns(), INT64_C(1700000000) * 1000000000); /* after 2023 */
 }
 END_TEST
 

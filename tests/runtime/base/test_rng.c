@@ -24,7 +24,7 @@ static const struct answer answers[] = {
 START_TEST(test_known_answers)
 {
     uint32_t out[4];
-    hd_philox4x32(answers[_i].counter, answers[_i].key, out);
+    hd_philox4x32_generate(answers[_i].counter, answers[_i].key, out);
     ck_assert_mem_eq(out, answers[_i].out, sizeof out);
 }
 END_TEST
@@ -36,11 +36,11 @@ START_TEST(test_coordinates)
     const struct hd_rng others[] = {hd_rng_make(2, 2, 3, 4, 5), hd_rng_make(1, 3, 3, 4, 5),
                                     hd_rng_make(1, 2, 4, 4, 5), hd_rng_make(1, 2, 3, 5, 5),
                                     hd_rng_make(1, 2, 3, 4, 6), hd_rng_make(2, 1, 3, 4, 5)};
-    uint64_t draw = hd_rng_u64(&base, 6);
-    ck_assert_uint_eq(hd_rng_u64(&again, 6), draw);
-    ck_assert_uint_ne(hd_rng_u64(&base, 7), draw);
+    uint64_t draw = hd_rng_draw_u64(&base, 6);
+    ck_assert_uint_eq(hd_rng_draw_u64(&again, 6), draw);
+    ck_assert_uint_ne(hd_rng_draw_u64(&base, 7), draw);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        ck_assert_uint_ne(hd_rng_u64(&others[i], 6), draw);
+        ck_assert_uint_ne(hd_rng_draw_u64(&others[i], 6), draw);
 }
 END_TEST
 
@@ -49,13 +49,13 @@ START_TEST(test_words)
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     const uint32_t counter[4] = {6, 5, 4, 3};
     uint32_t expected[4], words[4];
-    hd_philox4x32(counter, rng.key, expected);
-    hd_rng_words(&rng, 6, words);
+    hd_philox4x32_generate(counter, rng.key, expected);
+    hd_rng_draw_words(&rng, 6, words);
     ck_assert_mem_eq(words, expected, sizeof words);
-    uint64_t u64 = hd_rng_u64(&rng, 6);
+    uint64_t u64 = hd_rng_draw_u64(&rng, 6);
     ck_assert_uint_eq((uint32_t)u64, words[0]);
     ck_assert_uint_eq((uint32_t)(u64 >> 32), words[1]);
-    double uniform = hd_rng_uniform(&rng, 6);
+    double uniform = hd_rng_draw_uniform(&rng, 6);
     ck_assert_uint_eq((uint64_t)(uniform * 0x1p53), u64 >> 11);
 }
 END_TEST
@@ -67,7 +67,7 @@ START_TEST(test_uniform)
     enum { N = 100000 };
     double sum = 0, squares = 0;
     for (uint32_t i = 0; i < N; i++) {
-        double u = hd_rng_uniform(&rng, i);
+        double u = hd_rng_draw_uniform(&rng, i);
         ck_assert(u >= 0 && u < 1);
         sum += u - .5;
         squares += (u - .5) * (u - .5);
@@ -83,10 +83,10 @@ START_TEST(test_below)
     enum { N = 60000, SIDES = 6 };
     int64_t seen[SIDES] = {0};
     for (uint32_t i = 0; i < N; i++) {
-        int64_t side = hd_rng_below(&rng, i, SIDES);
+        int64_t side = hd_rng_draw_below(&rng, i, SIDES);
         ck_assert(side >= 0 && side < SIDES);
         seen[side]++;
-        ck_assert_int_eq(hd_rng_below(&rng, i, 1), 0);
+        ck_assert_int_eq(hd_rng_draw_below(&rng, i, 1), 0);
     }
     double chi2 = 0;
     for (int side = 0; side < SIDES; side++) {
@@ -96,7 +96,7 @@ START_TEST(test_below)
     ck_assert_double_lt(chi2, 20.5); /* 99.9 % of chi2 with 5 degrees of freedom */
     int64_t large = 0;
     for (uint32_t i = 0; i < 100; i++) {
-        int64_t draw = hd_rng_below(&rng, i, INT64_MAX);
+        int64_t draw = hd_rng_draw_below(&rng, i, INT64_MAX);
         ck_assert_int_ge(draw, 0);
         large += draw > INT64_MAX / 2;
     }

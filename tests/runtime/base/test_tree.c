@@ -61,25 +61,25 @@ END_TEST
 START_TEST(allowed_ranks)
 {
     char text[256];
-    hd_tree_allowed_text(1, text, sizeof text);
+    hd_tree_format_allowed(1, text, sizeof text);
     ck_assert_str_eq(text, "1");
-    hd_tree_allowed_text(4, text, sizeof text);
+    hd_tree_format_allowed(4, text, sizeof text);
     ck_assert_str_eq(text, "1, 2, 4");
-    hd_tree_allowed_text(6, text, sizeof text);
+    hd_tree_format_allowed(6, text, sizeof text);
     ck_assert_str_eq(text, "1, 2, 6");
-    hd_tree_allowed_text(12, text, sizeof text);
+    hd_tree_format_allowed(12, text, sizeof text);
     ck_assert_str_eq(text, "1, 2, 4, 12");
-    hd_tree_allowed_text(9, text, sizeof text);
+    hd_tree_format_allowed(9, text, sizeof text);
     ck_assert_str_eq(text, "1, 9");
     for (int64_t shards = 1; shards <= 64; shards++)
-        ck_assert(hd_tree_block_allowed(shards, shards) && hd_tree_block_allowed(shards, 1));
-    ck_assert(!hd_tree_block_allowed(4, 0));
-    ck_assert(!hd_tree_block_allowed(4, -1));
-    ck_assert(!hd_tree_block_allowed(4, 8));
-    ck_assert(!hd_tree_block_allowed(4, 3));
-    ck_assert(!hd_tree_block_allowed(0, 0));
+        ck_assert(hd_tree_is_block_allowed(shards, shards) && hd_tree_is_block_allowed(shards, 1));
+    ck_assert(!hd_tree_is_block_allowed(4, 0));
+    ck_assert(!hd_tree_is_block_allowed(4, -1));
+    ck_assert(!hd_tree_is_block_allowed(4, 8));
+    ck_assert(!hd_tree_is_block_allowed(4, 3));
+    ck_assert(!hd_tree_is_block_allowed(0, 0));
     char tiny[4];
-    hd_tree_allowed_text(64, tiny, sizeof tiny);
+    hd_tree_format_allowed(64, tiny, sizeof tiny);
     ck_assert_uint_eq(strlen(tiny), 3);
 }
 END_TEST
@@ -95,7 +95,7 @@ START_TEST(ranks_keep_the_expression)
             const char *whole = hd_tree_reduce(0, shards, write_leaf, write_sum, &writer);
             outer.block = shards / ranks;
             const char *split = hd_tree_reduce(0, ranks, write_block, write_sum, &outer);
-            ck_assert_int_eq(strcmp(whole, split) == 0, hd_tree_block_allowed(shards, ranks));
+            ck_assert_int_eq(strcmp(whole, split) == 0, hd_tree_is_block_allowed(shards, ranks));
             pairs++;
         }
     ck_assert_int_gt(pairs, 150);
@@ -126,7 +126,7 @@ START_TEST(levels_suffice)
     for (int64_t n = 1; n < 300; n++) {
         struct depth depth = {0};
         hd_tree_reduce(0, n, see_leaf, see_node, &depth);
-        ck_assert_int_eq(depth.deepest + 1, hd_tree_levels(n));
+        ck_assert_int_eq(depth.deepest + 1, hd_tree_count_levels(n));
     }
 }
 END_TEST

@@ -163,13 +163,13 @@ static int body_barrier(const struct hd_world *world, void *arg)
     hd_comm_arrive(rank.comm, 1, "first");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
         return 1;
-    int64_t begin_ns = hd_clock_ns();
+    int64_t begin_ns = hd_clock_get_ns();
     if (world->rank == 0)
         usleep(200000);
     hd_comm_arrive(rank.comm, 2, "late");
     if (hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL) != HD_OK)
         return 2;
-    int code = hd_clock_ns() - begin_ns > 150000000 ? 0 : 3;
+    int code = hd_clock_get_ns() - begin_ns > 150000000 ? 0 : 3;
     stop(&rank);
     return code;
 }
@@ -230,11 +230,11 @@ static int body_gone(const struct hd_world *world, void *arg)
         return 1;
     if (world->rank == 1)
         _exit(0);
-    int64_t begin_ns = hd_clock_ns();
+    int64_t begin_ns = hd_clock_get_ns();
     hd_comm_arrive(rank.comm, 2, "never");
     int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
     bool named = hd_comm_is_aborted(rank.comm, NULL, &text) && strstr(text, "rank 1");
-    int code = status == HD_ERR_PEER && named && hd_clock_ns() - begin_ns < 10000000000 ? 0 : 2;
+    int code = status == HD_ERR_PEER && named && hd_clock_get_ns() - begin_ns < 10000000000 ? 0 : 2;
     stop(&rank);
     return code;
 }

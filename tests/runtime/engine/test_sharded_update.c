@@ -42,8 +42,8 @@ static struct run run;
 static void delay(uint64_t key)
 {
     int64_t us = run.delays ? (int64_t)(hd_hash_mix(key, (uint64_t)run.rank * 977) % 8) * 60 : 0;
-    int64_t end = hd_clock_ns() + us * 1000;
-    while (us > 0 && hd_clock_ns() < end)
+    int64_t end = hd_clock_get_ns() + us * 1000;
+    while (us > 0 && hd_clock_get_ns() < end)
         ;
 }
 

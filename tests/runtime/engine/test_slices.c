@@ -38,8 +38,8 @@ static void start_kind(int i)
 
 static void spin(int64_t ns)
 {
-    int64_t end = hd_clock_ns() + ns;
-    while (hd_clock_ns() < end)
+    int64_t end = hd_clock_get_ns() + ns;
+    while (hd_clock_get_ns() < end)
         ;
 }
 

@@ -85,9 +85,9 @@ static int finish(pid_t pid)
 
 static int launch(const char *script)
 {
-    int64_t start_ns = hd_clock_ns();
+    int64_t start_ns = hd_clock_get_ns();
     int code = finish(start(script));
-    took_ms = (hd_clock_ns() - start_ns) / 1000000;
+    took_ms = (hd_clock_get_ns() - start_ns) / 1000000;
     return code;
 }
 
@@ -309,12 +309,12 @@ START_TEST(the_second_signal_kills)
     pid_t pid = start("trap '' INT; echo $$ >pid.$RANK; touch up.$RANK; while :; do sleep 1; done");
     await_file("up.0");
     await_file("up.1");
-    int64_t start_ns = hd_clock_ns();
+    int64_t start_ns = hd_clock_get_ns();
     kill(pid, SIGINT);
     usleep(100000);
     kill(pid, SIGINT);
     ASSERT_CODE(finish(pid), 130);
-    ck_assert_int_lt(hd_clock_ns() - start_ns, SLOWER * 1000000000LL);
+    ck_assert_int_lt(hd_clock_get_ns() - start_ns, SLOWER * 1000000000LL);
     assert_nobody_left(2);
 }
 END_TEST
@@ -532,7 +532,7 @@ static int rank_main(const char *part)
         .world = &world, .fingerprint = "f", .one_host = true, .config_hash = other};
     int status = hd_rendezvous_create(&with, &rendezvous);
     if (status != HD_OK)
-        return hd_status_exit_code(status);
+        return hd_status_get_exit_code(status);
     if (hd_rendezvous_watch(rendezvous,
                             &(struct hd_rendezvous_watch_options){
                                 .on_lost = leave, .heartbeat_timeout_s = 1.5}) != HD_OK ||
@@ -545,7 +545,7 @@ static int rank_main(const char *part)
         raise(SIGSTOP);
     if (strcmp(part, "fail") == 0 && world.rank == 1) {
         hd_rendezvous_fail(rendezvous, "disk full");
-        return hd_status_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
+        return hd_status_get_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
     }
     if (strcmp(part, "meet") != 0)
         sleep(30);

@@ -168,12 +168,12 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
     int32_t action[MAX_ENVS];
     int64_t collected = 0;
     for (uint32_t item = 0; collected < naive->n_sample; item += (uint32_t)naive->envs + 1) {
-        if (hd_rng_uniform(&rng, item) > naive->epsilon)
+        if (hd_rng_draw_uniform(&rng, item) > naive->epsilon)
             naive_greedy(naive, action);
         else
             for (int64_t i = 0; i < naive->envs; i++)
-                action[i] = (int32_t)hd_rng_below(&rng, item + 1 + (uint32_t)i,
-                                                  naive->shape->frame.actions);
+                action[i] = (int32_t)hd_rng_draw_below(&rng, item + 1 + (uint32_t)i,
+                                                       naive->shape->frame.actions);
         for (int64_t i = 0; i < naive->envs; i++)
             naive_step_env(naive, i, action[i], &collected);
     }

@@ -157,7 +157,8 @@ static inline void naive_collect(struct naive_group *group, const struct hd_rng 
             memcpy(obs + i * bytes, group->env[i].obs, (size_t)bytes);
         hd_net_forward(group->net, group->params, group->norm, obs, group->envs, work, out);
         for (int64_t i = 0; i < group->envs; i++) {
-            const double u = hd_rng_uniform(rng, (uint32_t)(f * group->all + group->first + i));
+            const double u =
+                hd_rng_draw_uniform(rng, (uint32_t)(f * group->all + group->first + i));
             const int32_t action = naive_draw(out + i * outputs, group->shape->frame.actions, u);
             naive_step_env(group, i, out + i * outputs, action);
         }

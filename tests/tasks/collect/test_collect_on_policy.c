@@ -78,7 +78,7 @@ static void fill_norm(struct world *w)
     float *x = hd_alloc(ROWS * n, sizeof *x);
     struct value other = *norm;
     for (int64_t i = 0; i < ROWS * n; i++)
-        x[i] = (float)(hd_rng_uniform(&rng, (uint32_t)i) * (u8 ? 255 : 1));
+        x[i] = (float)(hd_rng_draw_uniform(&rng, (uint32_t)i) * (u8 ? 255 : 1));
     other.data = hd_alloc(1, (size_t)norm->spec.bytes);
     hd_statistics_of(x, ROWS, n, hd_statistics_at(&norm->spec, other.data));
     hd_statistics_join(&norm->spec, norm->data, other.data);

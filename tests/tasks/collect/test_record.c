@@ -150,9 +150,9 @@ static void naive_rounds(struct naive *naive, const struct world *w)
             naive_greedy(naive, action);
             for (int64_t e = 0; e < naive->envs; e++) {
                 uint32_t item = 2 * (uint32_t)(t * naive->envs + e);
-                if (hd_rng_uniform(&where.rng, item) < naive->epsilon)
-                    action[e] =
-                        (int32_t)hd_rng_below(&where.rng, item + 1, naive->shape->frame.actions);
+                if (hd_rng_draw_uniform(&where.rng, item) < naive->epsilon)
+                    action[e] = (int32_t)hd_rng_draw_below(&where.rng, item + 1,
+                                                           naive->shape->frame.actions);
             }
             for (int64_t e = 0; e < naive->envs; e++)
                 naive_step_env(naive, e, action[e], &collected);

@@ -107,7 +107,7 @@ START_TEST(test_sample)
     ck_assert_int_eq(shape->rows, B);
     ck_assert_int_eq(shape->nstep, NSTEP);
     for (int32_t i = 0; i < B; i++) {
-        double u = hd_rng_uniform(&where.rng, (uint32_t)i);
+        double u = hd_rng_draw_uniform(&where.rng, (uint32_t)i);
         int32_t position = (int32_t)floor((i + u) * CAPACITY / B);
         int32_t number = position < 4 ? 20 + position : position;
         ck_assert_int_eq(rows.action[i], number);

@@ -45,7 +45,7 @@ static void add_statistics(struct value *value, uint64_t seed, float low, float 
     float *x = hd_alloc(ROWS * n, sizeof *x);
     void *other = hd_alloc(1, (size_t)value->spec.bytes);
     for (int64_t i = 0; i < ROWS * n; i++)
-        x[i] = low + (high - low) * (float)hd_rng_uniform(&rng, (uint32_t)i);
+        x[i] = low + (high - low) * (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
     hd_statistics_of(x, ROWS, n, hd_statistics_at(&value->spec, other));
     hd_statistics_join(&value->spec, value->data, other);
     hd_free(other);

@@ -91,9 +91,9 @@ static void learner_close(struct learner *l)
 static void fill_obs(const struct hd_rng *rng, uint32_t item, void *obs, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes && net != nets; i++)
-        ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_uniform(rng, item + (uint32_t)i));
+        ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_draw_uniform(rng, item + (uint32_t)i));
     for (int64_t i = 0; i < bytes / (int64_t)sizeof(float) && net == nets; i++)
-        ((float *)obs)[i] = (float)hd_rng_uniform(rng, item + (uint32_t)i);
+        ((float *)obs)[i] = (float)hd_rng_draw_uniform(rng, item + (uint32_t)i);
 }
 
 /* Samples [first, first + batch) of one fixed list. */
@@ -106,9 +106,9 @@ static void fill_batch(struct learner *l, int first)
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
         fill_obs(&rng, 0, (char *)rows.obs + b * shape->obs_bytes, shape->obs_bytes);
         fill_obs(&rng, 10000, (char *)rows.next_obs + b * shape->obs_bytes, shape->obs_bytes);
-        rows.action[b] = (int32_t)hd_rng_below(&rng, 30000, 2);
-        rows.reward[b] = (float)hd_rng_uniform(&rng, 30001);
-        rows.done[b] = (float)hd_rng_below(&rng, 30002, 2);
+        rows.action[b] = (int32_t)hd_rng_draw_below(&rng, 30000, 2);
+        rows.reward[b] = (float)hd_rng_draw_uniform(&rng, 30001);
+        rows.done[b] = (float)hd_rng_draw_below(&rng, 30002, 2);
     }
 }
 

@@ -119,8 +119,8 @@ static void set_row(struct world *w, int64_t n, uint64_t stream, int64_t draw)
     const int64_t row = n % w->rows;
     struct hd_rng rng = hd_rng_make(3, stream, draw, 0, 0);
     for (int64_t j = 0; j < OBS; j++)
-        ((float *)rows.obs)[row * OBS + j] = 3 * (float)hd_rng_uniform(&rng, (uint32_t)j) - 1;
-    rows.action[row] = (int32_t)hd_rng_below(&rng, 20, ACTIONS);
+        ((float *)rows.obs)[row * OBS + j] = 3 * (float)hd_rng_draw_uniform(&rng, (uint32_t)j) - 1;
+    rows.action[row] = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
 }
 
 /* The first `used` rows of every shard count. */

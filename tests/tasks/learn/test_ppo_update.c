@@ -213,15 +213,15 @@ static void fill_batch(struct world *w, int first, int used)
         uint32_t item = 0;
         char *obs = batch.obs + b * shape->obs_bytes;
         for (int64_t i = 0; i < shape->obs_bytes && u8; i++)
-            ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_uniform(&rng, item++));
+            ((uint8_t *)obs)[i] = (uint8_t)(256 * hd_rng_draw_uniform(&rng, item++));
         for (int64_t i = 0; i < shape->obs_bytes / 4 && !u8; i++)
-            ((float *)obs)[i] = (float)hd_rng_uniform(&rng, item++);
+            ((float *)obs)[i] = (float)hd_rng_draw_uniform(&rng, item++);
         for (int64_t j = 0; j < shape->actions; j++)
-            batch.logit[b * shape->actions + j] = (float)hd_rng_uniform(&rng, item++);
-        batch.action[b] = (int32_t)hd_rng_below(&rng, item++, shape->actions);
-        batch.advantage[b] = (float)hd_rng_uniform(&rng, item++) - 0.5f;
-        batch.target[b] = (float)hd_rng_uniform(&rng, item++);
-        batch.value[b] = (float)hd_rng_uniform(&rng, item++);
+            batch.logit[b * shape->actions + j] = (float)hd_rng_draw_uniform(&rng, item++);
+        batch.action[b] = (int32_t)hd_rng_draw_below(&rng, item++, shape->actions);
+        batch.advantage[b] = (float)hd_rng_draw_uniform(&rng, item++) - 0.5f;
+        batch.target[b] = (float)hd_rng_draw_uniform(&rng, item++);
+        batch.value[b] = (float)hd_rng_draw_uniform(&rng, item++);
     }
 }
 

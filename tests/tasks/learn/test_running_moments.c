@@ -265,7 +265,7 @@ START_TEST(returns)
             float x[N];
             const int rows = s == update_number % SHARDS ? 0 : N;
             for (int i = 0; i < rows; i++)
-                all[n++] = x[i] = (float)(10 * s + hd_rng_uniform(&rng, (uint32_t)i));
+                all[n++] = x[i] = (float)(10 * s + hd_rng_draw_uniform(&rng, (uint32_t)i));
             hd_statistics_of(
                 x, rows, 1,
                 hd_statistics_at(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));

@@ -102,12 +102,13 @@ static void fill(struct learner *l, int64_t first, uint64_t stream)
     for (int64_t b = first; b < ROWS; b++) {
         struct hd_rng rng = hd_rng_make(1, stream, b, 0, 0);
         for (int64_t j = 0; j < OBS; j++) {
-            ((float *)rows.obs)[b * OBS + j] = (float)hd_rng_uniform(&rng, (uint32_t)j) - .5f;
-            ((float *)rows.next_obs)[b * OBS + j] = (float)hd_rng_uniform(&rng, 9 + (uint32_t)j);
+            ((float *)rows.obs)[b * OBS + j] = (float)hd_rng_draw_uniform(&rng, (uint32_t)j) - .5f;
+            ((float *)rows.next_obs)[b * OBS + j] =
+                (float)hd_rng_draw_uniform(&rng, 9 + (uint32_t)j);
         }
-        rows.action[b] = (int32_t)hd_rng_below(&rng, 20, ACTIONS);
-        rows.reward[b] = (float)hd_rng_uniform(&rng, 21);
-        rows.done[b] = (float)hd_rng_below(&rng, 22, 2);
+        rows.action[b] = (int32_t)hd_rng_draw_below(&rng, 20, ACTIONS);
+        rows.reward[b] = (float)hd_rng_draw_uniform(&rng, 21);
+        rows.done[b] = (float)hd_rng_draw_below(&rng, 22, 2);
     }
 }
 

@@ -58,7 +58,7 @@ static void world_open(struct world *w, const char *const *sets, int n)
     struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
     const int64_t floats = hd_net_running(hd_params_net(&w->state.spec));
     for (int64_t i = 0; i < floats; i++)
-        running[i] += (float)hd_rng_uniform(&rng, (uint32_t)i) - 0.5f;
+        running[i] += (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
 }
 
 static void world_close(struct world *w)
