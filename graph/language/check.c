@@ -38,13 +38,13 @@ static int resolve_values(struct checker *checker)
                                  .seed = graph->seed,
                                  .options = graph->values[i].node};
         if (spec->init && spec->init->type != spec->type)
-            hd_diag_error(checker->diag, spec->location,
-                          "'%s' of type %s cannot start as '%s' of type %s", spec->name,
-                          spec->type->name, spec->init->name, spec->init->type->name);
+            hd_diag_add_error(checker->diag, spec->location,
+                              "'%s' of type %s cannot start as '%s' of type %s", spec->name,
+                              spec->type->name, spec->init->name, spec->init->type->name);
         if (spec->init && spec->init->placement == HD_SHARD && spec->placement != HD_SHARD)
-            hd_diag_error(checker->diag, spec->location,
-                          "'%s' (%s) cannot start as '%s', which has an instance per shard",
-                          spec->name, placement_name(spec->placement), spec->init->name);
+            hd_diag_add_error(checker->diag, spec->location,
+                              "'%s' (%s) cannot start as '%s', which has an instance per shard",
+                              spec->name, placement_name(spec->placement), spec->init->name);
         int status = spec->type->resolve ? spec->type->resolve(spec, &setup) : HD_OK;
         if (status == HD_ERR_NOMEM)
             return status;
@@ -84,9 +84,9 @@ static int unknown_combine(const struct checker *checker, const struct hd_step *
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      known[0] ? ", " : "", hd_combine_names[how]);
     const struct hd_node *op = hd_node_get(step->options, "op");
-    return hd_diag_error(checker->diag, op ? op->location : step->location,
-                         "values of type %s ('%s') combine by %s, not by %s", from->type->name,
-                         from->name, known, hd_combine_names[step->combine]);
+    return hd_diag_add_error(checker->diag, op ? op->location : step->location,
+                             "values of type %s ('%s') combine by %s, not by %s", from->type->name,
+                             from->name, known, hd_combine_names[step->combine]);
 }
 
 static int check_collective(struct checker *checker, struct hd_step *step)
@@ -95,37 +95,37 @@ static int check_collective(struct checker *checker, struct hd_step *step)
     const struct hd_spec *to = &value_of(checker, &step->refs[1])->spec;
     step->placement = HD_GLOBAL;
     if (from->type != to->type)
-        return hd_diag_error(checker->diag, step->location,
-                             "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
-                             from->name, from->type->name, to->name, to->type->name);
+        return hd_diag_add_error(checker->diag, step->location,
+                                 "%s: '%s' is of type %s, but '%s' is of type %s", step->verb->name,
+                                 from->name, from->type->name, to->name, to->type->name);
     const enum hd_placement wanted = step->verb->to_rank0 ? HD_RANK0 : HD_GLOBAL;
     if (to->placement != wanted)
-        return hd_diag_error(checker->diag, step->refs[1].location,
-                             "%s writes a %s value, but '%s' is %s", step->verb->name,
-                             placement_name(wanted), to->name, placement_name(to->placement));
+        return hd_diag_add_error(checker->diag, step->refs[1].location,
+                                 "%s writes a %s value, but '%s' is %s", step->verb->name,
+                                 placement_name(wanted), to->name, placement_name(to->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && from->placement != HD_SHARD)
-        return hd_diag_error(checker->diag, step->refs[0].location,
-                             "%s combines shards, but '%s' is %s", step->verb->name, from->name,
-                             placement_name(from->placement));
+        return hd_diag_add_error(checker->diag, step->refs[0].location,
+                                 "%s combines shards, but '%s' is %s", step->verb->name, from->name,
+                                 placement_name(from->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && !from->type->reduction)
-        return hd_diag_error(checker->diag, step->refs[0].location,
-                             "values of type %s ('%s') cannot be combined", from->type->name,
-                             from->name);
+        return hd_diag_add_error(checker->diag, step->refs[0].location,
+                                 "values of type %s ('%s') cannot be combined", from->type->name,
+                                 from->name);
     if (step->verb->kind == HD_VERB_COLLECTIVE && !combines(from->type->reduction, step->combine))
         return unknown_combine(checker, step, from);
     if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
-        return hd_diag_error(checker->diag, step->refs[0].location,
-                             "'%s' is global: every rank has it already", from->name);
+        return hd_diag_add_error(checker->diag, step->refs[0].location,
+                                 "'%s' is global: every rank has it already", from->name);
     if (step->verb->kind == HD_VERB_BROADCAST && from->partials != to->partials)
-        return hd_diag_error(checker->diag, step->location,
-                             "'%s' is made of %lld partials, '%s' of %lld%s", from->name,
-                             (long long)from->partials, to->name, (long long)to->partials,
-                             from->type->flat ? ": add them up (mean, sum)" : "");
+        return hd_diag_add_error(checker->diag, step->location,
+                                 "'%s' is made of %lld partials, '%s' of %lld%s", from->name,
+                                 (long long)from->partials, to->name, (long long)to->partials,
+                                 from->type->flat ? ": add them up (mean, sum)" : "");
     if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction &&
         !is_flat_memory(from->type))
-        return hd_diag_error(checker->diag, step->refs[0].location,
-                             "values of type %s ('%s') cannot travel", from->type->name,
-                             from->name);
+        return hd_diag_add_error(checker->diag, step->refs[0].location,
+                                 "values of type %s ('%s') cannot travel", from->type->name,
+                                 from->name);
     return HD_OK;
 }
 
@@ -146,21 +146,22 @@ static int check_placement(struct checker *checker, struct hd_step *step)
     }
     bool on_rank0 = rank0 || step->verb->logs;
     if (shard && (on_rank0 || step->verb->kind == HD_VERB_STOP))
-        return hd_diag_error(checker->diag, shard->location,
-                             "%s cannot see shard value '%s': combine the shards first, by sum, "
-                             "mean, max or broadcast",
-                             step->verb->name, value_of(checker, shard)->spec.name);
+        return hd_diag_add_error(
+            checker->diag, shard->location,
+            "%s cannot see shard value '%s': combine the shards first, by sum, "
+            "mean, max or broadcast",
+            step->verb->name, value_of(checker, shard)->spec.name);
     if (rank0 && step->verb->kind == HD_VERB_STOP)
-        return hd_diag_error(checker->diag, rank0->location,
-                             "stop must decide alike on all ranks, but '%s' is on rank 0 only: "
-                             "broadcast it first",
-                             value_of(checker, rank0)->spec.name);
+        return hd_diag_add_error(checker->diag, rank0->location,
+                                 "stop must decide alike on all ranks, but '%s' is on rank 0 only: "
+                                 "broadcast it first",
+                                 value_of(checker, rank0)->spec.name);
     if (changed_global && (shard || on_rank0))
-        return hd_diag_error(checker->diag, changed_global->location,
-                             "%s is a %s step and cannot change the global value '%s': only a "
-                             "collective changes placement",
-                             step->verb->name, shard ? "shard" : "rank0",
-                             value_of(checker, changed_global)->spec.name);
+        return hd_diag_add_error(checker->diag, changed_global->location,
+                                 "%s is a %s step and cannot change the global value '%s': only a "
+                                 "collective changes placement",
+                                 step->verb->name, shard ? "shard" : "rank0",
+                                 value_of(checker, changed_global)->spec.name);
     step->placement = shard ? HD_SHARD : on_rank0 ? HD_RANK0 : HD_GLOBAL;
     return HD_OK;
 }
@@ -173,9 +174,9 @@ static void check_twice(struct checker *checker, const struct hd_step *step, int
     for (int j = 0; j < i; j++)
         if (step->refs[i].value == step->refs[j].value && step->refs[i].value != HD_NO_VALUE &&
             (step->refs[i].mode != HD_READ || step->refs[j].mode != HD_READ))
-            hd_diag_error(checker->diag, step->refs[i].location,
-                          "%s names '%s' twice; only reads may share a value", step->verb->name,
-                          value_of(checker, &step->refs[i])->spec.name);
+            hd_diag_add_error(checker->diag, step->refs[i].location,
+                              "%s names '%s' twice; only reads may share a value", step->verb->name,
+                              value_of(checker, &step->refs[i])->spec.name);
 }
 
 /* Bucket p of one value goes with bucket p of another. */
@@ -187,10 +188,10 @@ static void check_parts(struct checker *checker, const struct hd_step *step)
         if (!value || !value->spec.type->flat)
             continue;
         if (first && first->buckets != value->spec.buckets)
-            hd_diag_error(checker->diag, step->refs[i].location,
-                          "%s goes bucket by bucket, but '%s' has %d buckets and '%s' %d",
-                          step->verb->name, first->name, first->buckets, value->spec.name,
-                          value->spec.buckets);
+            hd_diag_add_error(checker->diag, step->refs[i].location,
+                              "%s goes bucket by bucket, but '%s' has %d buckets and '%s' %d",
+                              step->verb->name, first->name, first->buckets, value->spec.name,
+                              value->spec.buckets);
         first = first ? first : &value->spec;
     }
 }
@@ -208,9 +209,9 @@ static int check_step(struct hd_step *step, void *arg)
         const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
         bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
         if (ref->mode != HD_WRITE && none && !port->none)
-            hd_diag_error(checker->diag, ref->location,
-                          "'%s' is none until something writes it, which %s cannot take here",
-                          value->spec.name, step->verb->name);
+            hd_diag_add_error(checker->diag, ref->location,
+                              "'%s' is none until something writes it, which %s cannot take here",
+                              value->spec.name, step->verb->name);
         check_twice(checker, step, i);
         note_use(checker, step, ref);
     }
@@ -227,12 +228,12 @@ static void check_values(struct checker *checker)
     for (int i = 0; i < checker->graph->n_values; i++) {
         const struct hd_graph_value *value = &checker->graph->values[i];
         if (value->slots > 1 && value->updated)
-            hd_diag_error(checker->diag, value->spec.location,
-                          "'%s' is updated in place, so it cannot rotate through %d slots",
-                          value->spec.name, value->slots);
+            hd_diag_add_error(checker->diag, value->spec.location,
+                              "'%s' is updated in place, so it cannot rotate through %d slots",
+                              value->spec.name, value->slots);
         if (value->used.line == 0)
-            hd_diag_error(checker->diag, value->spec.location, "no step names the value '%s'",
-                          value->spec.name);
+            hd_diag_add_error(checker->diag, value->spec.location, "no step names the value '%s'",
+                              value->spec.name);
     }
 }
 
@@ -289,9 +290,9 @@ static int declare_all(struct checker *checker)
     for (int i = 0; i < checker->graph->n_values; i++) {
         const struct hd_spec *spec = &checker->graph->values[i].spec;
         if (spec->bytes <= 0)
-            hd_diag_error(checker->diag, spec->location,
-                          "'%s' has no content: no step that writes it says what it holds",
-                          spec->name);
+            hd_diag_add_error(checker->diag, spec->location,
+                              "'%s' has no content: no step that writes it says what it holds",
+                              spec->name);
     }
     return HD_OK;
 }
@@ -306,9 +307,9 @@ static void check_condition(struct checker *checker, const struct hd_step *step)
         for (int j = 0; j < step->n_refs; j++)
             listed |= step->refs[j].value == slot->value;
         if (!listed)
-            hd_diag_error(checker->diag, hd_node_get(step->options, "if")->location,
-                          "the condition looks at '%s': list '%s' under `reads`", slot->name,
-                          checker->graph->values[slot->value].spec.name);
+            hd_diag_add_error(checker->diag, hd_node_get(step->options, "if")->location,
+                              "the condition looks at '%s': list '%s' under `reads`", slot->name,
+                              checker->graph->values[slot->value].spec.name);
     }
 }
 

@@ -324,10 +324,11 @@ static int reject(const struct parser *p, const char *expected)
 {
     struct hd_source_location location = location_of(p, p->token.start);
     if (p->token.kind == TOKEN_END)
-        return hd_diag_error(p->diag, location, "expected %s, but the expression ends", expected);
+        return hd_diag_add_error(p->diag, location, "expected %s, but the expression ends",
+                                 expected);
     int length = p->token.length < 60 ? p->token.length : 60;
-    return hd_diag_error(p->diag, location, "expected %s, found '%.*s'%s", expected, length,
-                         p->token.start, spelling(p));
+    return hd_diag_add_error(p->diag, location, "expected %s, found '%.*s'%s", expected, length,
+                             p->token.start, spelling(p));
 }
 
 /* -- Terms ------------------------------------------------------------------------------------- */
@@ -337,8 +338,9 @@ static int add(struct parser *p, const char *place, struct term term, int *term_
 {
     struct hd_expr *expr = p->expr;
     if (expr->count >= MAX_TERMS)
-        return hd_diag_error(p->diag, location_of(p, place),
-                             "the expression has more than %d operands and operators", MAX_TERMS);
+        return hd_diag_add_error(p->diag, location_of(p, place),
+                                 "the expression has more than %d operands and operators",
+                                 MAX_TERMS);
     void *list = expr->terms;
     int status = hd_grow(&list, &expr->capacity, expr->count + 1, sizeof term);
     expr->terms = list;
@@ -351,7 +353,8 @@ static int add(struct parser *p, const char *place, struct term term, int *term_
 static int add_number(struct parser *p, const char *place, double number, int *term_p)
 {
     if (!isfinite(number))
-        return hd_diag_error(p->diag, location_of(p, place), "a constant that is no finite number");
+        return hd_diag_add_error(p->diag, location_of(p, place),
+                                 "a constant that is no finite number");
     return add(p, place, (struct term){.op = OP_NUMBER, .number = number}, term_p);
 }
 
@@ -386,7 +389,7 @@ static int add_operation(struct parser *p, const char *place, enum op op, const 
         term.operands[i] = operands[i];
     }
     if (op == OP_DIV && terms[operands[1]].op == OP_NUMBER && values[1].number == 0)
-        return hd_diag_error(p->diag, location_of(p, place), "a division by zero");
+        return hd_diag_add_error(p->diag, location_of(p, place), "a division by zero");
     if (constant)
         return add_number(p, place, compute(op, values[0], values[1]).number, term_p);
     return add(p, place, term, term_p);
@@ -400,8 +403,8 @@ static int parse_level(struct parser *p, enum level level, int *term_p);
 static int parse_inner(struct parser *p, enum level level, int *term_p)
 {
     if (p->depth >= MAX_DEPTH)
-        return hd_diag_error(p->diag, location_of(p, p->token.start),
-                             "an expression nested deeper than %d levels", MAX_DEPTH);
+        return hd_diag_add_error(p->diag, location_of(p, p->token.start),
+                                 "an expression nested deeper than %d levels", MAX_DEPTH);
     p->depth++;
     int status = parse_level(p, level, term_p);
     p->depth--;
@@ -414,9 +417,9 @@ static int reject_name(struct parser *p, struct token token, const char *what, c
     int length = token.length < 120 ? token.length : 120;
     p->wrong = true;
     if (nearest)
-        return hd_diag_error(p->diag, location, "unknown %s '%.*s' (did you mean '%s'?)", what,
-                             length, token.start, nearest);
-    return hd_diag_error(p->diag, location, "unknown %s '%.*s'", what, length, token.start);
+        return hd_diag_add_error(p->diag, location, "unknown %s '%.*s' (did you mean '%s'?)", what,
+                                 length, token.start, nearest);
+    return hd_diag_add_error(p->diag, location, "unknown %s '%.*s'", what, length, token.start);
 }
 
 static int parse_config(struct parser *p, int *term_p)
@@ -457,7 +460,7 @@ static int parse_call(struct parser *p, struct token token, int *term_p)
     while (op <= OP_MAX && strcmp(ops[op].text, name))
         op++;
     if (op > OP_MAX) {
-        const char *nearest = hd_nearest_name(name, names, 4);
+        const char *nearest = hd_find_nearest_name(name, names, 4);
         return reject_name(p, token, nearest ? "function" : "function (not ceil, floor, min, max)",
                            nearest);
     }

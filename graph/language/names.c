@@ -23,7 +23,7 @@ static const char *nearest_knob(const struct hd_graph *graph, const char *name)
 {
     const char *best = NULL;
     for (int i = 0; i < graph->n_parameters && !best; i++)
-        best = hd_nearest_name(name, &graph->parameters[i].name, 1);
+        best = hd_find_nearest_name(name, &graph->parameters[i].name, 1);
     return best;
 }
 
@@ -32,7 +32,7 @@ static bool config_number(void *arg, const char *path, double *value_p, const ch
     static const char strategy[] = "strategy.";
     const struct hd_graph *graph = ((struct scope *)arg)->graph;
     if (strncmp(path, strategy, sizeof strategy - 1) != 0)
-        return hd_config_number(graph->config, path, value_p, nearest_p);
+        return hd_config_find_number(graph->config, path, value_p, nearest_p);
     const char *name = path + sizeof strategy - 1;
     for (int i = 0; i < graph->n_parameters; i++)
         if (strcmp(graph->parameters[i].name, name) == 0) {
@@ -82,12 +82,12 @@ static const char *nearest_member(const struct hd_spec *spec, const char *name, 
 {
     const char *best = NULL;
     for (int i = 0; spec->type->counted && spec->type->counted[i] && !best; i++)
-        best = hd_nearest_name(name, &spec->type->counted[i], 1);
+        best = hd_find_nearest_name(name, &spec->type->counted[i], 1);
     const char *field;
     for (int i = 0;
          fields && !best && spec->type->field_name && (field = spec->type->field_name(spec, i));
          i++)
-        best = hd_nearest_name(name, &field, 1);
+        best = hd_find_nearest_name(name, &field, 1);
     return best;
 }
 
@@ -104,7 +104,7 @@ static int member_slot(const struct scope *scope, const char *name, const char *
     int value = hd_graph_find(graph, value_name);
     if (value == HD_NO_VALUE) {
         for (int i = 0; i < graph->n_values && !*nearest_p; i++)
-            *nearest_p = hd_nearest_name(value_name, &graph->values[i].spec.name, 1);
+            *nearest_p = hd_find_nearest_name(value_name, &graph->values[i].spec.name, 1);
         return -1;
     }
     const struct hd_spec *spec = &graph->values[value].spec;
@@ -129,7 +129,7 @@ static int find_slot(void *arg, const char *name, const char **nearest_p)
     int counter = find_counter(scope->graph, name);
     if (counter != HD_NO_COUNTER)
         return add_slot(scope->graph, HD_SLOT_COUNTER, HD_NO_VALUE, counter, name);
-    *nearest_p = hd_nearest_name(name, scope->graph->counters, scope->graph->n_counters);
+    *nearest_p = hd_find_nearest_name(name, scope->graph->counters, scope->graph->n_counters);
     return -1;
 }
 
@@ -143,8 +143,8 @@ int hd_graph_expression(struct hd_graph *graph, const struct hd_node *node, bool
                         struct hd_diag *diag, struct hd_expr **expr_p)
 {
     if (node->kind != HD_NODE_SCALAR)
-        return hd_diag_error(diag, node->location, "expected an expression, found a %s",
-                             node->kind == HD_NODE_MAP ? "map" : "list");
+        return hd_diag_add_error(diag, node->location, "expected an expression, found a %s",
+                                 node->kind == HD_NODE_MAP ? "map" : "list");
     struct scope scope = {graph, fields};
     struct hd_expr_names names = {config_number, find_slot, &scope};
     return hd_expr_parse(node->text, hd_node_get_text_location(node), &names, diag, expr_p);
@@ -164,8 +164,8 @@ int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes,
     int status = hd_expr_parse(copy, location, &names, diag, &expr);
     if (status == HD_OK && (!hd_expr_constant(expr, &number) || !(number >= min) ||
                             !(number <= max) || (whole && number != floor(number))))
-        status = hd_diag_error(diag, location, "%s: expected %s in [%.10g, %.10g], found '%s'",
-                               what, whole ? "an integer" : "a number", min, max, copy);
+        status = hd_diag_add_error(diag, location, "%s: expected %s in [%.10g, %.10g], found '%s'",
+                                   what, whole ? "an integer" : "a number", min, max, copy);
     hd_expr_destroy(expr);
     hd_free(copy);
     if (status == HD_OK)
@@ -179,13 +179,14 @@ int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_source_
     int counter = find_counter(graph, name);
     if (counter != HD_NO_COUNTER)
         return counter;
-    const char *nearest = hd_nearest_name(name, graph->counters, graph->n_counters);
+    const char *nearest = hd_find_nearest_name(name, graph->counters, graph->n_counters);
     if (nearest)
-        hd_diag_error(diag, location, "unknown counter '%s' (did you mean '%s'?)", name, nearest);
+        hd_diag_add_error(diag, location, "unknown counter '%s' (did you mean '%s'?)", name,
+                          nearest);
     else
-        hd_diag_error(diag, location,
-                      "unknown counter '%s': counters are 'iteration' and what a step names in "
-                      "`counts:`",
-                      name);
+        hd_diag_add_error(diag, location,
+                          "unknown counter '%s': counters are 'iteration' and what a step names in "
+                          "`counts:`",
+                          name);
     return HD_NO_COUNTER;
 }

@@ -81,8 +81,8 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
     const struct hd_registry *registry = parser->graph->registry;
     const struct hd_node *node = hd_node_get(value->node, "type");
     if (!node) {
-        hd_diag_error(parser->diag, value->node->location, "value '%s' needs a type",
-                      value->spec.name);
+        hd_diag_add_error(parser->diag, value->node->location, "value '%s' needs a type",
+                          value->spec.name);
         return;
     }
     if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, "type"))
@@ -106,13 +106,13 @@ static void parse_placement(struct hd_parser *parser, struct hd_graph_value *val
     const struct hd_node *place = hd_node_get(value->node, "placement");
     value->spec.placement = HD_GLOBAL;
     if (per && place)
-        hd_diag_error(parser->diag, place->location,
-                      "give either `per: shard` or `placement:`, not both");
+        hd_diag_add_error(parser->diag, place->location,
+                          "give either `per: shard` or `placement:`, not both");
     if (per && hd_parser_expect(parser, per, HD_NODE_SCALAR, "per")) {
         value->spec.placement = HD_SHARD;
         if (strcmp(per->text, "shard") != 0)
-            hd_diag_error(parser->diag, per->location, "per: expected 'shard', found '%s'",
-                          per->text);
+            hd_diag_add_error(parser->diag, per->location, "per: expected 'shard', found '%s'",
+                              per->text);
     }
     if (place && hd_parser_expect(parser, place, HD_NODE_SCALAR, "placement")) {
         if (strcmp(place->text, "rank0") == 0)
@@ -133,8 +133,8 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
     if (other != HD_NO_VALUE && &graph->values[other] < value)
         return &graph->values[other].spec;
     if (other != HD_NO_VALUE) {
-        hd_diag_error(parser->diag, node->location, "%s: '%s' must be declared before '%s'", key,
-                      node->text, value->spec.name);
+        hd_diag_add_error(parser->diag, node->location, "%s: '%s' must be declared before '%s'",
+                          key, node->text, value->spec.name);
         return NULL;
     }
     hd_parser_unknown_value(parser, node->location, node->text);
@@ -182,8 +182,8 @@ static int parse_values(struct hd_parser *parser, const struct hd_node *map)
         };
         for (const char *c = name; *c; c++)
             if (!isalnum((unsigned char)*c) && *c != '_') {
-                hd_diag_error(parser->diag, map->keys[i]->location,
-                              "value '%s': names are made of letters, digits and '_'", name);
+                hd_diag_add_error(parser->diag, map->keys[i]->location,
+                                  "value '%s': names are made of letters, digits and '_'", name);
                 break;
             }
     }
@@ -205,15 +205,16 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
     const struct hd_node *node = hd_node_get(map, "every");
     const struct hd_node *first = hd_node_get(map, "first");
     if (!node && first)
-        return hd_diag_error(parser->diag, first->location, "`first` goes with `every`");
+        return hd_diag_add_error(parser->diag, first->location, "`first` goes with `every`");
     if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, "every"))
         return HD_OK;
     const char *space = strrchr(node->text, ' ');
     if (!space || !space[1])
-        return hd_diag_error(parser->diag, node->location,
-                             "every: expected a number and a counter, as in '100 update', found "
-                             "'%s'",
-                             node->text);
+        return hd_diag_add_error(
+            parser->diag, node->location,
+            "every: expected a number and a counter, as in '100 update', found "
+            "'%s'",
+            node->text);
     struct hd_source_location location = hd_node_get_text_location(node),
                               counter_location = location;
     counter_location.column += (int)(space + 1 - node->text);
@@ -249,17 +250,17 @@ static void check_options(struct hd_parser *parser, const struct hd_step *step,
         known[n++] = option->name;
         const struct hd_node *node = hd_node_get(map, option->name);
         if (!node && option->required)
-            hd_diag_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
-                          step->verb->name, option->name, option->choices ? ", one of " : "",
-                          option->choices ? option->choices : "");
+            hd_diag_add_error(parser->diag, step->location, "%s needs the option '%s'%s%s",
+                              step->verb->name, option->name, option->choices ? ", one of " : "",
+                              option->choices ? option->choices : "");
         if (node && hd_parser_expect(parser, node, HD_NODE_SCALAR, option->name) &&
             option->choices) {
             char padded[256], wanted[256];
             snprintf(padded, sizeof padded, "|%s|", option->choices);
             snprintf(wanted, sizeof wanted, "|%s|", node->text);
             if (!strstr(padded, wanted))
-                hd_diag_error(parser->diag, node->location, "%s: expected %s, found '%s'",
-                              option->name, option->choices, node->text);
+                hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found '%s'",
+                                  option->name, option->choices, node->text);
         }
     }
     check_keys(parser, map, "key of a step", known, n);
@@ -284,7 +285,7 @@ static int parse_stop(struct hd_parser *parser, struct hd_step *step, const stru
 {
     const struct hd_node *reason = hd_node_get(map, "reason");
     if (!hd_node_get(map, "if"))
-        return hd_diag_error(parser->diag, step->location, "stop needs a condition: `if:`");
+        return hd_diag_add_error(parser->diag, step->location, "stop needs a condition: `if:`");
     step->reason = "stop";
     if (reason && hd_parser_expect(parser, reason, HD_NODE_SCALAR, "reason"))
         step->reason = reason->text;
@@ -345,7 +346,7 @@ static int parse_repeat(struct hd_parser *parser, struct hd_step *step, const st
     parse_when(parser, step, map);
     const struct hd_node *body = hd_node_get(map, "do");
     if (!body)
-        return hd_diag_error(parser->diag, step->location, "a repeat needs steps: `do:`");
+        return hd_diag_add_error(parser->diag, step->location, "a repeat needs steps: `do:`");
     parser->depth++;
     int status = parse_steps(parser, body, &step->steps, &step->n_steps);
     parser->depth--;
@@ -364,9 +365,9 @@ static int parse_step(struct hd_parser *parser, const struct hd_node *node, stru
     if (node->count > 0 && strcmp(node->keys[0]->text, "repeat") == 0)
         return parse_repeat(parser, step, node);
     if (node->count != 1)
-        return hd_diag_error(parser->diag, node->location,
-                             "a step has one key, its verb; found %lld keys",
-                             (long long)node->count);
+        return hd_diag_add_error(parser->diag, node->location,
+                                 "a step has one key, its verb; found %lld keys",
+                                 (long long)node->count);
     return parse_verb(parser, step, node->keys[0], node->items[0]);
 }
 
@@ -426,8 +427,8 @@ int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
     const struct hd_node *values = hd_node_get(root, "values");
     const struct hd_node *iteration = hd_node_get(root, "iteration");
     if (!values || !iteration)
-        return hd_diag_error(diag, root->location, "a graph needs `%s:`",
-                             values ? "iteration" : "values");
+        return hd_diag_add_error(diag, root->location, "a graph needs `%s:`",
+                                 values ? "iteration" : "values");
     HD_TRY(parse_knobs(&parser, hd_node_get(root, "strategy")));
     for (int i = 0; i < source->n_strategies; i++)
         HD_TRY(override_knobs(&parser, source->strategies[i]));

@@ -20,18 +20,18 @@ bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum
     static const char *const names[] = {"a scalar", "a list", "a map"};
     if (node->kind == kind)
         return true;
-    hd_diag_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
-                  kind_name(node));
+    hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
+                      kind_name(node));
     return false;
 }
 
 void hd_parser_unknown(struct hd_parser *parser, struct hd_source_location location,
                        const char *what, const char *name, const char *const *known, int n)
 {
-    const char *nearest = hd_nearest_name(name, known, n);
+    const char *nearest = hd_find_nearest_name(name, known, n);
     if (nearest) {
-        hd_diag_error(parser->diag, location, "unknown %s '%s' (did you mean '%s'?)", what, name,
-                      nearest);
+        hd_diag_add_error(parser->diag, location, "unknown %s '%s' (did you mean '%s'?)", what,
+                          name, nearest);
         return;
     }
     char list[512] = "";
@@ -40,7 +40,8 @@ void hd_parser_unknown(struct hd_parser *parser, struct hd_source_location locat
             strcat(list, list[0] ? ", " : "");
             strcat(list, known[i]);
         }
-    hd_diag_error(parser->diag, location, "unknown %s '%s': expected one of %s", what, name, list);
+    hd_diag_add_error(parser->diag, location, "unknown %s '%s': expected one of %s", what, name,
+                      list);
 }
 
 void hd_parser_unknown_value(struct hd_parser *parser, struct hd_source_location location,
@@ -68,8 +69,8 @@ static int parse_lag(struct hd_parser *parser, const struct hd_node *node, const
     struct hd_source_location location = hd_node_get_text_location(node);
     location.column += (int)(at - node->text);
     if (at[1] != '-')
-        return hd_diag_error(parser->diag, location,
-                             "expected '@-' and a number of iterations, as in 'x@-1'");
+        return hd_diag_add_error(parser->diag, location,
+                                 "expected '@-' and a number of iterations, as in 'x@-1'");
     location.column += 2;
     double lag = 0;
     HD_TRY(hd_graph_number(parser->graph, at + 2, (int64_t)strlen(at + 2), location, "lag", 0, 1000,
@@ -77,10 +78,10 @@ static int parse_lag(struct hd_parser *parser, const struct hd_node *node, const
     ref->lag = (int)lag;
     location.column -= 2;
     if (ref->lag > 0 && ref->mode != HD_READ)
-        return hd_diag_error(parser->diag, location, "only a read may lag");
+        return hd_diag_add_error(parser->diag, location, "only a read may lag");
     if (ref->lag > 0 && parser->depth > 0)
-        return hd_diag_error(parser->diag, location,
-                             "a lag counts iterations: not inside a repeat");
+        return hd_diag_add_error(parser->diag, location,
+                                 "a lag counts iterations: not inside a repeat");
     return HD_OK;
 }
 
@@ -178,13 +179,14 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
         if (port >= 0) {
             const struct hd_port *is = &step->verb->ports[port];
             if (is->mode != uses[i].ref.mode)
-                hd_diag_error(parser->diag, uses[i].ref.location,
-                              "port '%s' of %s stands under `%s`", is->name, step->verb->name,
-                              mode_name(is->mode));
+                hd_diag_add_error(parser->diag, uses[i].ref.location,
+                                  "port '%s' of %s stands under `%s`", is->name, step->verb->name,
+                                  mode_name(is->mode));
             else if (is->type && spec->type && strcmp(is->type, spec->type->name) != 0)
-                hd_diag_error(parser->diag, uses[i].ref.location,
-                              "port '%s' of %s takes a value of type %s, but '%s' is of type %s",
-                              is->name, step->verb->name, is->type, spec->name, spec->type->name);
+                hd_diag_add_error(
+                    parser->diag, uses[i].ref.location,
+                    "port '%s' of %s takes a value of type %s, but '%s' is of type %s", is->name,
+                    step->verb->name, is->type, spec->name, spec->type->name);
             step->refs[port] = uses[i].ref;
         } else if (uses[i].port) {
             const char *names[HD_PORTS_MAX];
@@ -192,20 +194,20 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
                 names[j] = step->verb->ports[j].name;
             hd_parser_unknown(parser, uses[i].ref.location, "port", uses[i].port, names, n_ports);
         } else {
-            hd_diag_error(parser->diag, uses[i].ref.location,
-                          "%s has no free port under `%s` for '%s' of type %s", step->verb->name,
-                          mode_name(uses[i].ref.mode), spec->name,
-                          spec->type ? spec->type->name : "unknown");
+            hd_diag_add_error(parser->diag, uses[i].ref.location,
+                              "%s has no free port under `%s` for '%s' of type %s",
+                              step->verb->name, mode_name(uses[i].ref.mode), spec->name,
+                              spec->type ? spec->type->name : "unknown");
         }
     }
     for (int i = 0; i < n_ports; i++) {
         const struct hd_port *port = &step->verb->ports[i];
         if (step->refs[i].value == HD_NO_VALUE && !port->optional &&
             hd_diag_count(parser->diag) == 0)
-            hd_diag_error(parser->diag, step->location,
-                          "%s needs a value%s%s under `%s` (port '%s')", step->verb->name,
-                          port->type ? " of type " : "", port->type ? port->type : "",
-                          mode_name(port->mode), port->name);
+            hd_diag_add_error(parser->diag, step->location,
+                              "%s needs a value%s%s under `%s` (port '%s')", step->verb->name,
+                              port->type ? " of type " : "", port->type ? port->type : "",
+                              mode_name(port->mode), port->name);
     }
 }
 
@@ -227,13 +229,13 @@ int hd_parser_ports(struct hd_parser *parser, struct hd_step *step, const struct
         return HD_OK;
     }
     if (n > HD_PORTS_MAX)
-        return hd_diag_error(parser->diag, step->location, "%s takes at most %d values",
-                             step->verb->name, HD_PORTS_MAX);
+        return hd_diag_add_error(parser->diag, step->location, "%s takes at most %d values",
+                                 step->verb->name, HD_PORTS_MAX);
     for (int i = 0; i < n; i++) {
         step->refs[i] = uses[i].ref;
         if (uses[i].ref.mode != step->verb->ports[0].mode)
-            hd_diag_error(parser->diag, uses[i].ref.location, "%s takes values under `%s` only",
-                          step->verb->name, mode_name(step->verb->ports[0].mode));
+            hd_diag_add_error(parser->diag, uses[i].ref.location, "%s takes values under `%s` only",
+                              step->verb->name, mode_name(step->verb->ports[0].mode));
     }
     return HD_OK;
 }

@@ -45,7 +45,7 @@ static int unknown_command(const char *name)
     const char *names[N_COMMANDS];
     for (int i = 0; i < N_COMMANDS; i++)
         names[i] = commands[i].name;
-    const char *nearest = hd_nearest_name(name, names, N_COMMANDS);
+    const char *nearest = hd_find_nearest_name(name, names, N_COMMANDS);
     hd_log(HD_LOG_ERROR, "unknown command '%s'%s%s%s; see 'runner --help'", name,
            nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
     return hd_status_get_exit_code(HD_ERR_INPUT);

@@ -202,7 +202,7 @@ static int unknown_option(const char *command, const char *given)
     const char *names[N_OPTIONS];
     for (int i = 0; i < N_OPTIONS; i++)
         names[i] = table[i].commands & command_bit(command) && table[i].help ? table[i].name : NULL;
-    const char *nearest = hd_nearest_name(given, names, N_OPTIONS);
+    const char *nearest = hd_find_nearest_name(given, names, N_OPTIONS);
     return hd_fail(HD_ERR_INPUT, "unknown option '--%s'%s%s%s; see 'runner %s --help'", given,
                    nearest ? " (did you mean '--" : "", nearest ? nearest : "",
                    nearest ? "'?)" : "", command);

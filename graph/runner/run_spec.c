@@ -102,7 +102,7 @@ static char *nearest_file(const char *path)
     const char **names = n > 0 ? hd_alloc(n, sizeof *names) : NULL;
     for (int i = 0; names && i < n; i++)
         names[i] = entries[i]->d_name;
-    const char *nearest = names ? hd_nearest_name(name, names, n) : NULL;
+    const char *nearest = names ? hd_find_nearest_name(name, names, n) : NULL;
     char *found = nearest ? hd_strdup(nearest) : NULL;
     hd_free(names);
     for (int i = 0; i < n; i++)
@@ -117,9 +117,9 @@ static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
 {
     int reason = errno;
     char *nearest = nearest_file(path);
-    int status = hd_diag_error(run_spec->diag, location, "%s: file %s cannot be read: %s%s%s%s",
-                               key, path, strerror(reason), nearest ? " (did you mean '" : "",
-                               nearest ? nearest : "", nearest ? "'?)" : "");
+    int status = hd_diag_add_error(run_spec->diag, location, "%s: file %s cannot be read: %s%s%s%s",
+                                   key, path, strerror(reason), nearest ? " (did you mean '" : "",
+                                   nearest ? nearest : "", nearest ? "'?)" : "");
     hd_free(nearest);
     return status;
 }
@@ -128,7 +128,7 @@ static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
 static int load_tree(struct hd_run_spec *run_spec, const char *config_path, const char *key,
                      int document, const struct hd_node **tree_p)
 {
-    const struct hd_node *node = hd_config_node(run_spec->config, key);
+    const struct hd_node *node = hd_config_get_node(run_spec->config, key);
     *tree_p = node;
     if (!node || node->kind != HD_NODE_SCALAR || node->text[0] == '\0')
         return HD_OK;
@@ -144,7 +144,7 @@ static int load_tree(struct hd_run_spec *run_spec, const char *config_path, cons
     if (status == HD_OK)
         status = hd_document_read(path, run_spec->diag, &run_spec->documents[document]);
     if (status == HD_OK)
-        *tree_p = hd_document_root(run_spec->documents[document]);
+        *tree_p = hd_document_get_root(run_spec->documents[document]);
     hd_free(path);
     return status;
 }
@@ -155,11 +155,11 @@ static int collect_overrides(struct hd_run_spec *run_spec, struct hd_node **map_
     const struct hd_source_location location = {"--set", 1, 1};
     HD_TRY(hd_document_create(&run_spec->documents[OVERRIDE_DOCUMENT]));
     struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
-    struct hd_node *map = hd_node_map(document, location);
+    struct hd_node *map = hd_node_create_map(document, location);
     if (!map)
         return HD_ERR_NOMEM;
     const struct hd_node *name, *value;
-    for (int64_t i = 0; (name = hd_config_inner_set(run_spec->config, "strategy", i, &value));
+    for (int64_t i = 0; (name = hd_config_get_inner_set(run_spec->config, "strategy", i, &value));
          i++) {
         struct hd_node *copy = hd_node_copy(document, value);
         if (!copy)
@@ -187,7 +187,7 @@ static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
         .strategies = strategies,
         .n_strategies = n,
         .shards = run_spec->shards,
-        .seed = (uint64_t)hd_config_int(run_spec->config, "seed"),
+        .seed = (uint64_t)hd_config_get_int(run_spec->config, "seed"),
     };
     HD_TRY(hd_graph_load(&source, run_spec->diag, &run_spec->graph));
     return hd_config_override_tree(run_spec->config, "graph", graph);
@@ -198,11 +198,11 @@ static int override_strategy(struct hd_run_spec *run_spec)
 {
     struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];
     const struct hd_source_location location = {"strategy", 1, 1};
-    struct hd_node *map = hd_node_map(document, location);
+    struct hd_node *map = hd_node_create_map(document, location);
     for (int i = 0; map && i < run_spec->graph->n_parameters; i++) {
         char text[32];
         snprintf(text, sizeof text, "%.17g", run_spec->graph->parameters[i].value);
-        struct hd_node *value = hd_node_scalar(document, location, text);
+        struct hd_node *value = hd_node_create_scalar(document, location, text);
         if (!value)
             return HD_ERR_NOMEM;
         HD_TRY(hd_node_put(document, map, run_spec->graph->parameters[i].name, value));
@@ -213,9 +213,9 @@ static int override_strategy(struct hd_run_spec *run_spec)
 static int choose_shards(struct hd_run_spec *run_spec, int ranks)
 {
     char text[32];
-    run_spec->shards_are_ranks = hd_config_word(run_spec->config, "world.shards") != NULL;
+    run_spec->shards_are_ranks = hd_config_get_word(run_spec->config, "world.shards") != NULL;
     run_spec->shards =
-        run_spec->shards_are_ranks ? ranks : hd_config_int(run_spec->config, "world.shards");
+        run_spec->shards_are_ranks ? ranks : hd_config_get_int(run_spec->config, "world.shards");
     snprintf(text, sizeof text, "%lld", (long long)run_spec->shards);
     return hd_config_override(run_spec->config, "world.shards", text);
 }
@@ -234,11 +234,11 @@ static int load(const struct hd_options *options, int ranks, struct hd_run_spec 
         return status;
     }
     run_spec->param_check_interval =
-        hd_config_int(run_spec->config, "runtime.param_check_interval");
+        hd_config_get_int(run_spec->config, "runtime.param_check_interval");
     HD_TRY(choose_shards(run_spec, ranks));
     HD_TRY(load_graph(run_spec, options->config));
     HD_TRY(override_strategy(run_spec));
-    if (ranks > 1 && !hd_config_bool(run_spec->config, "policy.multi_gpu"))
+    if (ranks > 1 && !hd_config_get_bool(run_spec->config, "policy.multi_gpu"))
         return hd_fail(HD_ERR_INPUT,
                        "policy.multi_gpu is false, but there are %d ranks: training "
                        "with several ranks is data-parallel",

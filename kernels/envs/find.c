@@ -93,7 +93,7 @@ static int refuse_unknown(const char *type, const char *file, const char *folder
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     }
-    const char *nearest = hd_nearest_name(type, names, N_BUILTIN);
+    const char *nearest = hd_find_nearest_name(type, names, N_BUILTIN);
     if (strcmp(type, "atari") == 0)
         return refuse(
             message,

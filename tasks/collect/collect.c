@@ -67,9 +67,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_spec *envs = setup->specs[ENVS];
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (envs->partials > 1)
-        return hd_diag_error(setup->diag, setup->location,
-                             "%s steps all envs together: policy.collect.env_groups must be 1",
-                             setup->verb);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "%s steps all envs together: policy.collect.env_groups must be 1",
+                                 setup->verb);
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -80,17 +80,17 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_net(setup->specs[POLICY]);
     args->envs = hd_envs_shape(envs);
     args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->chunk - 1;
-    args->split = hd_config_bool(config, "policy.collect.overlap_act_step");
-    args->n_sample = hd_config_int(config, "policy.collect.n_sample");
-    args->gamma = hd_config_real(config, "policy.discount_factor");
-    args->tail = strcmp(hd_config_text(config, "policy.nstep_tail"), "corrected") == 0
+    args->split = hd_config_get_bool(config, "policy.collect.overlap_act_step");
+    args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
+    args->gamma = hd_config_get_real(config, "policy.discount_factor");
+    args->tail = strcmp(hd_config_get_text(config, "policy.nstep_tail"), "corrected") == 0
                      ? HD_NSTEP_CORRECTED
                      : HD_NSTEP_PARITY;
     args->epsilon = (struct hd_epsilon){
-        .linear = strcmp(hd_config_text(config, "policy.other.eps.type"), "linear") == 0,
-        .start = hd_config_real(config, "policy.other.eps.start"),
-        .end = hd_config_real(config, "policy.other.eps.end"),
-        .decay = hd_config_real(config, "policy.other.eps.decay"),
+        .linear = strcmp(hd_config_get_text(config, "policy.other.eps.type"), "linear") == 0,
+        .start = hd_config_get_real(config, "policy.other.eps.start"),
+        .end = hd_config_get_real(config, "policy.other.eps.end"),
+        .decay = hd_config_get_real(config, "policy.other.eps.decay"),
     };
     return HD_OK;
 }

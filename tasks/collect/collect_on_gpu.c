@@ -53,11 +53,13 @@ static int declare(const struct hd_setup *setup)
 
 static int check_chunks(const struct hd_setup *setup, const struct hd_trajectories_shape *to)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.segment_at_done");
+    const struct hd_node *node =
+        hd_config_get_node(setup->config, "policy.collect.segment_at_done");
     if (!to->segment_at_done)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->location : setup->location,
-                         "policy.collect.segment_at_done: %s needs it to be false", setup->verb);
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "policy.collect.segment_at_done: %s needs it to be false",
+                             setup->verb);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)

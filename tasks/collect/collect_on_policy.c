@@ -81,7 +81,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->envs = hd_envs_shape(envs);
     args->groups = envs->partials;
     args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
-    args->split = hd_config_bool(setup->config, "policy.collect.overlap_act_step");
+    args->split = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
     return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
 }
 

@@ -42,8 +42,9 @@ struct args {
 
 static int wrong_number(const struct hd_setup *setup, const char *name, const char *range)
 {
-    return hd_diag_error(setup->diag, hd_node_get(setup->options, name)->location,
-                         "%s: expected %s, found '%s'", name, range, hd_setup_option(setup, name));
+    return hd_diag_add_error(setup->diag, hd_node_get(setup->options, name)->location,
+                             "%s: expected %s, found '%s'", name, range,
+                             hd_setup_option(setup, name));
 }
 
 static int declare(const struct hd_setup *setup)

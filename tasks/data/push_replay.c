@@ -24,8 +24,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
-    args->n_sample = hd_config_int(setup->config, "policy.collect.n_sample");
-    args->capacity = hd_config_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
+    args->n_sample = hd_config_get_int(setup->config, "policy.collect.n_sample");
+    args->capacity =
+        hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
     args->frames = hd_rollout_shape(setup->specs[ROLLOUT])->frames;
     *args_p = args;
     return HD_OK;

@@ -47,7 +47,7 @@ static int declare(const struct hd_setup *setup)
 
 static enum hd_sampler_tail tail_of(const struct hd_config *config)
 {
-    const char *tail = hd_config_text(config, "policy.learn.sampler.tail");
+    const char *tail = hd_config_get_text(config, "policy.learn.sampler.tail");
     return strcmp(tail, "pad") == 0      ? HD_TAIL_PAD
            : strcmp(tail, "uneven") == 0 ? HD_TAIL_UNEVEN
                                          : HD_TAIL_DROP;
@@ -55,16 +55,16 @@ static enum hd_sampler_tail tail_of(const struct hd_config *config)
 
 static int check(const struct hd_setup *setup, const struct args *args)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.nstep");
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.nstep");
     if (hd_batch_shape(setup->specs[BATCH])->nstep != 1)
-        return hd_diag_error(setup->diag, node ? node->location : setup->location,
-                             "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
-                             hd_batch_shape(setup->specs[BATCH])->nstep);
+        return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                                 "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
+                                 hd_batch_shape(setup->specs[BATCH])->nstep);
     if (args->max_length == 0)
-        return hd_diag_error(setup->diag, setup->location,
-                             "'%s' has %" PRId64 " transitions, of which %" PRId64
-                             " shards get none with policy.learn.sampler.tail drop_last",
-                             setup->specs[DATASET]->name, args->sampler.samples, setup->shards);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "'%s' has %" PRId64 " transitions, of which %" PRId64
+                                 " shards get none with policy.learn.sampler.tail drop_last",
+                                 setup->specs[DATASET]->name, args->sampler.samples, setup->shards);
     return HD_OK;
 }
 
@@ -78,7 +78,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         .seed = setup->seed,
         .samples = hd_dataset_info(hd_dataset_of(setup->specs[DATASET]))->transitions,
         .shards = setup->shards,
-        .shuffle = hd_config_bool(setup->config, "policy.learn.sampler.shuffle"),
+        .shuffle = hd_config_get_bool(setup->config, "policy.learn.sampler.shuffle"),
         .tail = tail_of(setup->config),
     };
     args->rows = hd_batch_shape(setup->specs[BATCH])->rows;

@@ -32,7 +32,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
-    args->standardise = hd_config_bool(setup->config, "policy.learn.adv_norm");
+    args->standardise = hd_config_get_bool(setup->config, "policy.learn.adv_norm");
     *args_p = args;
     return HD_OK;
 }

@@ -39,8 +39,8 @@ struct args {
 static int refuse(const struct hd_setup *setup, const char *key, const char *value,
                   const char *verb)
 {
-    return hd_diag_error(setup->diag, setup->location,
-                         "%s %s needs the result of a step %s under `reads`", key, value, verb);
+    return hd_diag_add_error(setup->diag, setup->location,
+                             "%s %s needs the result of a step %s under `reads`", key, value, verb);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -50,17 +50,17 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->adam = hd_adam_default(hd_config_real(config, "policy.learn.learning_rate"));
-    args->adam.epsilon = hd_config_real(config, "policy.learn.adam_eps");
+    args->adam = hd_adam_default(hd_config_get_real(config, "policy.learn.learning_rate"));
+    args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
-    args->skips = strcmp(hd_config_text(config, "runtime.on_nan"), "skip") == 0;
-    if (strcmp(hd_config_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
-        args->longest = hd_config_real(config, "policy.learn.grad_clip_value");
+    args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;
+    if (strcmp(hd_config_get_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
+        args->longest = hd_config_get_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
     HD_TRY(hd_rate_prepare(setup, ports, RATE, &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
-    if (strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
+    if (strcmp(hd_config_get_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
         !setup->specs[RATE])
         return refuse(setup, "policy.learn.lr_scheduler.type", "kl", "adapt_lr");
     return HD_OK;

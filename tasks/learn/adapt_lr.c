@@ -40,15 +40,16 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     if (hd_value_find_field(setup->specs[MEANS], "kl_avg") < 0)
-        return hd_diag_error(setup->diag, setup->location,
-                             "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
-                             setup->specs[MEANS]->name);
-    args->adaptive = strcmp(hd_config_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
-    args->low = hd_config_real(config, "policy.learn.lr_scheduler.kl_low");
-    args->high = hd_config_real(config, "policy.learn.lr_scheduler.kl_high");
-    args->factor = hd_config_real(config, "policy.learn.lr_scheduler.factor");
-    args->min = hd_config_real(config, "policy.learn.lr_scheduler.min");
-    args->max = hd_config_real(config, "policy.learn.lr_scheduler.max");
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "adapt_lr needs the divergence kl_avg, which '%s' does not hold",
+                                 setup->specs[MEANS]->name);
+    args->adaptive =
+        strcmp(hd_config_get_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0;
+    args->low = hd_config_get_real(config, "policy.learn.lr_scheduler.kl_low");
+    args->high = hd_config_get_real(config, "policy.learn.lr_scheduler.kl_high");
+    args->factor = hd_config_get_real(config, "policy.learn.lr_scheduler.factor");
+    args->min = hd_config_get_real(config, "policy.learn.lr_scheduler.min");
+    args->max = hd_config_get_real(config, "policy.learn.lr_scheduler.max");
     return hd_rate_prepare(setup, ports, RATE, &args->rate);
 }
 

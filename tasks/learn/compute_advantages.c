@@ -80,9 +80,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_net(setup->specs[POLICY]);
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     args->samples = hd_targets_rows(setup->specs[TARGETS]);
-    args->gamma = (float)hd_config_real(config, "policy.collect.discount_factor");
-    args->lambda = (float)hd_config_real(config, "policy.collect.gae_lambda");
-    args->value_norm = hd_config_bool(config, "policy.learn.value_norm");
+    args->gamma = (float)hd_config_get_real(config, "policy.collect.discount_factor");
+    args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");
+    args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     /* Passes of dense nets are too short to be cut. */
     const bool whole = hd_net_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_of(config).micro;

@@ -38,7 +38,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->obs = hd_obs_shape_of(setup->config);
     args->samples = hd_minibatch_shape_of(setup->config).samples;
     args->elements = hd_statistics_elements(setup->specs[SEEN]);
-    args->rows = hd_config_int(setup->config, "policy.collect.obs_samples");
+    args->rows = hd_config_get_int(setup->config, "policy.collect.obs_samples");
     args->rows = args->rows < args->samples ? args->rows : args->samples;
     return HD_OK;
 }

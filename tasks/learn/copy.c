@@ -15,9 +15,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 {
     (void)args_p;
     if (setup->specs[0]->buckets != setup->specs[1]->buckets)
-        return hd_diag_error(setup->diag, setup->location,
-                             "copy: '%s' and '%s' must be cut in the same buckets (`bucket_mb:`)",
-                             setup->specs[0]->name, setup->specs[1]->name);
+        return hd_diag_add_error(
+            setup->diag, setup->location,
+            "copy: '%s' and '%s' must be cut in the same buckets (`bucket_mb:`)",
+            setup->specs[0]->name, setup->specs[1]->name);
     return HD_OK;
 }
 

@@ -8,7 +8,7 @@
 int hd_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
                     struct hd_rate *rate_p)
 {
-    rate_p->first = hd_config_real(setup->config, "policy.learn.learning_rate");
+    rate_p->first = hd_config_get_real(setup->config, "policy.learn.learning_rate");
     return hd_scalars_find(setup, ports, port, "learning_rate", &rate_p->field);
 }
 

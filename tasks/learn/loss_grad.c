@@ -73,7 +73,7 @@ static const struct hd_loss *find_loss(const struct hd_setup *setup)
 
 static bool skips(const struct hd_setup *setup)
 {
-    return strcmp(hd_config_text(setup->config, "runtime.on_nan"), "skip") == 0;
+    return strcmp(hd_config_get_text(setup->config, "runtime.on_nan"), "skip") == 0;
 }
 
 static int declare(const struct hd_setup *setup)
@@ -150,26 +150,28 @@ static int check_ports(const struct hd_setup *setup, const struct hd_loss *loss)
 {
     const struct hd_spec *batch = setup->specs[HD_LOSS_BATCH];
     if (strcmp(batch->type->name, loss->batch) != 0)
-        return hd_diag_error(setup->diag, setup->location,
-                             "loss %s takes a batch of type %s, but '%s' is of type %s", loss->name,
-                             loss->batch, batch->name, batch->type->name);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "loss %s takes a batch of type %s, but '%s' is of type %s",
+                                 loss->name, loss->batch, batch->name, batch->type->name);
     if (loss->target != (setup->specs[HD_LOSS_TARGET] != NULL))
-        return hd_diag_error(setup->diag, setup->location, "loss %s %s (port 'target')", loss->name,
-                             loss->target ? "needs a second value of type params under `reads`"
-                                          : "has no use for a target net");
+        return hd_diag_add_error(setup->diag, setup->location, "loss %s %s (port 'target')",
+                                 loss->name,
+                                 loss->target ? "needs a second value of type params under `reads`"
+                                              : "has no use for a target net");
     return HD_OK;
 }
 
 static int check_norm(const struct hd_setup *setup, const struct args *args)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.model.norm");
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.norm");
     if (args->levels > 0 && !args->loss->obs)
-        return hd_diag_error(setup->diag, node ? node->location : setup->location,
-                             "norm: loss %s takes a batch through its nets more than once, each "
-                             "time of other statistics; it needs nets without norms",
-                             args->loss->name);
+        return hd_diag_add_error(
+            setup->diag, node ? node->location : setup->location,
+            "norm: loss %s takes a batch through its nets more than once, each "
+            "time of other statistics; it needs nets without norms",
+            args->loss->name);
     if (args->levels > 0 && args->skips)
-        return hd_diag_error(
+        return hd_diag_add_error(
             setup->diag, node ? node->location : setup->location,
             "norm: with runtime.on_nan: skip nets cannot have norms, whose running "
             "statistics would take in what is skipped");
@@ -179,18 +181,18 @@ static int check_norm(const struct hd_setup *setup, const struct args *args)
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
 {
     const struct hd_learn_shape learn = hd_learn_shape_of(setup->config);
-    const bool asked = hd_config_int(setup->config, "policy.learn.microbatch") > 0;
+    const bool asked = hd_config_get_int(setup->config, "policy.learn.microbatch") > 0;
     const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
-    const struct hd_node *node = hd_config_node(setup->config, key);
+    const struct hd_node *node = hd_config_get_node(setup->config, key);
     args->batch = learn.rows;
     args->micro = learn.micro;
     args->items = learn.partials;
     if (learn.rows % learn.micro == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->location : setup->location,
-                         "%s: expected a divisor of the batch's %lld rows, found %lld%s", key,
-                         (long long)learn.rows, (long long)learn.micro,
-                         asked ? "" : "; policy.learn.microbatch may be one instead");
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "%s: expected a divisor of the batch's %lld rows, found %lld%s", key,
+                             (long long)learn.rows, (long long)learn.micro,
+                             asked ? "" : "; policy.learn.microbatch may be one instead");
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)

@@ -55,7 +55,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
     return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
                            &args->scratch);

@@ -147,7 +147,7 @@ int hd_resume_check(const struct hd_train *train)
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
-    if (hd_config_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
+    if (hd_config_get_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
         hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
         return HD_OK;
     }
@@ -179,7 +179,7 @@ int hd_resume_find(struct hd_train *train)
     else if (options->dir)
         train->dir = hd_is_folder(options->dir) ? hd_strdup(options->dir) : NULL;
     else
-        train->dir = newest_of(hd_config_text(train->run_spec.config, "exp_name"));
+        train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
     if (!train->dir)
         return HD_OK;
     HD_TRY(hd_checkpoint_open(train->dir, &train->from));
@@ -214,10 +214,10 @@ int hd_checkpoints_open(struct hd_train *train)
 {
     train->checkpoint_ns = hd_clock_get_ns();
     train->checkpoint_interval_s =
-        hd_config_real(train->run_spec.config, "runtime.checkpoint_interval_s");
+        hd_config_get_real(train->run_spec.config, "runtime.checkpoint_interval_s");
     return hd_checkpoints_create(
         train->dir, train->world.rank, train->world.world,
-        (int)hd_config_int(train->run_spec.config, "runtime.checkpoint_keep"),
+        (int)hd_config_get_int(train->run_spec.config, "runtime.checkpoint_keep"),
         train->from ? hd_checkpoint_iteration(train->from) : -1, &train->checkpoints);
 }
 

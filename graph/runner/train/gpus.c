@@ -13,19 +13,19 @@ static int count_wanted(const struct hd_run_spec *run_spec, int ranks, int found
 {
     const int shards = (int)(run_spec->shards / ranks);
     int n = found / ranks > 0 ? found / ranks : found > 0;
-    if (!hd_config_word(run_spec->config, "runtime.gpus"))
-        n = (int)hd_config_int(run_spec->config, "runtime.gpus");
+    if (!hd_config_get_word(run_spec->config, "runtime.gpus"))
+        n = (int)hd_config_get_int(run_spec->config, "runtime.gpus");
     return n < shards ? n : shards;
 }
 
 static bool declines(const struct hd_run_spec *run_spec)
 {
-    return strcmp(hd_config_text(run_spec->config, "policy.cuda"), "false") == 0;
+    return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "false") == 0;
 }
 
 static bool insists(const struct hd_run_spec *run_spec)
 {
-    return strcmp(hd_config_text(run_spec->config, "policy.cuda"), "true") == 0;
+    return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "true") == 0;
 }
 
 struct hd_plan_gpus hd_gpus_on_paper(const struct hd_run_spec *run_spec, int ranks)
@@ -78,7 +78,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
 static int read_map(const struct hd_run_spec *run_spec, int map[HD_GPUS_MAX], int *n_p)
 {
     int64_t n;
-    const int64_t *devices = hd_config_ints(run_spec->config, "runtime.cuda_devices", &n);
+    const int64_t *devices = hd_config_get_ints(run_spec->config, "runtime.cuda_devices", &n);
     const bool none = n == 1 && devices[0] < 0;
     if (n > HD_GPUS_MAX)
         return hd_fail(HD_ERR_INPUT, "runtime.cuda_devices: a machine has at most %d GPUs",
@@ -115,5 +115,6 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
     };
     HD_TRY(hd_gpu_share(gpus, found, &request, world->local_rank, &gpus_p->share));
     return choose_path(
-        world, strcmp(hd_config_text(run_spec->config, "runtime.reduction"), "nccl") == 0, gpus_p);
+        world, strcmp(hd_config_get_text(run_spec->config, "runtime.reduction"), "nccl") == 0,
+        gpus_p);
 }

@@ -61,7 +61,7 @@ static int check(const struct hd_options *options, int ranks, int *grace_s_p, in
 {
     struct hd_run_spec run_spec;
     HD_TRY(hd_run_spec_load(options, ranks, &run_spec));
-    *grace_s_p = (int)hd_config_int(run_spec.config, "runtime.sigterm_grace_s");
+    *grace_s_p = (int)hd_config_get_int(run_spec.config, "runtime.sigterm_grace_s");
     *shards_p = run_spec.shards;
     hd_run_spec_release(&run_spec);
     return HD_OK;

@@ -54,14 +54,14 @@ static bool hangs(struct hd_train *train, const struct hd_session *session)
         train->seen_finished = finished;
         train->seen_ns = now_ns;
     }
-    const double limit_s = hd_config_real(train->run_spec.config, "runtime.watchdog_s");
+    const double limit_s = hd_config_get_real(train->run_spec.config, "runtime.watchdog_s");
     return limit_s > 0 && (double)(now_ns - train->seen_ns) * 1e-9 > limit_s;
 }
 
 static void end_process(struct hd_train *train, struct hd_session *session)
 {
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s",
-                    hd_config_real(train->run_spec.config, "runtime.watchdog_s"));
+                    hd_config_get_real(train->run_spec.config, "runtime.watchdog_s"));
     for (int i = 0; i < LEAVE_S * 1000 / LOOK_MS && !atomic_load(&train->monitor_ends); i++)
         usleep(LOOK_MS * 1000);
     if (atomic_load(&train->monitor_ends))

@@ -51,11 +51,11 @@ static int write_config(const struct hd_train *train)
 static void announce(const struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
-    int64_t batch = hd_config_int(config, "policy.learn.batch_size");
+    int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
     hd_log(HD_LOG_INFO,
            "%s: %d %s, %" PRId64 " %s; a global batch is %" PRId64 " x %" PRId64
            "; effective config in %s/total_config.yaml",
-           hd_config_text(config, "exp_name"), train->world.world,
+           hd_config_get_text(config, "exp_name"), train->world.world,
            train->world.world == 1 ? "rank" : "ranks", train->run_spec.shards,
            train->run_spec.shards == 1 ? "shard" : "shards", train->run_spec.shards, batch,
            train->dir);
@@ -66,9 +66,9 @@ int hd_train_open_outputs(struct hd_train *train)
     const char *wanted = train->options->dir;
     const json_t *log = NULL;
     if (!train->dir)
-        HD_TRY(
-            hd_rundir_create(wanted ? wanted : hd_config_text(train->run_spec.config, "exp_name"),
-                             wanted != NULL, &train->dir));
+        HD_TRY(hd_rundir_create(wanted ? wanted
+                                       : hd_config_get_text(train->run_spec.config, "exp_name"),
+                                wanted != NULL, &train->dir));
     else if (train->from)
         log =
             json_object_get(json_object_get(hd_checkpoint_get_metadata(train->from), "run"), "log");
@@ -88,9 +88,9 @@ enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
 static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
 {
     double by_steps =
-        (double)env_steps / (double)hd_config_int(train->run_spec.config, "max_env_step");
+        (double)env_steps / (double)hd_config_get_int(train->run_spec.config, "max_env_step");
     double by_updates =
-        (double)updates / (double)hd_config_int(train->run_spec.config, "max_train_iter");
+        (double)updates / (double)hd_config_get_int(train->run_spec.config, "max_train_iter");
     return by_steps > by_updates ? by_steps : by_updates;
 }
 

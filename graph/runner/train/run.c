@@ -104,7 +104,8 @@ static int join_ranks(struct hd_train *train)
         .world = &train->world,
         .config_hash = hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
         .fingerprint = train->fingerprint.text,
-        .allow_fingerprint_mismatch = hd_config_bool(config, "runtime.allow_fingerprint_mismatch"),
+        .allow_fingerprint_mismatch =
+            hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
         .links_port = train->links_port,
     };
     HD_TRY(hd_rendezvous_create(&options, &train->rendezvous));
@@ -124,7 +125,7 @@ static int join_ranks(struct hd_train *train)
         .on_lost = on_lost,
         .describe = describe,
         .arg = train,
-        .heartbeat_timeout_s = hd_config_real(config, "runtime.heartbeat_timeout_s"),
+        .heartbeat_timeout_s = hd_config_get_real(config, "runtime.heartbeat_timeout_s"),
     };
     return hd_rendezvous_watch(train->rendezvous, &watch);
 }
@@ -136,8 +137,8 @@ static int count_workers(const struct hd_train *train)
     const char *forced = getenv("STARPU_NCPU");
     if (forced && atoi(forced) > 0)
         return atoi(forced);
-    if (!hd_config_word(train->run_spec.config, "runtime.workers"))
-        return (int)hd_config_int(train->run_spec.config, "runtime.workers");
+    if (!hd_config_get_word(train->run_spec.config, "runtime.workers"))
+        return (int)hd_config_get_int(train->run_spec.config, "runtime.workers");
     if (train->share.oversubscribed || cores < 1)
         return 1;
     return cores < max ? cores : max;
@@ -148,9 +149,9 @@ static int start_session(struct hd_train *train)
     const struct hd_config *config = train->run_spec.config;
     const char *scheduler = getenv("STARPU_SCHED");
     struct hd_session_options options = {
-        .sequential = strcmp(hd_config_text(config, "runtime.executor"), "sequential") == 0,
+        .sequential = strcmp(hd_config_get_text(config, "runtime.executor"), "sequential") == 0,
         .workers = count_workers(train),
-        .scheduler = scheduler ? scheduler : hd_config_text(config, "runtime.scheduler"),
+        .scheduler = scheduler ? scheduler : hd_config_get_text(config, "runtime.scheduler"),
         .rank = train->world.rank,
         .ranks = train->world.world,
         .local_rank = train->world.local_rank,
@@ -159,9 +160,9 @@ static int start_session(struct hd_train *train)
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
         .nccl = train->nccl,
-        .nccl_fast = strcmp(hd_config_text(config, "runtime.reduction"), "nccl") == 0,
+        .nccl_fast = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
         .nccl_bytes = train->nccl ? hd_plan_get_nccl_bytes(train->plan) : 0,
-        .watchdog_ns = (int64_t)(hd_config_real(config, "runtime.watchdog_s") * 1e9),
+        .watchdog_ns = (int64_t)(hd_config_get_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->logbook,
@@ -212,7 +213,7 @@ static int prepare(struct hd_train *train)
                            (int64_t)(sizeof libraries - used - 2));
     }
     HD_TRY(hd_fingerprint_create(libraries,
-                                 hd_config_text(train->run_spec.config, "runtime.precision"),
+                                 hd_config_get_text(train->run_spec.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_resume_check(train));
     HD_TRY(hd_plan_create(train->run_spec.graph, train->world.rank, train->world.world,
@@ -223,7 +224,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(hd_checkpoints_open(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
-        .window = (int)hd_config_int(train->run_spec.config, "runtime.max_inflight_iterations"),
+        .window = (int)hd_config_get_int(train->run_spec.config, "runtime.max_inflight_iterations"),
         .tick = train->world.rank == 0 ? tick : NULL,
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
@@ -321,7 +322,8 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {
-        hd_signals_started((int)hd_config_int(train.run_spec.config, "runtime.sigterm_grace_s"));
+        hd_signals_started(
+            (int)hd_config_get_int(train.run_spec.config, "runtime.sigterm_grace_s"));
         train.train_ns = hd_clock_get_ns();
         if (train.world.rank == 0)
             train.metrics = hd_metrics_start(&train);

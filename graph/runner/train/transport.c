@@ -12,7 +12,7 @@
 
 static bool asked(const struct hd_train *train, const char *name)
 {
-    return strcmp(hd_config_text(train->run_spec.config, "runtime.transport"), name) == 0;
+    return strcmp(hd_config_get_text(train->run_spec.config, "runtime.transport"), name) == 0;
 }
 
 /* An srun that offers MPI's ranks what they need to meet says so. */

@@ -55,11 +55,11 @@ static int add_to_levels(struct hd_config *config, const struct hd_key *key, str
         char *following = strtok_r(NULL, ".", &rest);
         struct hd_node *child = hd_node_get(level, part);
         if (child && (!following || child->kind == HD_NODE_SCALAR)) {
-            status =
-                hd_diag_error(diag, location, "'%s' and another key exclude each other", key->path);
+            status = hd_diag_add_error(diag, location, "'%s' and another key exclude each other",
+                                       key->path);
         } else if (!child) {
-            child = following ? hd_node_map(config->nodes, location)
-                              : hd_node_scalar(config->nodes, location, key->path);
+            child = following ? hd_node_create_map(config->nodes, location)
+                              : hd_node_create_scalar(config->nodes, location, key->path);
             status = child ? hd_node_put(config->nodes, level, part, child) : HD_ERR_NOMEM;
         }
         level = child;
@@ -125,7 +125,7 @@ static int reject_unknown(const struct hd_config *config, const struct hd_node *
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < level->count; i++)
         names[i] = level->keys[i]->text;
-    const char *nearest = hd_nearest_name(name->text, names, level->count);
+    const char *nearest = hd_find_nearest_name(name->text, names, level->count);
     if (!nearest)
         nearest = find_elsewhere(config, name->text);
     char list[1024] = "";
@@ -134,10 +134,10 @@ static int reject_unknown(const struct hd_config *config, const struct hd_node *
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
     hd_free(names);
     if (nearest)
-        return hd_diag_error(diag, name->location, "unknown key '%s' (did you mean '%s'?)",
-                             name->text, nearest);
-    return hd_diag_error(diag, name->location, "unknown key '%s' (the keys here are: %s)",
-                         name->text, list);
+        return hd_diag_add_error(diag, name->location, "unknown key '%s' (did you mean '%s'?)",
+                                 name->text, nearest);
+    return hd_diag_add_error(diag, name->location, "unknown key '%s' (the keys here are: %s)",
+                             name->text, list);
 }
 
 static int apply_map(struct hd_config *config, const struct hd_node *level,
@@ -164,8 +164,8 @@ static int apply(struct hd_config *config, const struct hd_node *level, const st
         return HD_OK;
     char found[HD_DESCRIPTION_BYTES];
     hd_node_describe(value, found);
-    return hd_diag_error(diag, value->location, "%s: expected a map of keys, found %s", name->text,
-                         found);
+    return hd_diag_add_error(diag, value->location, "%s: expected a map of keys, found %s",
+                             name->text, found);
 }
 
 /* Goes on after mistakes, which diag counts. */
@@ -184,12 +184,12 @@ static int apply_file(struct hd_config *config, struct hd_diag *diag)
 {
     if (!config->document)
         return HD_OK;
-    const struct hd_node *root = hd_document_root(config->document);
+    const struct hd_node *root = hd_document_get_root(config->document);
     if (root->kind == HD_NODE_MAP)
         return apply_map(config, config->levels, root, diag);
     char found[HD_DESCRIPTION_BYTES];
     hd_node_describe(root, found);
-    return hd_diag_error(diag, root->location, "expected a map of keys, found %s", found);
+    return hd_diag_add_error(diag, root->location, "expected a map of keys, found %s", found);
 }
 
 /* Puts name: value into a copy of the map, as the file's own nodes stay what they are. */
@@ -198,7 +198,7 @@ static int put_into_map(struct hd_config *config, struct hd_setting *setting,
                         struct hd_diag *diag)
 {
     struct hd_node *map = setting->node ? hd_node_copy(config->nodes, setting->node)
-                                        : hd_node_map(config->nodes, name->location);
+                                        : hd_node_create_map(config->nodes, name->location);
     struct hd_node *entry = hd_node_copy(config->nodes, value);
     if (!map || !entry || hd_node_put(config->nodes, map, name->text, entry) != HD_OK)
         return HD_ERR_NOMEM;
@@ -227,11 +227,11 @@ static int apply_path(struct hd_config *config, struct hd_source_location locati
         char *dot = strchr(path, '.');
         if (dot)
             *dot = '\0';
-        const struct hd_node *name = hd_node_scalar(config->nodes, location, path);
+        const struct hd_node *name = hd_node_create_scalar(config->nodes, location, path);
         if (!name)
             return HD_ERR_NOMEM;
         if (!path[0])
-            return hd_diag_error(diag, location, "expected the name of a key");
+            return hd_diag_add_error(diag, location, "expected the name of a key");
         if (!dot)
             return apply(config, level, name, value, diag);
         const struct hd_node *child = hd_node_get(level, path);
@@ -243,15 +243,15 @@ static int apply_path(struct hd_config *config, struct hd_source_location locati
         if (child->kind == HD_NODE_MAP)
             continue;
         struct hd_setting *setting = find_setting(config, child->text);
-        const struct hd_node *inner = hd_node_scalar(config->nodes, location, path);
+        const struct hd_node *inner = hd_node_create_scalar(config->nodes, location, path);
         if (!inner)
             return HD_ERR_NOMEM;
         if (!path[0])
-            return hd_diag_error(diag, location, "expected the name of a key");
+            return hd_diag_add_error(diag, location, "expected the name of a key");
         if (setting->key->kind == HD_KEY_MAP)
             return put_into_map(config, setting, inner, value, diag);
         if (setting->key->kind != HD_KEY_TREE)
-            return hd_diag_error(diag, location, "'%s' has no keys inside", child->text);
+            return hd_diag_add_error(diag, location, "'%s' has no keys inside", child->text);
         return keep_inner_set(config, setting, inner, value);
     }
 }
@@ -261,7 +261,7 @@ static int apply_set(struct hd_config *config, int line, const char *set, struct
     struct hd_source_location location = {.file = set_file, .line = line, .column = 1};
     const char *equals = strchr(set, '=');
     if (!equals)
-        return hd_diag_error(diag, location, "expected key=value, found '%.60s'", set);
+        return hd_diag_add_error(diag, location, "expected key=value, found '%.60s'", set);
     struct hd_source_location value_location = location;
     value_location.column += (int)(equals + 1 - set);
     struct hd_node *value;
@@ -291,15 +291,15 @@ static int check_required(const struct hd_config *config, struct hd_diag *diag)
     struct hd_source_location location = {.file = set_file};
     int status = HD_OK;
     if (config->document)
-        location.file = hd_document_root(config->document)->location.file;
+        location.file = hd_document_get_root(config->document)->location.file;
     for (int64_t i = 0; i < config->count; i++) {
         const struct hd_setting *setting = &config->settings[i];
         if (setting->node || setting->given)
             continue;
         char expected[HD_DESCRIPTION_BYTES];
         hd_key_describe(setting->key, expected);
-        status = hd_diag_error(diag, location, "the key '%s' must be given: %s", setting->key->path,
-                               expected);
+        status = hd_diag_add_error(diag, location, "the key '%s' must be given: %s",
+                                   setting->key->path, expected);
     }
     return status;
 }
@@ -323,7 +323,8 @@ static int fill_config(struct hd_config *config, const struct hd_key *const *sch
                        const char *const *sets, int n_sets, struct hd_diag *diag)
 {
     HD_TRY(hd_document_create(&config->nodes));
-    config->levels = hd_node_map(config->nodes, (struct hd_source_location){.file = "schema"});
+    config->levels =
+        hd_node_create_map(config->nodes, (struct hd_source_location){.file = "schema"});
     if (!config->levels)
         return HD_ERR_NOMEM;
     HD_TRY(load_schema(config, schema, n_schema, diag));
@@ -378,22 +379,22 @@ static struct hd_setting *get_kind(const struct hd_config *config, const char *p
     return setting;
 }
 
-int64_t hd_config_int(const struct hd_config *config, const char *path)
+int64_t hd_config_get_int(const struct hd_config *config, const char *path)
 {
     return get_kind(config, path, HD_KEY_INT)->integer;
 }
 
-double hd_config_real(const struct hd_config *config, const char *path)
+double hd_config_get_real(const struct hd_config *config, const char *path)
 {
     return get_kind(config, path, HD_KEY_REAL)->real;
 }
 
-bool hd_config_bool(const struct hd_config *config, const char *path)
+bool hd_config_get_bool(const struct hd_config *config, const char *path)
 {
     return get_kind(config, path, HD_KEY_BOOL)->flag;
 }
 
-const char *hd_config_text(const struct hd_config *config, const char *path)
+const char *hd_config_get_text(const struct hd_config *config, const char *path)
 {
     const struct hd_setting *setting = get(config, path);
     if (setting->key->kind != HD_KEY_CHOICE)
@@ -401,19 +402,20 @@ const char *hd_config_text(const struct hd_config *config, const char *path)
     return setting->node->text;
 }
 
-const char *hd_config_word(const struct hd_config *config, const char *path)
+const char *hd_config_get_word(const struct hd_config *config, const char *path)
 {
     return get_kind(config, path, HD_KEY_INT)->word;
 }
 
-const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p)
+const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,
+                                  int64_t *count_p)
 {
     const struct hd_setting *setting = get_kind(config, path, HD_KEY_INT_LIST);
     *count_p = setting->count;
     return setting->ints;
 }
 
-const struct hd_node *hd_config_node(const struct hd_config *config, const char *path)
+const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path)
 {
     const struct hd_setting *setting = get(config, path);
     bool tree_default =
@@ -432,13 +434,13 @@ static const char *nearest_path(const struct hd_config *config, const char *path
             key->kind == HD_KEY_INT || key->kind == HD_KEY_REAL || key->kind == HD_KEY_BOOL;
         names[i] = number ? key->path : NULL;
     }
-    const char *nearest = hd_nearest_name(path, names, config->count);
+    const char *nearest = hd_find_nearest_name(path, names, config->count);
     hd_free(names);
     return nearest;
 }
 
-bool hd_config_number(const struct hd_config *config, const char *path, double *value_p,
-                      const char **nearest_p)
+bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
+                           const char **nearest_p)
 {
     const struct hd_setting *setting = find_setting(config, path);
     enum hd_key_kind kind = setting ? setting->key->kind : HD_KEY_TEXT;
@@ -463,8 +465,8 @@ static const struct inner_set *find_inner_set(const struct hd_config *config, co
     return NULL;
 }
 
-const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,
-                                          int64_t i, const struct hd_node **value_p)
+const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, const char *path,
+                                              int64_t i, const struct hd_node **value_p)
 {
     const struct inner_set *set = find_inner_set(config, path, i);
     if (!set)
@@ -518,14 +520,14 @@ static struct hd_node *effective_tree(const struct hd_config *config, const stru
 {
     if (level->kind == HD_NODE_SCALAR) {
         const struct hd_setting *setting = find_setting(config, level->text);
-        struct hd_node *node = hd_node_scalar(document, setting->node->location, "");
+        struct hd_node *node = hd_node_create_scalar(document, setting->node->location, "");
         if (node) {
             *node = *setting->node;
             node->comment = setting->key->scope;
         }
         return node;
     }
-    struct hd_node *map = hd_node_map(document, level->location);
+    struct hd_node *map = hd_node_create_map(document, level->location);
     for (int64_t i = 0; map && i < level->count; i++) {
         struct hd_node *child = effective_tree(config, level->items[i], document);
         if (!child || hd_node_put(document, map, level->keys[i]->text, child) != HD_OK)

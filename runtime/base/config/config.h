@@ -44,34 +44,35 @@ void hd_config_destroy(struct hd_config *config);
 
 /* The value of a key of the schema. Asking for a path outside it, or for another kind, is a
  * programming error and aborts. */
-int64_t hd_config_int(const struct hd_config *config, const char *path);
-double hd_config_real(const struct hd_config *config, const char *path);
-bool hd_config_bool(const struct hd_config *config, const char *path);
-const char *hd_config_text(const struct hd_config *config, const char *path); /* TEXT, CHOICE */
+int64_t hd_config_get_int(const struct hd_config *config, const char *path);
+double hd_config_get_real(const struct hd_config *config, const char *path);
+bool hd_config_get_bool(const struct hd_config *config, const char *path);
+const char *hd_config_get_text(const struct hd_config *config, const char *path); /* TEXT, CHOICE */
 
 /* INT keys with words: the word when one was given, else NULL. */
-const char *hd_config_word(const struct hd_config *config, const char *path);
+const char *hd_config_get_word(const struct hd_config *config, const char *path);
 
 /* INT_LIST: the numbers, borrowed; count stored in *count_p. */
-const int64_t *hd_config_ints(const struct hd_config *config, const char *path, int64_t *count_p);
+const int64_t *hd_config_get_ints(const struct hd_config *config, const char *path,
+                                  int64_t *count_p);
 
 /* The node that decided a key (for locations, trees and maps), or NULL when the default did; for a
  * TREE or MAP key the default's node too, unless that is empty. */
-const struct hd_node *hd_config_node(const struct hd_config *config, const char *path);
+const struct hd_node *hd_config_get_node(const struct hd_config *config, const char *path);
 
 /* The i-th --set of something inside a TREE key ("strategy.policy_lag=1" where "strategy" is one):
  * its name within the tree ("policy_lag", with its location), the value stored in *value_p; NULL
  * past the end. They come in the order of the options and override the tree; to check and apply
  * them is up to the tree's owner, who then puts the result in place with hd_config_override_tree.
  */
-const struct hd_node *hd_config_inner_set(const struct hd_config *config, const char *path,
-                                          int64_t i, const struct hd_node **value_p);
+const struct hd_node *hd_config_get_inner_set(const struct hd_config *config, const char *path,
+                                              int64_t i, const struct hd_node **value_p);
 
 /* Looks a dotted path up as a number for expressions ("$env.stop_value"): INT, REAL and BOOL keys.
  * Returns false when there is no such key or it is no number (then *nearest_p is a suggestion or
  * NULL). */
-bool hd_config_number(const struct hd_config *config, const char *path, double *value_p,
-                      const char **nearest_p);
+bool hd_config_find_number(const struct hd_config *config, const char *path, double *value_p,
+                           const char **nearest_p);
 
 /* Replaces a value by YAML text, as --set does, for values derived at start ("world.shards").
  * Mistakes are logged. Not while another thread reads. */

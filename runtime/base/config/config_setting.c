@@ -87,8 +87,8 @@ static int reject(const struct hd_setting *setting, const struct hd_node *node,
     char expected[HD_DESCRIPTION_BYTES], found[HD_DESCRIPTION_BYTES];
     hd_key_describe(setting->key, expected);
     hd_node_describe(node, found);
-    return hd_diag_error(diag, node->location, "%s: expected %s, found %s", setting->key->path,
-                         expected, found);
+    return hd_diag_add_error(diag, node->location, "%s: expected %s, found %s", setting->key->path,
+                             expected, found);
 }
 
 /* -- Scalars ----------------------------------------------------------------------------------- */
@@ -189,13 +189,13 @@ static int reject_choice(const struct hd_setting *setting, const struct hd_node 
     for (char *name = strtok_r(copy, "|", &rest); name && count < MAX_CHOICES;
          name = strtok_r(NULL, "|", &rest))
         names[count++] = name;
-    const char *nearest = hd_nearest_name(node->text, names, count);
+    const char *nearest = hd_find_nearest_name(node->text, names, count);
     if (!nearest)
         return reject(setting, node, diag);
     hd_key_describe(setting->key, expected);
-    return hd_diag_error(diag, node->location,
-                         "%s: expected %s, found '%.60s' (did you mean '%s'?)", setting->key->path,
-                         expected, node->text, nearest);
+    return hd_diag_add_error(diag, node->location,
+                             "%s: expected %s, found '%.60s' (did you mean '%s'?)",
+                             setting->key->path, expected, node->text, nearest);
 }
 
 static int read_list(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag)
@@ -233,9 +233,9 @@ static int check_map(const struct hd_setting *setting, const struct hd_node *nod
         char found[HD_DESCRIPTION_BYTES];
         hd_node_describe(node->items[i], found);
         if (node->items[i]->kind != HD_NODE_SCALAR || is_nothing(node->items[i]))
-            status = hd_diag_error(diag, node->items[i]->location,
-                                   "%s.%.60s: expected a scalar, found %s", setting->key->path,
-                                   node->keys[i]->text, found);
+            status = hd_diag_add_error(diag, node->items[i]->location,
+                                       "%s.%.60s: expected a scalar, found %s", setting->key->path,
+                                       node->keys[i]->text, found);
     }
     return status;
 }

@@ -62,7 +62,7 @@ static int compare_places(const struct mistake *a, const struct mistake *b)
 }
 
 /* A mistake is one line of bounded length, whatever it quotes from a file. */
-static void tidy(char line[LINE_BYTES], int length)
+static void sort_mistakes(char line[LINE_BYTES], int length)
 {
     if (length >= LINE_BYTES) {
         size_t end = LINE_BYTES - sizeof "...";
@@ -99,7 +99,8 @@ static int insert(struct hd_diag *diag, struct mistake new)
     return HD_OK;
 }
 
-int hd_diag_error(struct hd_diag *diag, struct hd_source_location location, const char *format, ...)
+int hd_diag_add_error(struct hd_diag *diag, struct hd_source_location location, const char *format,
+                      ...)
 {
     if (diag->kept >= KEPT_MISTAKES) {
         diag->lost++;
@@ -115,7 +116,7 @@ int hd_diag_error(struct hd_diag *diag, struct hd_source_location location, cons
         used += vsnprintf(line + used, sizeof line - (size_t)used, format, args);
         va_end(args);
     }
-    tidy(line, used);
+    sort_mistakes(line, used);
     struct mistake new = {.line = hd_strdup(line),
                           .file_length = strnlen(location.file, LINE_BYTES - 1),
                           .row = location.line,
@@ -141,7 +142,7 @@ int hd_diag_report(const struct hd_diag *diag)
     return hd_diag_count(diag) > 0 ? HD_ERR_INPUT : HD_OK;
 }
 
-const char *hd_diag_line(const struct hd_diag *diag, int64_t i)
+const char *hd_diag_get_line(const struct hd_diag *diag, int64_t i)
 {
     return i >= 0 && i < diag->kept ? diag->mistakes[i].line : NULL;
 }
@@ -172,7 +173,7 @@ static int edit_distance(const char *a, const char *b)
     return d[n][m];
 }
 
-const char *hd_nearest_name(const char *name, const char *const *names, int64_t count)
+const char *hd_find_nearest_name(const char *name, const char *const *names, int64_t count)
 {
     size_t length = strnlen(name, NAME_LENGTH + 1);
     if (length == 0 || length > NAME_LENGTH)

@@ -20,8 +20,8 @@ int hd_diag_create(struct hd_diag **diag_p);
 void hd_diag_destroy(struct hd_diag *diag);
 
 /* Adds one mistake and returns HD_ERR_INPUT. Exact repetitions are kept once. */
-int hd_diag_error(struct hd_diag *diag, struct hd_source_location location, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int hd_diag_add_error(struct hd_diag *diag, struct hd_source_location location, const char *format,
+                      ...) __attribute__((format(printf, 3, 4)));
 
 /* Number of mistakes so far. */
 int64_t hd_diag_count(const struct hd_diag *diag);
@@ -31,10 +31,10 @@ int64_t hd_diag_count(const struct hd_diag *diag);
 int hd_diag_report(const struct hd_diag *diag);
 
 /* The i-th mistake as one line, in order of place; NULL past the end. Borrowed. */
-const char *hd_diag_line(const struct hd_diag *diag, int64_t i);
+const char *hd_diag_get_line(const struct hd_diag *diag, int64_t i);
 
 /* The name of names[count] nearest to `name` by edit distance, or NULL when none is near enough to
  * suggest (distance above 1 + length / 3). Entries may be NULL and are then skipped. */
-const char *hd_nearest_name(const char *name, const char *const *names, int64_t count);
+const char *hd_find_nearest_name(const char *name, const char *const *names, int64_t count);
 
 #endif

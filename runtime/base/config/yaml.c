@@ -34,7 +34,7 @@ struct hd_document {
     const char *last_file; /* of the nodes copied in, so that a tree's nodes share one name */
 };
 
-static void *keep(struct hd_document *document, int64_t count, size_t size)
+static void *track_memory(struct hd_document *document, int64_t count, size_t size)
 {
     int64_t align = _Alignof(max_align_t);
     int64_t bytes = (count * (int64_t)size + align - 1) / align * align;
@@ -53,9 +53,9 @@ static void *keep(struct hd_document *document, int64_t count, size_t size)
     return memory;
 }
 
-static char *keep_text(struct hd_document *document, const char *text, size_t length)
+static char *copy_text(struct hd_document *document, const char *text, size_t length)
 {
-    char *copy = keep(document, (int64_t)length + 1, 1);
+    char *copy = track_memory(document, (int64_t)length + 1, 1);
     return copy ? memcpy(copy, text, length) : NULL;
 }
 
@@ -80,7 +80,7 @@ void hd_document_destroy(struct hd_document *document)
     hd_free(document);
 }
 
-struct hd_node *hd_document_root(const struct hd_document *document)
+struct hd_node *hd_document_get_root(const struct hd_document *document)
 {
     return document->root;
 }
@@ -90,7 +90,7 @@ struct hd_node *hd_document_root(const struct hd_document *document)
 static struct hd_node *new_node(struct hd_document *document, enum hd_node_kind kind,
                                 struct hd_source_location location)
 {
-    struct hd_node *node = keep(document, 1, sizeof *node);
+    struct hd_node *node = track_memory(document, 1, sizeof *node);
     if (node) {
         node->kind = kind;
         node->location = location;
@@ -113,17 +113,17 @@ static struct hd_node *new_scalar(struct hd_document *document, struct hd_source
 {
     struct hd_node *node = new_node(document, HD_NODE_SCALAR, location);
     if (node)
-        node->text = keep_text(document, text, length);
+        node->text = copy_text(document, text, length);
     return node && node->text ? node : NULL;
 }
 
-struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_source_location location,
-                               const char *text)
+struct hd_node *hd_node_create_scalar(struct hd_document *document,
+                                      struct hd_source_location location, const char *text)
 {
     return new_scalar(document, location, text, strlen(text));
 }
 
-struct hd_node *hd_node_map(struct hd_document *document, struct hd_source_location location)
+struct hd_node *hd_node_create_map(struct hd_document *document, struct hd_source_location location)
 {
     return new_node(document, HD_NODE_MAP, location);
 }
@@ -137,9 +137,9 @@ int hd_node_put(struct hd_document *document, struct hd_node *map, const char *k
             return HD_OK;
         }
     int64_t n = map->count;
-    struct hd_node **keys = keep(document, n + 1, sizeof *keys);
-    struct hd_node **items = keep(document, n + 1, sizeof *items);
-    struct hd_node *name = hd_node_scalar(document, value->location, key);
+    struct hd_node **keys = track_memory(document, n + 1, sizeof *keys);
+    struct hd_node **items = track_memory(document, n + 1, sizeof *items);
+    struct hd_node *name = hd_node_create_scalar(document, value->location, key);
     if (!keys || !items || !name)
         return HD_ERR_NOMEM;
     if (n > 0) {
@@ -154,17 +154,17 @@ int hd_node_put(struct hd_document *document, struct hd_node *map, const char *k
     return HD_OK;
 }
 
-static const char *keep_file_name(struct hd_document *document, const char *file)
+static const char *copy_file_name(struct hd_document *document, const char *file)
 {
     if (!document->last_file || strcmp(document->last_file, file))
-        document->last_file = keep_text(document, file, strlen(file));
+        document->last_file = copy_text(document, file, strlen(file));
     return document->last_file;
 }
 
 static struct hd_node **copy_list(struct hd_document *document, struct hd_node *const *list,
                                   int64_t count)
 {
-    struct hd_node **copy = keep(document, count, sizeof *copy);
+    struct hd_node **copy = track_memory(document, count, sizeof *copy);
     for (int64_t i = 0; copy && i < count; i++) {
         copy[i] = hd_node_copy(document, list[i]);
         if (!copy[i])
@@ -176,16 +176,16 @@ static struct hd_node **copy_list(struct hd_document *document, struct hd_node *
 struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node)
 {
     struct hd_source_location location = node->location;
-    location.file = keep_file_name(document, location.file);
+    location.file = copy_file_name(document, location.file);
     struct hd_node *copy = location.file ? new_node(document, node->kind, location) : NULL;
     if (!copy)
         return NULL;
     copy->quoted = node->quoted;
     copy->count = node->count;
-    if (node->text && !(copy->text = keep_text(document, node->text, strlen(node->text))))
+    if (node->text && !(copy->text = copy_text(document, node->text, strlen(node->text))))
         return NULL;
     if (node->comment &&
-        !(copy->comment = keep_text(document, node->comment, strlen(node->comment))))
+        !(copy->comment = copy_text(document, node->comment, strlen(node->comment))))
         return NULL;
     if (node->keys && !(copy->keys = copy_list(document, node->keys, node->count)))
         return NULL;
@@ -257,9 +257,9 @@ static int reject_bytes(struct parser *p)
     struct hd_source_location location =
         location_of(p, location_of_byte(p, p->yaml.problem_offset));
     if (!strncmp(p->yaml.problem, "control", 7))
-        return hd_diag_error(p->diag, location, "the control character 0x%02x; expected text",
-                             (unsigned)p->yaml.problem_value);
-    return hd_diag_error(p->diag, location, "bytes that are not UTF-8; expected UTF-8 text");
+        return hd_diag_add_error(p->diag, location, "the control character 0x%02x; expected text",
+                                 (unsigned)p->yaml.problem_value);
+    return hd_diag_add_error(p->diag, location, "bytes that are not UTF-8; expected UTF-8 text");
 }
 
 static bool starts_with(const char *text, const char *start)
@@ -299,9 +299,9 @@ static int reject_character(struct parser *p, struct hd_source_location location
         if (!continues_character(p->text[i]) && index++ == p->yaml.problem_mark.index)
             c = p->text[i];
     if (c == '\t')
-        return hd_diag_error(p->diag, location, "a tab; indent with spaces");
-    return hd_diag_error(p->diag, location, "nothing can start with '%c'; put the text in quotes",
-                         c);
+        return hd_diag_add_error(p->diag, location, "a tab; indent with spaces");
+    return hd_diag_add_error(p->diag, location,
+                             "nothing can start with '%c'; put the text in quotes", c);
 }
 
 /* Turns libyaml's error into one mistake. */
@@ -317,9 +317,9 @@ static int explain(struct parser *p)
     const char *words = find_explanation(p);
     struct hd_source_location start = location_of(p, p->yaml.context_mark);
     if (!p->yaml.context || (start.line == location.line && start.column == location.column))
-        return hd_diag_error(p->diag, location, "%s", words);
-    return hd_diag_error(p->diag, location, "%s (%s that starts at %d:%d)", words, p->yaml.context,
-                         start.line, start.column);
+        return hd_diag_add_error(p->diag, location, "%s", words);
+    return hd_diag_add_error(p->diag, location, "%s (%s that starts at %d:%d)", words,
+                             p->yaml.context, start.line, start.column);
 }
 
 static int next_event(struct parser *p, yaml_event_t *event)
@@ -331,15 +331,15 @@ static int count_nodes(struct parser *p, struct hd_source_location location, int
 {
     p->size += n;
     if (p->size > MAX_NODES)
-        return hd_diag_error(p->diag, location, "more than %d keys and values (aliases expanded)",
-                             MAX_NODES);
+        return hd_diag_add_error(p->diag, location,
+                                 "more than %d keys and values (aliases expanded)", MAX_NODES);
     return HD_OK;
 }
 
 static int check_depth(struct parser *p, struct hd_source_location location, int depth)
 {
     if (depth > MAX_DEPTH)
-        return hd_diag_error(p->diag, location, "nested deeper than %d levels", MAX_DEPTH);
+        return hd_diag_add_error(p->diag, location, "nested deeper than %d levels", MAX_DEPTH);
     return HD_OK;
 }
 
@@ -359,7 +359,8 @@ static void check_tag(struct parser *p, struct hd_source_location location, cons
     for (size_t i = 0; starts_with(name, prefix) && i < sizeof core / sizeof *core; i++)
         if (core[i].kind == kind && !strcmp(name + strlen(prefix), core[i].name))
             return;
-    hd_diag_error(p->diag, location, "the tag '%.60s' is not supported here; leave it out", name);
+    hd_diag_add_error(p->diag, location, "the tag '%.60s' is not supported here; leave it out",
+                      name);
     p->wrong = true;
 }
 
@@ -379,12 +380,12 @@ static int open_anchor(struct parser *p, struct hd_source_location location,
     if (!name)
         return HD_OK;
     if (p->anchor_count >= MAX_ANCHORS)
-        return hd_diag_error(p->diag, location, "more than %d anchors", MAX_ANCHORS);
+        return hd_diag_add_error(p->diag, location, "more than %d anchors", MAX_ANCHORS);
     void *list = p->anchors;
     int status = hd_grow(&list, &p->anchor_capacity, p->anchor_count + 1, sizeof *p->anchors);
     p->anchors = list;
     HD_TRY(status);
-    char *copy = keep_text(p->document, (const char *)name, strlen((const char *)name));
+    char *copy = copy_text(p->document, (const char *)name, strlen((const char *)name));
     if (!copy)
         return HD_ERR_NOMEM;
     *index_p = p->anchor_count++;
@@ -415,11 +416,11 @@ static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
     const char *name = (const char *)event->data.alias.anchor;
     const struct anchor *anchor = find_anchor(p, event->data.alias.anchor);
     if (!anchor)
-        return hd_diag_error(p->diag, location, "no anchor '&%.60s' stands before this alias",
-                             name);
+        return hd_diag_add_error(p->diag, location, "no anchor '&%.60s' stands before this alias",
+                                 name);
     if (!anchor->node)
-        return hd_diag_error(p->diag, location, "the alias '*%.60s' stands inside its own anchor",
-                             name);
+        return hd_diag_add_error(p->diag, location,
+                                 "the alias '*%.60s' stands inside its own anchor", name);
     HD_TRY(count_nodes(p, location, anchor->size));
     HD_TRY(check_depth(p, location, depth - 1 + anchor->height));
     *reading_p = (struct reading){anchor->node, anchor->height};
@@ -443,7 +444,7 @@ static int parse_scalar(struct parser *p, const yaml_event_t *event, struct read
     HD_TRY(count_nodes(p, location, 1));
     check_tag(p, location, tag, HD_NODE_SCALAR);
     if (strlen(text) != length) {
-        hd_diag_error(p->diag, location, "the text holds a NUL character");
+        hd_diag_add_error(p->diag, location, "the text holds a NUL character");
         p->wrong = true;
     }
     struct hd_node *node = new_scalar(p->document, location, text, length);
@@ -492,7 +493,7 @@ static bool check_key(struct parser *p, const struct hd_node *key)
         wrong = "merge keys ('<<') are not supported; write the keys out";
     if (!wrong)
         return true;
-    hd_diag_error(p->diag, key->location, "%s", wrong);
+    hd_diag_add_error(p->diag, key->location, "%s", wrong);
     p->wrong = true;
     return false;
 }
@@ -519,8 +520,9 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
     for (int64_t i = 1; i < map->count; i++)
         if (!strcmp(sorted[i - 1]->text, sorted[i]->text)) {
             const struct hd_source_location *first = &sorted[i - 1]->location;
-            hd_diag_error(p->diag, sorted[i]->location, "the key '%s' stands twice, first at %d:%d",
-                          sorted[i]->text, first->line, first->column);
+            hd_diag_add_error(p->diag, sorted[i]->location,
+                              "the key '%s' stands twice, first at %d:%d", sorted[i]->text,
+                              first->line, first->column);
             p->wrong = true;
         }
     hd_free(sorted);
@@ -531,8 +533,8 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
 static int fill_map(struct parser *p, struct hd_node *map, struct hd_node *const *children,
                     int64_t count)
 {
-    map->keys = keep(p->document, count / 2, sizeof *map->keys);
-    map->items = keep(p->document, count / 2, sizeof *map->items);
+    map->keys = track_memory(p->document, count / 2, sizeof *map->keys);
+    map->items = track_memory(p->document, count / 2, sizeof *map->items);
     if (!map->keys || !map->items)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i + 1 < count; i += 2) {
@@ -547,7 +549,7 @@ static int fill_map(struct parser *p, struct hd_node *map, struct hd_node *const
 static int fill_list(struct parser *p, struct hd_node *list, struct hd_node *const *children,
                      int64_t count)
 {
-    list->items = keep(p->document, count, sizeof *list->items);
+    list->items = track_memory(p->document, count, sizeof *list->items);
     if (!list->items)
         return HD_ERR_NOMEM;
     if (count > 0)
@@ -631,7 +633,8 @@ static int parse_stream(struct parser *p, struct hd_node **root_p)
     HD_TRY(expect(p, YAML_DOCUMENT_END_EVENT, &found, &location));
     HD_TRY(expect(p, YAML_STREAM_END_EVENT, &found, &location));
     if (!found)
-        return hd_diag_error(p->diag, location, "a second document starts; expected one in a file");
+        return hd_diag_add_error(p->diag, location,
+                                 "a second document starts; expected one in a file");
     *root_p = reading.node;
     return p->wrong ? HD_ERR_INPUT : HD_OK;
 }
@@ -661,7 +664,7 @@ int hd_node_parse(struct hd_document *document, struct hd_source_location origin
     struct hd_node *node;
     HD_TRY(run_parser(&p, &node));
     if (!node)
-        node = hd_node_scalar(document, origin, "");
+        node = hd_node_create_scalar(document, origin, "");
     if (!node)
         return HD_ERR_NOMEM;
     *node_p = node;
@@ -675,20 +678,20 @@ static int parse_document(struct hd_document *document, const char *name, const 
                        .diag = diag,
                        .text = text,
                        .bytes = (size_t)bytes,
-                       .origin = {.file = keep_file_name(document, name)}};
+                       .origin = {.file = copy_file_name(document, name)}};
     if (!p.origin.file)
         return HD_ERR_NOMEM;
     if (bytes > MAX_BYTES)
-        return hd_diag_error(diag, p.origin, "larger than 16 MiB");
+        return hd_diag_add_error(diag, p.origin, "larger than 16 MiB");
     if (bytes >= 2 && (!memcmp(text, "\xFE\xFF", 2) || !memcmp(text, "\xFF\xFE", 2)))
-        return hd_diag_error(diag, p.origin, "UTF-16 text; expected UTF-8");
+        return hd_diag_add_error(diag, p.origin, "UTF-16 text; expected UTF-8");
     if (bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) {
         p.text += 3;
         p.bytes -= 3;
     }
     HD_TRY(run_parser(&p, &document->root));
     if (!document->root)
-        return hd_diag_error(diag, p.origin, "the file holds no value");
+        return hd_diag_add_error(diag, p.origin, "the file holds no value");
     return HD_OK;
 }
 
@@ -734,17 +737,17 @@ int hd_document_read(const char *path, struct hd_diag *diag, struct hd_document 
     struct hd_source_location whole = {.file = path};
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return hd_diag_error(diag, whole, "cannot open: %s", strerror(errno));
+        return hd_diag_add_error(diag, whole, "cannot open: %s", strerror(errno));
     char *text = NULL;
     int64_t bytes = 0;
     struct stat info;
     int status = HD_OK;
     if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode))
-        status = hd_diag_error(diag, whole, "is a directory; expected a YAML file");
+        status = hd_diag_add_error(diag, whole, "is a directory; expected a YAML file");
     if (status == HD_OK)
         status = read_bytes(file, &text, &bytes);
     if (status == HD_OK && ferror(file))
-        status = hd_diag_error(diag, whole, "cannot read: %s", strerror(errno));
+        status = hd_diag_add_error(diag, whole, "cannot read: %s", strerror(errno));
     if (status == HD_OK)
         status = hd_document_parse(path, text, bytes, diag, document_p);
     hd_free(text);

@@ -36,7 +36,7 @@ int hd_document_create(struct hd_document **document_p);
 void hd_document_destroy(struct hd_document *document);
 
 /* The top node. */
-struct hd_node *hd_document_root(const struct hd_document *document);
+struct hd_node *hd_document_get_root(const struct hd_document *document);
 
 /* The value of `key` in a map, or NULL (also when `map` is NULL or no map). */
 struct hd_node *hd_node_get(const struct hd_node *map, const char *key);
@@ -49,9 +49,10 @@ int hd_node_parse(struct hd_document *document, struct hd_source_location origin
 
 /* Building trees, owned by `document`; NULL (logged) without memory. Names and texts are copied,
  * but location.file must outlive the document. */
-struct hd_node *hd_node_scalar(struct hd_document *document, struct hd_source_location location,
-                               const char *text);
-struct hd_node *hd_node_map(struct hd_document *document, struct hd_source_location location);
+struct hd_node *hd_node_create_scalar(struct hd_document *document,
+                                      struct hd_source_location location, const char *text);
+struct hd_node *hd_node_create_map(struct hd_document *document,
+                                   struct hd_source_location location);
 
 /* A copy of a whole tree, file names included, so that it may outlive the other's document. */
 struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node);

@@ -39,7 +39,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
         return HD_ERR_NOMEM;
     *args_p = args;
     args->net = net;
-    args->gamma = (float)hd_config_real(setup->config, "policy.discount_factor");
+    args->gamma = (float)hd_config_get_real(setup->config, "policy.discount_factor");
     return hd_net_prepare(net, rows, 0); /* the target's pass */
 }
 

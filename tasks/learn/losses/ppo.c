@@ -61,10 +61,10 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->clip = (float)hd_config_real(config, "policy.learn.clip_ratio");
-    args->value_weight = (float)hd_config_real(config, "policy.learn.value_weight");
-    args->entropy_weight = (float)hd_config_real(config, "policy.learn.entropy_weight");
-    args->value_clip = hd_config_bool(config, "policy.learn.value_clip");
+    args->clip = (float)hd_config_get_real(config, "policy.learn.clip_ratio");
+    args->value_weight = (float)hd_config_get_real(config, "policy.learn.value_weight");
+    args->entropy_weight = (float)hd_config_get_real(config, "policy.learn.entropy_weight");
+    args->value_clip = hd_config_get_bool(config, "policy.learn.value_clip");
     return HD_OK;
 }
 

@@ -53,17 +53,17 @@ static struct hd_env_option *read_options(const struct hd_node *map)
 static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
                     const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "env.type");
+    const struct hd_node *node = hd_config_get_node(setup->config, "env.type");
     const struct hd_source_location location = node ? node->location : spec->location;
-    const char *type = hd_config_text(setup->config, "env.type");
+    const char *type = hd_config_get_text(setup->config, "env.type");
     struct hd_env_settings one = shape->settings;
     char message[HD_ENV_MESSAGE] = "";
     void *group;
     if (hd_env_find(type, &shape->env, message) != HD_OK)
-        return hd_diag_error(setup->diag, location, "env.type: %s", message);
+        return hd_diag_add_error(setup->diag, location, "env.type: %s", message);
     one.envs = 1;
     if (shape->env->create(&one, &shape->frame, &group, message) != 0)
-        return hd_diag_error(setup->diag, location, "env.type %s: %s", type, message);
+        return hd_diag_add_error(setup->diag, location, "env.type %s: %s", type, message);
     shape->state_bytes = shape->env->state_bytes(group);
     shape->env->destroy(group);
     return HD_OK;
@@ -95,37 +95,38 @@ static int check_obs(const struct hd_spec *spec, const struct hd_setup *setup,
                      const struct hd_envs_shape *shape)
 {
     int64_t dims, stacked[HD_ENV_DIMS];
-    const int64_t *obs = hd_config_ints(setup->config, "policy.model.obs_shape", &dims);
-    const struct hd_node *node = hd_config_node(setup->config, "policy.model.obs_shape");
+    const int64_t *obs = hd_config_get_ints(setup->config, "policy.model.obs_shape", &dims);
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.obs_shape");
     const struct hd_source_location location = node ? node->location : spec->location;
     const bool u8 = shape->frame.element == HD_ENV_U8;
     const int n = stacked_shape(shape, stacked);
     char expected[128], found[128];
     if (dims != n || memcmp(obs, stacked, (size_t)n * sizeof *obs) != 0)
-        return hd_diag_error(
+        return hd_diag_add_error(
             setup->diag, location,
             "policy.model.obs_shape: env.type %s with env.frame_stack %lld shows %s, found %s",
             shape->env->name, (long long)shape->obs.stack, shape_text(stacked, n, expected),
             shape_text(obs, dims, found));
     if (shape->obs.u8 != u8)
-        return hd_diag_error(setup->diag, location,
-                             "policy.model.obs_shape: env.type %s shows %s, but observations of "
-                             "%lld dimensions are %s",
-                             shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
-                             shape->obs.u8 ? "bytes" : "floats");
+        return hd_diag_add_error(
+            setup->diag, location,
+            "policy.model.obs_shape: env.type %s shows %s, but observations of "
+            "%lld dimensions are %s",
+            shape->env->name, u8 ? "bytes" : "floats", (long long)dims,
+            shape->obs.u8 ? "bytes" : "floats");
     return HD_OK;
 }
 
 static int check_actions(const struct hd_spec *spec, const struct hd_setup *setup,
                          const struct hd_envs_shape *shape)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.model.action_shape");
-    int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.model.action_shape");
+    int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     if (actions == shape->frame.actions)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->location : spec->location,
-                         "policy.model.action_shape: env.type %s has %lld actions, found %lld",
-                         shape->env->name, (long long)shape->frame.actions, (long long)actions);
+    return hd_diag_add_error(setup->diag, node ? node->location : spec->location,
+                             "policy.model.action_shape: env.type %s has %lld actions, found %lld",
+                             shape->env->name, (long long)shape->frame.actions, (long long)actions);
 }
 
 /* The model must fit the env. */
@@ -141,11 +142,11 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
                        const struct hd_setup *setup)
 {
     shape->evaluator = strcmp(spec->role, "evaluator") == 0;
-    shape->all = hd_config_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
-                                                               : "env.collector_env_num");
+    shape->all = hd_config_get_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
+                                                                   : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
     shape->groups =
-        shape->evaluator ? 1 : hd_config_int(setup->config, "policy.collect.env_groups");
+        shape->evaluator ? 1 : hd_config_get_int(setup->config, "policy.collect.env_groups");
     shape->envs = (shape->all / shape->groups + shape->instances - 1) / shape->instances;
     shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
 }
@@ -153,10 +154,10 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,
                         const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.env_groups");
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
     if (shape->all % shape->groups == 0)
         return HD_OK;
-    return hd_diag_error(
+    return hd_diag_add_error(
         setup->diag, node ? node->location : spec->location,
         "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
         "found %lld",
@@ -166,13 +167,13 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
                       const struct hd_setup *setup)
 {
-    const struct hd_node *options = hd_config_node(setup->config, "env.options");
+    const struct hd_node *options = hd_config_get_node(setup->config, "env.options");
     count_envs(shape, spec, setup);
     HD_TRY(check_groups(shape, spec, setup));
     shape->obs = hd_obs_shape_of(setup->config);
     shape->settings = (struct hd_env_settings){
         .evaluator = shape->evaluator,
-        .env_id = hd_config_text(setup->config, "env.env_id"),
+        .env_id = hd_config_get_text(setup->config, "env.env_id"),
         .options = read_options(options),
         .n_options = options ? (int)options->count : 0,
     };
@@ -198,8 +199,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *role = spec->role ? spec->role : "";
     if (strcmp(role, "evaluator") != 0 && strcmp(role, "collector") != 0)
-        return hd_diag_error(setup->diag, spec->location,
-                             "envs '%s' needs role: collector or role: evaluator", spec->name);
+        return hd_diag_add_error(setup->diag, spec->location,
+                                 "envs '%s' needs role: collector or role: evaluator", spec->name);
     struct hd_envs_shape *shape = hd_alloc(1, sizeof *shape);
     int status = shape ? fill_shape(shape, spec, setup) : HD_ERR_NOMEM;
     if (status != HD_OK) {
@@ -446,9 +447,9 @@ int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup,
 {
     if (hd_envs_shape(spec)->evaluator == evaluator)
         return HD_OK;
-    return hd_diag_error(setup->diag, setup->location,
-                         "%s needs envs of role %s; '%s' is of role %s", setup->verb,
-                         evaluator ? "evaluator" : "collector", spec->name, spec->role);
+    return hd_diag_add_error(setup->diag, setup->location,
+                             "%s needs envs of role %s; '%s' is of role %s", setup->verb,
+                             evaluator ? "evaluator" : "collector", spec->name, spec->role);
 }
 
 const struct hd_type hd_type_envs = {

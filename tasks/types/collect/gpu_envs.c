@@ -36,24 +36,24 @@ static int background_of(const struct hd_envs_shape *shape)
 static int refuse(const struct hd_spec *spec, const struct hd_setup *setup, const char *key,
                   const char *message)
 {
-    const struct hd_node *node = hd_config_node(setup->config, key);
-    return hd_diag_error(setup->diag, node ? node->location : spec->location, "%s: %s", key,
-                         message);
+    const struct hd_node *node = hd_config_get_node(setup->config, key);
+    return hd_diag_add_error(setup->diag, node ? node->location : spec->location, "%s: %s", key,
+                             message);
 }
 
 static int check(const struct hd_spec *spec, const struct hd_setup *setup)
 {
-    const char *type = hd_config_text(setup->config, "env.type");
+    const char *type = hd_config_get_text(setup->config, "env.type");
     char message[HD_ENV_MESSAGE];
     snprintf(message, sizeof message, "gpu_envs plays %s alone, found %.60s",
              hd_env_pixel_pong.name, type);
     if (strcmp(type, hd_env_pixel_pong.name) != 0)
         return refuse(spec, setup, "env.type", message);
-    if (hd_config_int(setup->config, "policy.collect.env_groups") != 1)
+    if (hd_config_get_int(setup->config, "policy.collect.env_groups") != 1)
         return refuse(spec, setup, "policy.collect.env_groups", "gpu_envs is one group");
     if (!spec->role || strcmp(spec->role, "collector") != 0)
-        return hd_diag_error(setup->diag, spec->location, "gpu_envs '%s' needs role: collector",
-                             spec->name);
+        return hd_diag_add_error(setup->diag, spec->location, "gpu_envs '%s' needs role: collector",
+                                 spec->name);
     return HD_OK;
 }
 

@@ -62,30 +62,31 @@ static void measure(struct hd_trajectories_shape *shape)
 static int check_groups(const struct hd_spec *spec, const struct hd_setup *setup, int64_t n_sample,
                         int64_t groups)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.collect.env_groups");
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
     if (n_sample % groups == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, node ? node->location : spec->location,
-                         "policy.collect.env_groups: expected a divisor of policy.collect.n_sample "
-                         "%lld, found %lld",
-                         (long long)n_sample, (long long)groups);
+    return hd_diag_add_error(
+        setup->diag, node ? node->location : spec->location,
+        "policy.collect.env_groups: expected a divisor of policy.collect.n_sample "
+        "%lld, found %lld",
+        (long long)n_sample, (long long)groups);
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
-    const int64_t groups = hd_config_int(config, "policy.collect.env_groups");
-    const int64_t n_sample = hd_config_int(config, "policy.collect.n_sample");
+    const int64_t groups = hd_config_get_int(config, "policy.collect.env_groups");
+    const int64_t n_sample = hd_config_get_int(config, "policy.collect.n_sample");
     HD_TRY(check_groups(spec, setup, n_sample, groups));
     struct hd_trajectories_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
     *shape = (struct hd_trajectories_shape){
         .groups = groups,
-        .envs = hd_config_int(config, "env.collector_env_num") / groups,
+        .envs = hd_config_get_int(config, "env.collector_env_num") / groups,
         .samples = n_sample / groups,
-        .actions = hd_config_int(config, "policy.model.action_shape"),
-        .segment_at_done = hd_config_bool(config, "policy.collect.segment_at_done"),
+        .actions = hd_config_get_int(config, "policy.model.action_shape"),
+        .segment_at_done = hd_config_get_bool(config, "policy.collect.segment_at_done"),
         .obs = hd_obs_shape_of(config),
     };
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */

@@ -17,14 +17,14 @@
  * very first one included. */
 struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config)
 {
-    const int64_t n = hd_config_int(config, "policy.collect.n_sample");
-    const int64_t envs = hd_config_int(config, "env.collector_env_num");
+    const int64_t n = hd_config_get_int(config, "policy.collect.n_sample");
+    const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
     const int64_t chunk = (n + envs - 1) / envs;
     return (struct hd_rollout_shape){
         .envs = envs,
         .chunk = chunk,
         .n_sample = n,
-        .nstep = hd_config_int(config, "policy.nstep"),
+        .nstep = hd_config_get_int(config, "policy.nstep"),
         .frame_bytes = hd_obs_shape_of(config).frame_bytes,
         .frames_of_env = 2 * (2 * chunk - 1) + 1,
         .frames = 2 * (n - 1) + envs * (chunk - 1) + 3 * envs,

@@ -16,7 +16,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return HD_ERR_NOMEM;
     shape->rows = hd_learn_shape_of(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
-    shape->nstep = hd_config_int(setup->config, "policy.nstep");
+    shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     spec->shape = shape;
     spec->bytes = hd_transitions_bytes(shape) + hd_align_up(sizeof(int64_t)) +

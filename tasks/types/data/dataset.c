@@ -23,51 +23,51 @@ struct identity {
 static struct hd_source_location location_of(const struct hd_spec *spec,
                                              const struct hd_setup *setup)
 {
-    const struct hd_node *node = hd_config_node(setup->config, PATH);
+    const struct hd_node *node = hd_config_get_node(setup->config, PATH);
     return node ? node->location : spec->location;
 }
 
 static int check_env(const struct hd_setup *setup, struct hd_source_location location,
                      const struct hd_dataset_info *info)
 {
-    const char *type = hd_config_text(setup->config, "env.type");
-    const char *id = hd_config_text(setup->config, "env.env_id");
+    const char *type = hd_config_get_text(setup->config, "env.type");
+    const char *id = hd_config_get_text(setup->config, "env.env_id");
     const struct hd_env *env;
     char message[HD_ENV_MESSAGE] = "";
     if (hd_env_find(type, &env, message) != HD_OK)
-        return hd_diag_error(setup->diag, location, "env.type: %s", message);
+        return hd_diag_add_error(setup->diag, location, "env.type: %s", message);
     if (strcmp(info->env_type, env->name) == 0 && strcmp(info->env_id, id) == 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, location,
-                         "%s: %s was recorded in env.type %s, env_id '%s', but the run file has "
-                         "env.type %s, env_id '%s'",
-                         PATH, hd_config_text(setup->config, PATH), info->env_type, info->env_id,
-                         env->name, id);
+    return hd_diag_add_error(
+        setup->diag, location,
+        "%s: %s was recorded in env.type %s, env_id '%s', but the run file has "
+        "env.type %s, env_id '%s'",
+        PATH, hd_config_get_text(setup->config, PATH), info->env_type, info->env_id, env->name, id);
 }
 
 static int check_shapes(const struct hd_setup *setup, struct hd_source_location location,
                         const struct hd_dataset_info *info)
 {
-    const char *path = hd_config_text(setup->config, PATH);
+    const char *path = hd_config_get_text(setup->config, PATH);
     const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
-    const int64_t actions = hd_config_int(setup->config, "policy.model.action_shape");
+    const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     const int64_t bytes = hd_dataset_frame_bytes(info);
     if (info->stack != obs.stack)
-        return hd_diag_error(setup->diag, location,
-                             "%s: observations of %s are %" PRId64
-                             " frames, but env.frame_stack is %" PRId64,
-                             PATH, path, info->stack, obs.stack);
+        return hd_diag_add_error(setup->diag, location,
+                                 "%s: observations of %s are %" PRId64
+                                 " frames, but env.frame_stack is %" PRId64,
+                                 PATH, path, info->stack, obs.stack);
     if (info->u8 != obs.u8 || bytes != obs.frame_bytes)
-        return hd_diag_error(setup->diag, location,
-                             "%s: a frame of %s is %" PRId64 " bytes of %s, but "
-                             "policy.model.obs_shape means %" PRId64 " of %s",
-                             PATH, path, bytes, info->u8 ? "pixels" : "floats", obs.frame_bytes,
-                             obs.u8 ? "pixels" : "floats");
+        return hd_diag_add_error(setup->diag, location,
+                                 "%s: a frame of %s is %" PRId64 " bytes of %s, but "
+                                 "policy.model.obs_shape means %" PRId64 " of %s",
+                                 PATH, path, bytes, info->u8 ? "pixels" : "floats", obs.frame_bytes,
+                                 obs.u8 ? "pixels" : "floats");
     if (info->actions != actions)
-        return hd_diag_error(setup->diag, location,
-                             "%s: %s has %" PRId64 " actions, but policy.model.action_shape is "
-                             "%" PRId64,
-                             PATH, path, info->actions, actions);
+        return hd_diag_add_error(setup->diag, location,
+                                 "%s: %s has %" PRId64 " actions, but policy.model.action_shape is "
+                                 "%" PRId64,
+                                 PATH, path, info->actions, actions);
     return HD_OK;
 }
 
@@ -76,21 +76,21 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    const char *path = hd_config_text(setup->config, PATH);
+    const char *path = hd_config_get_text(setup->config, PATH);
     const struct hd_source_location location = location_of(spec, setup);
     struct hd_dataset *dataset;
     if (*path == '\0')
-        return hd_diag_error(setup->diag, location,
-                             "%s: which data set? `runner record` writes one", PATH);
+        return hd_diag_add_error(setup->diag, location,
+                                 "%s: which data set? `runner record` writes one", PATH);
     if (spec->placement != HD_GLOBAL)
-        return hd_diag_error(
+        return hd_diag_add_error(
             setup->diag, spec->location,
             "'%s' is read by all shards: it is global, without per: or placement:", spec->name);
     int status = hd_dataset_open(path, &dataset);
     if (status == HD_ERR_NOMEM)
         return status;
     if (status != HD_OK)
-        return hd_diag_error(setup->diag, location, "%s: %s cannot be used", PATH, path);
+        return hd_diag_add_error(setup->diag, location, "%s: %s cannot be used", PATH, path);
     spec->shape = dataset;
     spec->bytes = sizeof(struct identity);
     HD_TRY(check_env(setup, location, hd_dataset_info(dataset)));

@@ -23,9 +23,9 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
 {
     enum { LITTLE = 64 << 20 };
     const struct hd_rollout_shape rollout = hd_rollout_shape_of(config);
-    const double slack = hd_config_real(config, "policy.other.replay_buffer.frame_slack");
+    const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
     int64_t rollouts = (capacity + rollout.n_sample - 1) / rollout.n_sample + 1;
-    int64_t before = rollout.chunk + hd_config_int(config, "env.frame_stack");
+    int64_t before = rollout.chunk + hd_config_get_int(config, "env.frame_stack");
     int64_t any = rollouts * rollout.frames_of_env + before;
     int64_t usual = (int64_t)((double)(rollouts * rollout.chunk) * (1 + slack)) + before;
     if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
@@ -40,12 +40,12 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_replay_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->capacity = hd_config_int(config, "policy.other.replay_buffer.replay_buffer_size");
-    shape->envs = hd_config_int(config, "env.collector_env_num");
+    shape->capacity = hd_config_get_int(config, "policy.other.replay_buffer.replay_buffer_size");
+    shape->envs = hd_config_get_int(config, "env.collector_env_num");
     shape->frames = frames_of_env(config, shape->capacity);
     shape->frame_bytes = obs.frame_bytes;
     shape->stack = obs.stack;
-    shape->nstep = hd_config_int(config, "policy.nstep");
+    shape->nstep = hd_config_get_int(config, "policy.nstep");
     spec->shape = shape;
     spec->bytes = hd_replay_bytes(shape);
     return HD_OK;

@@ -48,12 +48,12 @@ int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int
     if (spec->shape)
         return hd_recording_shape(spec)->transitions == transitions
                    ? HD_OK
-                   : hd_diag_error(setup->diag, setup->location,
-                                   "'%s' is recorded already, in another length", spec->name);
+                   : hd_diag_add_error(setup->diag, setup->location,
+                                       "'%s' is recorded already, in another length", spec->name);
     struct hd_recording_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->envs = hd_config_int(setup->config, "env.collector_env_num");
+    shape->envs = hd_config_get_int(setup->config, "env.collector_env_num");
     shape->transitions = transitions;
     shape->obs = hd_obs_shape_of(setup->config);
     choose_rounds(shape, round_bytes);

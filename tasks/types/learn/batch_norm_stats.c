@@ -25,20 +25,20 @@ int hd_norm_state_check(const struct hd_setup *setup, const struct hd_spec *para
     if (hd_net_levels(hd_params_net(params)) == 0 ||
         (port != HD_NO_NORM_STATE && setup->specs[port]))
         return HD_OK;
-    return hd_diag_error(setup->diag, setup->location,
-                         port == HD_NO_NORM_STATE
-                             ? "%s takes no nets with batch norm (policy.model.norm)"
-                             : "%s needs a value of type batch_norm_stats for batch norm "
-                               "(policy.model.norm), as graphs/bc_norm.yaml has one",
-                         setup->verb);
+    return hd_diag_add_error(setup->diag, setup->location,
+                             port == HD_NO_NORM_STATE
+                                 ? "%s takes no nets with batch norm (policy.model.norm)"
+                                 : "%s needs a value of type batch_norm_stats for batch norm "
+                                   "(policy.model.norm), as graphs/bc_norm.yaml has one",
+                             setup->verb);
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     if (!spec->of || strcmp(spec->of->type->name, "params") != 0)
-        return hd_diag_error(setup->diag, setup->location,
-                             "'%s' of type %s needs `of:` and a value of type params", spec->name,
-                             spec->type->name);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "'%s' of type %s needs `of:` and a value of type params",
+                                 spec->name, spec->type->name);
     const int64_t floats = hd_net_running(hd_params_net(spec));
     spec->bytes = FLOATS_AT + hd_align_up(floats * (int64_t)sizeof(float));
     return HD_OK;

@@ -5,20 +5,20 @@
 
 static int64_t drawn_rows(const struct hd_config *config)
 {
-    return hd_config_int(config, "policy.learn.batch_size") *
-           hd_config_int(config, "policy.learn.accumulate");
+    return hd_config_get_int(config, "policy.learn.batch_size") *
+           hd_config_get_int(config, "policy.learn.accumulate");
 }
 
 /* DI-engine takes the last min(B - N, N) samples where there are fewer than B (spec 3.5). */
 struct hd_minibatch_shape hd_minibatch_shape_of(const struct hd_config *config)
 {
-    const int64_t samples = hd_config_int(config, "policy.collect.n_sample");
+    const int64_t samples = hd_config_get_int(config, "policy.collect.n_sample");
     const int64_t rows = drawn_rows(config);
     struct hd_minibatch_shape shape = {
         .samples = samples,
         .rows = rows < samples ? rows : samples,
         .count = (samples + rows - 1) / rows,
-        .parity = strcmp(hd_config_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
+        .parity = strcmp(hd_config_get_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
     };
     if (shape.parity && samples < rows && rows - samples < samples)
         shape.rows = rows - samples;
@@ -35,11 +35,11 @@ void hd_minibatch_slice(const struct hd_minibatch_shape *shape, int64_t i, int64
 
 struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config)
 {
-    const bool on_policy = strcmp(hd_config_text(config, "policy.type"), "ppo") == 0;
-    const int64_t batch = hd_config_int(config, "policy.learn.batch_size");
+    const bool on_policy = strcmp(hd_config_get_text(config, "policy.type"), "ppo") == 0;
+    const int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
     struct hd_learn_shape shape = {
         .rows = on_policy ? hd_minibatch_shape_of(config).rows : drawn_rows(config),
-        .micro = hd_config_int(config, "policy.learn.microbatch"),
+        .micro = hd_config_get_int(config, "policy.learn.microbatch"),
     };
     if (shape.micro == 0)
         shape.micro = batch < shape.rows ? batch : shape.rows;

@@ -19,10 +19,10 @@ const struct hd_net *hd_params_net(const struct hd_spec *spec)
 
 int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
 {
-    const struct hd_node *node = hd_config_node(setup->config, "policy.type");
-    return hd_diag_error(setup->diag, node ? node->location : setup->location,
-                         "%s: policy.type must be %s, found %s", why, type,
-                         hd_config_text(setup->config, "policy.type"));
+    const struct hd_node *node = hd_config_get_node(setup->config, "policy.type");
+    return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
+                             "%s: policy.type must be %s, found %s", why, type,
+                             hd_config_get_text(setup->config, "policy.type"));
 }
 
 static int64_t floats_bytes(const struct hd_spec *spec)
@@ -51,20 +51,20 @@ static int report(const struct hd_spec *spec, const struct hd_setup *setup, cons
     char key[64] = "runtime.precision";
     if (strcmp(field, "precision") != 0)
         snprintf(key, sizeof key, "policy.model.%s", field);
-    const struct hd_node *node = hd_config_node(setup->config, key);
-    return hd_diag_error(setup->diag, node ? node->location : spec->location, "%s: %s",
-                         strrchr(key, '.') + 1, message);
+    const struct hd_node *node = hd_config_get_node(setup->config, key);
+    return hd_diag_add_error(setup->diag, node ? node->location : spec->location, "%s: %s",
+                             strrchr(key, '.') + 1, message);
 }
 
 /* policy.type says what the net yields. */
 static void choose_heads(const struct hd_config *config, struct hd_net_fields *fields)
 {
-    const char *type = hd_config_text(config, "policy.type");
-    if (strcmp(type, "dqn") == 0 && hd_config_bool(config, "policy.model.dueling"))
+    const char *type = hd_config_get_text(config, "policy.type");
+    if (strcmp(type, "dqn") == 0 && hd_config_get_bool(config, "policy.model.dueling"))
         fields->heads = HD_HEADS_DUELING;
     if (strcmp(type, "ppo") != 0)
         return;
-    const char *init = hd_config_text(config, "policy.learn.ppo_param_init");
+    const char *init = hd_config_get_text(config, "policy.learn.ppo_param_init");
     fields->heads = HD_HEADS_ACTOR_CRITIC;
     fields->init = strcmp(init, "true") == 0     ? HD_INIT_ORTHOGONAL
                    : strcmp(init, "scaled") == 0 ? HD_INIT_SCALED
@@ -80,7 +80,7 @@ static int check_widths(const struct hd_spec *spec, const struct hd_setup *setup
     for (int i = 0; i < 2 && fields->heads == HD_HEADS_ACTOR_CRITIC; i++) {
         char key[64], message[HD_NET_MESSAGE];
         snprintf(key, sizeof key, "policy.model.%s", names[i]);
-        int64_t asked = hd_config_int(setup->config, key);
+        int64_t asked = hd_config_get_int(setup->config, key);
         if (asked == 0 || asked == width)
             continue;
         snprintf(message, sizeof message,
@@ -95,7 +95,7 @@ static int check_widths(const struct hd_spec *spec, const struct hd_setup *setup
 /* tf32 is the GPU's way of multiplying floats; what CPUs do then is f32. */
 static void choose_precision(const struct hd_config *config, struct hd_net_fields *fields)
 {
-    const char *precision = hd_config_text(config, "runtime.precision");
+    const char *precision = hd_config_get_text(config, "runtime.precision");
     fields->precision = strcmp(precision, "bf16") == 0 ? HD_BF16 : HD_F32;
     fields->on_gpu = strcmp(precision, "tf32") == 0 ? HD_TF32 : fields->precision;
 }
@@ -106,14 +106,14 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     char message[HD_NET_MESSAGE];
     int64_t n_shape;
     struct hd_net_fields fields = {
-        .obs_shape = hd_config_ints(config, "policy.model.obs_shape", &n_shape),
-        .actions = hd_config_int(config, "policy.model.action_shape"),
+        .obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &n_shape),
+        .actions = hd_config_get_int(config, "policy.model.action_shape"),
     };
     choose_precision(config, &fields);
     fields.hidden =
-        hd_config_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
+        hd_config_get_ints(config, "policy.model.encoder_hidden_size_list", &fields.n_hidden);
     fields.obs_dims = (int)n_shape;
-    if (strcmp(hd_config_text(config, "policy.model.norm"), "sync_batch_norm") == 0)
+    if (strcmp(hd_config_get_text(config, "policy.model.norm"), "sync_batch_norm") == 0)
         fields.norm = HD_NORM_SYNC_BATCH;
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
     choose_heads(config, &fields);
@@ -224,9 +224,9 @@ const struct hd_type hd_type_params = {
 static int check_of(struct hd_spec *spec, const struct hd_setup *setup)
 {
     if (!spec->of || spec->of->type != &hd_type_params)
-        return hd_diag_error(setup->diag, setup->location,
-                             "'%s' of type %s needs `of:` and a value of type params", spec->name,
-                             spec->type->name);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "'%s' of type %s needs `of:` and a value of type params",
+                                 spec->name, spec->type->name);
     spec->elements = spec->of->elements;
     spec->buckets = spec->of->buckets;
     return HD_OK;

@@ -12,7 +12,7 @@ enum { FIELDS = sizeof names / sizeof names[0] };
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    int64_t episodes = hd_config_int(setup->config, "env.n_evaluator_episode");
+    int64_t episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     spec->bytes = (int64_t)sizeof(struct hd_verdict) + episodes * (int64_t)sizeof(double);
     return HD_OK;
 }

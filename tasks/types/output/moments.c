@@ -60,9 +60,9 @@ static int declare(const struct hd_setup *setup, struct hd_spec *spec, const str
     if (!spec || (known && known->n == is->n && known->obs == is->obs))
         return HD_OK;
     if (known)
-        return hd_diag_error(setup->diag, setup->location,
-                             "value '%s' cannot be about %lld numbers and about %lld", spec->name,
-                             (long long)known->n, (long long)is->n);
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "value '%s' cannot be about %lld numbers and about %lld",
+                                 spec->name, (long long)known->n, (long long)is->n);
     struct shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;

@@ -53,9 +53,9 @@ int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const
     if (spec->shape) {
         if (same_fields(spec->shape, fields, n))
             return HD_OK;
-        return hd_diag_error(setup->diag, setup->location,
-                             "value '%s' already has other fields, from component '%s'", spec->name,
-                             hd_scalars_component(spec));
+        return hd_diag_add_error(setup->diag, setup->location,
+                                 "value '%s' already has other fields, from component '%s'",
+                                 spec->name, hd_scalars_component(spec));
     }
     struct shape *shape = hd_alloc(1, sizeof *shape + (size_t)n * sizeof shape->fields[0]);
     if (!shape)
@@ -97,9 +97,9 @@ int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, i
     *field_p = spec ? hd_value_find_field(spec, name) : -1;
     if (!spec || *field_p >= 0)
         return HD_OK;
-    return hd_diag_error(setup->diag, setup->location,
-                         "%s reads %s from port '%s', but '%s' has none", setup->verb, name,
-                         ports[port].name, spec->name);
+    return hd_diag_add_error(setup->diag, setup->location,
+                             "%s reads %s from port '%s', but '%s' has none", setup->verb, name,
+                             ports[port].name, spec->name);
 }
 
 void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value, double weight)

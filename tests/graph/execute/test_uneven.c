@@ -116,7 +116,7 @@ static struct rank_graph load(const char *text)
         hd_document_parse("uneven.yaml", text, (int64_t)strlen(text), l.diag, &l.document), HD_OK);
     const struct hd_graph_source source = {.registry = &registry,
                                            .config = l.config,
-                                           .graph = hd_document_root(l.document),
+                                           .graph = hd_document_get_root(l.document),
                                            .shards = SHARDS,
                                            .seed = 3};
     int status = hd_graph_load(&source, l.diag, &l.graph);

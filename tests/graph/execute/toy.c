@@ -374,7 +374,7 @@ struct hd_graph *hd_toy_load_with(const struct hd_registry *registry, const char
     if (status == HD_OK) {
         const struct hd_graph_source source = {.registry = registry,
                                                .config = *config_p,
-                                               .graph = hd_document_root(*document_p),
+                                               .graph = hd_document_get_root(*document_p),
                                                .shards = shards,
                                                .seed = seed};
         status = hd_graph_load(&source, *diag_p, &graph);

@@ -36,7 +36,7 @@ static bool find_config(void *arg, const char *path, double *value_p, const char
             *value_p = values[i];
             return true;
         }
-    *nearest_p = hd_nearest_name(path, paths, 3);
+    *nearest_p = hd_find_nearest_name(path, paths, 3);
     return false;
 }
 
@@ -46,7 +46,7 @@ static int find_slot(void *arg, const char *name, const char **nearest_p)
     for (int i = 0; i < SLOTS; i++)
         if (!strcmp(name, slot_names[i]))
             return i;
-    *nearest_p = hd_nearest_name(name, slot_names, SLOTS);
+    *nearest_p = hd_find_nearest_name(name, slot_names, SLOTS);
     return -1;
 }
 
@@ -72,7 +72,7 @@ static struct hd_expr *parse(const char *text)
 {
     struct hd_expr *expr = NULL;
     int status = try_parse(text, &expr);
-    ck_assert_msg(status == HD_OK, "%s: %s", text, hd_diag_line(diag, 0));
+    ck_assert_msg(status == HD_OK, "%s: %s", text, hd_diag_get_line(diag, 0));
     ck_assert_int_eq(hd_diag_count(diag), 0);
     return expr;
 }
@@ -284,7 +284,7 @@ static void check_rejected(const char *text, int column, const char *message)
     ck_assert_int_eq(try_parse(text, &expr), HD_ERR_INPUT);
     ck_assert_ptr_null(expr);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    const char *line = hd_diag_line(diag, 0);
+    const char *line = hd_diag_get_line(diag, 0);
     ck_assert_msg(!strncmp(line, place, strlen(place)), "expected %s, got %s", place, line);
     ck_assert_msg(strstr(line, message), "expected '%s', got %s", message, line);
 }
@@ -300,9 +300,9 @@ START_TEST(test_all_unknown_names_are_told)
     struct hd_expr *expr = NULL;
     ck_assert_int_eq(try_parse("updte / $zeroo > b.sizes", &expr), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 3);
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 0), ":10: unknown name 'updte'"));
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 1), ":18: unknown number"));
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 2), ":27: unknown name 'b.sizes'"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), ":10: unknown name 'updte'"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 1), ":18: unknown number"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 2), ":27: unknown name 'b.sizes'"));
 }
 END_TEST
 

@@ -161,7 +161,7 @@ static int load(const char *text, size_t bytes, struct loaded *l)
     HD_TRY(hd_document_parse("g.yaml", text, (int64_t)bytes, l->diag, &l->document));
     const struct hd_graph_source source = {.registry = &hd_toy_registry,
                                            .config = l->config,
-                                           .graph = hd_document_root(l->document),
+                                           .graph = hd_document_get_root(l->document),
                                            .shards = 2};
     return hd_graph_load(&source, l->diag, &l->graph);
 }
@@ -189,10 +189,10 @@ START_TEST(a_mistake_is_found_at_its_place)
         snprintf(place, sizeof place, "g.yaml:%d:", rows[_i].line);
     bool found = false;
     for (int64_t i = 0; i < hd_diag_count(l.diag); i++)
-        found |= strstr(hd_diag_line(l.diag, i), place) &&
-                 strstr(hd_diag_line(l.diag, i), rows[_i].expected);
+        found |= strstr(hd_diag_get_line(l.diag, i), place) &&
+                 strstr(hd_diag_get_line(l.diag, i), rows[_i].expected);
     ck_assert_msg(found, "row %d: expected %s … %s, found %s (of %d)\n%s", _i, place,
-                  rows[_i].expected, hd_diag_line(l.diag, 0), (int)hd_diag_count(l.diag),
+                  rows[_i].expected, hd_diag_get_line(l.diag, 0), (int)hd_diag_count(l.diag),
                   rows[_i].text);
     unload(&l);
 }

@@ -155,7 +155,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
     w->setup = setup_open(all, n + 1);
     ck_assert_int_eq(
         hd_document_parse("step", options, sizeof options - 1, w->setup.diag, &w->options), HD_OK);
-    w->setup.options = hd_document_root(w->options);
+    w->setup.options = hd_document_get_root(w->options);
     for (int i = 0; i < N_VALUES; i++) {
         if (!is_there(w, i))
             continue;

@@ -331,7 +331,7 @@ START_TEST(test_wrong_role)
     struct hd_setup step = step_setup(&hd_verb_collect, &w.setup, w.ports, specs);
     void *args = NULL;
     ck_assert_int_eq(hd_verb_collect.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "'eval_envs'"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "'eval_envs'"));
     value_close(&evaluator);
     world_close(&w);
 }
@@ -348,7 +348,7 @@ START_TEST(test_envs_without_role)
                                .location = {"graph.yaml", i + 1, 1}};
         ck_assert_int_eq(hd_type_envs.resolve(&spec, &setup), HD_ERR_INPUT);
         ck_assert_ptr_null(spec.shape);
-        ck_assert_ptr_nonnull(strstr(hd_diag_line(setup.diag, i), "role"));
+        ck_assert_ptr_nonnull(strstr(hd_diag_get_line(setup.diag, i), "role"));
     }
     setup_close(&setup);
 }
@@ -392,7 +392,7 @@ START_TEST(test_mistakes)
         ck_assert_ptr_null(spec.shape);
     }
     ck_assert_int_eq(hd_diag_count(setup.diag), c->mistakes);
-    const char *line = hd_diag_line(setup.diag, 0);
+    const char *line = hd_diag_get_line(setup.diag, 0);
     ck_assert_msg(strncmp(line, "--set:", 6) == 0 && strstr(line, c->says), "%s", line);
     setup_close(&setup);
 }

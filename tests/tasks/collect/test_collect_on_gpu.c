@@ -220,7 +220,7 @@ static void check_type(const char *set, const char *role, const char *says)
                                    .role = role,
                                    .location = setup.location}};
     ck_assert_int_eq(hd_type_gpu_envs.resolve(&value.spec, &setup), HD_ERR_INPUT);
-    const char *line = hd_diag_line(setup.diag, 0);
+    const char *line = hd_diag_get_line(setup.diag, 0);
     ck_assert_msg(strcmp(line, says) == 0, "%s", line);
     value_close(&value);
     setup_close(&setup);
@@ -249,7 +249,7 @@ static void check_verb(const char *set, const char *says)
     world_open(&w, &hd_verb_collect_on_gpu, sets, PIXELS + 2);
     struct hd_setup step = step_setup(w.verb, &w.setup, w.ports, specs);
     ck_assert_int_eq(w.verb->prepare(&step, &args), HD_ERR_INPUT);
-    const char *line = hd_diag_line(w.setup.diag, 0);
+    const char *line = hd_diag_get_line(w.setup.diag, 0);
     ck_assert_msg(strstr(line, says), "%s", line);
     hd_free(args);
     world_close(&w);

@@ -46,10 +46,11 @@ static const struct hd_node *options(struct world *w, const struct record_case *
     char transitions[32];
     snprintf(transitions, sizeof transitions, "%lld", (long long)c->transitions);
     ck_assert_int_eq(hd_document_create(&w->document), HD_OK);
-    struct hd_node *map = hd_node_map(w->document, location);
+    struct hd_node *map = hd_node_create_map(w->document, location);
     hd_node_put(w->document, map, "transitions",
-                hd_node_scalar(w->document, location, transitions));
-    hd_node_put(w->document, map, "epsilon", hd_node_scalar(w->document, location, c->epsilon));
+                hd_node_create_scalar(w->document, location, transitions));
+    hd_node_put(w->document, map, "epsilon",
+                hd_node_create_scalar(w->document, location, c->epsilon));
     return map;
 }
 
@@ -287,10 +288,11 @@ START_TEST(wrong_options_are_told)
         const struct hd_source_location location = {"graph.yaml", 3, 4};
         struct hd_spec *specs[MAX_PORTS];
         struct hd_setup step = step_setup(&hd_verb_record, &w.setup, w.ports, specs);
-        struct hd_node *map = hd_node_map(w.document, location);
+        struct hd_node *map = hd_node_create_map(w.document, location);
         hd_node_put(w.document, map, "transitions",
-                    hd_node_scalar(w.document, location, texts[i][0]));
-        hd_node_put(w.document, map, "epsilon", hd_node_scalar(w.document, location, texts[i][1]));
+                    hd_node_create_scalar(w.document, location, texts[i][0]));
+        hd_node_put(w.document, map, "epsilon",
+                    hd_node_create_scalar(w.document, location, texts[i][1]));
         step.options = map;
         void *args = NULL;
         int status = strcmp(texts[i][0], "100") ? hd_verb_record.declare(&step)

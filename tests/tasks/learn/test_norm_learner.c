@@ -66,8 +66,8 @@ static void open_shard(struct world *w, struct shard *s)
 static struct hd_node *loss_option(struct hd_document *document, const char *loss)
 {
     const struct hd_source_location location = {"graph.yaml", 1, 1};
-    struct hd_node *map = hd_node_map(document, location);
-    hd_node_put(document, map, "loss", hd_node_scalar(document, location, loss));
+    struct hd_node *map = hd_node_create_map(document, location);
+    hd_node_put(document, map, "loss", hd_node_create_scalar(document, location, loss));
     return map;
 }
 
@@ -384,8 +384,8 @@ static void refused(const char *const *sets, int n, const char *loss, const char
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &w.setup, s->ports, specs);
     ck_assert_int_eq(hd_verb_loss_grad.prepare(&step, &args), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(w.setup.diag), 1);
-    ck_assert_msg(strstr(hd_diag_line(w.setup.diag, 0), words) != NULL, "%s",
-                  hd_diag_line(w.setup.diag, 0));
+    ck_assert_msg(strstr(hd_diag_get_line(w.setup.diag, 0), words) != NULL, "%s",
+                  hd_diag_get_line(w.setup.diag, 0));
     unprepare(&hd_verb_loss_grad, args);
     value_close(&s->state);
     value_close(&s->stats);

@@ -134,7 +134,7 @@ static void check_mistake(const struct hd_verb *verb, struct world *w, const int
     world_ports(w, ports, values);
     struct hd_setup step = step_setup(verb, &w->setup, values, specs);
     ck_assert_int_eq(verb->prepare(&step, &args), HD_ERR_INPUT);
-    const char *line = hd_diag_line(w->setup.diag, hd_diag_count(w->setup.diag) - 1);
+    const char *line = hd_diag_get_line(w->setup.diag, hd_diag_count(w->setup.diag) - 1);
     ck_assert_msg(strstr(line, says), "%s", line);
     unprepare(verb, args);
 }

@@ -59,8 +59,8 @@ static void learner_open(struct learner *l, const char *loss)
                                 "policy.learn.learning_rate=0.5"};
     *l = (struct learner){.setup = setup_open(sets, 4)};
     ck_assert_int_eq(hd_document_create(&l->document), HD_OK);
-    struct hd_node *map = hd_node_map(l->document, location);
-    hd_node_put(l->document, map, "loss", hd_node_scalar(l->document, location, loss));
+    struct hd_node *map = hd_node_create_map(l->document, location);
+    hd_node_put(l->document, map, "loss", hd_node_create_scalar(l->document, location, loss));
     l->setup.options = map;
     open_params(l, POLICY, "policy");
     open_params(l, TARGET, "target");
@@ -256,8 +256,8 @@ START_TEST(other_nets_are_refused)
     void *args = NULL;
     learner_open(&l, "dqn");
     const struct hd_source_location location = {"graph.yaml", 1, 1};
-    struct hd_node *map = hd_node_map(l.document, location);
-    hd_node_put(l.document, map, "loss", hd_node_scalar(l.document, location, "bc"));
+    struct hd_node *map = hd_node_create_map(l.document, location);
+    hd_node_put(l.document, map, "loss", hd_node_create_scalar(l.document, location, "bc"));
     l.ports[TARGET] = NULL;
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &l.setup, l.ports, specs);
     step.options = map;

@@ -289,7 +289,7 @@ START_TEST(test_norms)
     w.ports[NORM_STATE] = NULL;
     struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
     ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "norm_state"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "norm_state"));
     unprepare(&hd_verb_evaluate, args);
     world_close(&w);
 }
@@ -355,7 +355,7 @@ START_TEST(test_wrong_role)
     struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
     void *args = NULL;
     ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(w.setup.diag, 0), "evaluator"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "evaluator"));
     value_close(&collector);
     world_close(&w);
 }

@@ -93,7 +93,7 @@ static struct hd_config *good(const char *text, const char *const sets[MAX_SETS]
 {
     struct hd_config *config = NULL;
     int status = create(text, sets, &config);
-    ck_assert_msg(status == HD_OK, "%s", hd_diag_line(diag, 0));
+    ck_assert_msg(status == HD_OK, "%s", hd_diag_get_line(diag, 0));
     ck_assert_int_eq(hd_diag_count(diag), 0);
     return config;
 }
@@ -106,19 +106,19 @@ START_TEST(test_defaults)
 {
     int64_t count;
     struct hd_config *config = good(NULL, SETS("env.type=pong"));
-    ck_assert_str_eq(hd_config_text(config, "exp_name"), "run");
-    ck_assert_str_eq(hd_config_text(config, "note"), "");
-    ck_assert_int_eq(hd_config_int(config, "seed"), 0);
-    ck_assert_str_eq(hd_config_word(config, "world.shards"), "auto");
-    ck_assert_double_eq(hd_config_real(config, "env.stop_value"), 195);
-    ck_assert(hd_config_bool(config, "policy.multi_gpu"));
-    const int64_t *hidden = hd_config_ints(config, "policy.model.hidden", &count);
+    ck_assert_str_eq(hd_config_get_text(config, "exp_name"), "run");
+    ck_assert_str_eq(hd_config_get_text(config, "note"), "");
+    ck_assert_int_eq(hd_config_get_int(config, "seed"), 0);
+    ck_assert_str_eq(hd_config_get_word(config, "world.shards"), "auto");
+    ck_assert_double_eq(hd_config_get_real(config, "env.stop_value"), 195);
+    ck_assert(hd_config_get_bool(config, "policy.multi_gpu"));
+    const int64_t *hidden = hd_config_get_ints(config, "policy.model.hidden", &count);
     ck_assert_int_eq(count, 2);
     ck_assert_int_eq(hidden[0], 128);
     ck_assert_int_eq(hidden[1], 64);
-    ck_assert_ptr_null(hd_config_node(config, "seed"));
-    ck_assert_ptr_null(hd_config_node(config, "strategy"));
-    ck_assert_str_eq(hd_config_node(config, "graph")->text, "graphs/dqn.yaml");
+    ck_assert_ptr_null(hd_config_get_node(config, "seed"));
+    ck_assert_ptr_null(hd_config_get_node(config, "strategy"));
+    ck_assert_str_eq(hd_config_get_node(config, "graph")->text, "graphs/dqn.yaml");
     hd_config_destroy(config);
     hd_config_destroy(NULL);
 }
@@ -130,18 +130,18 @@ START_TEST(test_precedence)
         "seed: 1\nexp_name: file\nenv: {type: cartpole}\nworld: {shards: 4}\n"
         "policy:\n  learn: {batch_size: 32, learning_rate: 0.5}\n",
         SETS("policy.learn.batch_size=16", "seed=2", "seed=3", "world={shards: auto, order: 7}"));
-    ck_assert_int_eq(hd_config_int(config, "seed"), 3);
-    ck_assert_str_eq(hd_config_text(config, "exp_name"), "file");
-    ck_assert_int_eq(hd_config_int(config, "policy.learn.batch_size"), 16);
-    ck_assert_double_eq(hd_config_real(config, "policy.learn.learning_rate"), 0.5);
-    ck_assert_str_eq(hd_config_word(config, "world.shards"), "auto");
-    ck_assert_ptr_null(hd_config_word(config, "world.order"));
-    ck_assert_int_eq(hd_config_int(config, "world.order"), 7);
-    const struct hd_node *node = hd_config_node(config, "seed");
+    ck_assert_int_eq(hd_config_get_int(config, "seed"), 3);
+    ck_assert_str_eq(hd_config_get_text(config, "exp_name"), "file");
+    ck_assert_int_eq(hd_config_get_int(config, "policy.learn.batch_size"), 16);
+    ck_assert_double_eq(hd_config_get_real(config, "policy.learn.learning_rate"), 0.5);
+    ck_assert_str_eq(hd_config_get_word(config, "world.shards"), "auto");
+    ck_assert_ptr_null(hd_config_get_word(config, "world.order"));
+    ck_assert_int_eq(hd_config_get_int(config, "world.order"), 7);
+    const struct hd_node *node = hd_config_get_node(config, "seed");
     ck_assert_str_eq(node->location.file, "--set");
     ck_assert_int_eq(node->location.line, 3);
     ck_assert_int_eq(node->location.column, 6);
-    ck_assert_int_eq(hd_config_node(config, "exp_name")->location.line, 2);
+    ck_assert_int_eq(hd_config_get_node(config, "exp_name")->location.line, 2);
     hd_config_destroy(config);
 }
 END_TEST
@@ -150,8 +150,8 @@ START_TEST(test_sections_may_be_empty)
 {
     struct hd_config *config =
         good("policy:\n  learn:\nstrategy:\nenv: {type: pong}\n", SETS("policy="));
-    ck_assert_int_eq(hd_config_int(config, "policy.learn.batch_size"), 64);
-    ck_assert_ptr_null(hd_config_node(config, "strategy"));
+    ck_assert_int_eq(hd_config_get_int(config, "policy.learn.batch_size"), 64);
+    ck_assert_ptr_null(hd_config_get_node(config, "strategy"));
     hd_config_destroy(config);
 }
 END_TEST
@@ -178,7 +178,7 @@ START_TEST(test_integers)
     char set[64];
     snprintf(set, sizeof set, "seed=%s", integers[_i].text);
     struct hd_config *config = good("env: {type: pong}", SETS(set));
-    ck_assert_int_eq(hd_config_int(config, "seed"), integers[_i].value);
+    ck_assert_int_eq(hd_config_get_int(config, "seed"), integers[_i].value);
     hd_config_destroy(config);
 }
 END_TEST
@@ -195,7 +195,7 @@ START_TEST(test_reals)
     char set[64];
     snprintf(set, sizeof set, "env.stop_value=%s", reals[_i].text);
     struct hd_config *config = good("env: {type: pong}", SETS(set));
-    ck_assert_double_eq(hd_config_real(config, "env.stop_value"), reals[_i].value);
+    ck_assert_double_eq(hd_config_get_real(config, "env.stop_value"), reals[_i].value);
     hd_config_destroy(config);
 }
 END_TEST
@@ -207,11 +207,11 @@ START_TEST(test_other_values)
         good("env: {type: 'pong'}\npolicy: {multi_gpu: False, model: {hidden: 1e2}}\n"
              "exp_name: 5\nnote: a=b\n",
              SETS("note=a=b"));
-    ck_assert(!hd_config_bool(config, "policy.multi_gpu"));
-    ck_assert_str_eq(hd_config_text(config, "env.type"), "pong");
-    ck_assert_str_eq(hd_config_text(config, "exp_name"), "5");
-    ck_assert_str_eq(hd_config_text(config, "note"), "a=b");
-    ck_assert_int_eq(hd_config_ints(config, "policy.model.hidden", &count)[0], 100);
+    ck_assert(!hd_config_get_bool(config, "policy.multi_gpu"));
+    ck_assert_str_eq(hd_config_get_text(config, "env.type"), "pong");
+    ck_assert_str_eq(hd_config_get_text(config, "exp_name"), "5");
+    ck_assert_str_eq(hd_config_get_text(config, "note"), "a=b");
+    ck_assert_int_eq(hd_config_get_ints(config, "policy.model.hidden", &count)[0], 100);
     ck_assert_int_eq(count, 1);
     hd_config_destroy(config);
 }
@@ -222,23 +222,23 @@ START_TEST(test_numbers_for_expressions)
     struct hd_config *config = good("env: {type: pong}", SETS("seed=5", "world.order=3"));
     double value = -1;
     const char *nearest = "untouched";
-    ck_assert(hd_config_number(config, "seed", &value, &nearest));
+    ck_assert(hd_config_find_number(config, "seed", &value, &nearest));
     ck_assert_double_eq(value, 5);
-    ck_assert(hd_config_number(config, "env.stop_value", &value, &nearest));
+    ck_assert(hd_config_find_number(config, "env.stop_value", &value, &nearest));
     ck_assert_double_eq(value, 195);
-    ck_assert(hd_config_number(config, "policy.multi_gpu", &value, &nearest));
+    ck_assert(hd_config_find_number(config, "policy.multi_gpu", &value, &nearest));
     ck_assert_double_eq(value, 1);
-    ck_assert(hd_config_number(config, "world.order", &value, &nearest));
+    ck_assert(hd_config_find_number(config, "world.order", &value, &nearest));
     ck_assert_double_eq(value, 3);
     ck_assert_str_eq(nearest, "untouched");
     value = 42;
-    ck_assert(!hd_config_number(config, "world.shards", &value, &nearest)); /* auto */
+    ck_assert(!hd_config_find_number(config, "world.shards", &value, &nearest)); /* auto */
     ck_assert_ptr_null(nearest);
-    ck_assert(!hd_config_number(config, "exp_name", &value, &nearest));
+    ck_assert(!hd_config_find_number(config, "exp_name", &value, &nearest));
     ck_assert_ptr_null(nearest);
-    ck_assert(!hd_config_number(config, "env.stopvalue", &value, &nearest));
+    ck_assert(!hd_config_find_number(config, "env.stopvalue", &value, &nearest));
     ck_assert_str_eq(nearest, "env.stop_value");
-    ck_assert(!hd_config_number(config, "qqqqqqqqqqqqqqq", &value, &nearest));
+    ck_assert(!hd_config_find_number(config, "qqqqqqqqqqqqqqq", &value, &nearest));
     ck_assert_ptr_null(nearest);
     ck_assert_double_eq(value, 42);
     hd_config_destroy(config);
@@ -247,13 +247,13 @@ END_TEST
 
 START_TEST(test_unknown_path_aborts)
 {
-    hd_config_int(good("env: {type: pong}", NULL), "sed");
+    hd_config_get_int(good("env: {type: pong}", NULL), "sed");
 }
 END_TEST
 
 START_TEST(test_wrong_kind_aborts)
 {
-    hd_config_real(good("env: {type: pong}", NULL), "seed");
+    hd_config_get_real(good("env: {type: pong}", NULL), "seed");
 }
 END_TEST
 
@@ -365,7 +365,7 @@ START_TEST(test_bad)
     ck_assert_int_eq(create(text, bad[_i].sets, &config), HD_ERR_INPUT);
     ck_assert_ptr_null(config);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    const char *line = hd_diag_line(diag, 0);
+    const char *line = hd_diag_get_line(diag, 0);
     size_t length = strlen(bad[_i].place);
     ck_assert_msg(!strncmp(line, bad[_i].place, length) && line[length] == ':',
                   "expected %s, got %s", bad[_i].place, line);
@@ -377,7 +377,7 @@ START_TEST(test_root_is_no_map)
 {
     struct hd_config *config;
     ck_assert_int_eq(create("- a", SETS("env.type=pong"), &config), HD_ERR_INPUT);
-    ck_assert_str_eq(hd_diag_line(diag, 0), "c.yaml:1:1: expected a map of keys, found a list");
+    ck_assert_str_eq(hd_diag_get_line(diag, 0), "c.yaml:1:1: expected a map of keys, found a list");
 }
 END_TEST
 
@@ -389,11 +389,12 @@ START_TEST(test_required)
     ck_assert_int_eq(create(NULL, NULL, &config), HD_ERR_INPUT);
     ck_assert_int_eq(create("env: {type: }", NULL, &config), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 3);
-    ck_assert(!strncmp(hd_diag_line(diag, 0), "--set: ", 7));
-    ck_assert_str_eq(hd_diag_line(diag, 0) + 7, message);
-    ck_assert(!strncmp(hd_diag_line(diag, 1), "c.yaml: ", 8));
-    ck_assert_str_eq(hd_diag_line(diag, 1) + 8, message);
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 2), "c.yaml:1:13: env.type: expected one of"));
+    ck_assert(!strncmp(hd_diag_get_line(diag, 0), "--set: ", 7));
+    ck_assert_str_eq(hd_diag_get_line(diag, 0) + 7, message);
+    ck_assert(!strncmp(hd_diag_get_line(diag, 1), "c.yaml: ", 8));
+    ck_assert_str_eq(hd_diag_get_line(diag, 1) + 8, message);
+    ck_assert_ptr_nonnull(
+        strstr(hd_diag_get_line(diag, 2), "c.yaml:1:13: env.type: expected one of"));
 }
 END_TEST
 
@@ -414,7 +415,7 @@ START_TEST(test_several_at_once)
                      HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 6);
     for (int i = 0; i < 6; i++)
-        ck_assert_str_eq(hd_diag_line(diag, i), expected[i]);
+        ck_assert_str_eq(hd_diag_get_line(diag, i), expected[i]);
 }
 END_TEST
 
@@ -423,7 +424,7 @@ static void check_schema_rejected(const struct hd_key *keys, const char *line)
     struct hd_config *config = NULL;
     ck_assert_int_eq(hd_config_create(&keys, 1, NULL, NULL, 0, diag, &config), HD_ERR_INPUT);
     ck_assert_ptr_null(config);
-    ck_assert_str_eq(hd_diag_line(diag, 0), line);
+    ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
 }
 
 START_TEST(test_schema_twice)
@@ -459,29 +460,30 @@ START_TEST(test_inner_sets)
     struct hd_config *config =
         good("env: {type: pong}\nstrategy: {policy_lag: 0}\n",
              SETS("strategy.policy_lag=1", "seed=1", "strategy.a.b=[1, 2]", "graph.x=y"));
-    const struct hd_node *value = NULL, *name = hd_config_inner_set(config, "strategy", 0, &value);
+    const struct hd_node *value = NULL,
+                         *name = hd_config_get_inner_set(config, "strategy", 0, &value);
     ck_assert_str_eq(name->text, "policy_lag");
     ck_assert_int_eq(name->location.line, 1);
     ck_assert_int_eq(name->location.column, 10);
     ck_assert_str_eq(value->text, "1");
     ck_assert_int_eq(value->location.column, 22);
-    name = hd_config_inner_set(config, "strategy", 1, &value);
+    name = hd_config_get_inner_set(config, "strategy", 1, &value);
     ck_assert_str_eq(name->text, "a.b");
     ck_assert_int_eq(name->location.line, 3);
     ck_assert_int_eq(value->count, 2);
-    ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 2, &value));
-    ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
-    ck_assert_ptr_null(hd_config_inner_set(config, "graph", 1, &value));
-    ck_assert_ptr_nonnull(hd_node_get(hd_config_node(config, "strategy"), "policy_lag"));
+    ck_assert_ptr_null(hd_config_get_inner_set(config, "strategy", 2, &value));
+    ck_assert_str_eq(hd_config_get_inner_set(config, "graph", 0, &value)->text, "x");
+    ck_assert_ptr_null(hd_config_get_inner_set(config, "graph", 1, &value));
+    ck_assert_ptr_nonnull(hd_node_get(hd_config_get_node(config, "strategy"), "policy_lag"));
 
     struct hd_document *document;
     ck_assert_int_eq(hd_document_parse("s.yaml", "{lag: 2}", 8, diag, &document), HD_OK);
-    ck_assert_int_eq(hd_config_override_tree(config, "strategy", hd_document_root(document)),
+    ck_assert_int_eq(hd_config_override_tree(config, "strategy", hd_document_get_root(document)),
                      HD_OK);
     hd_document_destroy(document);
-    ck_assert_ptr_null(hd_config_inner_set(config, "strategy", 0, &value));
-    ck_assert_str_eq(hd_config_inner_set(config, "graph", 0, &value)->text, "x");
-    const struct hd_node *tree = hd_config_node(config, "strategy");
+    ck_assert_ptr_null(hd_config_get_inner_set(config, "strategy", 0, &value));
+    ck_assert_str_eq(hd_config_get_inner_set(config, "graph", 0, &value)->text, "x");
+    const struct hd_node *tree = hd_config_get_node(config, "strategy");
     ck_assert_str_eq(hd_node_get(tree, "lag")->text, "2");
     ck_assert_str_eq(hd_node_get(tree, "lag")->location.file, "s.yaml");
     hd_config_destroy(config);
@@ -501,13 +503,13 @@ START_TEST(test_override)
 {
     struct hd_config *config = good("env: {type: pong}", NULL);
     ck_assert_int_eq(hd_config_override(config, "world.shards", "4"), HD_OK);
-    ck_assert_int_eq(hd_config_int(config, "world.shards"), 4);
-    ck_assert_ptr_null(hd_config_word(config, "world.shards"));
+    ck_assert_int_eq(hd_config_get_int(config, "world.shards"), 4);
+    ck_assert_ptr_null(hd_config_get_word(config, "world.shards"));
     hd_log_set_sink(keep_line, NULL);
     ck_assert_int_eq(hd_config_override(config, "world.shards", "0"), HD_ERR_INPUT);
     ck_assert_str_eq(last_log, "error: derived value: world.shards: expected an integer in [1, "
                                "1024] or auto, found '0'");
-    ck_assert_int_eq(hd_config_int(config, "world.shards"), 4);
+    ck_assert_int_eq(hd_config_get_int(config, "world.shards"), 4);
     hd_config_destroy(config);
 }
 END_TEST
@@ -577,8 +579,8 @@ START_TEST(test_dump_reads_back)
     char *text = dumped(first);
     struct hd_config *second = good(text, NULL);
     ck_assert_uint_eq(hd_config_hash(first, NULL, 0), hd_config_hash(second, NULL, 0));
-    ck_assert_str_eq(hd_config_text(first, "note"), hd_config_text(second, "note"));
-    ck_assert_str_eq(hd_config_text(first, "exp_name"), hd_config_text(second, "exp_name"));
+    ck_assert_str_eq(hd_config_get_text(first, "note"), hd_config_get_text(second, "note"));
+    ck_assert_str_eq(hd_config_get_text(first, "exp_name"), hd_config_get_text(second, "exp_name"));
     char *again = dumped(second);
     ck_assert_str_eq(text, again);
     free(again);

@@ -41,14 +41,14 @@ static int create(const char *text, const char *const *sets, int n, struct hd_co
 static struct hd_config *good(const char *text, const char *const *sets, int n)
 {
     struct hd_config *config = NULL;
-    ck_assert_msg(create(text, sets, n, &config) == HD_OK, "%s", hd_diag_line(diag, 0));
+    ck_assert_msg(create(text, sets, n, &config) == HD_OK, "%s", hd_diag_get_line(diag, 0));
     return config;
 }
 
 /* The text of options.<name>, "" when there is none. */
 static const char *option(const struct hd_config *config, const char *name)
 {
-    const struct hd_node *node = hd_node_get(hd_config_node(config, "env.options"), name);
+    const struct hd_node *node = hd_node_get(hd_config_get_node(config, "env.options"), name);
     return node ? node->text : "";
 }
 
@@ -57,7 +57,7 @@ START_TEST(test_sets_add)
     static const char *const sets[] = {"env.options.lives=5", "env.options.sound=false",
                                        "env.colours.ball=white"};
     struct hd_config *config = good("env: {options: {mode: fast, lives: 3}}", sets, 3);
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 3);
+    ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 3);
     ck_assert_str_eq(option(config, "mode"), "fast");
     ck_assert_str_eq(option(config, "lives"), "5");
     ck_assert_str_eq(option(config, "sound"), "false");
@@ -69,7 +69,7 @@ START_TEST(test_sets_replace)
 {
     static const char *const sets[] = {"env.options={a: 1}", "env.options.b=2"};
     struct hd_config *config = good("env: {colours: {}, options: {mode: fast}}", sets, 2);
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 2);
+    ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 2);
     ck_assert_str_eq(option(config, "mode"), "");
     ck_assert_str_eq(option(config, "a"), "1");
     hd_config_destroy(config);
@@ -79,10 +79,10 @@ END_TEST
 START_TEST(test_default)
 {
     struct hd_config *config = good("env: {colours: {}}", NULL, 0);
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 0);
+    ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 0);
     hd_config_destroy(config);
     config = good("env: {colours: {}, options: }", NULL, 0);
-    ck_assert_int_eq(hd_config_node(config, "env.options")->count, 0);
+    ck_assert_int_eq(hd_config_get_node(config, "env.options")->count, 0);
     hd_config_destroy(config);
 }
 END_TEST
@@ -133,7 +133,7 @@ START_TEST(test_bad)
     ck_assert_int_eq(create(bad[_i].text, &bad[_i].set, bad[_i].set != NULL, &config),
                      HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    ck_assert_str_eq(hd_diag_line(diag, 0), bad[_i].line);
+    ck_assert_str_eq(hd_diag_get_line(diag, 0), bad[_i].line);
 }
 END_TEST
 

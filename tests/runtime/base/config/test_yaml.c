@@ -28,7 +28,7 @@ static struct hd_document *parse_bytes(const char *text, size_t bytes)
 {
     struct hd_document *document = NULL;
     int status = hd_document_parse("t.yaml", text, (int64_t)bytes, diag, &document);
-    ck_assert_msg(status == HD_OK, "%s", hd_diag_line(diag, 0));
+    ck_assert_msg(status == HD_OK, "%s", hd_diag_get_line(diag, 0));
     ck_assert_int_eq(hd_diag_count(diag), 0);
     return document;
 }
@@ -113,7 +113,7 @@ static const struct {
 START_TEST(test_good)
 {
     struct hd_document *document = parse(good[_i].text);
-    char *tree = shown(hd_document_root(document));
+    char *tree = shown(hd_document_get_root(document));
     ck_assert_str_eq(tree, good[_i].tree);
     free(tree);
     hd_document_destroy(document);
@@ -123,11 +123,11 @@ END_TEST
 START_TEST(test_dump_reads_back)
 {
     struct hd_document *first = parse(good[_i].text);
-    char *text = dumped(hd_document_root(first));
+    char *text = dumped(hd_document_get_root(first));
     struct hd_document *second = parse(text);
-    char *tree = shown(hd_document_root(second));
+    char *tree = shown(hd_document_get_root(second));
     ck_assert_msg(!strcmp(tree, good[_i].tree), "%s\n%s", text, tree);
-    char *again = dumped(hd_document_root(second));
+    char *again = dumped(hd_document_get_root(second));
     ck_assert_str_eq(again, text);
     free(again);
     free(tree);
@@ -164,7 +164,7 @@ START_TEST(test_dump_style)
                                    "  -\n"
                                    "  - {x: 1}\n";
     struct hd_document *document = parse(text);
-    char *got = dumped(hd_document_root(document));
+    char *got = dumped(hd_document_get_root(document));
     ck_assert_str_eq(got, expected);
     free(got);
     hd_document_destroy(document);
@@ -178,7 +178,7 @@ START_TEST(test_dump_fails_on_a_full_disk)
         return;
     setvbuf(full, NULL, _IONBF, 0);
     struct hd_document *document = parse("a: 1");
-    ck_assert_int_eq(hd_node_dump(hd_document_root(document), full), HD_ERR_SYSTEM);
+    ck_assert_int_eq(hd_node_dump(hd_document_get_root(document), full), HD_ERR_SYSTEM);
     hd_document_destroy(document);
     fclose(full);
 }
@@ -198,7 +198,7 @@ START_TEST(test_locations)
                                          "\xC3\xA4: [\xC3\xA4, &x 2,\n"
                                          "  '3']\r\n"
                                          "c: *x\n");
-    const struct hd_node *root = hd_document_root(document);
+    const struct hd_node *root = hd_document_get_root(document);
     check_location(root, 1, 1);
     check_location(root->keys[0], 1, 1);
     check_location(root->items[0], 1, 4);
@@ -214,7 +214,7 @@ END_TEST
 START_TEST(test_aliases_share)
 {
     struct hd_document *document = parse("a: &x [1]\nb: *x\nc: &y 1\nd: *y\n");
-    const struct hd_node *root = hd_document_root(document);
+    const struct hd_node *root = hd_document_get_root(document);
     ck_assert_ptr_eq(hd_node_get(root, "a"), hd_node_get(root, "b"));
     ck_assert_ptr_ne(hd_node_get(root, "c"), hd_node_get(root, "d"));
     ck_assert_ptr_null(hd_node_get(root, "e"));
@@ -228,7 +228,7 @@ START_TEST(test_inside_a_line)
 {
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
-    ck_assert_ptr_null(hd_document_root(document));
+    ck_assert_ptr_null(hd_document_get_root(document));
     const struct hd_source_location origin = {"--set", 3, 10};
     struct hd_node *node;
     ck_assert_int_eq(hd_node_parse(document, origin, "[1, \xC3\xA4,\n  x]", diag, &node), HD_OK);
@@ -241,7 +241,7 @@ START_TEST(test_inside_a_line)
     ck_assert_str_eq(node->text, "");
     ck_assert(!node->quoted);
     ck_assert_int_eq(hd_node_parse(document, origin, "[1, ", diag, &node), HD_ERR_INPUT);
-    ck_assert_str_eq(hd_diag_line(diag, 0), "--set:3:14: expected a value");
+    ck_assert_str_eq(hd_diag_get_line(diag, 0), "--set:3:14: expected a value");
     hd_document_destroy(document);
 }
 END_TEST
@@ -251,15 +251,16 @@ START_TEST(test_building)
     struct hd_document *document;
     ck_assert_int_eq(hd_document_create(&document), HD_OK);
     const struct hd_source_location location = {"built", 1, 1};
-    struct hd_node *map = hd_node_map(document, location);
+    struct hd_node *map = hd_node_create_map(document, location);
     char key[] = "k0", value[] = "v";
     for (int i = 0; i < 10; i++) {
         key[1] = (char)('0' + i);
-        struct hd_node *scalar = hd_node_scalar(document, location, value);
+        struct hd_node *scalar = hd_node_create_scalar(document, location, value);
         ck_assert_int_eq(hd_node_put(document, map, key, scalar), HD_OK);
     }
     value[0] = 'x'; /* texts are copies */
-    ck_assert_int_eq(hd_node_put(document, map, "k3", hd_node_map(document, location)), HD_OK);
+    ck_assert_int_eq(hd_node_put(document, map, "k3", hd_node_create_map(document, location)),
+                     HD_OK);
     map->items[4]->comment = "why";
     ck_assert_int_eq(map->count, 10);
     char *text = dumped(map);
@@ -275,7 +276,7 @@ START_TEST(test_copies_outlive)
 {
     struct hd_document *first = parse("a: &x {k: '1'}\nb: [*x, 2]\n"), *second;
     ck_assert_int_eq(hd_document_create(&second), HD_OK);
-    struct hd_node *copy = hd_node_copy(second, hd_document_root(first));
+    struct hd_node *copy = hd_node_copy(second, hd_document_get_root(first));
     hd_document_destroy(first);
     char *tree = shown(copy);
     ck_assert_str_eq(tree, "{a:{k:\"1\"},b:[{k:\"1\"},2]}");
@@ -365,7 +366,7 @@ static void check_rejected(const char *text, size_t bytes, int line, int column,
     ck_assert_ptr_null(document);
     ck_assert_int_eq(hd_diag_count(diag), 1);
     snprintf(place, sizeof place, line ? "t.yaml:%d:%d: " : "t.yaml: ", line, column);
-    const char *got = hd_diag_line(diag, 0);
+    const char *got = hd_diag_get_line(diag, 0);
     ck_assert_msg(!strncmp(got, place, strlen(place)), "expected %s, got %s", place, got);
     ck_assert_msg(strstr(got, message), "expected '%s', got %s", message, got);
 }
@@ -386,7 +387,7 @@ START_TEST(test_several_mistakes)
     for (int i = 0; i < 4; i++) {
         char place[16];
         snprintf(place, sizeof place, "t:%d:", lines[i]);
-        ck_assert_msg(strstr(hd_diag_line(diag, i), place), "%s", hd_diag_line(diag, i));
+        ck_assert_msg(strstr(hd_diag_get_line(diag, i), place), "%s", hd_diag_get_line(diag, i));
     }
     /* The same mistakes again add no lines, yet the text must not pass. */
     ck_assert_int_eq(hd_document_parse("t", TEXT(text), diag, &document), HD_ERR_INPUT);
@@ -525,7 +526,7 @@ static void check_unreadable(const char *path, const char *line)
     ck_assert_int_eq(hd_document_read(path, diag, &document), HD_ERR_INPUT);
     ck_assert_ptr_null(document);
     ck_assert_int_eq(hd_diag_count(diag), 1);
-    ck_assert_str_eq(hd_diag_line(diag, 0), line);
+    ck_assert_str_eq(hd_diag_get_line(diag, 0), line);
 }
 
 START_TEST(test_file_missing)
@@ -566,7 +567,7 @@ START_TEST(test_file_not_permitted)
     ck_assert_int_eq(status, HD_ERR_INPUT);
     /* root may read it all the same, and then finds it empty */
     const char *expected = geteuid() == 0 ? "holds no value" : "cannot open: Permission denied";
-    ck_assert_ptr_nonnull(strstr(hd_diag_line(diag, 0), expected));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), expected));
 }
 END_TEST
 
@@ -580,7 +581,7 @@ START_TEST(test_file_good)
     struct hd_document *document;
     ck_assert_int_eq(hd_document_read(path, diag, &document), HD_OK);
     unlink(path);
-    const struct hd_node *node = hd_node_get(hd_document_root(document), "key19999");
+    const struct hd_node *node = hd_node_get(hd_document_get_root(document), "key19999");
     ck_assert_str_eq(node->text, "19999");
     ck_assert_str_eq(node->location.file, path);
     ck_assert_int_eq(node->location.line, 20000);
@@ -609,7 +610,7 @@ START_TEST(test_every_allocation_may_fail)
         hd_alloc_fail_nth(n);
         int status = hd_document_parse("t", TEXT(text), mistakes, &document);
         hd_alloc_fail_nth(0);
-        bool without_tag_line = !hd_diag_line(mistakes, 0);
+        bool without_tag_line = !hd_diag_get_line(mistakes, 0);
         hd_diag_destroy(mistakes);
         ck_assert_ptr_null(document);
         ck_assert(status == HD_ERR_NOMEM || status == HD_ERR_INPUT);
@@ -651,9 +652,9 @@ START_TEST(test_random_texts)
         if (status != HD_OK)
             continue;
         accepted++;
-        char *dump = dumped(hd_document_root(document));
+        char *dump = dumped(hd_document_get_root(document));
         struct hd_document *again = parse(dump);
-        char *first = dump, *second = dumped(hd_document_root(again));
+        char *first = dump, *second = dumped(hd_document_get_root(again));
         ck_assert_msg(!strcmp(first, second), "%s\n--\n%s\n--\n%s", text, first, second);
         free(second);
         free(dump);
