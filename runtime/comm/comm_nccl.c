@@ -80,8 +80,8 @@ static void load(void)
         return;
     }
     char found[HD_NCCL_VERSION_BYTES], oldest[HD_NCCL_VERSION_BYTES];
-    hd_nccl_version_text(version, found);
-    hd_nccl_version_text(HD_NCCL_OLDEST, oldest);
+    hd_nccl_format_version(version, found);
+    hd_nccl_format_version(HD_NCCL_OLDEST, oldest);
     snprintf(library.why, sizeof library.why, LIBRARY " is NCCL %s; %s or newer is needed", found,
              oldest);
 }
@@ -504,8 +504,8 @@ static int compare_versions(const struct hd_nccl_options *options, int version, 
     if (version == library.version)
         return HD_OK;
     char local[HD_NCCL_VERSION_BYTES], other[HD_NCCL_VERSION_BYTES];
-    hd_nccl_version_text(library.version, local);
-    hd_nccl_version_text(version, other);
+    hd_nccl_format_version(library.version, local);
+    hd_nccl_format_version(version, other);
     snprintf(why, HD_NCCL_MESSAGE_BYTES, "rank %d has NCCL %s, rank 0 has %s", options->rank, local,
              other);
     return HD_ERR_INPUT;

@@ -160,7 +160,7 @@ int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
 void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
 {
     char version[HD_NCCL_VERSION_BYTES], error[HD_NCCL_MESSAGE_BYTES];
-    hd_nccl_version_text(hd_nccl_get_loaded_version(), version);
+    hd_nccl_format_version(hd_nccl_get_loaded_version(), version);
     int status = hd_nccl_get_error(nccl, error, sizeof error);
     pthread_mutex_lock(&nccl->lock);
     const struct hd_nccl_posted *open = hd_nccl_get_posted(nccl, nccl->done);

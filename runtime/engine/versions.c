@@ -64,7 +64,7 @@ static void add_nccl(struct list *list, bool ask)
     else if (hd_nccl_get_version(&version) != 0)
         add(list, "NCCL", "compiled in, but the library cannot be loaded");
     else {
-        hd_nccl_version_text(version, text);
+        hd_nccl_format_version(version, text);
         add(list, "NCCL", "%s", text);
     }
 }
@@ -73,8 +73,8 @@ int hd_versions_read(bool ask_gpus, struct hd_version versions_p[HD_VERSIONS_MAX
 {
     struct list list = {versions_p, 0};
     char hwloc[HD_HWLOC_BYTES], isa[HD_ISA_BYTES];
-    hd_topology_hwloc(hwloc);
-    hd_host_isa(isa);
+    hd_topology_format_hwloc_version(hwloc);
+    hd_host_get_isa(isa);
     add(&list, "heddle", "%s", HD_VERSION);
     add(&list, "compiler", "%s %s, kernels -march=%s",
 #ifdef __clang__

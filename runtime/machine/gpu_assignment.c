@@ -35,13 +35,13 @@ int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p)
     const int n = hd_device_count() < HD_GPUS_MAX ? hd_device_count() : HD_GPUS_MAX;
     for (int i = 0; i < n; i++) {
         struct hd_gpu *gpu = &gpus_p[i];
-        struct hd_near near;
+        struct hd_device_locality locality;
         *gpu = (struct hd_gpu){.core = -1};
         find_bus_id(i, gpu->bus_id);
         for (char *c = gpu->bus_id; *c; c++) /* as the system writes it */
             *c = (char)tolower((unsigned char)*c);
-        if (topology && hd_topology_near(topology, NULL, gpu->bus_id, &near) == HD_OK)
-            gpu->core = near.first_core;
+        if (topology && hd_topology_find_locality(topology, NULL, gpu->bus_id, &locality) == HD_OK)
+            gpu->core = locality.first_core;
     }
     return n;
 }
@@ -119,8 +119,8 @@ static int check_number(int n_gpus, const struct hd_gpu_request *request, int pe
 }
 
 /* GPU `i` of local rank `rank`, where all have per_rank. */
-static int gpu_of(const struct hd_gpu_request *request, const int *order, int n_gpus, int per_rank,
-                  int rank, int i)
+static int choose_gpu(const struct hd_gpu_request *request, const int *order, int n_gpus,
+                      int per_rank, int rank, int i)
 {
     if (request->map)
         return request->map[rank * per_rank + i];
@@ -129,8 +129,8 @@ static int gpu_of(const struct hd_gpu_request *request, const int *order, int n_
     return order[rank * per_rank + i];
 }
 
-int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
-                 int local_rank, struct hd_gpu_share *share_p)
+int hd_gpus_assign(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
+                   int local_rank, struct hd_gpu_share *share_p)
 {
     int order[HD_GPUS_MAX], ranks_on[HD_GPUS_MAX] = {0};
     struct hd_gpu_share share = {0};
@@ -148,7 +148,7 @@ int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_requ
     order_gpus(gpus, n_gpus, order);
     for (int rank = 0; rank < request->local_world; rank++)
         for (int i = 0; i < per_rank; i++) {
-            const int device = gpu_of(request, order, n_gpus, per_rank, rank, i);
+            const int device = choose_gpu(request, order, n_gpus, per_rank, rank, i);
             if (rank == local_rank)
                 share.devices[share.n++] = device;
             if (++ranks_on[device] > share.ranks_on_gpu)
@@ -163,17 +163,17 @@ int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_requ
 
 enum { SHARING_SINCE = 23000, SHARING_RANKS_MAX = 2 };
 
-void hd_nccl_version_text(int version, char text[HD_NCCL_VERSION_BYTES])
+void hd_nccl_format_version(int version, char text[HD_NCCL_VERSION_BYTES])
 {
     snprintf(text, HD_NCCL_VERSION_BYTES, "%d.%d.%d", version / 10000, version / 100 % 100,
              version % 100);
 }
 
-int hd_nccl_multi_rank(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
+int hd_gpu_path_choose(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
                        size_t bytes)
 {
     char loaded[HD_NCCL_VERSION_BYTES];
-    hd_nccl_version_text(version, loaded);
+    hd_nccl_format_version(version, loaded);
     if (bytes > 0)
         text[0] = '\0';
     if (ranks_on_gpu <= 1) {

@@ -44,12 +44,12 @@ struct hd_gpu_share {
 };
 
 /* The share of local rank `local_rank`. Without a map, ranks get equal contiguous blocks of the
- * GPUs in the order of their nearest cores, as they get blocks of cores (hd_topology_share); of
- * fewer GPUs than ranks, neighbours share one. Errors: HD_ERR_INPUT (logged, with what to do) for a
- * map of the wrong length, of GPUs that are not there or that are given twice, and for too few
- * GPUs. */
-int hd_gpu_share(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
-                 int local_rank, struct hd_gpu_share *share_p);
+ * GPUs in the order of their nearest cores, as they get blocks of cores (hd_topology_assign_cores);
+ * of fewer GPUs than ranks, neighbours share one. Errors: HD_ERR_INPUT (logged, with what to do)
+ * for a map of the wrong length, of GPUs that are not there or that are given twice, and for too
+ * few GPUs. */
+int hd_gpus_assign(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_request *request,
+                   int local_rank, struct hd_gpu_share *share_p);
 
 /* How gradients travel between the GPUs of ranks. */
 enum hd_gpu_path {
@@ -62,7 +62,7 @@ enum hd_gpu_path {
  * in text[bytes] the line to log, "" if there is nothing to say. Several ranks on a GPU can be done
  * since NCCL 2.30, where more than two hang when their channels do not fit the GPU together. Errors
  * (not logged): HD_ERR_INPUT, with the sentence in text. */
-int hd_nccl_multi_rank(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
+int hd_gpu_path_choose(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
                        size_t bytes);
 
 /* Tells NCCL, by this process's environment, that ranks share GPUs; before it is first called.
@@ -71,6 +71,6 @@ int hd_nccl_multi_rank(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, 
 void hd_nccl_share_gpus(void);
 
 /* A version for people: "2.28.9". */
-void hd_nccl_version_text(int version, char text[HD_NCCL_VERSION_BYTES]);
+void hd_nccl_format_version(int version, char text[HD_NCCL_VERSION_BYTES]);
 
 #endif

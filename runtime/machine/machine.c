@@ -28,7 +28,7 @@ static bool first_line(const char *path, char *line, size_t bytes)
 }
 
 /* What follows "key<blanks or tabs>: " in a file of such lines; "" when it is not there. */
-static void field_of(const char *path, const char *key, char *text, size_t bytes)
+static void read_field(const char *path, const char *key, char *text, size_t bytes)
 {
     char line[LINE_BYTES];
     FILE *file = fopen(path, "re");
@@ -45,10 +45,10 @@ static void field_of(const char *path, const char *key, char *text, size_t bytes
         fclose(file);
 }
 
-static int64_t kib_of(const char *path, const char *key)
+static int64_t read_kib(const char *path, const char *key)
 {
     char text[64];
-    field_of(path, key, text, sizeof text);
+    read_field(path, key, text, sizeof text);
     return strtoll(text, NULL, 10) * 1024;
 }
 
@@ -101,8 +101,8 @@ static double memory_v1(const char *folder)
 }
 
 /* The smallest limit of a group and those above it, 0 being none. */
-static void lower(const char *mount, const char *group, double (*limit)(const char *folder),
-                  double *least_p)
+static void find_lowest_limit(const char *mount, const char *group,
+                              double (*limit)(const char *folder), double *lowest_p)
 {
     char folder[PATH_BYTES];
     const size_t base = (size_t)snprintf(folder, sizeof folder, "%s", mount);
@@ -111,8 +111,8 @@ static void lower(const char *mount, const char *group, double (*limit)(const ch
     snprintf(folder + base, sizeof folder - base, "%s", strcmp(group, "/") == 0 ? "" : group);
     for (;;) {
         const double found = limit(folder);
-        if (found > 0 && (*least_p == 0 || found < *least_p))
-            *least_p = found;
+        if (found > 0 && (*lowest_p == 0 || found < *lowest_p))
+            *lowest_p = found;
         char *slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < base)
             return;
@@ -120,7 +120,7 @@ static void lower(const char *mount, const char *group, double (*limit)(const ch
     }
 }
 
-static bool lists(const char *controllers, const char *wanted)
+static bool lists_controller(const char *controllers, const char *wanted)
 {
     const size_t length = strlen(wanted);
     for (const char *at = controllers; (at = strstr(at, wanted)); at += length)
@@ -139,16 +139,16 @@ static void read_group(const char *root, char *line, double *quota, double *memo
     *controllers++ = *group++ = '\0';
     if (controllers[0] == '\0') {
         snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root);
-        lower(mount, group, quota_v2, quota);
-        lower(mount, group, memory_v2, memory);
+        find_lowest_limit(mount, group, quota_v2, quota);
+        find_lowest_limit(mount, group, memory_v2, memory);
     }
-    if (lists(controllers, "cpu")) {
+    if (lists_controller(controllers, "cpu")) {
         snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/cpu", root);
-        lower(mount, group, quota_v1, quota);
+        find_lowest_limit(mount, group, quota_v1, quota);
     }
-    if (lists(controllers, "memory")) {
+    if (lists_controller(controllers, "memory")) {
         snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/memory", root);
-        lower(mount, group, memory_v1, memory);
+        find_lowest_limit(mount, group, memory_v1, memory);
     }
 }
 
@@ -172,11 +172,11 @@ void hd_limits_read(const char *root, struct hd_limits *limits_p)
 
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p)
 {
-    *resident_p = kib_of("/proc/self/status", "VmRSS");
-    *peak_p = kib_of("/proc/self/status", "VmHWM");
+    *resident_p = read_kib("/proc/self/status", "VmRSS");
+    *peak_p = read_kib("/proc/self/status", "VmHWM");
 }
 
-static int64_t limit_of(int resource)
+static int64_t read_limit(int resource)
 {
     struct rlimit limit;
     if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -196,27 +196,27 @@ static void read_shm(struct hd_machine *machine)
 
 void hd_machine_read(const struct hd_topology *topology, struct hd_machine *machine_p)
 {
-    struct hd_machine machine = {.allowed_cores = hd_topology_cores(topology)};
+    struct hd_machine machine = {.allowed_cores = hd_topology_count_cores(topology)};
     struct utsname about;
     struct hd_topology_counts counts;
-    hd_topology_count(topology, &counts);
+    hd_topology_get_counts(topology, &counts);
     machine.packages = counts.packages;
     machine.numa_nodes = counts.numa_nodes;
     machine.cores = counts.cores;
     machine.threads = counts.threads;
-    hd_host_name(machine.host);
+    hd_host_get_name(machine.host);
     if (uname(&about) == 0)
         snprintf(machine.kernel, sizeof machine.kernel, "%.60s %.60s", about.release,
                  about.machine);
-    field_of("/proc/cpuinfo", "model name", machine.cpu, sizeof machine.cpu);
+    read_field("/proc/cpuinfo", "model name", machine.cpu, sizeof machine.cpu);
     if (!first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine.governor,
                     sizeof machine.governor))
         machine.governor[0] = '\0';
-    machine.memory_bytes = kib_of("/proc/meminfo", "MemTotal");
-    machine.memory_free_bytes = kib_of("/proc/meminfo", "MemAvailable");
+    machine.memory_bytes = read_kib("/proc/meminfo", "MemTotal");
+    machine.memory_free_bytes = read_kib("/proc/meminfo", "MemAvailable");
     read_shm(&machine);
-    machine.open_files = limit_of(RLIMIT_NOFILE);
-    machine.locked_bytes = limit_of(RLIMIT_MEMLOCK);
+    machine.open_files = read_limit(RLIMIT_NOFILE);
+    machine.locked_bytes = read_limit(RLIMIT_MEMLOCK);
     hd_limits_read(NULL, &machine.limits);
     *machine_p = machine;
 }

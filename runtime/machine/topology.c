@@ -108,12 +108,12 @@ void hd_topology_destroy(struct hd_topology *topology)
     hd_free(topology);
 }
 
-int hd_topology_cores(const struct hd_topology *topology)
+int hd_topology_count_cores(const struct hd_topology *topology)
 {
     return topology->n_cores;
 }
 
-void hd_topology_count(const struct hd_topology *topology, struct hd_topology_counts *counts_p)
+void hd_topology_get_counts(const struct hd_topology *topology, struct hd_topology_counts *counts_p)
 {
     hwloc_topology_t hwloc = topology->hwloc;
     *counts_p = (struct hd_topology_counts){
@@ -124,13 +124,13 @@ void hd_topology_count(const struct hd_topology *topology, struct hd_topology_co
     };
 }
 
-void hd_topology_hwloc(char text[HD_HWLOC_BYTES])
+void hd_topology_format_hwloc_version(char text[HD_HWLOC_BYTES])
 {
     const unsigned version = hwloc_get_api_version();
     snprintf(text, HD_HWLOC_BYTES, "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
 }
 
-bool hd_topology_divided(const struct hd_topology *topology, int local_world)
+bool hd_topology_is_divided(const struct hd_topology *topology, int local_world)
 {
     return topology->n_cores < topology->n_unbound &&
            (int64_t)topology->n_cores * local_world <= topology->n_unbound;
@@ -141,15 +141,15 @@ static int first_core(const struct hd_topology *topology, int local_rank, int lo
     return (int)((int64_t)topology->n_cores * local_rank / local_world);
 }
 
-void hd_topology_share(const struct hd_topology *topology, int local_rank, int local_world,
-                       struct hd_share *share_p)
+void hd_topology_assign_cores(const struct hd_topology *topology, int local_rank, int local_world,
+                              struct hd_core_share *share_p)
 {
     memset(share_p, 0, sizeof *share_p);
     share_p->oversubscribed = topology->n_cores < local_world;
     bool all = share_p->oversubscribed;
     int lo = all ? 0 : first_core(topology, local_rank, local_world);
     int hi = all ? topology->n_cores : first_core(topology, local_rank + 1, local_world);
-    for (int i = lo; i < hi && share_p->cores < HD_SHARE_MAX; i++) {
+    for (int i = lo; i < hi && share_p->cores < HD_CORE_SHARE_MAX; i++) {
         const struct hwloc_obj *core = topology->cores[i];
         int cpu = hwloc_bitmap_first(core->cpuset);
         while (!hwloc_bitmap_isset(topology->allowed, (unsigned)cpu))
@@ -162,7 +162,7 @@ void hd_topology_share(const struct hd_topology *topology, int local_rank, int l
 }
 
 /* Every allowed hardware thread of the cores whose first ones are listed in the share. */
-static int share_set(const struct hd_topology *topology, const struct hd_share *share,
+static int share_set(const struct hd_topology *topology, const struct hd_core_share *share,
                      hwloc_bitmap_t set)
 {
     for (int i = 0; i < topology->n_cores; i++)
@@ -173,7 +173,7 @@ static int share_set(const struct hd_topology *topology, const struct hd_share *
     return hwloc_bitmap_and(set, set, topology->allowed) == 0 ? HD_OK : HD_ERR_NOMEM;
 }
 
-int hd_topology_bind(const struct hd_topology *topology, const struct hd_share *share)
+int hd_topology_bind(const struct hd_topology *topology, const struct hd_core_share *share)
 {
     if (share->oversubscribed)
         return HD_OK;
@@ -201,8 +201,8 @@ static int first_numa(hwloc_topology_t hwloc, hwloc_const_bitmap_t set)
 
 /* Asks the system by itself: hwloc's own search for devices starts libraries of all vendors, CUDA's
  * among them. */
-int hd_topology_near(const struct hd_topology *topology, const char *sys, const char *bus_id,
-                     struct hd_near *near_p)
+int hd_topology_find_locality(const struct hd_topology *topology, const char *sys,
+                              const char *bus_id, struct hd_device_locality *near_p)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpus", sys ? sys : "/sys", bus_id);
@@ -212,10 +212,10 @@ int hd_topology_near(const struct hd_topology *topology, const char *sys, const 
     if (set && hwloc_linux_read_path_as_cpumask(path, set) == 0 &&
         hwloc_bitmap_and(set, set, all) == 0 && !hwloc_bitmap_iszero(set) &&
         !hwloc_bitmap_isequal(set, all)) {
-        struct hd_near near = {.numa = first_numa(topology->hwloc, set)};
-        near.n_cores = count_cores(topology->hwloc, set, &near.first_core);
-        if (near.n_cores > 0) {
-            *near_p = near;
+        struct hd_device_locality locality = {.numa = first_numa(topology->hwloc, set)};
+        locality.n_cores = count_cores(topology->hwloc, set, &locality.first_core);
+        if (locality.n_cores > 0) {
+            *near_p = locality;
             status = HD_OK;
         }
     }
@@ -223,14 +223,14 @@ int hd_topology_near(const struct hd_topology *topology, const char *sys, const 
     return status;
 }
 
-void hd_host_name(char name_p[HD_HOST_BYTES])
+void hd_host_get_name(char name_p[HD_HOST_BYTES])
 {
     if (gethostname(name_p, HD_HOST_BYTES) != 0)
         memcpy(name_p, "?", 2);
     name_p[HD_HOST_BYTES - 1] = '\0';
 }
 
-void hd_host_boot_id(char id_p[HD_BOOT_BYTES])
+void hd_host_get_boot_id(char id_p[HD_BOOT_BYTES])
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!file || !fgets(id_p, HD_BOOT_BYTES, file))
@@ -240,7 +240,7 @@ void hd_host_boot_id(char id_p[HD_BOOT_BYTES])
     id_p[strcspn(id_p, "\n")] = '\0';
 }
 
-void hd_host_isa(char isa_p[HD_ISA_BYTES])
+void hd_host_get_isa(char isa_p[HD_ISA_BYTES])
 {
     isa_p[0] = '\0';
 #if defined(__x86_64__)

@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 enum {
-    HD_SHARE_MAX = 1024, /* most cores of a rank */
-    HD_HOST_BYTES = 64,  /* a host name, cut to this, with its zero */
-    HD_BOOT_BYTES = 40,  /* a boot id with its zero */
+    HD_CORE_SHARE_MAX = 1024, /* most cores of a rank */
+    HD_HOST_BYTES = 64,       /* a host name, cut to this, with its zero */
+    HD_BOOT_BYTES = 40,       /* a boot id with its zero */
     HD_ISA_BYTES = 128,
     HD_HWLOC_BYTES = 24
 };
@@ -18,11 +18,11 @@ enum {
 struct hd_topology;
 
 /* The cores of one rank. */
-struct hd_share {
-    int cores;              /* distinct cores this rank may compute on, >= 1 */
-    bool oversubscribed;    /* more ranks than cores: all ranks may use all cores, unbound */
-    int pus[HD_SHARE_MAX];  /* first hardware thread of each core: hwloc's logical index */
-    int cpus[HD_SHARE_MAX]; /* and the system's number of it */
+struct hd_core_share {
+    int cores;                   /* distinct cores this rank may compute on, >= 1 */
+    bool oversubscribed;         /* more ranks than cores: all ranks may use all cores, unbound */
+    int pus[HD_CORE_SHARE_MAX];  /* first hardware thread of each core: hwloc's logical index */
+    int cpus[HD_CORE_SHARE_MAX]; /* and the system's number of it */
 };
 
 /* The cores this process is allowed to use (its affinity and cgroup). `description` NULL: this
@@ -32,33 +32,34 @@ int hd_topology_create(const char *description, struct hd_topology **topology_p)
 void hd_topology_destroy(struct hd_topology *topology);
 
 /* Number of allowed cores. */
-int hd_topology_cores(const struct hd_topology *topology);
+int hd_topology_count_cores(const struct hd_topology *topology);
 
 /* What the whole machine has, whether this process may use it or not. */
 struct hd_topology_counts {
     int packages, numa_nodes, cores, threads;
 };
-void hd_topology_count(const struct hd_topology *topology, struct hd_topology_counts *counts_p);
+void hd_topology_get_counts(const struct hd_topology *topology,
+                            struct hd_topology_counts *counts_p);
 
 /* The version of hwloc that is loaded: "2.9.0". */
-void hd_topology_hwloc(char text[HD_HWLOC_BYTES]);
+void hd_topology_format_hwloc_version(char text[HD_HWLOC_BYTES]);
 
 /* Whether this process is bound to fewer cores than it might use, so few that every one of
  * local_world ranks can have as many to itself: then mpirun or srun has divided them. */
-bool hd_topology_divided(const struct hd_topology *topology, int local_world);
+bool hd_topology_is_divided(const struct hd_topology *topology, int local_world);
 
 /* The contiguous block of cores of local rank `local_rank` of `local_world`; blocks are disjoint
  * when there are enough cores, and differ in size by at most one core. */
-void hd_topology_share(const struct hd_topology *topology, int local_rank, int local_world,
-                       struct hd_share *share_p);
+void hd_topology_assign_cores(const struct hd_topology *topology, int local_rank, int local_world,
+                              struct hd_core_share *share_p);
 
 /* Binds this process, all its present and future threads that do not bind themselves, to the
  * hardware threads of its share; nothing when oversubscribed. Call before threads are made.
  * Errors: HD_ERR_SYSTEM (logged). */
-int hd_topology_bind(const struct hd_topology *topology, const struct hd_share *share);
+int hd_topology_bind(const struct hd_topology *topology, const struct hd_core_share *share);
 
 /* What is next to a device. */
-struct hd_near {
+struct hd_device_locality {
     int first_core; /* hwloc's logical index among all cores of the machine */
     int n_cores;
     int numa; /* logical index of the first NUMA node, -1 if there is none */
@@ -67,18 +68,18 @@ struct hd_near {
 /* The cores next to the PCI device `bus_id` ("0000:3b:00.0", lower case), whether this process may
  * use them or not. `sys` NULL: /sys, else a folder in its place, for tests. Errors (silently):
  * HD_ERR_UNSUPPORTED when the system does not say, or all cores are as near. */
-int hd_topology_near(const struct hd_topology *topology, const char *sys, const char *bus_id,
-                     struct hd_near *near_p);
+int hd_topology_find_locality(const struct hd_topology *topology, const char *sys,
+                              const char *bus_id, struct hd_device_locality *near_p);
 
 /* Name of this host; "?" when unknown. Thread safe. */
-void hd_host_name(char name_p[HD_HOST_BYTES]);
+void hd_host_get_name(char name_p[HD_HOST_BYTES]);
 
 /* The kernel's boot id: equal for processes of one running kernel only, also across containers;
  * "?" when unknown. Thread safe. */
-void hd_host_boot_id(char id_p[HD_BOOT_BYTES]);
+void hd_host_get_boot_id(char id_p[HD_BOOT_BYTES]);
 
 /* The instruction sets that code chosen at run time may use, best last: "avx2 fma avx512f". Thread
  * safe. */
-void hd_host_isa(char isa_p[HD_ISA_BYTES]);
+void hd_host_get_isa(char isa_p[HD_ISA_BYTES]);
 
 #endif

@@ -42,7 +42,7 @@ int hd_fingerprint_create(const char *libraries, const char *precision,
     uint64_t program = 0;
     HD_TRY(hash_file("/proc/self/exe", &program));
     char isa[HD_ISA_BYTES];
-    hd_host_isa(isa);
+    hd_host_get_isa(isa);
     /* The C library's version counts because its expf and logf do; the number of OpenMP threads and
      * the alignment are constants here, listed because results of builds without them differ. */
     struct hd_fingerprint made;

@@ -111,7 +111,7 @@ static void warn_oversubscribed(int ranks)
     struct hd_topology *topology;
     if (hd_topology_create(NULL, &topology) != HD_OK)
         return;
-    int cores = hd_topology_cores(topology);
+    int cores = hd_topology_count_cores(topology);
     hd_topology_destroy(topology);
     if (ranks > cores)
         hd_log(HD_LOG_WARN, "%d ranks on %d core%s: they take turns, each is slower", ranks, cores,

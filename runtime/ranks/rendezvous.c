@@ -60,8 +60,8 @@ static void fill_hello(const struct hd_rendezvous_options *options, struct hd_he
     hello->pid = getpid();
     hello->links_port = options->links_port;
     hello->config_hash = options->config_hash;
-    hd_host_name(hello->host);
-    hd_host_boot_id(hello->boot_id);
+    hd_host_get_name(hello->host);
+    hd_host_get_boot_id(hello->boot_id);
     snprintf(hello->fingerprint, sizeof hello->fingerprint, "%s", options->fingerprint);
 }
 

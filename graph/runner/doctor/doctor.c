@@ -40,7 +40,7 @@ static int look(struct hd_checkup *checkup)
     HD_TRY(hd_topology_create(NULL, &topology));
     hd_machine_read(topology, &checkup->machine);
     for (int r = 0; r < checkup->ranks; r++)
-        hd_topology_share(topology, r, checkup->ranks, &checkup->shares[r]);
+        hd_topology_assign_cores(topology, r, checkup->ranks, &checkup->shares[r]);
     hd_topology_destroy(topology);
     checkup->gpus_seen = count_entries("/proc/driver/nvidia/gpus");
     checkup->n_gpus = hd_device_count();
@@ -106,7 +106,7 @@ static void print_ranks(const struct hd_checkup *checkup)
 {
     printf("\nranks: the cores that each of %d would get\n", checkup->ranks);
     for (int r = 0; r < checkup->ranks; r++) {
-        const struct hd_share *share = &checkup->shares[r];
+        const struct hd_core_share *share = &checkup->shares[r];
         printf("  rank %-11d %d %s%s: cpu", r, share->cores, share->cores == 1 ? "core" : "cores",
                share->oversubscribed ? ", shared by all" : "");
         for (int i = 0; i < share->cores; i++)

@@ -33,7 +33,7 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p);
 struct hd_checkup {
     int ranks;
     struct hd_machine machine;
-    struct hd_share *shares; /* [ranks] */
+    struct hd_core_share *shares; /* [ranks] */
     int n_versions;
     struct hd_version versions[HD_VERSIONS_MAX];
     int n_gpus;    /* that CUDA shows this process */

@@ -164,13 +164,13 @@ static int run_all(struct rank *rank)
 static int start_and_run(struct rank *rank)
 {
     struct hd_topology *topology;
-    struct hd_share share;
+    struct hd_core_share share;
     const struct hd_rendezvous_options options = {.world = &rank->world,
                                                   .fingerprint = "doctor",
                                                   .one_host = true,
                                                   .timeout_ns = PATIENCE_S * INT64_C(1000000000)};
     HD_TRY(hd_topology_create(NULL, &topology));
-    hd_topology_share(topology, rank->world.rank, rank->world.world, &share);
+    hd_topology_assign_cores(topology, rank->world.rank, rank->world.world, &share);
     int status = hd_topology_bind(topology, &share);
     hd_topology_destroy(topology);
     HD_TRY(status);

@@ -61,7 +61,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
         hd_log(HD_LOG_INFO, "gradients travel between GPUs by the host's memory");
         return HD_OK;
     }
-    if (hd_nccl_multi_rank(gpus->share.ranks_on_gpu, version, &path, text, sizeof text) != HD_OK)
+    if (hd_gpu_path_choose(gpus->share.ranks_on_gpu, version, &path, text, sizeof text) != HD_OK)
         return hd_fail(HD_ERR_INPUT, "%s", text);
     if (text[0])
         hd_log(HD_LOG_INFO, "%s", text);
@@ -113,7 +113,7 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
         .n_map = n_map,
         .may_share = true,
     };
-    HD_TRY(hd_gpu_share(gpus, found, &request, world->local_rank, &gpus_p->share));
+    HD_TRY(hd_gpus_assign(gpus, found, &request, world->local_rank, &gpus_p->share));
     return choose_path(
         world, strcmp(hd_config_get_text(run_spec->config, "runtime.reduction"), "nccl") == 0,
         gpus_p);

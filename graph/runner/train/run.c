@@ -31,13 +31,13 @@ static int bind_to_cores(struct hd_train *train, const struct hd_topology *topol
 {
     const struct hd_world *world = &train->world;
     const bool divided =
-        world->launcher != HD_LAUNCHER_ENV && hd_topology_divided(topology, world->local_world);
-    hd_topology_share(topology, divided ? 0 : world->local_rank, divided ? 1 : world->local_world,
-                      &train->share);
+        world->launcher != HD_LAUNCHER_ENV && hd_topology_is_divided(topology, world->local_world);
+    hd_topology_assign_cores(topology, divided ? 0 : world->local_rank,
+                             divided ? 1 : world->local_world, &train->share);
     int status = hd_topology_bind(topology, &train->share);
     if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
         hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,
-               hd_topology_cores(topology));
+               hd_topology_count_cores(topology));
     return status;
 }
 

@@ -19,7 +19,7 @@
 struct hd_train {
     struct hd_options *options;
     struct hd_world world;
-    struct hd_share share;
+    struct hd_core_share share;
     struct hd_gpus gpus;
     struct hd_fingerprint fingerprint;
     struct hd_run_spec run_spec;

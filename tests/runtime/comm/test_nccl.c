@@ -452,7 +452,7 @@ START_TEST(late_ranks_are_named_and_left)
         return;
     run_anyway(2, body_late, NULL);
     ck_assert_int_eq(hd_nccl_get_version(&loaded), HD_OK);
-    hd_nccl_version_text(loaded, version);
+    hd_nccl_format_version(loaded, version);
     snprintf(expected, sizeof expected,
              "error: GPU 1 of rank 1 is in #412 mean(grad.3) since 0 s (waits for the others; NCCL "
              "%s reports no error); rank 0 last finished #411 sum(counts) 0 s ago; rank 1 waits in "

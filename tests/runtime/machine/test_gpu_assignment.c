@@ -41,7 +41,7 @@ static const char *place(const struct hd_gpu *gpus, int n, const struct hd_gpu_r
     text[0] = '\0';
     for (int rank = 0; rank < request->local_world; rank++) {
         struct hd_gpu_share share = {.n = -1};
-        if (hd_gpu_share(gpus, n, request, rank, &share) != HD_OK) {
+        if (hd_gpus_assign(gpus, n, request, rank, &share) != HD_OK) {
             ck_assert_int_eq(share.n, -1);
             return last;
         }
@@ -197,16 +197,16 @@ START_TEST(sharing_is_counted_alike)
         .local_world = 4, .map = uneven, .n_map = 4, .may_share = true};
     make_gpus(gpus, NULL, 2);
     for (int rank = 0; rank < 4; rank++) {
-        ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, rank, &share), HD_OK);
+        ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, rank, &share), HD_OK);
         ck_assert_int_eq(share.ranks_on_gpu, 3);
     }
     request = (struct hd_gpu_request){.local_world = 5, .may_share = true};
     for (int rank = 0; rank < 5; rank++) {
-        ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, rank, &share), HD_OK);
+        ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, rank, &share), HD_OK);
         ck_assert_int_eq(share.ranks_on_gpu, 3);
     }
     request.local_world = 2;
-    ck_assert_int_eq(hd_gpu_share(gpus, 2, &request, 1, &share), HD_OK);
+    ck_assert_int_eq(hd_gpus_assign(gpus, 2, &request, 1, &share), HD_OK);
     ck_assert_int_eq(share.ranks_on_gpu, 1);
 }
 END_TEST
@@ -238,7 +238,7 @@ START_TEST(versions_decide_about_sharing)
         enum hd_gpu_path path = HD_GPU_PATH_NCCL;
         char text[HD_GPU_TEXT_BYTES];
         ck_assert_int_eq(
-            hd_nccl_multi_rank(cases[i].ranks, cases[i].version, &path, text, sizeof text),
+            hd_gpu_path_choose(cases[i].ranks, cases[i].version, &path, text, sizeof text),
             cases[i].status);
         ck_assert_int_eq(path, cases[i].path);
         ck_assert_str_eq(text, cases[i].text);

@@ -77,7 +77,7 @@ START_TEST(this_machine_has_what_every_machine_has)
     int64_t resident, peak;
     ck_assert_int_eq(hd_topology_create(NULL, &topology), 0);
     hd_machine_read(topology, &machine);
-    ck_assert_int_eq(machine.allowed_cores, hd_topology_cores(topology));
+    ck_assert_int_eq(machine.allowed_cores, hd_topology_count_cores(topology));
     hd_topology_destroy(topology);
     ck_assert_int_ge(machine.cores, machine.allowed_cores);
     ck_assert_int_ge(machine.threads, machine.cores);
@@ -101,7 +101,7 @@ START_TEST(a_described_machine_is_counted)
     struct hd_topology *topology;
     struct hd_topology_counts counts;
     ck_assert_int_eq(hd_topology_create("pack:2 numa:2 core:4 pu:2", &topology), 0);
-    hd_topology_count(topology, &counts);
+    hd_topology_get_counts(topology, &counts);
     hd_topology_destroy(topology);
     ck_assert(counts.packages == 2 && counts.numa_nodes == 4);
     ck_assert(counts.cores == 16 && counts.threads == 32);

@@ -28,12 +28,12 @@ START_TEST(no_core_is_shared)
     for (int m = 0; m < N_MACHINES; m++) {
         struct hd_topology *topology;
         ck_assert_int_eq(hd_topology_create(machines[m], &topology), HD_OK);
-        ck_assert_int_eq(hd_topology_cores(topology), n_cores[m]);
+        ck_assert_int_eq(hd_topology_count_cores(topology), n_cores[m]);
         for (int ranks = 1; ranks <= n_cores[m]; ranks++) {
             int taken[MAX_CPUS] = {0}, total = 0, last = -1;
             for (int r = 0; r < ranks; r++) {
-                struct hd_share share;
-                hd_topology_share(topology, r, ranks, &share);
+                struct hd_core_share share;
+                hd_topology_assign_cores(topology, r, ranks, &share);
                 ck_assert(!share.oversubscribed);
                 ck_assert_int_ge(share.cores, n_cores[m] / ranks);
                 ck_assert_int_le(share.cores, n_cores[m] / ranks + 1);
@@ -55,9 +55,9 @@ END_TEST
 START_TEST(hardware_threads_are_not_cores)
 {
     struct hd_topology *topology;
-    struct hd_share share;
+    struct hd_core_share share;
     ck_assert_int_eq(hd_topology_create("core:2 pu:2", &topology), HD_OK);
-    hd_topology_share(topology, 1, 2, &share);
+    hd_topology_assign_cores(topology, 1, 2, &share);
     ck_assert_int_eq(share.cores, 1);
     ck_assert_int_eq(share.pus[0], 2);
     hd_topology_destroy(topology);
@@ -69,8 +69,8 @@ START_TEST(too_many_ranks_share_all)
     struct hd_topology *topology;
     ck_assert_int_eq(hd_topology_create("core:2 pu:2", &topology), HD_OK);
     for (int r = 0; r < 3; r++) {
-        struct hd_share share;
-        hd_topology_share(topology, r, 3, &share);
+        struct hd_core_share share;
+        hd_topology_assign_cores(topology, r, 3, &share);
         ck_assert(share.oversubscribed);
         ck_assert_int_eq(share.cores, 2);
         ck_assert_int_eq(hd_topology_bind(topology, &share), HD_OK);
@@ -92,19 +92,19 @@ END_TEST
 START_TEST(binding_holds)
 {
     struct hd_topology *topology, *again;
-    struct hd_share share;
+    struct hd_core_share share;
     cpu_set_t set;
     ck_assert_int_eq(hd_topology_create(NULL, &topology), HD_OK);
-    int cores = hd_topology_cores(topology);
+    int cores = hd_topology_count_cores(topology);
     ck_assert_int_ge(cores, 1);
-    hd_topology_share(topology, cores - 1, cores, &share);
+    hd_topology_assign_cores(topology, cores - 1, cores, &share);
     ck_assert_int_eq(share.cores, 1);
     ck_assert_int_eq(hd_topology_bind(topology, &share), HD_OK);
     ck_assert_int_eq(sched_getaffinity(0, sizeof set, &set), 0);
     ck_assert(CPU_ISSET((size_t)share.cpus[0], &set));
     ck_assert_int_eq(hd_topology_create(NULL, &again), HD_OK);
-    ck_assert_int_eq(hd_topology_cores(again), 1);
-    hd_topology_share(again, 0, 1, &share);
+    ck_assert_int_eq(hd_topology_count_cores(again), 1);
+    hd_topology_assign_cores(again, 0, 1, &share);
     ck_assert(CPU_ISSET((size_t)share.cpus[0], &set));
     hd_topology_destroy(again);
     hd_topology_destroy(topology);
@@ -128,19 +128,23 @@ START_TEST(devices_are_near_some_cores)
 {
     char sys[] = "/tmp/hd-near-XXXXXX", remove[64];
     struct hd_topology *topology;
-    struct hd_near near = {.first_core = 77};
+    struct hd_device_locality locality = {.first_core = 77};
     ck_assert_ptr_nonnull(mkdtemp(sys));
     describe_device(sys, "0000:3b:00.0", "000000f0");
     describe_device(sys, "0000:86:00.0", "ff");
     describe_device(sys, "0000:87:00.0", "0");
     ck_assert_int_eq(hd_topology_create("numa:2 core:2 pu:2", &topology), HD_OK);
-    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:86:00.0", &near), HD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:87:00.0", &near), HD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:99:00.0", &near), HD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(hd_topology_near(topology, NULL, "none", &near), HD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(near.first_core, 77);
-    ck_assert_int_eq(hd_topology_near(topology, sys, "0000:3b:00.0", &near), HD_OK);
-    ck_assert(near.first_core == 2 && near.n_cores == 2 && near.numa == 1);
+    ck_assert_int_eq(hd_topology_find_locality(topology, sys, "0000:86:00.0", &locality),
+                     HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_find_locality(topology, sys, "0000:87:00.0", &locality),
+                     HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_find_locality(topology, sys, "0000:99:00.0", &locality),
+                     HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(hd_topology_find_locality(topology, NULL, "none", &locality),
+                     HD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(locality.first_core, 77);
+    ck_assert_int_eq(hd_topology_find_locality(topology, sys, "0000:3b:00.0", &locality), HD_OK);
+    ck_assert(locality.first_core == 2 && locality.n_cores == 2 && locality.numa == 1);
     hd_topology_destroy(topology);
     snprintf(remove, sizeof remove, "rm -r %s", sys);
     ck_assert_int_eq(system(remove), 0);
@@ -150,9 +154,9 @@ END_TEST
 START_TEST(the_host_names_itself)
 {
     char name[HD_HOST_BYTES], boot[HD_BOOT_BYTES], isa[HD_ISA_BYTES];
-    hd_host_name(name);
-    hd_host_boot_id(boot);
-    hd_host_isa(isa);
+    hd_host_get_name(name);
+    hd_host_get_boot_id(boot);
+    hd_host_get_isa(isa);
     ck_assert_uint_gt(strlen(name), 0);
     ck_assert_uint_eq(strlen(boot), 36);
     ck_assert_uint_gt(strlen(isa), 0);
@@ -206,17 +210,17 @@ START_TEST(a_bound_rank_keeps_its_cores)
     struct hd_topology *all, *one;
     cpu_set_t before, first;
     ck_assert_int_eq(hd_topology_create(NULL, &all), HD_OK);
-    const int cores = hd_topology_cores(all);
-    struct hd_share share;
-    hd_topology_share(all, 0, 1, &share);
-    ck_assert(!hd_topology_divided(all, 1));
+    const int cores = hd_topology_count_cores(all);
+    struct hd_core_share share;
+    hd_topology_assign_cores(all, 0, 1, &share);
+    ck_assert(!hd_topology_is_divided(all, 1));
     ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
     CPU_ZERO(&first);
     CPU_SET(share.cpus[0], &first);
     ck_assert_int_eq(sched_setaffinity(0, sizeof first, &first), 0);
     ck_assert_int_eq(hd_topology_create(NULL, &one), HD_OK);
-    ck_assert(hd_topology_divided(one, cores) == (cores > 1));
-    ck_assert(!hd_topology_divided(one, 1000000));
+    ck_assert(hd_topology_is_divided(one, cores) == (cores > 1));
+    ck_assert(!hd_topology_is_divided(one, 1000000));
     ck_assert_int_eq(sched_setaffinity(0, sizeof before, &before), 0);
     hd_topology_destroy(one);
     hd_topology_destroy(all);
