@@ -19,18 +19,18 @@ static double seconds_since(int64_t begin_ns)
     return (double)(hd_clock_get_ns() - begin_ns) * 1e-9;
 }
 
-static int write_one(struct hd_checkpoints *checkpoints, int64_t iteration, const char *replay,
-                     const char *name)
+static int write_one(struct hd_checkpoint_writer *checkpoints, int64_t iteration,
+                     const char *replay, const char *name)
 {
     char label[64];
     const int64_t begin_ns = hd_clock_get_ns();
-    HD_TRY(hd_checkpoints_begin(checkpoints, iteration));
-    HD_TRY(
-        hd_checkpoints_add_journal(checkpoints, "replay", replay, (int64_t)FRAMES * FRAME_BYTES));
-    hd_checkpoints_write(checkpoints, json_object());
+    HD_TRY(hd_checkpoint_writer_begin(checkpoints, iteration));
+    HD_TRY(hd_checkpoint_writer_add_journal(checkpoints, "replay", replay,
+                                            (int64_t)FRAMES * FRAME_BYTES));
+    hd_checkpoint_writer_submit(checkpoints, json_object());
     snprintf(label, sizeof label, "%s_stall", name);
     hd_part_report(label, 1e3 * seconds_since(begin_ns), "ms");
-    if (!hd_checkpoints_wait(checkpoints))
+    if (!hd_checkpoint_writer_wait(checkpoints))
         return HD_ERR_SYSTEM;
     snprintf(label, sizeof label, "%s_written", name);
     hd_part_report(label, 1e3 * seconds_since(begin_ns), "ms");
@@ -42,20 +42,20 @@ static int measure(int argc, char **argv)
     (void)argc, (void)argv;
     char folder[] = "checkpoint-XXXXXX", command[64];
     char *replay = hd_alloc(FRAMES, FRAME_BYTES);
-    struct hd_checkpoints *checkpoints = NULL;
+    struct hd_checkpoint_writer *checkpoints = NULL;
     if (!replay || !mkdtemp(folder))
         return HD_ERR_SYSTEM;
     const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
     for (int64_t i = 0; i < (int64_t)FRAMES * FRAME_BYTES / 8; i++)
         ((uint64_t *)replay)[i] = hd_rng_draw_u64(&rng, (uint32_t)i);
-    int status = hd_checkpoints_create(folder, 0, 1, 2, -1, &checkpoints);
+    int status = hd_checkpoint_writer_create(folder, 0, 1, 2, -1, &checkpoints);
     if (status == HD_OK)
         status = write_one(checkpoints, 1, replay, "first");
     for (int64_t i = 0; i < (int64_t)NEW * FRAME_BYTES; i++)
         replay[(int64_t)FRAME_BYTES * 1234 + i] ^= 1;
     if (status == HD_OK)
         status = write_one(checkpoints, 2, replay, "next");
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
     hd_free(replay);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? status : HD_ERR_SYSTEM;

@@ -36,9 +36,9 @@ void hd_executor_destroy(struct hd_executor *executor);
 int hd_executor_run(struct hd_executor *executor, const char **reason_p);
 
 /* Before an iteration: waits for everything submitted, begins a checkpoint and hands over what is
- * needed to go on from here; hd_checkpoints_write is left to the caller. What is no value's content
- * is in *state_p, owned by the caller. Errors: HD_ERR_NOMEM, the session's. */
-int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+ * needed to go on from here; hd_checkpoint_writer_submit is left to the caller. What is no value's
+ * content is in *state_p, owned by the caller. Errors: HD_ERR_NOMEM, the session's. */
+int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                      json_t **state_p);
 
 /* The other way round, before a run, whatever the number of ranks then and now. Errors (logged):

@@ -95,11 +95,11 @@ static char *name_of(const struct hd_executor *executor, int value, int instance
 /* -- Saving ---------------------------------------------------------------------------------------
  */
 
-static int save_instance(struct hd_checkpoints *checkpoints, const struct hd_spec *spec,
+static int save_instance(struct hd_checkpoint_writer *checkpoints, const struct hd_spec *spec,
                          const char *name, const void *data)
 {
     if (!spec->type->save && spec->bytes >= JOURNAL_BYTES)
-        return hd_checkpoints_add_journal(checkpoints, name, data, spec->bytes);
+        return hd_checkpoint_writer_add_journal(checkpoints, name, data, spec->bytes);
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
@@ -112,12 +112,12 @@ static int save_instance(struct hd_checkpoints *checkpoints, const struct hd_spe
         free(text);
         return status;
     }
-    return hd_checkpoints_add(checkpoints, name, text, (int64_t)bytes);
+    return hd_checkpoint_writer_add(checkpoints, name, text, (int64_t)bytes);
 }
 
 /* "optimizer:2.8192-12288": what a rank has of a value that ranks share. */
-static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *spec, int bucket,
-                      int64_t lo, int64_t hi, const char *data)
+static int save_slice(struct hd_checkpoint_writer *checkpoints, const struct hd_spec *spec,
+                      int bucket, int64_t lo, int64_t hi, const char *data)
 {
     int64_t total = 0, at, bytes;
     for (int i = 0; (bytes = hd_value_get_byte_range(spec, bucket, lo, hi, i, &at)) >= 0; i++)
@@ -131,7 +131,7 @@ static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *
             memcpy(copy + total, data + at, (size_t)bytes);
             total += bytes;
         }
-        status = hd_checkpoints_add(checkpoints, name, copy, total);
+        status = hd_checkpoint_writer_add(checkpoints, name, copy, total);
     } else {
         free(copy);
     }
@@ -139,7 +139,7 @@ static int save_slice(struct hd_checkpoints *checkpoints, const struct hd_spec *
     return status;
 }
 
-static int save_slices(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+static int save_slices(const struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                        const struct hd_spec *spec, const void *data)
 {
     const struct hd_plan *plan = executor->plan;
@@ -153,7 +153,7 @@ static int save_slices(const struct hd_executor *executor, struct hd_checkpoints
     return HD_OK;
 }
 
-static int save_slot(const struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+static int save_slot(const struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                      int value, int k)
 {
     const struct hd_plan *plan = executor->plan;
@@ -235,7 +235,7 @@ static json_t *describe(const struct hd_executor *executor)
                      "values", values, "steps", description.steps);
 }
 
-int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkpoints,
+int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
                      json_t **state_p)
 {
     const int n = executor->plan->graph->n_values;
@@ -244,7 +244,7 @@ int hd_executor_save(struct hd_executor *executor, struct hd_checkpoints *checkp
             if (k == 0 || differs(executor, value, k))
                 HD_TRY(hd_executor_transfer(executor, value, get_slot(executor, value, k), 0));
     HD_TRY(hd_session_drain(executor->session));
-    HD_TRY(hd_checkpoints_begin(checkpoints, hd_executor_get_iteration(executor)));
+    HD_TRY(hd_checkpoint_writer_begin(checkpoints, hd_executor_get_iteration(executor)));
     for (int value = 0; value < n; value++)
         for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
             if (k == 0 || differs(executor, value, k))
@@ -310,7 +310,8 @@ static int load_slices(const struct hd_checkpoint *checkpoint, const struct hd_s
     char *prefix = hd_format("%s:", spec->name);
     int status = prefix ? HD_OK : HD_ERR_NOMEM;
     const char *name;
-    for (int i = 0; status == HD_OK && (name = hd_checkpoint_name(checkpoint, prefix, i)); i++) {
+    for (int i = 0; status == HD_OK && (name = hd_checkpoint_find_name(checkpoint, prefix, i));
+         i++) {
         void *data = NULL;
         int64_t bytes;
         status = hd_checkpoint_read(checkpoint, name, &data, &bytes);

@@ -294,7 +294,7 @@ static int read_option(const char *command, int argc, char **argv, int *i,
     if (option->kind == FLAG && value)
         return hd_fail(HD_ERR_INPUT, "--%s takes no value", option->name);
     if (option->kind == OPTIONAL && !value)
-        value = *i + 1 < argc && hd_is_folder(argv[*i + 1]) ? argv[++*i] : "";
+        value = *i + 1 < argc && hd_folder_exists(argv[*i + 1]) ? argv[++*i] : "";
     if (option->kind != FLAG && !value) {
         if (*i + 1 == argc)
             return hd_fail(HD_ERR_INPUT, "--%s needs a value: %s", option->name, option->argument);

@@ -25,39 +25,39 @@
 /* -- Writing ------------------------------------------------------------------------------------
  */
 
-struct hd_checkpoints;
+struct hd_checkpoint_writer;
 
 /* For the run directory `dir`, which exists; rank 0 keeps the newest `keep` >= 1. Rank 0 clears
  * away what a run that died left unfinished, and checkpoints after iteration `from` (-1: all), so
  * no rank may begin one before rank 0 has been here. Released by destroy (accepts NULL), which
  * waits for what is being written. Errors: HD_ERR_NOMEM. */
-int hd_checkpoints_create(const char *dir, int rank, int ranks, int keep, int64_t from,
-                          struct hd_checkpoints **checkpoints_p);
-void hd_checkpoints_destroy(struct hd_checkpoints *checkpoints);
+int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
+                                struct hd_checkpoint_writer **checkpoints_p);
+void hd_checkpoint_writer_destroy(struct hd_checkpoint_writer *checkpoints);
 
 /* Whether nothing is being written, so that `begin` would not wait. */
-bool hd_checkpoints_idle(struct hd_checkpoints *checkpoints);
+bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *checkpoints);
 
 /* Begins the checkpoint of an iteration, the same on all ranks; waits for the one before. */
-int hd_checkpoints_begin(struct hd_checkpoints *checkpoints, int64_t iteration);
+int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *checkpoints, int64_t iteration);
 
 /* A file, whose data[bytes], from malloc, is freed when it is written; or a journal, of which what
  * is new is copied before this returns. Names have no slash. Errors: HD_ERR_NOMEM (then `write`
  * reports a failed checkpoint; data is freed). */
-int hd_checkpoints_add(struct hd_checkpoints *checkpoints, const char *name, void *data,
-                       int64_t bytes);
-int hd_checkpoints_add_journal(struct hd_checkpoints *checkpoints, const char *name,
-                               const void *data, int64_t bytes);
+int hd_checkpoint_writer_add(struct hd_checkpoint_writer *checkpoints, const char *name, void *data,
+                             int64_t bytes);
+int hd_checkpoint_writer_add_journal(struct hd_checkpoint_writer *checkpoints, const char *name,
+                                     const void *data, int64_t bytes);
 
 /* Hands all that was added to the thread that writes it. Rank 0's head is kept with it (taken
  * over; NULL on others). Failures are logged as warnings. */
-void hd_checkpoints_write(struct hd_checkpoints *checkpoints, json_t *metadata);
+void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *checkpoints, json_t *metadata);
 
 /* Waits for other ranks no more: one of them is lost. */
-void hd_checkpoints_abandon(struct hd_checkpoints *checkpoints);
+void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *checkpoints);
 
 /* Waits for it. Whether it can be gone on from. */
-bool hd_checkpoints_wait(struct hd_checkpoints *checkpoints);
+bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *checkpoints);
 
 /* -- Reading ------------------------------------------------------------------------------------
  */
@@ -72,13 +72,14 @@ int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p);
 void hd_checkpoint_close(struct hd_checkpoint *checkpoint);
 
 /* Before which iteration it was made. */
-int64_t hd_checkpoint_iteration(const struct hd_checkpoint *checkpoint);
+int64_t hd_checkpoint_get_iteration(const struct hd_checkpoint *checkpoint);
 
 /* What was given as `metadata`. Borrowed. */
 const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *checkpoint);
 
 /* The name of file or journal number i that starts with `prefix`, or NULL. Borrowed. */
-const char *hd_checkpoint_name(const struct hd_checkpoint *checkpoint, const char *prefix, int i);
+const char *hd_checkpoint_find_name(const struct hd_checkpoint *checkpoint, const char *prefix,
+                                    int i);
 
 /* A file or journal as it was added, to be freed with hd_free; NULL in *data_p: there is none.
  * Errors (logged): HD_ERR_FORMAT, HD_ERR_SYSTEM, HD_ERR_NOMEM. */

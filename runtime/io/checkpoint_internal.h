@@ -35,7 +35,7 @@ struct journal {
     bool begun;
 };
 
-struct hd_checkpoints {
+struct hd_checkpoint_writer {
     char *state;
     int rank, ranks, keep;
     int64_t iteration; /* of the one under way */
@@ -52,27 +52,27 @@ struct hd_checkpoints {
 };
 
 /* "<state>/iteration_<n><suffix>", to be freed with hd_free; NULL: no memory. */
-char *hd_checkpoint_path(const char *state, int64_t iteration, const char *suffix);
+char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix);
 
 /* The iterations that have a checkpoint, ascending, to be freed with hd_free; their number, or -1:
  * no memory. */
-int hd_checkpoint_list(const char *state, int64_t **iterations_p);
+int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p);
 
 /* A hash as text, and of a manifest but for its own hash. */
-json_t *hd_checkpoint_hash_text(uint64_t hash);
-uint64_t hd_checkpoint_manifest_hash(json_t *manifest);
+json_t *hd_checkpoint_format_hash(uint64_t hash);
+uint64_t hd_checkpoint_hash_manifest(json_t *manifest);
 
 /* What the manifest says of this rank's files, owned by the caller; and where other ranks leave it
  * for rank 0, to be freed with hd_free. */
-json_t *hd_checkpoint_list_files(const struct hd_checkpoints *c);
-char *hd_checkpoint_list_path(const struct hd_checkpoints *c, int rank);
+json_t *hd_checkpoint_list_files(const struct hd_checkpoint_writer *c);
+char *hd_checkpoint_format_list_path(const struct hd_checkpoint_writer *c, int rank);
 int hd_checkpoint_write_json(const char *path, json_t *json);
 
 /* Rank 0, whose own files were written with `status`: waits for the others' lists and makes the
  * checkpoint visible. Whether it did; a failure is logged. */
-bool hd_checkpoint_join(const struct hd_checkpoints *c, int status);
+bool hd_checkpoint_join(const struct hd_checkpoint_writer *c, int status);
 
 /* Rank 0: removes what was not finished, and checkpoints after iteration `from`. */
-void hd_checkpoint_clear_unfinished(struct hd_checkpoints *c, int64_t from);
+void hd_checkpoint_clear_unfinished(struct hd_checkpoint_writer *c, int64_t from);
 
 #endif

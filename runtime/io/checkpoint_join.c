@@ -19,7 +19,7 @@
 /* -- The ranks' lists -----------------------------------------------------------------------------
  */
 
-char *hd_checkpoint_list_path(const struct hd_checkpoints *c, int rank)
+char *hd_checkpoint_format_list_path(const struct hd_checkpoint_writer *c, int rank)
 {
     return hd_format("%s/iteration_%" PRId64 ".part/.rank%d", c->state, c->iteration, rank);
 }
@@ -32,9 +32,9 @@ int hd_checkpoint_write_json(const char *path, json_t *json)
     return status;
 }
 
-static json_t *await_list(const struct hd_checkpoints *c, int rank)
+static json_t *wait_for_list(const struct hd_checkpoint_writer *c, int rank)
 {
-    char *path = hd_checkpoint_list_path(c, rank);
+    char *path = hd_checkpoint_format_list_path(c, rank);
     json_t *list = NULL;
     while (path && !(list = json_load_file(path, 0, NULL)) && access(path, F_OK) != 0 &&
            !atomic_load(&c->abandoned))
@@ -64,23 +64,23 @@ static void remove_folder(const char *path)
 
 static void remove_iteration(const char *state, int64_t iteration, const char *suffix)
 {
-    char *path = hd_checkpoint_path(state, iteration, suffix);
+    char *path = hd_checkpoint_format_path(state, iteration, suffix);
     if (path)
         remove_folder(path);
     hd_free(path);
 }
 
 /* Adds the journal files that the checkpoint of an iteration needs. */
-static void note_needed(const char *state, int64_t iteration, json_t *needed)
+static void add_needed_journals(const char *state, int64_t iteration, json_t *needed)
 {
-    char *path = hd_checkpoint_path(state, iteration, "/manifest.json");
+    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
     json_t *manifest = path ? json_load_file(path, 0, NULL) : NULL;
     json_object_update(needed, json_object_get(manifest, "journal_files"));
     json_decref(manifest);
     hd_free(path);
 }
 
-static void remove_journals(const struct hd_checkpoints *c, json_t *needed)
+static void remove_journals(const struct hd_checkpoint_writer *c, json_t *needed)
 {
     char *folder_path = hd_format("%s/journal", c->state);
     DIR *folder = folder_path ? opendir(folder_path) : NULL;
@@ -100,16 +100,16 @@ static void remove_journals(const struct hd_checkpoints *c, json_t *needed)
 }
 
 /* Checkpoints beyond the newest, and the journal files that only these needed. */
-static void remove_old(const struct hd_checkpoints *c)
+static void remove_old(const struct hd_checkpoint_writer *c)
 {
     int64_t *iterations;
-    const int n = hd_checkpoint_list(c->state, &iterations);
+    const int n = hd_checkpoint_list_iterations(c->state, &iterations);
     json_t *needed = json_object();
     for (int i = 0; i < n; i++)
         if (i < n - c->keep)
             remove_iteration(c->state, iterations[i], "");
         else
-            note_needed(c->state, iterations[i], needed);
+            add_needed_journals(c->state, iterations[i], needed);
     if (n > 0) {
         remove_journals(c, needed);
         hd_free(iterations);
@@ -117,7 +117,7 @@ static void remove_old(const struct hd_checkpoints *c)
     json_decref(needed);
 }
 
-void hd_checkpoint_clear_unfinished(struct hd_checkpoints *c, int64_t from)
+void hd_checkpoint_clear_unfinished(struct hd_checkpoint_writer *c, int64_t from)
 {
     DIR *folder = opendir(c->state);
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
@@ -139,13 +139,13 @@ void hd_checkpoint_clear_unfinished(struct hd_checkpoints *c, int64_t from)
  */
 
 /* The journal files that the lists name; those of earlier checkpoints are in their manifests. */
-static void add_older_journals(const struct hd_checkpoints *c, json_t *manifest)
+static void add_older_journals(const struct hd_checkpoint_writer *c, json_t *manifest)
 {
     json_t *known = json_object(), *now = json_object_get(manifest, "journal_files");
     int64_t *iterations;
-    const int n = hd_checkpoint_list(c->state, &iterations);
+    const int n = hd_checkpoint_list_iterations(c->state, &iterations);
     for (int i = 0; i < n; i++)
-        note_needed(c->state, iterations[i], known);
+        add_needed_journals(c->state, iterations[i], known);
     if (n > 0)
         hd_free(iterations);
     const char *name;
@@ -165,22 +165,22 @@ static void add_older_journals(const struct hd_checkpoints *c, json_t *manifest)
     json_decref(known);
 }
 
-static int write_manifest(const struct hd_checkpoints *c, json_t *manifest)
+static int write_manifest(const struct hd_checkpoint_writer *c, json_t *manifest)
 {
-    char *path = hd_checkpoint_path(c->state, c->iteration, ".part/manifest.json");
+    char *path = hd_checkpoint_format_path(c->state, c->iteration, ".part/manifest.json");
     json_object_set_new(manifest, "format", json_string("heddle checkpoint 1"));
     json_object_set_new(manifest, "iteration", json_integer(c->iteration));
     json_object_set(manifest, "head", c->metadata);
     add_older_journals(c, manifest);
     json_object_set_new(manifest, "hash",
-                        hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(manifest)));
+                        hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(manifest)));
     int status = path ? hd_checkpoint_write_json(path, manifest) : HD_ERR_NOMEM;
     hd_free(path);
     return status;
 }
 
 /* A link that is always there: the new one takes the old one's place. */
-static void point_latest(const struct hd_checkpoints *c)
+static void link_latest(const struct hd_checkpoint_writer *c)
 {
     char *beside = hd_format("%s/.latest", c->state), *latest = hd_format("%s/latest", c->state);
     char *target = hd_format("iteration_%" PRId64, c->iteration);
@@ -207,10 +207,10 @@ static int sync_folder(const char *path)
     return 0;
 }
 
-static int make_visible(const struct hd_checkpoints *c)
+static int make_visible(const struct hd_checkpoint_writer *c)
 {
-    char *part = hd_checkpoint_path(c->state, c->iteration, ".part");
-    char *whole = hd_checkpoint_path(c->state, c->iteration, "");
+    char *part = hd_checkpoint_format_path(c->state, c->iteration, ".part");
+    char *whole = hd_checkpoint_format_path(c->state, c->iteration, "");
     int status = part && whole ? HD_OK : HD_ERR_NOMEM;
     if (status == HD_OK) {
         int error = sync_folder(part);
@@ -226,12 +226,12 @@ static int make_visible(const struct hd_checkpoints *c)
     return status;
 }
 
-bool hd_checkpoint_join(const struct hd_checkpoints *c, int status)
+bool hd_checkpoint_join(const struct hd_checkpoint_writer *c, int status)
 {
     json_t *manifest = status == HD_OK ? hd_checkpoint_list_files(c) : NULL;
     int culprit = status == HD_OK ? -1 : 0;
     for (int rank = 1; rank < c->ranks; rank++) {
-        json_t *list = await_list(c, rank), *part;
+        json_t *list = wait_for_list(c, rank), *part;
         const char *name;
         if (json_object_size(list) == 0 && culprit < 0)
             culprit = rank;
@@ -245,7 +245,7 @@ bool hd_checkpoint_join(const struct hd_checkpoints *c, int status)
         status = make_visible(c);
     json_decref(manifest);
     if (culprit < 0 && status == HD_OK) {
-        point_latest(c);
+        link_latest(c);
         remove_old(c);
         return true;
     }

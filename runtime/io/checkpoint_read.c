@@ -23,7 +23,7 @@ struct hd_checkpoint {
 /* -- Shared with writing ------------------------------------------------------------------------
  */
 
-char *hd_checkpoint_path(const char *state, int64_t iteration, const char *suffix)
+char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix)
 {
     return hd_format("%s/iteration_%" PRId64 "%s", state, iteration, suffix);
 }
@@ -34,7 +34,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int hd_checkpoint_list(const char *state, int64_t **iterations_p)
+int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
 {
     int64_t *list = NULL, capacity = 0;
     int n = 0;
@@ -62,14 +62,14 @@ int hd_checkpoint_list(const char *state, int64_t **iterations_p)
     return n;
 }
 
-json_t *hd_checkpoint_hash_text(uint64_t hash)
+json_t *hd_checkpoint_format_hash(uint64_t hash)
 {
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     return json_string(text);
 }
 
-uint64_t hd_checkpoint_manifest_hash(json_t *manifest)
+uint64_t hd_checkpoint_hash_manifest(json_t *manifest)
 {
     json_t *bare = json_copy(manifest);
     json_object_del(bare, "hash");
@@ -94,7 +94,7 @@ static int64_t bytes_of(const json_t *about)
 static bool fits(const json_t *about, const void *data, int64_t bytes)
 {
     const char *wanted = json_string_value(json_object_get(about, "hash"));
-    json_t *found = hd_checkpoint_hash_text(hd_hash_bytes(data, (size_t)bytes));
+    json_t *found = hd_checkpoint_format_hash(hd_hash_bytes(data, (size_t)bytes));
     const bool same = wanted && strcmp(wanted, json_string_value(found)) == 0;
     json_decref(found);
     return same;
@@ -181,7 +181,7 @@ static int verify_files(const struct hd_checkpoint *c, bool journal)
 
 static int verify(const struct hd_checkpoint *c, const char *path)
 {
-    json_t *wanted = hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(c->manifest));
+    json_t *wanted = hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(c->manifest));
     const bool same = json_is_object(c->manifest) &&
                       json_equal(wanted, json_object_get(c->manifest, "hash")) &&
                       json_is_object(json_object_get(c->manifest, "files")) &&
@@ -197,7 +197,7 @@ static int verify(const struct hd_checkpoint *c, const char *path)
 static int open_one(const char *state, int64_t iteration, struct hd_checkpoint **checkpoint_p)
 {
     struct hd_checkpoint *c = hd_alloc(1, sizeof *c);
-    char *path = hd_checkpoint_path(state, iteration, "/manifest.json");
+    char *path = hd_checkpoint_format_path(state, iteration, "/manifest.json");
     int status = HD_ERR_NOMEM;
     if (c)
         *c = (struct hd_checkpoint){.state = hd_strdup(state), .iteration = iteration};
@@ -219,7 +219,7 @@ int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
 {
     char *state = hd_format("%s/ckpt/state", dir);
     int64_t *iterations = NULL;
-    int n = state ? hd_checkpoint_list(state, &iterations) : -1;
+    int n = state ? hd_checkpoint_list_iterations(state, &iterations) : -1;
     int status = n < 0 ? HD_ERR_NOMEM : n > 0 ? HD_ERR_FORMAT : HD_OK;
     *checkpoint_p = NULL;
     while (status == HD_ERR_FORMAT && n-- > 0) {
@@ -245,7 +245,7 @@ void hd_checkpoint_close(struct hd_checkpoint *c)
     hd_free(c);
 }
 
-int64_t hd_checkpoint_iteration(const struct hd_checkpoint *c)
+int64_t hd_checkpoint_get_iteration(const struct hd_checkpoint *c)
 {
     return c->iteration;
 }
@@ -255,7 +255,7 @@ const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *c)
     return json_object_get(c->manifest, "head");
 }
 
-const char *hd_checkpoint_name(const struct hd_checkpoint *c, const char *prefix, int i)
+const char *hd_checkpoint_find_name(const struct hd_checkpoint *c, const char *prefix, int i)
 {
     static const char *const lists[] = {"files", "journals"};
     const char *name;

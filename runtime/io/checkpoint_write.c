@@ -15,7 +15,7 @@
 /* -- Handing over ---------------------------------------------------------------------------------
  */
 
-static void clear(struct hd_checkpoints *c)
+static void clear(struct hd_checkpoint_writer *c)
 {
     for (int64_t i = 0; i < c->n_files; i++) {
         hd_free(c->files[i].name);
@@ -26,19 +26,19 @@ static void clear(struct hd_checkpoints *c)
     c->metadata = NULL;
 }
 
-void hd_checkpoints_abandon(struct hd_checkpoints *c)
+void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *c)
 {
     if (c)
         atomic_store(&c->abandoned, true);
 }
 
-bool hd_checkpoints_idle(struct hd_checkpoints *c)
+bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *c)
 {
     return !c->started || atomic_load(&c->finished);
 }
 
 /* It is written, or failed. What the journals have where is what the last good checkpoint says. */
-static void settle(struct hd_checkpoints *c)
+static void finish_write(struct hd_checkpoint_writer *c)
 {
     for (int64_t i = 0; i < c->n_journals; i++) {
         struct journal *journal = &c->journals[i];
@@ -49,25 +49,25 @@ static void settle(struct hd_checkpoints *c)
     clear(c);
 }
 
-bool hd_checkpoints_wait(struct hd_checkpoints *c)
+bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *c)
 {
     if (c->started) {
         pthread_join(c->thread, NULL);
         c->started = false;
-        settle(c);
+        finish_write(c);
     }
     return c->written;
 }
 
-int hd_checkpoints_begin(struct hd_checkpoints *c, int64_t iteration)
+int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *c, int64_t iteration)
 {
-    hd_checkpoints_wait(c);
+    hd_checkpoint_writer_wait(c);
     c->iteration = iteration;
     c->failed = false;
     return HD_OK;
 }
 
-static int add_file(struct hd_checkpoints *c, const char *name, void *data, int64_t bytes,
+static int add_file(struct hd_checkpoint_writer *c, const char *name, void *data, int64_t bytes,
                     bool journal)
 {
     int status = hd_grow((void **)&c->files, &c->files_capacity, c->n_files + 1, sizeof *c->files);
@@ -81,12 +81,14 @@ static int add_file(struct hd_checkpoints *c, const char *name, void *data, int6
     return HD_OK;
 }
 
-int hd_checkpoints_add(struct hd_checkpoints *c, const char *name, void *data, int64_t bytes)
+int hd_checkpoint_writer_add(struct hd_checkpoint_writer *c, const char *name, void *data,
+                             int64_t bytes)
 {
     return add_file(c, name, data, bytes, false);
 }
 
-static struct journal *journal_of(struct hd_checkpoints *c, const char *name, int64_t bytes)
+static struct journal *find_or_add_journal(struct hd_checkpoint_writer *c, const char *name,
+                                           int64_t bytes)
 {
     for (int64_t i = 0; i < c->n_journals; i++)
         if (strcmp(c->journals[i].name, name) == 0)
@@ -114,7 +116,8 @@ static int64_t block_bytes(const struct journal *journal, int64_t i)
 }
 
 /* Marks the blocks that are new, and returns their bytes. */
-static int64_t find_new(const struct hd_checkpoints *c, struct journal *journal, const char *data)
+static int64_t find_new(const struct hd_checkpoint_writer *c, struct journal *journal,
+                        const char *data)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < journal->n; i++) {
@@ -129,10 +132,10 @@ static int64_t find_new(const struct hd_checkpoints *c, struct journal *journal,
     return bytes;
 }
 
-int hd_checkpoints_add_journal(struct hd_checkpoints *c, const char *name, const void *data,
-                               int64_t bytes)
+int hd_checkpoint_writer_add_journal(struct hd_checkpoint_writer *c, const char *name,
+                                     const void *data, int64_t bytes)
 {
-    struct journal *journal = journal_of(c, name, bytes);
+    struct journal *journal = find_or_add_journal(c, name, bytes);
     if (!journal || journal->bytes != bytes) {
         c->failed = true;
         return HD_ERR_NOMEM;
@@ -156,14 +159,14 @@ int hd_checkpoints_add_journal(struct hd_checkpoints *c, const char *name, const
 /* -- Files ----------------------------------------------------------------------------------------
  */
 
-static char *path_of(const struct hd_checkpoints *c, const struct file *file)
+static char *path_of(const struct hd_checkpoint_writer *c, const struct file *file)
 {
     if (file->journal)
         return hd_format("%s/journal/%s.%" PRId64, c->state, file->name, c->iteration);
     return hd_format("%s/iteration_%" PRId64 ".part/%s", c->state, c->iteration, file->name);
 }
 
-json_t *hd_checkpoint_list_files(const struct hd_checkpoints *c)
+json_t *hd_checkpoint_list_files(const struct hd_checkpoint_writer *c)
 {
     json_t *files = json_object(), *journals = json_object(), *journal_files = json_object();
     for (int64_t i = 0; i < c->n_files; i++) {
@@ -173,7 +176,7 @@ json_t *hd_checkpoint_list_files(const struct hd_checkpoints *c)
         json_object_set_new(
             file->journal ? journal_files : files, name,
             json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "hash",
-                      hd_checkpoint_hash_text(hd_hash_bytes(file->data, (size_t)file->bytes))));
+                      hd_checkpoint_format_hash(hd_hash_bytes(file->data, (size_t)file->bytes))));
     }
     for (int64_t i = 0; i < c->n_journals; i++) {
         const struct journal *journal = &c->journals[i];
@@ -198,7 +201,7 @@ json_t *hd_checkpoint_list_files(const struct hd_checkpoints *c)
                      journal_files);
 }
 
-static int write_rank_files(const struct hd_checkpoints *c)
+static int write_rank_files(const struct hd_checkpoint_writer *c)
 {
     if (c->failed)
         return HD_ERR_NOMEM;
@@ -216,9 +219,9 @@ static int write_rank_files(const struct hd_checkpoints *c)
  */
 
 /* Says what this rank has written; an empty list: it could not. */
-static int leave_list(const struct hd_checkpoints *c, int status)
+static int write_list(const struct hd_checkpoint_writer *c, int status)
 {
-    char *path = hd_checkpoint_list_path(c, c->rank);
+    char *path = hd_checkpoint_format_list_path(c, c->rank);
     json_t *list = status == HD_OK ? hd_checkpoint_list_files(c) : json_object();
     int left = path && list ? hd_checkpoint_write_json(path, list) : HD_ERR_NOMEM;
     json_decref(list);
@@ -227,10 +230,10 @@ static int leave_list(const struct hd_checkpoints *c, int status)
 }
 
 /* The others learn from the folder how it ended. */
-static bool await_end(const struct hd_checkpoints *c)
+static bool wait_for_rename(const struct hd_checkpoint_writer *c)
 {
-    char *part = hd_checkpoint_path(c->state, c->iteration, ".part");
-    char *whole = hd_checkpoint_path(c->state, c->iteration, "");
+    char *part = hd_checkpoint_format_path(c->state, c->iteration, ".part");
+    char *whole = hd_checkpoint_format_path(c->state, c->iteration, "");
     bool written = false;
     while (part && whole && !(written = access(whole, F_OK) == 0) && access(part, F_OK) == 0 &&
            !atomic_load(&c->abandoned))
@@ -243,37 +246,37 @@ static bool await_end(const struct hd_checkpoints *c)
 
 static void *write_checkpoint(void *arg)
 {
-    struct hd_checkpoints *c = arg;
+    struct hd_checkpoint_writer *c = arg;
     int status = write_rank_files(c);
     if (c->rank == 0)
         c->written = hd_checkpoint_join(c, status);
     else
-        c->written = leave_list(c, status) == HD_OK && await_end(c) && status == HD_OK;
+        c->written = write_list(c, status) == HD_OK && wait_for_rename(c) && status == HD_OK;
     atomic_store(&c->finished, true);
     return NULL;
 }
 
-void hd_checkpoints_write(struct hd_checkpoints *c, json_t *metadata)
+void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *c, json_t *metadata)
 {
     c->metadata = metadata;
     atomic_store(&c->finished, false);
     c->started = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
     if (!c->started) { /* no thread to be had: here, then */
         write_checkpoint(c);
-        settle(c);
+        finish_write(c);
     }
 }
 
 /* -- Making and releasing ------------------------------------------------------------------------
  */
 
-int hd_checkpoints_create(const char *dir, int rank, int ranks, int keep, int64_t from,
-                          struct hd_checkpoints **checkpoints_p)
+int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
+                                struct hd_checkpoint_writer **checkpoints_p)
 {
-    struct hd_checkpoints *c = hd_alloc(1, sizeof *c);
+    struct hd_checkpoint_writer *c = hd_alloc(1, sizeof *c);
     if (!c)
         return HD_ERR_NOMEM;
-    *c = (struct hd_checkpoints){.rank = rank, .ranks = ranks, .keep = keep};
+    *c = (struct hd_checkpoint_writer){.rank = rank, .ranks = ranks, .keep = keep};
     c->state = hd_format("%s/ckpt/state", dir);
     if (!c->state) {
         hd_free(c);
@@ -285,11 +288,11 @@ int hd_checkpoints_create(const char *dir, int rank, int ranks, int keep, int64_
     return HD_OK;
 }
 
-void hd_checkpoints_destroy(struct hd_checkpoints *c)
+void hd_checkpoint_writer_destroy(struct hd_checkpoint_writer *c)
 {
     if (!c)
         return;
-    hd_checkpoints_wait(c);
+    hd_checkpoint_writer_wait(c);
     clear(c);
     for (int64_t i = 0; i < c->n_journals; i++) {
         hd_free(c->journals[i].name);

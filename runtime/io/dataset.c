@@ -58,7 +58,7 @@ static int name_files(struct hd_dataset *dataset, DIR *folder)
     if (!dataset->files)
         return HD_ERR_NOMEM;
     for (dataset->n = 0; dataset->n < found; dataset->n++) {
-        char *path = hd_dataset_file(dataset->dir, dataset->n + 1, found);
+        char *path = hd_dataset_format_path(dataset->dir, dataset->n + 1, found);
         if (!path)
             return HD_ERR_NOMEM;
         dataset->files[dataset->n].path = path;
@@ -81,7 +81,7 @@ static int list_files(struct hd_dataset *dataset)
 
 static int text_of(const struct file *file, const char *key, const char **text_p)
 {
-    *text_p = hd_safetensors_metadata(file->tensors, key);
+    *text_p = hd_safetensors_get_metadata(file->tensors, key);
     if (*text_p)
         return HD_OK;
     return hd_fail(HD_ERR_FORMAT, "%s is no file of a data set: its metadata have no '%s'",
@@ -139,8 +139,8 @@ static int read_frame(const struct file *file, struct hd_dataset_info *info)
     int64_t shape[HD_TENSOR_DIMS];
     enum hd_dtype dtype;
     int dims;
-    HD_TRY(hd_safetensors_shape(file->tensors, "frames", shape, &dims));
-    HD_TRY(hd_safetensors_dtype(file->tensors, "frames", &dtype));
+    HD_TRY(hd_safetensors_get_shape(file->tensors, "frames", shape, &dims));
+    HD_TRY(hd_safetensors_get_dtype(file->tensors, "frames", &dtype));
     if (dims < 2 || dims > 1 + HD_DATASET_DIMS)
         return hd_fail(HD_ERR_FORMAT, "%s: tensor 'frames' has %d dimensions, not 2 to %d",
                        file->path, dims, 1 + HD_DATASET_DIMS);
@@ -166,7 +166,7 @@ static int find_tensor(const struct file *file, const char *name, enum hd_dtype 
                        const int64_t *shape, const void **data_p)
 {
     const void *data;
-    HD_TRY(hd_safetensors_data(file->tensors, name, dtype, dims, shape, &data));
+    HD_TRY(hd_safetensors_get_data(file->tensors, name, dtype, dims, shape, &data));
     if (dtype != HD_DTYPE_U8 && (uintptr_t)data % sizeof(float) != 0)
         return hd_fail(HD_ERR_FORMAT,
                        "%s: the data of tensor '%s' do not start at a multiple of "
@@ -192,11 +192,11 @@ static int find_rows(struct file *file, const struct hd_dataset_info *info)
     struct hd_dataset_rows *rows = &file->rows;
     int64_t frames[HD_TENSOR_DIMS], shape[HD_TENSOR_DIMS];
     int dims;
-    HD_TRY(hd_safetensors_shape(file->tensors, "frames", frames, &dims));
+    HD_TRY(hd_safetensors_get_shape(file->tensors, "frames", frames, &dims));
     HD_TRY(find_tensor(file, "frames", info->u8 ? HD_DTYPE_U8 : HD_DTYPE_F32, dims, frames,
                        &rows->frame));
     rows->frames = frames[0];
-    HD_TRY(hd_safetensors_shape(file->tensors, "action", shape, &dims));
+    HD_TRY(hd_safetensors_get_shape(file->tensors, "action", shape, &dims));
     const int64_t n = rows->transitions = shape[0], all[] = {n, info->stack};
     for (int i = 0; i < HD_DATASET_COLUMNS; i++) {
         const struct hd_dataset_column *column = &hd_dataset_columns[i];
@@ -278,12 +278,12 @@ void hd_dataset_close(struct hd_dataset *dataset)
     hd_free(dataset);
 }
 
-const struct hd_dataset_info *hd_dataset_info(const struct hd_dataset *dataset)
+const struct hd_dataset_info *hd_dataset_get_info(const struct hd_dataset *dataset)
 {
     return &dataset->info;
 }
 
-uint64_t hd_dataset_hash(const struct hd_dataset *dataset)
+uint64_t hd_dataset_get_hash(const struct hd_dataset *dataset)
 {
     return dataset->hash;
 }

@@ -47,7 +47,7 @@ struct hd_dataset_rows {
 };
 
 /* Bytes of a frame. */
-int64_t hd_dataset_frame_bytes(const struct hd_dataset_info *info);
+int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info);
 
 /* -- Writing ------------------------------------------------------------------------------------
  */
@@ -82,10 +82,10 @@ int hd_dataset_open(const char *dir, struct hd_dataset **dataset_p);
 void hd_dataset_close(struct hd_dataset *dataset);
 
 /* What it says of itself; borrowed. */
-const struct hd_dataset_info *hd_dataset_info(const struct hd_dataset *dataset);
+const struct hd_dataset_info *hd_dataset_get_info(const struct hd_dataset *dataset);
 
 /* Hash of all data, as the files state it. */
-uint64_t hd_dataset_hash(const struct hd_dataset *dataset);
+uint64_t hd_dataset_get_hash(const struct hd_dataset *dataset);
 
 /* The file that holds transition `index`, which is its transition index - first. */
 const struct hd_dataset_rows *hd_dataset_find(const struct hd_dataset *dataset, int64_t index);

@@ -23,6 +23,6 @@ struct hd_dataset_column {
 extern const struct hd_dataset_column hd_dataset_columns[HD_DATASET_COLUMNS];
 
 /* Path of file `number`, from 1, of so many; freed with hd_free; NULL (logged) without memory. */
-char *hd_dataset_file(const char *dir, int64_t number, int64_t files);
+char *hd_dataset_format_path(const char *dir, int64_t number, int64_t files);
 
 #endif

@@ -21,13 +21,13 @@ struct hd_dataset_writer {
     bool made, published;
 };
 
-char *hd_dataset_file(const char *dir, int64_t number, int64_t files)
+char *hd_dataset_format_path(const char *dir, int64_t number, int64_t files)
 {
     return hd_format("%s/transitions-%05" PRId64 "-of-%05" PRId64 ".safetensors", dir, number,
                      files);
 }
 
-int64_t hd_dataset_frame_bytes(const struct hd_dataset_info *info)
+int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info)
 {
     int64_t bytes = info->u8 ? 1 : (int64_t)sizeof(float);
     for (int i = 0; i < info->dims; i++)
@@ -126,7 +126,7 @@ static int write_file(const struct hd_dataset_writer *writer, const struct hd_da
 
 int hd_dataset_write(struct hd_dataset_writer *writer, const struct hd_dataset_rows *rows)
 {
-    char *path = hd_dataset_file(writer->beside, writer->written + 1, writer->files);
+    char *path = hd_dataset_format_path(writer->beside, writer->written + 1, writer->files);
     if (!path)
         return HD_ERR_NOMEM;
     int status = write_file(writer, rows, path);
@@ -152,8 +152,8 @@ static int begin(struct hd_dataset_writer *writer, const char *dir)
     writer->beside = hd_format("%s.%d.tmp", writer->dir, (int)getpid());
     if (!writer->beside)
         return HD_ERR_NOMEM;
-    HD_TRY(hd_check_unused(writer->dir)); /* told now rather than when all has been played */
-    HD_TRY(hd_make_parents(writer->beside));
+    HD_TRY(hd_path_check_unused(writer->dir)); /* told now rather than when all has been played */
+    HD_TRY(hd_path_make_parents(writer->beside));
     if (mkdir(writer->beside, 0777) != 0)
         return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", writer->beside);
     writer->made = true;

@@ -16,7 +16,7 @@
 
 enum { DIRECTORY_MODE = 0777, FILE_MODE = 0666, TRIES = 100000 };
 
-int hd_make_parents(const char *path)
+int hd_path_make_parents(const char *path)
 {
     char *copy = hd_strdup(path);
     if (!copy)
@@ -34,7 +34,7 @@ int hd_make_parents(const char *path)
     return status;
 }
 
-bool hd_is_folder(const char *path)
+bool hd_folder_exists(const char *path)
 {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
@@ -53,7 +53,7 @@ static bool is_empty(const char *path)
     return entries == 0;
 }
 
-int hd_check_unused(const char *path)
+int hd_path_check_unused(const char *path)
 {
     struct stat about;
     if (lstat(path, &about) != 0 || is_empty(path))
@@ -68,7 +68,7 @@ static int create_exact(const char *wanted)
         return HD_OK;
     if (errno != EEXIST)
         return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", wanted);
-    return hd_check_unused(wanted);
+    return hd_path_check_unused(wanted);
 }
 
 static int create_numbered(const char *wanted, char **dir_p)
@@ -106,7 +106,7 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p)
     char *name = trim(wanted);
     if (!name)
         return HD_ERR_NOMEM;
-    int status = hd_make_parents(name);
+    int status = hd_path_make_parents(name);
     if (status == HD_OK)
         status = exact ? create_exact(name) : create_numbered(name, dir_p);
     if (status == HD_OK && exact)
@@ -183,7 +183,7 @@ static int write_and_rename(const char *path, const char *beside, const void *da
 
 int hd_file_write_atomic(const char *path, const void *data, int64_t bytes)
 {
-    HD_TRY(hd_make_parents(path));
+    HD_TRY(hd_path_make_parents(path));
     char *beside = hd_format("%s.%d.tmp", path, (int)getpid());
     if (!beside)
         return HD_ERR_NOMEM;

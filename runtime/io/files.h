@@ -17,13 +17,13 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
 int hd_rundir_lock(const char *dir, int *fd_p);
 
 /* Whether it is a directory that can be seen. */
-bool hd_is_folder(const char *path);
+bool hd_folder_exists(const char *path);
 
 /* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */
-int hd_check_unused(const char *path);
+int hd_path_check_unused(const char *path);
 
 /* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
-int hd_make_parents(const char *path);
+int hd_path_make_parents(const char *path);
 
 /* A whole file with a zero behind it, freed with hd_free, and its length (bytes_p may be NULL).
  * Errors: HD_ERR_INPUT when it cannot be opened or read (logged with the system's reason),

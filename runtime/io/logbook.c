@@ -50,7 +50,7 @@ static int open_board(struct hd_logbook *book, const json_t *state)
 {
     char *directory = hd_format("%s/log/serial", book->directory);
     char *inside = directory ? hd_format("%s/", directory) : NULL;
-    int status = inside ? hd_make_parents(inside) : HD_ERR_NOMEM;
+    int status = inside ? hd_path_make_parents(inside) : HD_ERR_NOMEM;
     if (status == HD_OK)
         status = make_board(directory, state, &book->board);
     hd_free(inside);
@@ -66,7 +66,7 @@ static FILE *open_text(struct hd_logbook *book, const char *component, const cha
     if (book->n_texts == COMPONENTS_MAX)
         return NULL;
     char *path = hd_format("%s/log/%s/%s_logger.txt", book->directory, component, component);
-    FILE *file = path && hd_make_parents(path) == HD_OK ? fopen(path, mode) : NULL;
+    FILE *file = path && hd_path_make_parents(path) == HD_OK ? fopen(path, mode) : NULL;
     if (path && !file)
         hd_log(HD_LOG_ERROR, "%s cannot be made: %m", path);
     hd_free(path);
@@ -100,18 +100,18 @@ static double double_of_text(const json_t *text)
     return json_is_string(text) ? strtod(json_string_value(text), NULL) : NAN;
 }
 
-json_t *hd_logbook_state(struct hd_logbook *book)
+json_t *hd_logbook_get_state(struct hd_logbook *book)
 {
     json_t *texts = json_object(), *previous = json_object();
-    const struct hd_progress progress = hd_logbook_progress(book);
+    const struct hd_progress progress = hd_logbook_get_progress(book);
     for (int i = 0; i < book->n_texts; i++)
         json_object_set_new(texts, book->texts[i].name, json_integer(ftell(book->texts[i].file)));
     for (int i = 0; i < book->n_previous; i++)
         json_object_set_new(previous, book->previous[i].key,
                             text_of_double(book->previous[i].value));
     return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I}", "board",
-                     hd_tensorboard_name(book->board), "board_bytes",
-                     (json_int_t)hd_tensorboard_length(book->board), "texts", texts, "previous",
+                     hd_tensorboard_get_name(book->board), "board_bytes",
+                     (json_int_t)hd_tensorboard_get_length(book->board), "texts", texts, "previous",
                      previous, "eval_mean", text_of_double(progress.eval_mean), "best",
                      text_of_double(progress.best), "env_step", (json_int_t)progress.env_step);
 }
@@ -130,7 +130,7 @@ static int restore(struct hd_logbook *book, const json_t *state)
         fseek(file, 0, SEEK_END);
     }
     json_object_foreach(json_object_get(state, "previous"), name, value)
-        hd_logbook_previous(book, name, double_of_text(value));
+        hd_logbook_replace_value(book, name, double_of_text(value));
     book->progress = (struct hd_progress){double_of_text(json_object_get(state, "eval_mean")),
                                           double_of_text(json_object_get(state, "best")),
                                           json_integer_value(json_object_get(state, "env_step"))};
@@ -169,7 +169,7 @@ void hd_logbook_destroy(struct hd_logbook *book)
     hd_free(book);
 }
 
-const char *hd_logbook_dir(const struct hd_logbook *book)
+const char *hd_logbook_get_dir(const struct hd_logbook *book)
 {
     return book->directory;
 }
@@ -192,7 +192,7 @@ static void print_rule(FILE *file, int pairs)
     fprintf(file, "+\n");
 }
 
-static void print_table(FILE *file, const struct hd_logged *items, int n)
+static void print_table(FILE *file, const struct hd_log_item *items, int n)
 {
     for (int first = 0; first < n; first += PAIRS_PER_ROW) {
         int pairs = n - first < PAIRS_PER_ROW ? n - first : PAIRS_PER_ROW;
@@ -204,7 +204,7 @@ static void print_table(FILE *file, const struct hd_logged *items, int n)
     print_rule(file, n < PAIRS_PER_ROW ? n : PAIRS_PER_ROW);
 }
 
-int hd_logbook_line(struct hd_logbook *book, const char *component, const char *format, ...)
+int hd_logbook_write_line(struct hd_logbook *book, const char *component, const char *format, ...)
 {
     FILE *file = text_of(book, component);
     if (!file)
@@ -222,35 +222,36 @@ int hd_logbook_line(struct hd_logbook *book, const char *component, const char *
  */
 
 static int write_scalars(struct hd_logbook *book, const char *component, int64_t train_iter,
-                         int64_t env_step, const struct hd_logged *items, int n)
+                         int64_t env_step, const struct hd_log_item *items, int n)
 {
     double wall_s = (double)hd_clock_get_wall_ns() * 1e-9;
     char tag[128];
     for (int i = 0; i < n; i++) {
         snprintf(tag, sizeof tag, "%s_iter/%s", component, items[i].name);
-        HD_TRY(hd_tensorboard_scalar(book->board, tag, train_iter, wall_s, items[i].value));
+        HD_TRY(hd_tensorboard_add_scalar(book->board, tag, train_iter, wall_s, items[i].value));
         if (items[i].iter_only)
             continue;
         snprintf(tag, sizeof tag, "%s_step/%s", component, items[i].name);
-        HD_TRY(hd_tensorboard_scalar(book->board, tag, env_step, wall_s, items[i].value));
+        HD_TRY(hd_tensorboard_add_scalar(book->board, tag, env_step, wall_s, items[i].value));
     }
     return hd_tensorboard_flush(book->board);
 }
 
-int hd_logbook_table(struct hd_logbook *book, const char *component, const char *title,
-                     int64_t train_iter, int64_t env_step, const struct hd_logged *items, int n)
+int hd_logbook_write_table(struct hd_logbook *book, const char *component, const char *title,
+                           int64_t train_iter, int64_t env_step, const struct hd_log_item *items,
+                           int n)
 {
     FILE *file = text_of(book, component);
     if (!file)
         return HD_ERR_SYSTEM;
-    HD_TRY(hd_logbook_line(book, component, "%s", title));
+    HD_TRY(hd_logbook_write_line(book, component, "%s", title));
     print_table(file, items, n);
     if (fflush(file) != 0)
         return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be written: %m", component);
     return write_scalars(book, component, train_iter, env_step, items, n);
 }
 
-double hd_logbook_previous(struct hd_logbook *book, const char *key, double now)
+double hd_logbook_replace_value(struct hd_logbook *book, const char *key, double now)
 {
     int i = 0;
     while (i < book->n_previous && strcmp(book->previous[i].key, key) != 0)
@@ -264,7 +265,7 @@ double hd_logbook_previous(struct hd_logbook *book, const char *key, double now)
     return before;
 }
 
-struct hd_progress hd_logbook_progress(struct hd_logbook *book)
+struct hd_progress hd_logbook_get_progress(struct hd_logbook *book)
 {
     pthread_mutex_lock(&book->lock);
     struct hd_progress progress = book->progress;

@@ -351,7 +351,7 @@ void hd_safetensors_close(struct hd_safetensors *file)
     hd_free(file);
 }
 
-const char *hd_safetensors_metadata(const struct hd_safetensors *file, const char *key)
+const char *hd_safetensors_get_metadata(const struct hd_safetensors *file, const char *key)
 {
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
 }
@@ -361,7 +361,7 @@ int64_t hd_safetensors_count(const struct hd_safetensors *file)
     return file->n;
 }
 
-const char *hd_safetensors_name(const struct hd_safetensors *file, int64_t i)
+const char *hd_safetensors_get_name(const struct hd_safetensors *file, int64_t i)
 {
     return file->entries[i].name;
 }
@@ -375,8 +375,8 @@ static const struct entry *find(const struct hd_safetensors *file, const char *n
     return NULL;
 }
 
-int hd_safetensors_shape(const struct hd_safetensors *file, const char *name,
-                         int64_t shape_p[HD_TENSOR_DIMS], int *dims_p)
+int hd_safetensors_get_shape(const struct hd_safetensors *file, const char *name,
+                             int64_t shape_p[HD_TENSOR_DIMS], int *dims_p)
 {
     const struct entry *entry = find(file, name);
     if (!entry)
@@ -386,8 +386,8 @@ int hd_safetensors_shape(const struct hd_safetensors *file, const char *name,
     return HD_OK;
 }
 
-int hd_safetensors_dtype(const struct hd_safetensors *file, const char *name,
-                         enum hd_dtype *dtype_p)
+int hd_safetensors_get_dtype(const struct hd_safetensors *file, const char *name,
+                             enum hd_dtype *dtype_p)
 {
     const struct entry *entry = find(file, name);
     if (!entry)
@@ -405,8 +405,9 @@ static void shape_text(int dims, const int64_t *shape, char *text, size_t bytes)
                                  (long long)shape[i]);
 }
 
-int hd_safetensors_data(const struct hd_safetensors *file, const char *name, enum hd_dtype dtype,
-                        int dims, const int64_t *shape, const void **data_p)
+int hd_safetensors_get_data(const struct hd_safetensors *file, const char *name,
+                            enum hd_dtype dtype, int dims, const int64_t *shape,
+                            const void **data_p)
 {
     const struct entry *entry = find(file, name);
     if (!entry)
@@ -430,7 +431,7 @@ int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int
 {
     const void *from;
     size_t bytes = sizeof *data;
-    HD_TRY(hd_safetensors_data(file, name, HD_DTYPE_F32, dims, shape, &from));
+    HD_TRY(hd_safetensors_get_data(file, name, HD_DTYPE_F32, dims, shape, &from));
     for (int i = 0; i < dims; i++)
         bytes *= (size_t)shape[i];
     memcpy(data, from, bytes);

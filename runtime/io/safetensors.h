@@ -43,22 +43,23 @@ void hd_safetensors_close(struct hd_safetensors *file);
 int64_t hd_safetensors_count(const struct hd_safetensors *file);
 
 /* Name of tensor i of the file, in the order of their data. Borrowed. */
-const char *hd_safetensors_name(const struct hd_safetensors *file, int64_t i);
+const char *hd_safetensors_get_name(const struct hd_safetensors *file, int64_t i);
 
 /* The metadata stored under `key`, or NULL. Borrowed. */
-const char *hd_safetensors_metadata(const struct hd_safetensors *file, const char *key);
+const char *hd_safetensors_get_metadata(const struct hd_safetensors *file, const char *key);
 
 /* Shape of a tensor, shape_p[HD_TENSOR_DIMS] and *dims_p; its type. HD_ERR_FORMAT (logged) when
  * there is none of that name. */
-int hd_safetensors_shape(const struct hd_safetensors *file, const char *name,
-                         int64_t shape_p[HD_TENSOR_DIMS], int *dims_p);
-int hd_safetensors_dtype(const struct hd_safetensors *file, const char *name,
-                         enum hd_dtype *dtype_p);
+int hd_safetensors_get_shape(const struct hd_safetensors *file, const char *name,
+                             int64_t shape_p[HD_TENSOR_DIMS], int *dims_p);
+int hd_safetensors_get_dtype(const struct hd_safetensors *file, const char *name,
+                             enum hd_dtype *dtype_p);
 
 /* The data of a tensor of exactly this type and shape, borrowed until the file is closed; aligned
  * as the file has it. HD_ERR_FORMAT (logged) when it is missing, or of another type or shape. */
-int hd_safetensors_data(const struct hd_safetensors *file, const char *name, enum hd_dtype dtype,
-                        int dims, const int64_t *shape, const void **data_p);
+int hd_safetensors_get_data(const struct hd_safetensors *file, const char *name,
+                            enum hd_dtype dtype, int dims, const int64_t *shape,
+                            const void **data_p);
 
 /* Copies a tensor of F32 of exactly this shape to data. HD_ERR_FORMAT (logged) as above. */
 int hd_safetensors_copy(const struct hd_safetensors *file, const char *name, int dims,

@@ -27,7 +27,7 @@ struct hd_tensorboard {
 /* -- Records: length, its checksum, the message, its checksum; all little-endian ------------------
  */
 
-uint32_t hd_crc32c(const void *data, size_t bytes)
+uint32_t hd_crc32c_compute(const void *data, size_t bytes)
 {
     const unsigned char *at = data;
     uint32_t crc = ~0u;
@@ -39,9 +39,9 @@ uint32_t hd_crc32c(const void *data, size_t bytes)
     return ~crc;
 }
 
-uint32_t hd_crc32c_masked(const void *data, size_t bytes)
+uint32_t hd_crc32c_compute_masked(const void *data, size_t bytes)
 {
-    uint32_t crc = hd_crc32c(data, bytes);
+    uint32_t crc = hd_crc32c_compute(data, bytes);
     return (crc >> 15 | crc << 17) + 0xA282EAD8u;
 }
 
@@ -56,8 +56,8 @@ static int append_event(struct hd_tensorboard *board, const Hd__Event *event)
     uint8_t *header = (uint8_t *)board->waiting + board->n_waiting,
             *message = header + HEADER_BYTES;
     hd__event__pack(event, message);
-    const uint32_t length_crc = hd_crc32c_masked(&bytes, sizeof bytes);
-    const uint32_t message_crc = hd_crc32c_masked(message, bytes);
+    const uint32_t length_crc = hd_crc32c_compute_masked(&bytes, sizeof bytes);
+    const uint32_t message_crc = hd_crc32c_compute_masked(message, bytes);
     memcpy(header, &bytes, sizeof bytes);
     memcpy(header + sizeof bytes, &length_crc, sizeof length_crc);
     memcpy(message + bytes, &message_crc, sizeof message_crc);
@@ -126,7 +126,7 @@ int hd_tensorboard_open(const char *directory, const char *name, int64_t bytes,
     return HD_OK;
 }
 
-const char *hd_tensorboard_name(const struct hd_tensorboard *board)
+const char *hd_tensorboard_get_name(const struct hd_tensorboard *board)
 {
     return strrchr(board->path, '/') + 1;
 }
@@ -145,8 +145,8 @@ void hd_tensorboard_destroy(struct hd_tensorboard *board)
     hd_free(board);
 }
 
-int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
-                          double wall_s, double value)
+int hd_tensorboard_add_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
+                              double wall_s, double value)
 {
     Hd__SummaryValue scalar = HD__SUMMARY_VALUE__INIT;
     scalar.tag = (char *)tag;
@@ -192,7 +192,7 @@ int hd_tensorboard_flush(struct hd_tensorboard *board)
     return HD_ERR_SYSTEM;
 }
 
-int64_t hd_tensorboard_length(const struct hd_tensorboard *board)
+int64_t hd_tensorboard_get_length(const struct hd_tensorboard *board)
 {
     return board->written + board->n_waiting;
 }

@@ -22,18 +22,18 @@ void hd_tensorboard_destroy(struct hd_tensorboard *board);
  * are written: when the disk is full the file ends early, but in order, and goes on from there at a
  * later flush. Errors: HD_ERR_SYSTEM (logged once a file) when so much waits to be written that
  * this scalar is refused, HD_ERR_NOMEM. */
-int hd_tensorboard_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
-                          double wall_s, double value);
+int hd_tensorboard_add_scalar(struct hd_tensorboard *board, const char *tag, int64_t step,
+                              double wall_s, double value);
 
 /* Hands what is appended so far to the operating system. Errors: HD_ERR_SYSTEM (logged once a
  * file). */
 int hd_tensorboard_flush(struct hd_tensorboard *board);
 
 /* The file's name in its directory. Borrowed. */
-const char *hd_tensorboard_name(const struct hd_tensorboard *board);
+const char *hd_tensorboard_get_name(const struct hd_tensorboard *board);
 
 /* Bytes of all records appended so far: the length of the file after a flush. */
-int64_t hd_tensorboard_length(const struct hd_tensorboard *board);
+int64_t hd_tensorboard_get_length(const struct hd_tensorboard *board);
 
 /* Calls `each` for every scalar of an event file, in order. A file that ends within a record, as
  * that of a running or killed program may, is read up to there. Errors (logged): HD_ERR_SYSTEM,
@@ -44,7 +44,7 @@ int hd_tensorboard_read(const char *path,
                         void *arg);
 
 /* CRC-32C (Castagnoli) of a byte string, and as TFRecord masks it. Thread safe. */
-uint32_t hd_crc32c(const void *data, size_t bytes);
-uint32_t hd_crc32c_masked(const void *data, size_t bytes);
+uint32_t hd_crc32c_compute(const void *data, size_t bytes);
+uint32_t hd_crc32c_compute_masked(const void *data, size_t bytes);
 
 #endif

@@ -47,12 +47,13 @@ static int read_records(const struct reader *reader, const char *content, int64_
     while (bytes - at >= HEADER_BYTES + TAIL_BYTES) {
         uint64_t length;
         memcpy(&length, content + at, sizeof length);
-        if (hd_crc32c_masked(&length, sizeof length) != word_at(content + at + sizeof length))
+        if (hd_crc32c_compute_masked(&length, sizeof length) !=
+            word_at(content + at + sizeof length))
             return damaged(reader, at);
         if (length > (uint64_t)(bytes - at - HEADER_BYTES - TAIL_BYTES))
             return HD_OK;
         const char *message = content + at + HEADER_BYTES;
-        if (hd_crc32c_masked(message, length) != word_at(message + length))
+        if (hd_crc32c_compute_masked(message, length) != word_at(message + length))
             return damaged(reader, at);
         Hd__Event *event = hd__event__unpack(NULL, length, (const uint8_t *)message);
         if (!event)

@@ -76,7 +76,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->sampler = (struct hd_sampler){
         .seed = setup->seed,
-        .samples = hd_dataset_info(hd_dataset_of(setup->specs[DATASET]))->transitions,
+        .samples = hd_dataset_get_info(hd_dataset_of(setup->specs[DATASET]))->transitions,
         .shards = setup->shards,
         .shuffle = hd_config_get_bool(setup->config, "policy.learn.sampler.shuffle"),
         .tail = tail_of(setup->config),
@@ -116,7 +116,7 @@ struct draw {
 static void copy_obs(const struct hd_dataset_info *info, const struct hd_dataset_rows *from,
                      const int32_t *frames, char *obs)
 {
-    const size_t bytes = (size_t)hd_dataset_frame_bytes(info);
+    const size_t bytes = (size_t)hd_dataset_get_frame_bytes(info);
     for (int64_t k = 0; k < info->stack; k++)
         memcpy(obs + (size_t)k * bytes, (const char *)from->frame + (size_t)frames[k] * bytes,
                bytes);
@@ -124,7 +124,7 @@ static void copy_obs(const struct hd_dataset_info *info, const struct hd_dataset
 
 static void fill_row(const struct draw *draw, int64_t row, int64_t sample)
 {
-    const struct hd_dataset_info *info = hd_dataset_info(draw->dataset);
+    const struct hd_dataset_info *info = hd_dataset_get_info(draw->dataset);
     const struct hd_dataset_rows *from = hd_dataset_find(draw->dataset, sample);
     const int64_t at = sample - from->first, bytes = draw->shape->obs_bytes;
     copy_obs(info, from, from->obs + at * info->stack, (char *)draw->rows.obs + row * bytes);

@@ -39,7 +39,7 @@ static bool holds(const char *path, const struct hashes *hashes)
         return false;
     bool same = true;
     for (int i = 0; i < N_HASHES; i++) {
-        const char *found = hd_safetensors_metadata(file, hash_keys[i]);
+        const char *found = hd_safetensors_get_metadata(file, hash_keys[i]);
         same &= strcmp(found ? found : "", hashes->text[i]) == 0;
     }
     hd_safetensors_close(file);
@@ -244,7 +244,7 @@ int hd_weights_are_normalised(const char *path, bool *normalised_p)
     HD_TRY(hd_safetensors_open(path, &file));
     *normalised_p = false;
     for (int64_t i = 0; i < hd_safetensors_count(file); i++)
-        *normalised_p |= strcmp(hd_safetensors_name(file, i), scale_name) == 0;
+        *normalised_p |= strcmp(hd_safetensors_get_name(file, i), scale_name) == 0;
     hd_safetensors_close(file);
     return HD_OK;
 }
@@ -310,7 +310,7 @@ int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, F
     int dims;
     HD_TRY(hd_safetensors_open(obs_path, &tensors));
     float *obs = NULL;
-    int status = hd_safetensors_shape(tensors, "obs", shape, &dims);
+    int status = hd_safetensors_get_shape(tensors, "obs", shape, &dims);
     for (int i = 1; status == HD_OK && i < dims; i++)
         row *= shape[i];
     if (status == HD_OK && (dims < 2 || row != hd_net_obs(net)))

@@ -29,7 +29,7 @@ static double seconds_of(const struct hd_context *context, const char *verb)
 
 static double since_last(struct hd_context *context, const char *key, double now)
 {
-    return now - hd_logbook_previous(context->logbook, key, now);
+    return now - hd_logbook_replace_value(context->logbook, key, now);
 }
 
 static double rate(double amount, double seconds)
@@ -46,7 +46,7 @@ static int log_verdict(struct hd_context *context, const struct hd_view *view)
     struct hd_logbook *book = context->logbook;
     double seconds = since_last(context, "evaluate", seconds_of(context, "evaluate"));
     double episodes = (double)verdict->episodes, steps = (double)verdict->steps;
-    const struct hd_logged items[] = {
+    const struct hd_log_item items[] = {
         {"episode_count", episodes, false},
         {"envstep_count", steps, false},
         {"avg_envstep_per_episode", steps / episodes, false},
@@ -59,18 +59,18 @@ static int log_verdict(struct hd_context *context, const struct hd_view *view)
         {"reward_min", verdict->min, false},
         {"eval_episode_return_mean", verdict->mean, false},
     };
-    struct hd_progress progress = hd_logbook_progress(book);
+    struct hd_progress progress = hd_logbook_get_progress(book);
     progress.eval_mean = verdict->mean;
     progress.best = isnan(progress.best) ? verdict->mean : fmax(progress.best, verdict->mean);
     if (verdict->env_step > progress.env_step)
         progress.env_step = verdict->env_step;
     hd_logbook_set_progress(book, progress);
     for (int64_t i = 0; i < verdict->episodes; i++)
-        HD_TRY(hd_logbook_line(book, "evaluator",
-                               "[EVALUATOR]env %lld finish episode, final reward: %.4f",
-                               (long long)i, verdict->returns[i]));
-    return hd_logbook_table(book, "evaluator", "=== Evaluation ===", verdict->train_iter,
-                            verdict->env_step, items, sizeof items / sizeof *items);
+        HD_TRY(hd_logbook_write_line(book, "evaluator",
+                                     "[EVALUATOR]env %lld finish episode, final reward: %.4f",
+                                     (long long)i, verdict->returns[i]));
+    return hd_logbook_write_table(book, "evaluator", "=== Evaluation ===", verdict->train_iter,
+                                  verdict->env_step, items, sizeof items / sizeof *items);
 }
 
 /* -- Statistics ---------------------------------------------------------------------------------
@@ -78,21 +78,21 @@ static int log_verdict(struct hd_context *context, const struct hd_view *view)
 
 static int log_scalars(struct hd_context *context, const struct hd_view *view, int64_t env_step)
 {
-    struct hd_logged items[ITEMS_MAX];
+    struct hd_log_item items[ITEMS_MAX];
     char title[64];
     const char *name;
     int n = 0;
     for (int i = 0; n < ITEMS_MAX && (name = view->spec->type->field_name(view->spec, i)); i++) {
         double value = view->spec->type->field(view->spec, view->data, i);
         if (!isnan(value))
-            items[n++] = (struct hd_logged){name, value, false};
+            items[n++] = (struct hd_log_item){name, value, false};
     }
     if (n == 0)
         return HD_OK;
     snprintf(title, sizeof title,
              "[RANK0]: === Training Iteration %lld Result ===", (long long)context->update);
-    return hd_logbook_table(context->logbook, hd_scalars_component(view->spec), title,
-                            context->update, env_step, items, n);
+    return hd_logbook_write_table(context->logbook, hd_scalars_component(view->spec), title,
+                                  context->update, env_step, items, n);
 }
 
 /* -- Collecting: episodes of all shards, and counts since the last log ----------------------------
@@ -119,7 +119,7 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
                    seconds_of(context, "collect") + seconds_of(context, "collect_on_policy") +
                        seconds_of(context, "collect_on_gpu"));
     double variance = field(episodes, "reward_square") - mean * mean;
-    const struct hd_logged items[] = {
+    const struct hd_log_item items[] = {
         {"episode_count", ended, false},
         {"envstep_count", steps, false},
         {"train_sample_count", samples, false},
@@ -136,8 +136,8 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
         {"total_train_sample_count", (double)counts->sample, false},
         {"total_episode_count", (double)counts->episode, false},
     };
-    return hd_logbook_table(context->logbook, "collector", "collect end:", context->update,
-                            counts->env_step, items, sizeof items / sizeof *items);
+    return hd_logbook_write_table(context->logbook, "collector", "collect end:", context->update,
+                                  counts->env_step, items, sizeof items / sizeof *items);
 }
 
 static bool is_component(const struct hd_view *view, const char *component)
@@ -174,14 +174,14 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     if (!context->logbook)
         return HD_OK;
     const struct hd_view *totals = find_counts(views, context->n_views);
-    struct hd_progress progress = hd_logbook_progress(context->logbook);
+    struct hd_progress progress = hd_logbook_get_progress(context->logbook);
     if (totals)
         progress.env_step = ((const struct hd_counts *)totals->data)->env_step;
     hd_logbook_set_progress(context->logbook, progress);
     for (int i = 0; i < context->n_views; i++)
         if (log_view(context, &views[i], totals, progress.env_step) != HD_OK)
             return hd_body_fail(context, "the logs of %s cannot be written",
-                                hd_logbook_dir(context->logbook));
+                                hd_logbook_get_dir(context->logbook));
     return HD_OK;
 }
 

@@ -34,7 +34,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const char *as = args;
     if (!context->logbook)
         return HD_OK;
-    char *path = hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_dir(context->logbook), as);
+    char *path =
+        hd_format("%s/ckpt/%s/policy.safetensors", hd_logbook_get_dir(context->logbook), as);
     if (!path)
         return HD_ERR_NOMEM;
     const struct hd_weights weights = {.params = views[PARAMS].spec,

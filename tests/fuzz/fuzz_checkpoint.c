@@ -21,8 +21,8 @@ static void read_all(void)
     if (hd_checkpoint_open(fuzz_path(""), &checkpoint) != HD_OK)
         return;
     hd_checkpoint_get_metadata(checkpoint);
-    fuzz_check(hd_checkpoint_iteration(checkpoint) == 1, "the iteration");
-    for (int i = 0; i < NAMES_MAX && (name = hd_checkpoint_name(checkpoint, "", i)); i++) {
+    fuzz_check(hd_checkpoint_get_iteration(checkpoint) == 1, "the iteration");
+    for (int i = 0; i < NAMES_MAX && (name = hd_checkpoint_find_name(checkpoint, "", i)); i++) {
         void *data = NULL;
         int64_t bytes;
         if (hd_checkpoint_read(checkpoint, name, &data, &bytes) != HD_OK)
@@ -42,7 +42,7 @@ static void describe(json_t *files, const char *name, struct fuzz_part content)
         return;
     json_object_set_new(about, "bytes", json_integer((json_int_t)content.bytes));
     json_object_set_new(about, "hash",
-                        hd_checkpoint_hash_text(hd_hash_bytes(content.data, content.bytes)));
+                        hd_checkpoint_format_hash(hd_hash_bytes(content.data, content.bytes)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         describe(json_object_get(json, "files"), "a", parts[1]);
         describe(json_object_get(json, "journal_files"), "j.1", parts[2]);
         json_object_set_new(json, "hash",
-                            hd_checkpoint_hash_text(hd_checkpoint_manifest_hash(json)));
+                            hd_checkpoint_format_hash(hd_checkpoint_hash_manifest(json)));
         char *text = json_dumps(json, JSON_COMPACT);
         if (text)
             fuzz_write(manifest, (struct fuzz_part){(const uint8_t *)text, strlen(text)});

@@ -14,7 +14,7 @@ enum { FILES_MAX = 2 };
 /* As training does. */
 static void use(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows)
 {
-    size_t frame = (size_t)hd_dataset_frame_bytes(info);
+    size_t frame = (size_t)hd_dataset_get_frame_bytes(info);
     for (int64_t i = 0; i < rows->transitions; i++) {
         for (int64_t k = 0; k < info->stack; k++) {
             int64_t at = i * info->stack + k;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         fuzz_write(name, parts[i]);
     }
     if (hd_dataset_open(fuzz_path(""), &dataset) == HD_OK) {
-        const struct hd_dataset_info *info = hd_dataset_info(dataset);
+        const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
         fuzz_touch(info->env_type, strlen(info->env_type));
         fuzz_touch(info->env_id, strlen(info->env_id));
         for (int64_t i = 0; i < info->transitions;) {

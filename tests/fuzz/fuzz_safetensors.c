@@ -24,17 +24,17 @@ static int64_t read_all(const struct hd_safetensors *file, struct hd_tensor_data
 {
     int64_t n = hd_safetensors_count(file);
     for (int64_t i = 0; i < n; i++) {
-        struct hd_tensor_data one = {.name = hd_safetensors_name(file, i)};
-        fuzz_check(hd_safetensors_shape(file, one.name, one.shape, &one.dims) == HD_OK &&
-                       hd_safetensors_dtype(file, one.name, &one.dtype) == HD_OK &&
-                       hd_safetensors_data(file, one.name, one.dtype, one.dims, one.shape,
-                                           &one.data) == HD_OK,
+        struct hd_tensor_data one = {.name = hd_safetensors_get_name(file, i)};
+        fuzz_check(hd_safetensors_get_shape(file, one.name, one.shape, &one.dims) == HD_OK &&
+                       hd_safetensors_get_dtype(file, one.name, &one.dtype) == HD_OK &&
+                       hd_safetensors_get_data(file, one.name, one.dtype, one.dims, one.shape,
+                                               &one.data) == HD_OK,
                    "a tensor that is named is there");
         fuzz_touch(one.data, bytes_of(&one));
         if (i < TENSORS_MAX)
             tensors[i] = one;
     }
-    const char *format = hd_safetensors_metadata(file, "format");
+    const char *format = hd_safetensors_get_metadata(file, "format");
     fuzz_touch(format, format ? strlen(format) : 0);
     return n < TENSORS_MAX ? n : TENSORS_MAX;
 }
@@ -50,8 +50,8 @@ static void write_and_compare(const struct hd_tensor_data *tensors, int64_t n)
     fuzz_check(read_all(file, again) == n, "as many tensors");
     for (int64_t i = 0; i < n; i++) {
         const void *data;
-        status = hd_safetensors_data(file, tensors[i].name, tensors[i].dtype, tensors[i].dims,
-                                     tensors[i].shape, &data);
+        status = hd_safetensors_get_data(file, tensors[i].name, tensors[i].dtype, tensors[i].dims,
+                                         tensors[i].shape, &data);
         fuzz_check(status == HD_OK && memcmp(data, tensors[i].data, bytes_of(&tensors[i])) == 0,
                    "a tensor as it was");
     }

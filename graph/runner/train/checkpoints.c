@@ -130,7 +130,7 @@ static char *newest_of(const char *name)
     char *newest = NULL;
     for (int i = 0;; i++) {
         char *next = i == 0 ? hd_strdup(name) : hd_format("%s_%d", name, i);
-        if (!next || !hd_is_folder(next)) {
+        if (!next || !hd_folder_exists(next)) {
             hd_free(next);
             return newest;
         }
@@ -177,7 +177,7 @@ int hd_resume_find(struct hd_train *train)
     if (options->resume[0])
         train->dir = hd_strdup(options->resume);
     else if (options->dir)
-        train->dir = hd_is_folder(options->dir) ? hd_strdup(options->dir) : NULL;
+        train->dir = hd_folder_exists(options->dir) ? hd_strdup(options->dir) : NULL;
     else
         train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
     if (!train->dir)
@@ -201,7 +201,7 @@ int hd_resume_restore(struct hd_train *train)
         hd_log(HD_LOG_INFO,
                "going on from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
                hd_executor_get_counter(train->executor, "update"),
-               hd_checkpoint_iteration(train->from), train->dir);
+               hd_checkpoint_get_iteration(train->from), train->dir);
     hd_checkpoint_close(train->from);
     train->from = NULL;
     return HD_OK;
@@ -215,10 +215,10 @@ int hd_checkpoints_open(struct hd_train *train)
     train->checkpoint_ns = hd_clock_get_ns();
     train->checkpoint_interval_s =
         hd_config_get_real(train->run_spec.config, "runtime.checkpoint_interval_s");
-    return hd_checkpoints_create(
+    return hd_checkpoint_writer_create(
         train->dir, train->world.rank, train->world.world,
         (int)hd_config_get_int(train->run_spec.config, "runtime.checkpoint_keep"),
-        train->from ? hd_checkpoint_iteration(train->from) : -1, &train->checkpoints);
+        train->from ? hd_checkpoint_get_iteration(train->from) : -1, &train->checkpoints);
 }
 
 unsigned hd_checkpoints_get_requests(void *arg)
@@ -228,7 +228,7 @@ unsigned hd_checkpoints_get_requests(void *arg)
         return REQUEST_STOP;
     if (train->world.rank != 0 || train->wished || train->checkpoint_interval_s == 0 ||
         (double)(hd_clock_get_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
-        !hd_checkpoints_idle(train->checkpoints))
+        !hd_checkpoint_writer_is_idle(train->checkpoints))
         return 0;
     train->wished = true; /* once: it is heeded some iterations later */
     return REQUEST_SAVE;
@@ -237,10 +237,10 @@ unsigned hd_checkpoints_get_requests(void *arg)
 static json_t *describe_run(struct hd_train *train)
 {
     char *config = hd_train_config(train);
-    json_t *run = config
-                      ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
-                                  train->fingerprint.text, "log", hd_logbook_state(train->logbook))
-                      : NULL;
+    json_t *run =
+        config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
+                           train->fingerprint.text, "log", hd_logbook_get_state(train->logbook))
+               : NULL;
     free(config);
     return run;
 }
@@ -252,7 +252,7 @@ static int save(struct hd_train *train)
     if (train->world.rank == 0)
         metadata = json_pack("{s:O, s:o}", "executor", executor, "run", describe_run(train));
     json_decref(executor);
-    hd_checkpoints_write(train->checkpoints, metadata);
+    hd_checkpoint_writer_submit(train->checkpoints, metadata);
     train->checkpoint_ns = hd_clock_get_ns();
     train->wished = false;
     return HD_OK;
@@ -264,6 +264,6 @@ int hd_checkpoints_apply_requests(void *arg, unsigned requests)
     HD_TRY(save(train));
     if (!(requests & REQUEST_STOP))
         return HD_OK;
-    train->can_resume = hd_checkpoints_wait(train->checkpoints);
+    train->can_resume = hd_checkpoint_writer_wait(train->checkpoints);
     return HD_ERR_STOPPED;
 }

@@ -132,7 +132,7 @@ struct hd_metrics *hd_metrics_start(const struct hd_train *train)
     if (!metrics)
         return NULL;
     metrics->path = hd_format("%s/log/metrics.jsonl", train->dir);
-    if (metrics->path && hd_make_parents(metrics->path) == HD_OK)
+    if (metrics->path && hd_path_make_parents(metrics->path) == HD_OK)
         metrics->file = fopen(metrics->path, "ae");
     if (!metrics->file) {
         hd_log(HD_LOG_WARN, "%s cannot be written: %m", metrics->path ? metrics->path : "a log");
@@ -157,7 +157,7 @@ static json_t *sample_of(const struct hd_train *train)
                      (double)(hd_clock_get_ns() - train->train_ns) * 1e-9, "update",
                      (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
                      (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
-                     (json_int_t)hd_logbook_progress(train->logbook).env_step, "tasks",
+                     (json_int_t)hd_logbook_get_progress(train->logbook).env_step, "tasks",
                      (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
                      (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",
                      (double)hd_trace_get_waited_ns(trace) * 1e-9, "exposed_s",

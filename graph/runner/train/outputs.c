@@ -96,7 +96,7 @@ static double share_done(const struct hd_train *train, int64_t updates, int64_t 
 
 static void format_progress(const struct hd_train *train, int64_t now_ns, char *line, size_t bytes)
 {
-    struct hd_progress progress = hd_logbook_progress(train->logbook);
+    struct hd_progress progress = hd_logbook_get_progress(train->logbook);
     int64_t updates = hd_executor_get_counter(train->executor, "update");
     double seconds = (double)(now_ns - train->train_ns) * 1e-9;
     double share = share_done(train, updates, progress.env_step);

@@ -98,7 +98,7 @@ static int join_ranks(struct hd_train *train)
     const struct hd_config *config = train->run_spec.config;
     if (train->world.world == 1)
         return HD_OK;
-    const int64_t from = train->from ? hd_checkpoint_iteration(train->from) : -1;
+    const int64_t from = train->from ? hd_checkpoint_get_iteration(train->from) : -1;
     HD_TRY(hd_transport_prepare(train));
     const struct hd_rendezvous_options options = {
         .world = &train->world,
@@ -274,8 +274,8 @@ static void release(struct hd_train *train)
     if (train->nccl && (!train->session || hd_session_get_status(train->session) != HD_OK))
         hd_nccl_abort(&train->nccl, 1);
     if (train->session && hd_session_get_status(train->session) != HD_OK)
-        hd_checkpoints_abandon(train->checkpoints);
-    hd_checkpoints_destroy(train->checkpoints);
+        hd_checkpoint_writer_abandon(train->checkpoints);
+    hd_checkpoint_writer_destroy(train->checkpoints);
     hd_checkpoint_close(train->from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);

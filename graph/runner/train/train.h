@@ -36,7 +36,7 @@ struct hd_train {
     char *dir;                  /* the run directory */
     int dir_lock;               /* rank 0: holds it; -1: not yet */
     struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
-    struct hd_checkpoints *checkpoints;
+    struct hd_checkpoint_writer *checkpoints;
     int64_t checkpoint_ns;        /* when the last one was begun */
     double checkpoint_interval_s; /* from one to the next; 0: never by the clock */
     bool wished;                  /* rank 0: for the next one */

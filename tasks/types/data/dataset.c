@@ -51,7 +51,7 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
     const char *path = hd_config_get_text(setup->config, PATH);
     const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
     const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
-    const int64_t bytes = hd_dataset_frame_bytes(info);
+    const int64_t bytes = hd_dataset_get_frame_bytes(info);
     if (info->stack != obs.stack)
         return hd_diag_add_error(setup->diag, location,
                                  "%s: observations of %s are %" PRId64
@@ -93,8 +93,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return hd_diag_add_error(setup->diag, location, "%s: %s cannot be used", PATH, path);
     spec->shape = dataset;
     spec->bytes = sizeof(struct identity);
-    HD_TRY(check_env(setup, location, hd_dataset_info(dataset)));
-    return check_shapes(setup, location, hd_dataset_info(dataset));
+    HD_TRY(check_env(setup, location, hd_dataset_get_info(dataset)));
+    return check_shapes(setup, location, hd_dataset_get_info(dataset));
 }
 
 static void release(struct hd_spec *spec)
@@ -110,7 +110,8 @@ const struct hd_dataset *hd_dataset_of(const struct hd_spec *spec)
 static struct identity identity_of(const struct hd_spec *spec)
 {
     const struct hd_dataset *dataset = hd_dataset_of(spec);
-    return (struct identity){hd_dataset_hash(dataset), hd_dataset_info(dataset)->transitions};
+    return (struct identity){hd_dataset_get_hash(dataset),
+                             hd_dataset_get_info(dataset)->transitions};
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)

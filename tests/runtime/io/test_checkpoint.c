@@ -34,29 +34,30 @@ static void teardown(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-static struct hd_checkpoints *create(int rank, int ranks, int64_t from)
+static struct hd_checkpoint_writer *create(int rank, int ranks, int64_t from)
 {
-    struct hd_checkpoints *checkpoints;
-    ck_assert_int_eq(hd_checkpoints_create(folder, rank, ranks, 2, from, &checkpoints), HD_OK);
+    struct hd_checkpoint_writer *checkpoints;
+    ck_assert_int_eq(hd_checkpoint_writer_create(folder, rank, ranks, 2, from, &checkpoints),
+                     HD_OK);
     return checkpoints;
 }
 
-static void add_text(struct hd_checkpoints *checkpoints, const char *name, const char *text)
+static void add_text(struct hd_checkpoint_writer *checkpoints, const char *name, const char *text)
 {
-    ck_assert_int_eq(hd_checkpoints_add(checkpoints, name, strdup(text), (int64_t)strlen(text)),
-                     HD_OK);
+    ck_assert_int_eq(
+        hd_checkpoint_writer_add(checkpoints, name, strdup(text), (int64_t)strlen(text)), HD_OK);
 }
 
 /* A checkpoint with a text that names it and the large value. */
-static bool write_one(struct hd_checkpoints *checkpoints, int64_t iteration)
+static bool write_one(struct hd_checkpoint_writer *checkpoints, int64_t iteration)
 {
     char text[32];
     snprintf(text, sizeof text, "of %lld", (long long)iteration);
-    ck_assert_int_eq(hd_checkpoints_begin(checkpoints, iteration), HD_OK);
+    ck_assert_int_eq(hd_checkpoint_writer_begin(checkpoints, iteration), HD_OK);
     add_text(checkpoints, "text", text);
-    ck_assert_int_eq(hd_checkpoints_add_journal(checkpoints, "large", large, LARGE), HD_OK);
-    hd_checkpoints_write(checkpoints, json_pack("{s:I}", "at", (json_int_t)iteration));
-    return hd_checkpoints_wait(checkpoints);
+    ck_assert_int_eq(hd_checkpoint_writer_add_journal(checkpoints, "large", large, LARGE), HD_OK);
+    hd_checkpoint_writer_submit(checkpoints, json_pack("{s:I}", "at", (json_int_t)iteration));
+    return hd_checkpoint_writer_wait(checkpoints);
 }
 
 static void assert_newest(int64_t iteration)
@@ -68,7 +69,7 @@ static void assert_newest(int64_t iteration)
     snprintf(text, sizeof text, "of %lld", (long long)iteration);
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
     ck_assert_ptr_nonnull(checkpoint);
-    ck_assert_int_eq(hd_checkpoint_iteration(checkpoint), iteration);
+    ck_assert_int_eq(hd_checkpoint_get_iteration(checkpoint), iteration);
     ck_assert_int_eq(
         json_integer_value(json_object_get(hd_checkpoint_get_metadata(checkpoint), "at")),
         iteration);
@@ -116,7 +117,7 @@ END_TEST
 /* Later ones hold the blocks that changed; the newest two stay, with what they need. */
 START_TEST(journals)
 {
-    struct hd_checkpoints *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
     ck_assert(write_one(checkpoints, 10));
     ck_assert_int_eq(size_of("journal/large.10"), LARGE);
     large[65536] ^= 1;
@@ -138,7 +139,7 @@ START_TEST(journals)
     ck_assert_int_eq(size_of("journal/large.10"), -1);
     ck_assert_int_eq(size_of("journal/large.20"), -1);
     assert_large();
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
 }
 END_TEST
 
@@ -156,7 +157,7 @@ static void flip(const char *below, int64_t at)
 /* A flipped bit, a file cut short or gone, a damaged list: the one before is taken. */
 START_TEST(damage)
 {
-    struct hd_checkpoints *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
     ck_assert(write_one(checkpoints, 10));
     large[0] ^= 1;
     ck_assert(write_one(checkpoints, 20));
@@ -184,17 +185,17 @@ START_TEST(damage)
     flip("journal/large.10", 65536);
     struct hd_checkpoint *checkpoint;
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_ERR_FORMAT);
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
 }
 END_TEST
 
 /* What a run that died left is cleared away, and what it wrote after the point to go on from. */
 START_TEST(going_on)
 {
-    struct hd_checkpoints *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
     ck_assert(write_one(checkpoints, 10));
     ck_assert(write_one(checkpoints, 20));
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
     ck_assert_int_eq(mkdir(path_of("iteration_30.part"), 0777), 0);
     checkpoints = create(0, 1, 10);
     ck_assert_int_eq(size_of("iteration_30.part"), -1);
@@ -202,14 +203,14 @@ START_TEST(going_on)
     ck_assert(write_one(checkpoints, 20));
     assert_newest(20);
     assert_large();
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
 }
 END_TEST
 
 /* A disk that takes no more than some bytes of a file. */
 START_TEST(full_disk)
 {
-    struct hd_checkpoints *checkpoints = create(0, 1, -1);
+    struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
     ck_assert(write_one(checkpoints, 10));
     struct rlimit before, limit = {LARGE / 2, LARGE / 2};
     signal(SIGXFSZ, SIG_IGN);
@@ -224,7 +225,7 @@ START_TEST(full_disk)
     ck_assert(write_one(checkpoints, 30)); /* with what the failed one had */
     assert_newest(30);
     assert_large();
-    hd_checkpoints_destroy(checkpoints);
+    hd_checkpoint_writer_destroy(checkpoints);
 }
 END_TEST
 
@@ -232,24 +233,24 @@ END_TEST
 static void rank_of_three(int rank)
 {
     for (int64_t iteration = 10; iteration <= 30; iteration += 10) {
-        static struct hd_checkpoints *checkpoints;
+        static struct hd_checkpoint_writer *checkpoints;
         if (!checkpoints)
             checkpoints = create(rank, 3, -1);
         char name[32];
-        ck_assert_int_eq(hd_checkpoints_begin(checkpoints, iteration), HD_OK);
+        ck_assert_int_eq(hd_checkpoint_writer_begin(checkpoints, iteration), HD_OK);
         if (rank == 0)
             add_text(checkpoints, "text", iteration == 10 ? "of 10" : "of 30");
         snprintf(name, sizeof name, "shard.%d", rank);
 
         add_text(checkpoints, rank == 1 && iteration == 20 ? "/" : name, "of a rank");
         snprintf(name, sizeof name, "large.%d", rank);
-        ck_assert_int_eq(hd_checkpoints_add_journal(checkpoints, name, large, LARGE), HD_OK);
-        hd_checkpoints_write(checkpoints,
-                             rank == 0 ? json_pack("{s:I}", "at", (json_int_t)iteration) : NULL);
-        ck_assert_int_eq(hd_checkpoints_wait(checkpoints), iteration != 20);
+        ck_assert_int_eq(hd_checkpoint_writer_add_journal(checkpoints, name, large, LARGE), HD_OK);
+        hd_checkpoint_writer_submit(
+            checkpoints, rank == 0 ? json_pack("{s:I}", "at", (json_int_t)iteration) : NULL);
+        ck_assert_int_eq(hd_checkpoint_writer_wait(checkpoints), iteration != 20);
         large[iteration] ^= 1;
         if (iteration == 30)
-            hd_checkpoints_destroy(checkpoints);
+            hd_checkpoint_writer_destroy(checkpoints);
     }
 }
 
@@ -270,7 +271,7 @@ START_TEST(ranks_together)
     struct hd_checkpoint *checkpoint;
     ck_assert_int_eq(hd_checkpoint_open(folder, &checkpoint), HD_OK);
     int n = 0;
-    for (const char *name; (name = hd_checkpoint_name(checkpoint, "shard.", n)); n++)
+    for (const char *name; (name = hd_checkpoint_find_name(checkpoint, "shard.", n)); n++)
         ck_assert_int_eq(strlen(name), strlen("shard.0"));
     ck_assert_int_eq(n, 3);
     for (int rank = 0; rank < 3; rank++) {

@@ -143,24 +143,24 @@ START_TEST(what_is_written_reads_back)
     write_two(&a, &b, in("deep/er/set/"));
     struct hd_dataset *dataset;
     ck_assert_int_eq(hd_dataset_open(in("deep/er/set"), &dataset), HD_OK);
-    const struct hd_dataset_info *info = hd_dataset_info(dataset);
+    const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
     ck_assert_str_eq(info->env_type, "toy");
     ck_assert_str_eq(info->env_id, "A-v1");
     ck_assert(info->u8 == u8 && info->dims == 2 && info->shape[0] == 2 && info->shape[1] == 3);
     ck_assert(info->stack == K && info->actions == 3 && info->transitions == 2 * N);
     ck_assert(info->seed == a.info.seed && info->policy == a.info.policy);
     ck_assert_double_eq(info->epsilon, .1);
-    ck_assert_int_eq(hd_dataset_frame_bytes(info), u8 ? 6 : 24);
+    ck_assert_int_eq(hd_dataset_get_frame_bytes(info), u8 ? 6 : 24);
     for (int i = 0; i < 2 * N; i++) {
         const struct hd_dataset_rows *rows = hd_dataset_find(dataset, i);
         ck_assert_int_eq(rows->first, i < N ? 0 : N);
         check_rows(i < N ? &a : &b, rows);
     }
-    uint64_t hash = hd_dataset_hash(dataset);
+    uint64_t hash = hd_dataset_get_hash(dataset);
     hd_dataset_close(dataset);
     write_two(&a, &a, in("other"));
     ck_assert_int_eq(hd_dataset_open(in("other"), &dataset), HD_OK);
-    ck_assert(hd_dataset_hash(dataset) != hash);
+    ck_assert(hd_dataset_get_hash(dataset) != hash);
     hd_dataset_close(dataset);
     hd_dataset_close(NULL);
 }

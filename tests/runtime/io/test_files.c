@@ -159,21 +159,21 @@ END_TEST
 START_TEST(a_logbook_keeps_what_it_is_told)
 {
     struct hd_logbook *book;
-    const struct hd_logged items[] = {{"one", 1.5, false},
-                                      {"two", 2.25, true},
-                                      {"three", 3, false},
-                                      {"four", 4, false},
-                                      {"five", 5, false}};
+    const struct hd_log_item items[] = {{"one", 1.5, false},
+                                        {"two", 2.25, true},
+                                        {"three", 3, false},
+                                        {"four", 4, false},
+                                        {"five", 5, false}};
     ck_assert_int_eq(hd_logbook_create(top, NULL, &book), HD_OK);
-    ck_assert_str_eq(hd_logbook_dir(book), top);
-    ck_assert(isnan(hd_logbook_progress(book).eval_mean));
+    ck_assert_str_eq(hd_logbook_get_dir(book), top);
+    ck_assert(isnan(hd_logbook_get_progress(book).eval_mean));
     hd_logbook_set_progress(book, (struct hd_progress){3, 4, 5});
-    ck_assert_int_eq(hd_logbook_progress(book).env_step, 5);
-    ck_assert_double_eq(hd_logbook_previous(book, "key", 7), 0);
-    ck_assert_double_eq(hd_logbook_previous(book, "key", 9), 7);
-    ck_assert_double_eq(hd_logbook_previous(book, "other", 1), 0);
-    ck_assert_int_eq(hd_logbook_table(book, "learner", "title", 100, 200, items, 5), HD_OK);
-    ck_assert_int_eq(hd_logbook_line(book, "learner", "line %d", 42), HD_OK);
+    ck_assert_int_eq(hd_logbook_get_progress(book).env_step, 5);
+    ck_assert_double_eq(hd_logbook_replace_value(book, "key", 7), 0);
+    ck_assert_double_eq(hd_logbook_replace_value(book, "key", 9), 7);
+    ck_assert_double_eq(hd_logbook_replace_value(book, "other", 1), 0);
+    ck_assert_int_eq(hd_logbook_write_table(book, "learner", "title", 100, 200, items, 5), HD_OK);
+    ck_assert_int_eq(hd_logbook_write_line(book, "learner", "line %d", 42), HD_OK);
     hd_logbook_destroy(book);
     char *name = inside("log/learner/learner_logger.txt"), text[4096] = "";
     FILE *file = fopen(name, "r");

@@ -47,7 +47,7 @@ START_TEST(what_is_written_reads_back)
     ck_assert_int_eq(hd_safetensors_count(file), 3);
     int64_t shape[HD_TENSOR_DIMS];
     int dims;
-    ck_assert_int_eq(hd_safetensors_shape(file, "layer.weight", shape, &dims), HD_OK);
+    ck_assert_int_eq(hd_safetensors_get_shape(file, "layer.weight", shape, &dims), HD_OK);
     ck_assert(dims == 2 && shape[0] == 2 && shape[1] == 3);
     float back[6];
     ck_assert_int_eq(hd_safetensors_copy(file, "layer.weight", 2, tensors[0].shape, back), HD_OK);
@@ -59,9 +59,9 @@ START_TEST(what_is_written_reads_back)
     ck_assert(strstr(said, "no tensor 'layer.wait'"));
     const char *const names[] = {"layer.weight", "layer.bias", "empty"};
     for (int i = 0; i < 3; i++)
-        ck_assert_str_eq(hd_safetensors_name(file, i), names[i]);
-    ck_assert_str_eq(hd_safetensors_metadata(file, "format"), "pt");
-    ck_assert_ptr_null(hd_safetensors_metadata(file, "other"));
+        ck_assert_str_eq(hd_safetensors_get_name(file, i), names[i]);
+    ck_assert_str_eq(hd_safetensors_get_metadata(file, "format"), "pt");
+    ck_assert_ptr_null(hd_safetensors_get_metadata(file, "other"));
     hd_safetensors_close(file);
 }
 END_TEST
@@ -83,18 +83,20 @@ START_TEST(other_types_read_back)
         const void *data[4], *unused = NULL;
         ck_assert_int_eq((mapped ? hd_safetensors_map : hd_safetensors_open)(path, &file), HD_OK);
         for (int i = 0; i < 4; i++)
-            ck_assert_int_eq(hd_safetensors_data(file, tensors[i].name, tensors[i].dtype,
-                                                 tensors[i].dims, tensors[i].shape, &data[i]),
+            ck_assert_int_eq(hd_safetensors_get_data(file, tensors[i].name, tensors[i].dtype,
+                                                     tensors[i].dims, tensors[i].shape, &data[i]),
                              HD_OK);
         ck_assert_mem_eq(data[0], &d, sizeof d);
         ck_assert_mem_eq(data[1], a, sizeof a);
         ck_assert_mem_eq(data[2], c, sizeof c);
         ck_assert_mem_eq(data[3], b, sizeof b);
-        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_F32, 1, tensors[1].shape, &unused),
-                         HD_ERR_FORMAT);
+        ck_assert_int_eq(
+            hd_safetensors_get_data(file, "i", HD_DTYPE_F32, 1, tensors[1].shape, &unused),
+            HD_ERR_FORMAT);
         ck_assert(strstr(said, "'i' is of I32, but F32 is needed"));
-        ck_assert_int_eq(hd_safetensors_data(file, "i", HD_DTYPE_I32, 1, tensors[2].shape, &unused),
-                         HD_ERR_FORMAT);
+        ck_assert_int_eq(
+            hd_safetensors_get_data(file, "i", HD_DTYPE_I32, 1, tensors[2].shape, &unused),
+            HD_ERR_FORMAT);
         ck_assert(strstr(said, "is 3, but 1 is needed"));
         ck_assert_ptr_null(unused);
         hd_safetensors_close(file);

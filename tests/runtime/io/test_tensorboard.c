@@ -19,9 +19,9 @@
 START_TEST(crc32c_has_its_known_answers)
 {
     const char zeros[32] = {0};
-    ck_assert_uint_eq(hd_crc32c("123456789", 9), 0xE3069283u);
-    ck_assert_uint_eq(hd_crc32c("", 0), 0);
-    ck_assert_uint_eq(hd_crc32c(zeros, sizeof zeros), 0x8A9136AAu); /* RFC 3720, B.4 */
+    ck_assert_uint_eq(hd_crc32c_compute("123456789", 9), 0xE3069283u);
+    ck_assert_uint_eq(hd_crc32c_compute("", 0), 0);
+    ck_assert_uint_eq(hd_crc32c_compute(zeros, sizeof zeros), 0x8A9136AAu); /* RFC 3720, B.4 */
 }
 END_TEST
 
@@ -131,11 +131,11 @@ static int decode_all(struct scalar *scalars, int max, size_t *rest_p)
         uint32_t crc;
         memcpy(&length, data + at, 8);
         memcpy(&crc, data + at + 8, 4);
-        ck_assert_uint_eq(crc, hd_crc32c_masked(data + at, 8));
+        ck_assert_uint_eq(crc, hd_crc32c_compute_masked(data + at, 8));
         if (at + 16 + length > bytes)
             break;
         memcpy(&crc, data + at + 12 + length, 4);
-        ck_assert_uint_eq(crc, hd_crc32c_masked(data + at + 12, length));
+        ck_assert_uint_eq(crc, hd_crc32c_compute_masked(data + at + 12, length));
         if (records == 0)
             ck_assert(memmem(data + at, length + 16,
                              "\x1a\x0d"
@@ -160,10 +160,10 @@ START_TEST(every_record_carries_its_checksums_and_numbers)
     struct scalar scalars[N];
     size_t rest;
     for (int i = 0; i < N; i++)
-        ck_assert_int_eq(
-            hd_tensorboard_scalar(board, "learner_iter/loss", (int64_t)i << 40, 1.5 + i, values[i]),
-            HD_OK);
-    int64_t length = hd_tensorboard_length(board);
+        ck_assert_int_eq(hd_tensorboard_add_scalar(board, "learner_iter/loss", (int64_t)i << 40,
+                                                   1.5 + i, values[i]),
+                         HD_OK);
+    int64_t length = hd_tensorboard_get_length(board);
     hd_tensorboard_destroy(board);
     read_events();
     ck_assert_uint_eq(bytes, (size_t)length);
@@ -205,7 +205,7 @@ static void see(void *arg, const char *tag, int64_t step, double wall_s, double 
 static int read_back(struct seen *seen)
 {
     for (int i = 0; i < 3; i++)
-        hd_tensorboard_scalar(board, "learner_iter/loss", 100 * i, 1.25 + i, i - 1.5);
+        hd_tensorboard_add_scalar(board, "learner_iter/loss", 100 * i, 1.25 + i, i - 1.5);
     hd_tensorboard_destroy(board);
     read_events();
     snprintf(path_of_events, sizeof path_of_events, "%s/events.out.copy", directory);
@@ -271,7 +271,7 @@ static int append(int first, int end)
 {
     int refused = 0;
     for (int i = first; i < end; i++)
-        refused += hd_tensorboard_scalar(board, "tag", i, 1, i) != HD_OK;
+        refused += hd_tensorboard_add_scalar(board, "tag", i, 1, i) != HD_OK;
     return refused;
 }
 
@@ -314,7 +314,7 @@ START_TEST(what_waits_for_a_full_disk_is_bounded)
     limit_files(RLIM_INFINITY);
     ck_assert_int_gt(refused, N / 2);
     ck_assert_int_eq(errors, 1);
-    ck_assert_int_lt(hd_tensorboard_length(board), 1 << 17);
+    ck_assert_int_lt(hd_tensorboard_get_length(board), 1 << 17);
     hd_tensorboard_destroy(board);
     read_events();
     ck_assert_int_eq(decode_all(scalars, N, &rest), N - refused);

@@ -167,7 +167,7 @@ static void naive_rounds(struct naive *naive, const struct world *w)
 static void check_obs(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows,
                       const int32_t *obs, const unsigned char *wanted)
 {
-    const int64_t bytes = hd_dataset_frame_bytes(info);
+    const int64_t bytes = hd_dataset_get_frame_bytes(info);
     for (int64_t k = 0; k < info->stack; k++)
         ck_assert_mem_eq((const char *)rows->frame + obs[k] * bytes, wanted + k * bytes,
                          (size_t)bytes);
@@ -187,7 +187,7 @@ static void check_row(const struct hd_dataset_info *info, const struct hd_datase
  * there for nothing. Returns the ends of episodes. */
 static int64_t check_all(const struct hd_dataset *dataset, const struct naive *naive)
 {
-    const struct hd_dataset_info *info = hd_dataset_info(dataset);
+    const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
     int64_t played[MAX_ENVS] = {0}, episode[MAX_ENVS] = {0}, ends = 0;
     const struct hd_dataset_rows *rows = NULL;
     for (int64_t i = 0; i < info->transitions; i++) {
@@ -234,7 +234,7 @@ START_TEST(what_was_played_is_recorded)
     naive_rounds(naive, &w);
     struct hd_dataset *dataset;
     ck_assert_int_eq(hd_dataset_open(dir, &dataset), HD_OK);
-    const struct hd_dataset_info *info = hd_dataset_info(dataset);
+    const struct hd_dataset_info *info = hd_dataset_get_info(dataset);
     ck_assert_str_eq(info->env_type, naive->shape->env->name);
     ck_assert_int_eq(info->transitions, c->transitions);
     ck_assert_int_eq(info->actions, naive->shape->frame.actions);
