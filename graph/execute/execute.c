@@ -44,7 +44,7 @@ static bool holds(const struct hd_executor *executor, const struct hd_expr *expr
 {
     struct reading reading = {executor, fields};
     double value;
-    return hd_expr_eval(expr, read_any, &reading, &value) && value != 0;
+    return hd_expr_evaluate(expr, read_any, &reading, &value) && value != 0;
 }
 
 static bool any_fresh(const struct hd_executor *executor, const struct hd_op *op)
@@ -95,7 +95,7 @@ static int look_body(struct hd_context *context, const struct hd_view *views, co
     const struct look *look = args;
     const struct hd_graph *graph = look->executor->plan->graph;
     const int *slots;
-    int64_t n = hd_expr_slots(look->step->condition, &slots);
+    int64_t n = hd_expr_get_slots(look->step->condition, &slots);
     for (int64_t s = 0; s < n; s++)
         for (int i = 0; i < context->n_views; i++)
             if (graph->slots[slots[s]].kind == HD_SLOT_FIELD &&

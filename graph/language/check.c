@@ -13,12 +13,12 @@ struct checker {
     bool changed; /* by a verb's declare */
 };
 
-static struct hd_graph_value *value_of(const struct checker *checker, const struct hd_ref *ref)
+static struct hd_graph_value *get_value(const struct checker *checker, const struct hd_ref *ref)
 {
     return ref->value == HD_NO_VALUE ? NULL : &checker->graph->values[ref->value];
 }
 
-static const char *placement_name(enum hd_placement placement)
+static const char *name_placement(enum hd_placement placement)
 {
     return placement == HD_SHARD ? "shard" : placement == HD_GLOBAL ? "global" : "rank0";
 }
@@ -44,7 +44,7 @@ static int resolve_values(struct checker *checker)
         if (spec->init && spec->init->placement == HD_SHARD && spec->placement != HD_SHARD)
             hd_diag_add_error(checker->diag, spec->location,
                               "'%s' (%s) cannot start as '%s', which has an instance per shard",
-                              spec->name, placement_name(spec->placement), spec->init->name);
+                              spec->name, name_placement(spec->placement), spec->init->name);
         int status = spec->type->resolve ? spec->type->resolve(spec, &setup) : HD_OK;
         if (status == HD_ERR_NOMEM)
             return status;
@@ -55,7 +55,7 @@ static int resolve_values(struct checker *checker)
 static void note_use(const struct checker *checker, const struct hd_step *step,
                      const struct hd_ref *ref)
 {
-    struct hd_graph_value *value = value_of(checker, ref);
+    struct hd_graph_value *value = get_value(checker, ref);
     value->written |= ref->mode == HD_WRITE;
     value->updated |= ref->mode == HD_UPDATE;
     if (value->used.line == 0)
@@ -70,17 +70,17 @@ static bool is_flat_memory(const struct hd_type *type)
 /* -- Placement ----------------------------------------------------------------------------------
  */
 
-static bool combines(const struct hd_reduction *reduction, enum hd_combine how)
+static bool is_combinable_by(const struct hd_reduction *reduction, enum hd_combine how)
 {
     return reduction->hows == 0 || (reduction->hows >> how & 1);
 }
 
-static int unknown_combine(const struct checker *checker, const struct hd_step *step,
-                           const struct hd_spec *from)
+static int report_combine(const struct checker *checker, const struct hd_step *step,
+                          const struct hd_spec *from)
 {
     char known[64] = "";
     for (int how = 0; hd_combine_names[how]; how++)
-        if (combines(from->type->reduction, (enum hd_combine)how))
+        if (is_combinable_by(from->type->reduction, (enum hd_combine)how))
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      known[0] ? ", " : "", hd_combine_names[how]);
     const struct hd_node *op = hd_node_get(step->options, "op");
@@ -91,8 +91,8 @@ static int unknown_combine(const struct checker *checker, const struct hd_step *
 
 static int check_collective(struct checker *checker, struct hd_step *step)
 {
-    const struct hd_spec *from = &value_of(checker, &step->refs[0])->spec;
-    const struct hd_spec *to = &value_of(checker, &step->refs[1])->spec;
+    const struct hd_spec *from = &get_value(checker, &step->refs[0])->spec;
+    const struct hd_spec *to = &get_value(checker, &step->refs[1])->spec;
     step->placement = HD_GLOBAL;
     if (from->type != to->type)
         return hd_diag_add_error(checker->diag, step->location,
@@ -102,17 +102,18 @@ static int check_collective(struct checker *checker, struct hd_step *step)
     if (to->placement != wanted)
         return hd_diag_add_error(checker->diag, step->refs[1].location,
                                  "%s writes a %s value, but '%s' is %s", step->verb->name,
-                                 placement_name(wanted), to->name, placement_name(to->placement));
+                                 name_placement(wanted), to->name, name_placement(to->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && from->placement != HD_SHARD)
         return hd_diag_add_error(checker->diag, step->refs[0].location,
                                  "%s combines shards, but '%s' is %s", step->verb->name, from->name,
-                                 placement_name(from->placement));
+                                 name_placement(from->placement));
     if (step->verb->kind == HD_VERB_COLLECTIVE && !from->type->reduction)
         return hd_diag_add_error(checker->diag, step->refs[0].location,
                                  "values of type %s ('%s') cannot be combined", from->type->name,
                                  from->name);
-    if (step->verb->kind == HD_VERB_COLLECTIVE && !combines(from->type->reduction, step->combine))
-        return unknown_combine(checker, step, from);
+    if (step->verb->kind == HD_VERB_COLLECTIVE &&
+        !is_combinable_by(from->type->reduction, step->combine))
+        return report_combine(checker, step, from);
     if (step->verb->kind == HD_VERB_BROADCAST && from->placement == HD_GLOBAL)
         return hd_diag_add_error(checker->diag, step->refs[0].location,
                                  "'%s' is global: every rank has it already", from->name);
@@ -136,7 +137,7 @@ static int check_placement(struct checker *checker, struct hd_step *step)
         const struct hd_ref *ref = &step->refs[i];
         if (ref->value == HD_NO_VALUE)
             continue;
-        enum hd_placement placement = value_of(checker, ref)->spec.placement;
+        enum hd_placement placement = get_value(checker, ref)->spec.placement;
         if (placement == HD_SHARD)
             shard = shard ? shard : ref;
         else if (placement == HD_RANK0)
@@ -150,18 +151,18 @@ static int check_placement(struct checker *checker, struct hd_step *step)
             checker->diag, shard->location,
             "%s cannot see shard value '%s': combine the shards first, by sum, "
             "mean, max or broadcast",
-            step->verb->name, value_of(checker, shard)->spec.name);
+            step->verb->name, get_value(checker, shard)->spec.name);
     if (rank0 && step->verb->kind == HD_VERB_STOP)
         return hd_diag_add_error(checker->diag, rank0->location,
                                  "stop must decide alike on all ranks, but '%s' is on rank 0 only: "
                                  "broadcast it first",
-                                 value_of(checker, rank0)->spec.name);
+                                 get_value(checker, rank0)->spec.name);
     if (changed_global && (shard || on_rank0))
         return hd_diag_add_error(checker->diag, changed_global->location,
                                  "%s is a %s step and cannot change the global value '%s': only a "
                                  "collective changes placement",
                                  step->verb->name, shard ? "shard" : "rank0",
-                                 value_of(checker, changed_global)->spec.name);
+                                 get_value(checker, changed_global)->spec.name);
     step->placement = shard ? HD_SHARD : on_rank0 ? HD_RANK0 : HD_GLOBAL;
     return HD_OK;
 }
@@ -169,14 +170,14 @@ static int check_placement(struct checker *checker, struct hd_step *step)
 /* -- Steps --------------------------------------------------------------------------------------
  */
 
-static void check_twice(struct checker *checker, const struct hd_step *step, int i)
+static void check_duplicates(struct checker *checker, const struct hd_step *step, int i)
 {
     for (int j = 0; j < i; j++)
         if (step->refs[i].value == step->refs[j].value && step->refs[i].value != HD_NO_VALUE &&
             (step->refs[i].mode != HD_READ || step->refs[j].mode != HD_READ))
             hd_diag_add_error(checker->diag, step->refs[i].location,
                               "%s names '%s' twice; only reads may share a value", step->verb->name,
-                              value_of(checker, &step->refs[i])->spec.name);
+                              get_value(checker, &step->refs[i])->spec.name);
 }
 
 /* Bucket p of one value goes with bucket p of another. */
@@ -184,7 +185,7 @@ static void check_parts(struct checker *checker, const struct hd_step *step)
 {
     const struct hd_spec *first = NULL;
     for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++) {
-        const struct hd_graph_value *value = value_of(checker, &step->refs[i]);
+        const struct hd_graph_value *value = get_value(checker, &step->refs[i]);
         if (!value || !value->spec.type->flat)
             continue;
         if (first && first->buckets != value->spec.buckets)
@@ -205,14 +206,14 @@ static int check_step(struct hd_step *step, void *arg)
         const struct hd_ref *ref = &step->refs[i];
         if (ref->value == HD_NO_VALUE)
             continue;
-        const struct hd_graph_value *value = value_of(checker, ref);
+        const struct hd_graph_value *value = get_value(checker, ref);
         const struct hd_port *port = &step->verb->ports[step->verb->many ? 0 : i];
         bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
         if (ref->mode != HD_WRITE && none && !port->none)
             hd_diag_add_error(checker->diag, ref->location,
                               "'%s' is none until something writes it, which %s cannot take here",
                               value->spec.name, step->verb->name);
-        check_twice(checker, step, i);
+        check_duplicates(checker, step, i);
         note_use(checker, step, ref);
     }
     if (step->verb->kind == HD_VERB_COLLECTIVE || step->verb->kind == HD_VERB_BROADCAST)
@@ -248,7 +249,7 @@ static int fill_setup(struct hd_step *step, void *arg)
         return HD_ERR_NOMEM;
     for (int i = 0; i < step->n_refs; i++)
         specs[i] =
-            step->refs[i].value == HD_NO_VALUE ? NULL : &value_of(checker, &step->refs[i])->spec;
+            step->refs[i].value == HD_NO_VALUE ? NULL : &get_value(checker, &step->refs[i])->spec;
     step->setup = (struct hd_setup){.config = graph->config,
                                     .diag = checker->diag,
                                     .location = step->location,
@@ -261,7 +262,7 @@ static int fill_setup(struct hd_step *step, void *arg)
     return 0;
 }
 
-static int64_t known_bytes(const struct hd_graph *graph)
+static int64_t count_known_bytes(const struct hd_graph *graph)
 {
     int64_t bytes = 0;
     for (int i = 0; i < graph->n_values; i++)
@@ -274,9 +275,9 @@ static int declare_step(struct hd_step *step, void *arg)
     struct checker *checker = arg;
     if (!step->verb || !step->verb->declare)
         return 0;
-    int64_t before = known_bytes(checker->graph);
+    int64_t before = count_known_bytes(checker->graph);
     int status = step->verb->declare(&step->setup);
-    checker->changed |= known_bytes(checker->graph) != before;
+    checker->changed |= count_known_bytes(checker->graph) != before;
     return status == HD_ERR_INPUT ? 0 : status;
 }
 
@@ -300,7 +301,7 @@ static int declare_all(struct checker *checker)
 static void check_condition(struct checker *checker, const struct hd_step *step)
 {
     const int *slots;
-    int64_t n = hd_expr_slots(step->condition, &slots);
+    int64_t n = hd_expr_get_slots(step->condition, &slots);
     for (int64_t i = 0; i < n; i++) {
         const struct hd_slot *slot = &checker->graph->slots[slots[i]];
         bool listed = slot->kind != HD_SLOT_FIELD;
@@ -329,7 +330,7 @@ static int count_before(struct hd_step *step, void *arg)
 
 /* Steps of one verb draw different random numbers: the stream is the verb's stream_id and the
  * step's ordinal among the steps of that verb, so that steps of other verbs may come and go. */
-static int number_streams(struct hd_step *step, void *arg)
+static int assign_streams(struct hd_step *step, void *arg)
 {
     struct checker *checker = arg;
     if (!step->verb)
@@ -346,8 +347,8 @@ static int finish_step(struct hd_step *step, void *arg)
     if (!step->verb)
         return 0;
     if (step->verb->kind == HD_VERB_STOP) {
-        int status = hd_graph_expression(checker->graph, hd_node_get(step->options, "if"), true,
-                                         checker->diag, &step->condition);
+        int status = hd_graph_parse_expression(checker->graph, hd_node_get(step->options, "if"),
+                                               true, checker->diag, &step->condition);
         if (status == HD_ERR_NOMEM)
             return status;
         if (status == HD_OK)
@@ -371,7 +372,7 @@ int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag)
     HD_TRY(declare_all(&checker));
     if (hd_diag_count(diag) > 0)
         return HD_ERR_INPUT;
-    HD_TRY(hd_graph_walk(graph, number_streams, &checker));
+    HD_TRY(hd_graph_walk(graph, assign_streams, &checker));
     HD_TRY(hd_graph_walk(graph, finish_step, &checker));
     return hd_diag_count(diag) ? HD_ERR_INPUT : HD_OK;
 }

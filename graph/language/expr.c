@@ -91,62 +91,62 @@ void hd_expr_destroy(struct hd_expr *expr)
 
 /* A number or none. */
 struct result {
-    bool some;
+    bool valid;
     double number;
 };
 
-static struct result some(double number)
+static struct result make_result(double number)
 {
     return (struct result){!isnan(number), number};
 }
 
 static bool is_true(struct result result)
 {
-    return result.some && result.number != 0;
+    return result.valid && result.number != 0;
 }
 
 static struct result compute(enum op op, struct result a, struct result b)
 {
     const struct result none = {0};
-    bool both = a.some && b.some;
+    bool both = a.valid && b.valid;
     double x = a.number, y = b.number;
     switch (op) {
     case OP_OR:
-        return some(is_true(a) || is_true(b));
+        return make_result(is_true(a) || is_true(b));
     case OP_AND:
-        return some(is_true(a) && is_true(b));
+        return make_result(is_true(a) && is_true(b));
     case OP_NOT:
-        return some(!is_true(a));
+        return make_result(!is_true(a));
     case OP_EQ:
-        return some(both && x == y);
+        return make_result(both && x == y);
     case OP_NE:
-        return some(both && x != y);
+        return make_result(both && x != y);
     case OP_LT:
-        return some(both && x < y);
+        return make_result(both && x < y);
     case OP_LE:
-        return some(both && x <= y);
+        return make_result(both && x <= y);
     case OP_GT:
-        return some(both && x > y);
+        return make_result(both && x > y);
     case OP_GE:
-        return some(both && x >= y);
+        return make_result(both && x >= y);
     case OP_NEGATE:
-        return a.some ? some(-x) : none;
+        return a.valid ? make_result(-x) : none;
     case OP_CEIL:
-        return a.some ? some(ceil(x)) : none;
+        return a.valid ? make_result(ceil(x)) : none;
     case OP_FLOOR:
-        return a.some ? some(floor(x)) : none;
+        return a.valid ? make_result(floor(x)) : none;
     case OP_ADD:
-        return both ? some(x + y) : none;
+        return both ? make_result(x + y) : none;
     case OP_SUB:
-        return both ? some(x - y) : none;
+        return both ? make_result(x - y) : none;
     case OP_MUL:
-        return both ? some(x * y) : none;
+        return both ? make_result(x * y) : none;
     case OP_DIV:
-        return both && y != 0 ? some(x / y) : none;
+        return both && y != 0 ? make_result(x / y) : none;
     case OP_MIN:
-        return both ? some(y < x ? y : x) : none;
+        return both ? make_result(y < x ? y : x) : none;
     case OP_MAX:
-        return both ? some(y > x ? y : x) : none;
+        return both ? make_result(y > x ? y : x) : none;
     case OP_NUMBER:
     case OP_SLOT:
         break;
@@ -161,24 +161,25 @@ static struct result eval(const struct hd_expr *expr, int index,
     struct result operands[2] = {{0}};
     double value = 0;
     if (term->op == OP_NUMBER)
-        return some(term->number);
+        return make_result(term->number);
     if (term->op == OP_SLOT)
-        return read(arg, term->slot, &value) ? some(value) : operands[0];
+        return read(arg, term->slot, &value) ? make_result(value) : operands[0];
     for (int i = 0; i < ops[term->op].operands; i++)
         operands[i] = eval(expr, term->operands[i], read, arg);
     return compute(term->op, operands[0], operands[1]);
 }
 
-bool hd_expr_eval(const struct hd_expr *expr, bool (*read)(void *arg, int slot, double *value_p),
-                  void *arg, double *value_p)
+bool hd_expr_evaluate(const struct hd_expr *expr,
+                      bool (*read)(void *arg, int slot, double *value_p), void *arg,
+                      double *value_p)
 {
     struct result result = eval(expr, expr->root, read, arg);
-    if (result.some)
+    if (result.valid)
         *value_p = result.number;
-    return result.some;
+    return result.valid;
 }
 
-bool hd_expr_constant(const struct hd_expr *expr, double *value_p)
+bool hd_expr_is_constant(const struct hd_expr *expr, double *value_p)
 {
     const struct term *root = &expr->terms[expr->root];
     if (root->op != OP_NUMBER)
@@ -187,7 +188,7 @@ bool hd_expr_constant(const struct hd_expr *expr, double *value_p)
     return true;
 }
 
-int64_t hd_expr_slots(const struct hd_expr *expr, const int **slots_p)
+int64_t hd_expr_get_slots(const struct hd_expr *expr, const int **slots_p)
 {
     *slots_p = expr->slots;
     return expr->slot_count;
@@ -385,7 +386,7 @@ static int add_operation(struct parser *p, const char *place, enum op op, const 
     for (int i = 0; i < ops[op].operands; i++) {
         const struct term *operand = &terms[operands[i]];
         constant = constant && operand->op == OP_NUMBER;
-        values[i] = some(operand->number);
+        values[i] = make_result(operand->number);
         term.operands[i] = operands[i];
     }
     if (op == OP_DIV && terms[operands[1]].op == OP_NUMBER && values[1].number == 0)

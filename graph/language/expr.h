@@ -37,15 +37,16 @@ void hd_expr_destroy(struct hd_expr *expr);
 
 /* Stores the value and returns true, or returns false for none. read() does the same for a slot.
  * Thread safe. */
-bool hd_expr_eval(const struct hd_expr *expr, bool (*read)(void *arg, int slot, double *value_p),
-                  void *arg, double *value_p);
+bool hd_expr_evaluate(const struct hd_expr *expr,
+                      bool (*read)(void *arg, int slot, double *value_p), void *arg,
+                      double *value_p);
 
 /* True, with the value, when the expression reads no slots. */
-bool hd_expr_constant(const struct hd_expr *expr, double *value_p);
+bool hd_expr_is_constant(const struct hd_expr *expr, double *value_p);
 
 /* The number of different slots that are read, stored in *slots_p (borrowed) in order of the text.
  */
-int64_t hd_expr_slots(const struct hd_expr *expr, const int **slots_p);
+int64_t hd_expr_get_slots(const struct hd_expr *expr, const int **slots_p);
 
 /* Writes the expression as text with few parentheses that parses to an equal one, constants folded;
  * slot_names is indexed by slot. */

@@ -34,7 +34,7 @@ int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, voi
     return walk(graph->steps, graph->n_steps, visit, arg);
 }
 
-int hd_graph_find(const struct hd_graph *graph, const char *name)
+int hd_graph_find_value(const struct hd_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->n_values; i++)
         if (strcmp(graph->values[i].spec.name, name) == 0)

@@ -119,7 +119,7 @@ int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, voi
 int hd_graph_rebuild(struct hd_graph *graph);
 
 /* Index of a value by name, or HD_NO_VALUE. */
-int hd_graph_find(const struct hd_graph *graph, const char *name);
+int hd_graph_find_value(const struct hd_graph *graph, const char *name);
 
 /* -- Between the files of graph/ ----------------------------------------------------------------
  */

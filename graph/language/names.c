@@ -27,7 +27,7 @@ static const char *nearest_knob(const struct hd_graph *graph, const char *name)
     return best;
 }
 
-static bool config_number(void *arg, const char *path, double *value_p, const char **nearest_p)
+static bool find_config_number(void *arg, const char *path, double *value_p, const char **nearest_p)
 {
     static const char strategy[] = "strategy.";
     const struct hd_graph *graph = ((struct scope *)arg)->graph;
@@ -91,8 +91,8 @@ static const char *nearest_member(const struct hd_spec *spec, const char *name, 
     return best;
 }
 
-static int member_slot(const struct scope *scope, const char *name, const char *dot,
-                       const char **nearest_p)
+static int find_member_slot(const struct scope *scope, const char *name, const char *dot,
+                            const char **nearest_p)
 {
     struct hd_graph *graph = scope->graph;
     char value_name[128];
@@ -101,7 +101,7 @@ static int member_slot(const struct scope *scope, const char *name, const char *
         return -1;
     memcpy(value_name, name, length);
     value_name[length] = '\0';
-    int value = hd_graph_find(graph, value_name);
+    int value = hd_graph_find_value(graph, value_name);
     if (value == HD_NO_VALUE) {
         for (int i = 0; i < graph->n_values && !*nearest_p; i++)
             *nearest_p = hd_find_nearest_name(value_name, &graph->values[i].spec.name, 1);
@@ -125,7 +125,7 @@ static int find_slot(void *arg, const char *name, const char **nearest_p)
     const struct scope *scope = arg;
     const char *dot = strchr(name, '.');
     if (dot)
-        return member_slot(scope, name, dot, nearest_p);
+        return find_member_slot(scope, name, dot, nearest_p);
     int counter = find_counter(scope->graph, name);
     if (counter != HD_NO_COUNTER)
         return add_slot(scope->graph, HD_SLOT_COUNTER, HD_NO_VALUE, counter, name);
@@ -133,36 +133,36 @@ static int find_slot(void *arg, const char *name, const char **nearest_p)
     return -1;
 }
 
-static int no_slot(void *arg, const char *name, const char **nearest_p)
+static int report_no_slot(void *arg, const char *name, const char **nearest_p)
 {
     (void)arg, (void)name, (void)nearest_p;
     return -1;
 }
 
-int hd_graph_expression(struct hd_graph *graph, const struct hd_node *node, bool fields,
-                        struct hd_diag *diag, struct hd_expr **expr_p)
+int hd_graph_parse_expression(struct hd_graph *graph, const struct hd_node *node, bool fields,
+                              struct hd_diag *diag, struct hd_expr **expr_p)
 {
     if (node->kind != HD_NODE_SCALAR)
         return hd_diag_add_error(diag, node->location, "expected an expression, found a %s",
                                  node->kind == HD_NODE_MAP ? "map" : "list");
     struct scope scope = {graph, fields};
-    struct hd_expr_names names = {config_number, find_slot, &scope};
+    struct hd_expr_names names = {find_config_number, find_slot, &scope};
     return hd_expr_parse(node->text, hd_node_get_text_location(node), &names, diag, expr_p);
 }
 
-int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes,
-                    struct hd_source_location location, const char *what, double min, double max,
-                    bool whole, struct hd_diag *diag, double *number_p)
+int hd_graph_parse_number(struct hd_graph *graph, const char *text, int64_t bytes,
+                          struct hd_source_location location, const char *what, double min,
+                          double max, bool whole, struct hd_diag *diag, double *number_p)
 {
     struct scope scope = {graph, false};
-    struct hd_expr_names names = {config_number, no_slot, &scope};
+    struct hd_expr_names names = {find_config_number, report_no_slot, &scope};
     char *copy = hd_format("%.*s", (int)bytes, text);
     struct hd_expr *expr = NULL;
     double number = 0;
     if (!copy)
         return HD_ERR_NOMEM;
     int status = hd_expr_parse(copy, location, &names, diag, &expr);
-    if (status == HD_OK && (!hd_expr_constant(expr, &number) || !(number >= min) ||
+    if (status == HD_OK && (!hd_expr_is_constant(expr, &number) || !(number >= min) ||
                             !(number <= max) || (whole && number != floor(number))))
         status = hd_diag_add_error(diag, location, "%s: expected %s in [%.10g, %.10g], found '%s'",
                                    what, whole ? "an integer" : "a number", min, max, copy);
@@ -173,8 +173,8 @@ int hd_graph_number(struct hd_graph *graph, const char *text, int64_t bytes,
     return status;
 }
 
-int hd_graph_counter(struct hd_graph *graph, const char *name, struct hd_source_location location,
-                     struct hd_diag *diag)
+int hd_graph_find_counter(struct hd_graph *graph, const char *name,
+                          struct hd_source_location location, struct hd_diag *diag)
 {
     int counter = find_counter(graph, name);
     if (counter != HD_NO_COUNTER)

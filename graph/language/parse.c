@@ -18,7 +18,7 @@ static void check_keys(struct hd_parser *parser, const struct hd_node *map, cons
         for (int j = 0; j < n && !found; j++)
             found = strcmp(key, known[j]) == 0;
         if (!found)
-            hd_parser_unknown(parser, map->keys[i]->location, what, key, known, n);
+            hd_parser_report_unknown(parser, map->keys[i]->location, what, key, known, n);
     }
 }
 
@@ -27,9 +27,9 @@ static int parse_number(struct hd_parser *parser, const struct hd_node *node, co
 {
     if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, what))
         return HD_ERR_INPUT;
-    return hd_graph_number(parser->graph, node->text, (int64_t)strlen(node->text),
-                           hd_node_get_text_location(node), what, min, max, whole, parser->diag,
-                           number_p);
+    return hd_graph_parse_number(parser->graph, node->text, (int64_t)strlen(node->text),
+                                 hd_node_get_text_location(node), what, min, max, whole,
+                                 parser->diag, number_p);
 }
 
 /* -- Strategy -----------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
     for (; registry->types[n] && n < 64; n++)
         names[n] = registry->types[n]->name;
     if (!value->spec.type)
-        hd_parser_unknown(parser, node->location, "type", node->text, names, n);
+        hd_parser_report_unknown(parser, node->location, "type", node->text, names, n);
     else
         while (value->spec.type->counted && value->spec.type->counted[value->n_attributes])
             value->n_attributes++;
@@ -118,7 +118,7 @@ static void parse_placement(struct hd_parser *parser, struct hd_graph_value *val
         if (strcmp(place->text, "rank0") == 0)
             value->spec.placement = HD_RANK0;
         else if (strcmp(place->text, "global") != 0)
-            hd_parser_unknown(parser, place->location, "placement", place->text, places, 2);
+            hd_parser_report_unknown(parser, place->location, "placement", place->text, places, 2);
     }
 }
 
@@ -129,7 +129,7 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
     const struct hd_node *node = hd_node_get(value->node, key);
     if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, key))
         return NULL;
-    int other = hd_graph_find(graph, node->text);
+    int other = hd_graph_find_value(graph, node->text);
     if (other != HD_NO_VALUE && &graph->values[other] < value)
         return &graph->values[other].spec;
     if (other != HD_NO_VALUE) {
@@ -137,7 +137,7 @@ static const struct hd_spec *parse_other(struct hd_parser *parser, struct hd_gra
                           key, node->text, value->spec.name);
         return NULL;
     }
-    hd_parser_unknown_value(parser, node->location, node->text);
+    hd_parser_report_unknown_value(parser, node->location, node->text);
     return NULL;
 }
 
@@ -219,11 +219,11 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
                               counter_location = location;
     counter_location.column += (int)(space + 1 - node->text);
     double number = 1;
-    int status = hd_graph_number(parser->graph, node->text, space - node->text, location, "every",
-                                 1, 1e15, true, parser->diag, &number);
+    int status = hd_graph_parse_number(parser->graph, node->text, space - node->text, location,
+                                       "every", 1, 1e15, true, parser->diag, &number);
     step->every = (int64_t)number;
     step->every_counter =
-        hd_graph_counter(parser->graph, space + 1, counter_location, parser->diag);
+        hd_graph_find_counter(parser->graph, space + 1, counter_location, parser->diag);
     number = (double)step->every;
     if (first)
         status = parse_number(parser, first, "first", 0, 1e15, true, &number);
@@ -234,7 +234,7 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
 static int parse_when(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
     const struct hd_node *node = hd_node_get(map, "when");
-    return node ? hd_graph_expression(parser->graph, node, false, parser->diag, &step->when)
+    return node ? hd_graph_parse_expression(parser->graph, node, false, parser->diag, &step->when)
                 : HD_OK;
 }
 
@@ -313,7 +313,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
         for (; registry->verbs[n] && n < 127; n++)
             names[n] = registry->verbs[n]->name;
         names[n++] = "repeat";
-        hd_parser_unknown(parser, key->location, "verb", key->text, names, n);
+        hd_parser_report_unknown(parser, key->location, "verb", key->text, names, n);
         return HD_ERR_INPUT;
     }
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, key->text))
@@ -321,14 +321,14 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
     step->options = map;
     check_options(parser, step, map);
     step->combine = parse_combine(step);
-    HD_TRY(hd_parser_ports(parser, step, map));
+    HD_TRY(hd_parser_read_ports(parser, step, map));
     parse_every(parser, step, map);
     parse_when(parser, step, map);
     step->label = make_label(parser, step);
     const struct hd_node *counts = hd_node_get(map, "counts");
     if (counts)
         step->counts =
-            hd_graph_counter(parser->graph, counts->text, counts->location, parser->diag);
+            hd_graph_find_counter(parser->graph, counts->text, counts->location, parser->diag);
     return step->verb->kind == HD_VERB_STOP ? parse_stop(parser, step, map) : HD_OK;
 }
 

@@ -9,7 +9,7 @@
 
 /* -- Mistakes ---------------------------------------------------------------------------------- */
 
-static const char *kind_name(const struct hd_node *node)
+static const char *name_kind(const struct hd_node *node)
 {
     return node->kind == HD_NODE_MAP ? "a map" : node->kind == HD_NODE_LIST ? "a list" : "a scalar";
 }
@@ -21,12 +21,12 @@ bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum
     if (node->kind == kind)
         return true;
     hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
-                      kind_name(node));
+                      name_kind(node));
     return false;
 }
 
-void hd_parser_unknown(struct hd_parser *parser, struct hd_source_location location,
-                       const char *what, const char *name, const char *const *known, int n)
+void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,
+                              const char *what, const char *name, const char *const *known, int n)
 {
     const char *nearest = hd_find_nearest_name(name, known, n);
     if (nearest) {
@@ -44,15 +44,15 @@ void hd_parser_unknown(struct hd_parser *parser, struct hd_source_location locat
                       list);
 }
 
-void hd_parser_unknown_value(struct hd_parser *parser, struct hd_source_location location,
-                             const char *name)
+void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_location location,
+                                    const char *name)
 {
     const struct hd_graph *graph = parser->graph;
     const char **names = hd_graph_alloc(parser->graph, graph->n_values + 1, sizeof *names);
     for (int i = 0; names && i < graph->n_values; i++)
         names[i] = graph->values[i].spec.name;
     if (names)
-        hd_parser_unknown(parser, location, "value", name, names, graph->n_values);
+        hd_parser_report_unknown(parser, location, "value", name, names, graph->n_values);
 }
 
 /* -- Uses -------------------------------------------------------------------------------------- */
@@ -73,8 +73,8 @@ static int parse_lag(struct hd_parser *parser, const struct hd_node *node, const
                                  "expected '@-' and a number of iterations, as in 'x@-1'");
     location.column += 2;
     double lag = 0;
-    HD_TRY(hd_graph_number(parser->graph, at + 2, (int64_t)strlen(at + 2), location, "lag", 0, 1000,
-                           true, parser->diag, &lag));
+    HD_TRY(hd_graph_parse_number(parser->graph, at + 2, (int64_t)strlen(at + 2), location, "lag", 0,
+                                 1000, true, parser->diag, &lag));
     ref->lag = (int)lag;
     location.column -= 2;
     if (ref->lag > 0 && ref->mode != HD_READ)
@@ -101,14 +101,14 @@ static int parse_use(struct hd_parser *parser, const struct hd_node *item, enum 
         hd_format("%.*s", (int)(at ? at - item->text : (int64_t)strlen(item->text)), item->text);
     if (!name)
         return HD_ERR_NOMEM;
-    use->ref.value = hd_graph_find(graph, name);
+    use->ref.value = hd_graph_find_value(graph, name);
     if (use->ref.value == HD_NO_VALUE)
-        hd_parser_unknown_value(parser, hd_node_get_text_location(item), name);
+        hd_parser_report_unknown_value(parser, hd_node_get_text_location(item), name);
     hd_free(name);
     return at ? parse_lag(parser, item, at, &use->ref) : HD_OK;
 }
 
-static const char *mode_name(enum hd_mode mode)
+static const char *name_mode(enum hd_mode mode)
 {
     return mode == HD_READ ? "reads" : mode == HD_WRITE ? "writes" : "updates";
 }
@@ -119,8 +119,8 @@ static int parse_uses(struct hd_parser *parser, const struct hd_node *map, struc
     static const enum hd_mode modes[] = {HD_READ, HD_WRITE, HD_UPDATE};
     int64_t total = 0;
     for (int i = 0; i < 3; i++) {
-        const struct hd_node *list = hd_node_get(map, mode_name(modes[i]));
-        if (list && !hd_parser_expect(parser, list, HD_NODE_LIST, mode_name(modes[i])))
+        const struct hd_node *list = hd_node_get(map, name_mode(modes[i]));
+        if (list && !hd_parser_expect(parser, list, HD_NODE_LIST, name_mode(modes[i])))
             return HD_ERR_INPUT;
         total += list ? list->count : 0;
     }
@@ -129,7 +129,7 @@ static int parse_uses(struct hd_parser *parser, const struct hd_node *map, struc
         return HD_ERR_NOMEM;
     int n = 0;
     for (int i = 0; i < 3; i++) {
-        const struct hd_node *list = hd_node_get(map, mode_name(modes[i]));
+        const struct hd_node *list = hd_node_get(map, name_mode(modes[i]));
         for (int64_t j = 0; list && j < list->count; j++)
             parse_use(parser, list->items[j], modes[i], &uses[n++]);
     }
@@ -181,7 +181,7 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
             if (is->mode != uses[i].ref.mode)
                 hd_diag_add_error(parser->diag, uses[i].ref.location,
                                   "port '%s' of %s stands under `%s`", is->name, step->verb->name,
-                                  mode_name(is->mode));
+                                  name_mode(is->mode));
             else if (is->type && spec->type && strcmp(is->type, spec->type->name) != 0)
                 hd_diag_add_error(
                     parser->diag, uses[i].ref.location,
@@ -192,11 +192,12 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
             const char *names[HD_PORTS_MAX];
             for (int j = 0; j < n_ports; j++)
                 names[j] = step->verb->ports[j].name;
-            hd_parser_unknown(parser, uses[i].ref.location, "port", uses[i].port, names, n_ports);
+            hd_parser_report_unknown(parser, uses[i].ref.location, "port", uses[i].port, names,
+                                     n_ports);
         } else {
             hd_diag_add_error(parser->diag, uses[i].ref.location,
                               "%s has no free port under `%s` for '%s' of type %s",
-                              step->verb->name, mode_name(uses[i].ref.mode), spec->name,
+                              step->verb->name, name_mode(uses[i].ref.mode), spec->name,
                               spec->type ? spec->type->name : "unknown");
         }
     }
@@ -207,11 +208,11 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
             hd_diag_add_error(parser->diag, step->location,
                               "%s needs a value%s%s under `%s` (port '%s')", step->verb->name,
                               port->type ? " of type " : "", port->type ? port->type : "",
-                              mode_name(port->mode), port->name);
+                              name_mode(port->mode), port->name);
     }
 }
 
-int hd_parser_ports(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+int hd_parser_read_ports(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
     struct use *uses;
     int n, n_ports = 0;
@@ -235,7 +236,7 @@ int hd_parser_ports(struct hd_parser *parser, struct hd_step *step, const struct
         step->refs[i] = uses[i].ref;
         if (uses[i].ref.mode != step->verb->ports[0].mode)
             hd_diag_add_error(parser->diag, uses[i].ref.location, "%s takes values under `%s` only",
-                              step->verb->name, mode_name(step->verb->ports[0].mode));
+                              step->verb->name, name_mode(step->verb->ports[0].mode));
     }
     return HD_OK;
 }

@@ -66,8 +66,8 @@ static void compare(const struct hd_expr *a, const struct hd_expr *b)
         {0, 0, 0, 0, 0}, {1, -2, 3.5, 1e9, 0}, {-0.0, 1e308, 7, 1, 0}};
     for (int i = 0; i < (int)(sizeof values / sizeof *values); i++) {
         double left = 0, right = 0;
-        bool some = hd_expr_eval(a, read_slot, values[i], &left);
-        fuzz_check(some == hd_expr_eval(b, read_slot, values[i], &right), "none is none");
+        bool some = hd_expr_evaluate(a, read_slot, values[i], &left);
+        fuzz_check(some == hd_expr_evaluate(b, read_slot, values[i], &right), "none is none");
         fuzz_check(!some || left == right, "the same value");
     }
 }

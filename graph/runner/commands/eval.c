@@ -28,7 +28,7 @@ static const char graph_with_norm[] = GRAPH("obs_norm: {type: moments}, ", ", ob
 
 static int print_verdict(struct hd_executor *executor, const struct hd_graph *graph)
 {
-    int value = hd_graph_find(graph, "evaluation");
+    int value = hd_graph_find_value(graph, "evaluation");
     const struct hd_spec *spec = &graph->values[value].spec;
     const void *data = hd_executor_get_data(executor, value, 0);
     static const char *const shown[] = {"mean", "std", "max", "min"};

@@ -109,10 +109,10 @@ static int play(struct record *record)
 static int load_policy(struct record *record)
 {
     const struct hd_graph *graph = record->run_spec.graph;
-    const int envs = hd_graph_find(graph, "envs");
+    const int envs = hd_graph_find_value(graph, "envs");
     const struct hd_weights weights = hd_weights_of(graph, record->executor);
     HD_TRY(hd_weights_load(&weights, record->options->weights));
-    record->value = hd_graph_find(graph, "transition_log");
+    record->value = hd_graph_find_value(graph, "transition_log");
     record->recording = &graph->values[record->value].spec;
     hd_recording_describe(record->recording, &graph->values[envs].spec, &record->info);
     record->info.seed = graph->seed;

@@ -140,7 +140,7 @@ void hd_train_progress(void *arg)
 static double field_of(const struct hd_train *train, const char *value, const char *field)
 {
     const struct hd_graph *graph = train->run_spec.graph;
-    int index = hd_graph_find(graph, value);
+    int index = hd_graph_find_value(graph, value);
     if (index == HD_NO_VALUE || hd_executor_get_data(train->executor, index, 0) == NULL)
         return NAN;
     const struct hd_spec *spec = &graph->values[index].spec;
@@ -160,7 +160,7 @@ static double env_steps_of(const struct hd_train *train)
 static int save_weights(const struct hd_train *train, int64_t updates, uint64_t *hash_p)
 {
     const struct hd_graph *graph = train->run_spec.graph;
-    if (hd_graph_find(graph, "policy") == HD_NO_VALUE)
+    if (hd_graph_find_value(graph, "policy") == HD_NO_VALUE)
         return HD_OK;
     const struct hd_weights weights = hd_weights_of(graph, train->executor);
     *hash_p = hd_value_hash(weights.params, weights.data);
@@ -194,7 +194,7 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .shards = train->run_spec.shards,
     };
     if (!isnan(mean)) {
-        int verdict = hd_graph_find(train->run_spec.graph, "evaluation");
+        int verdict = hd_graph_find_value(train->run_spec.graph, "evaluation");
         result.eval_value_raw = hd_verdict_returns(
             hd_executor_get_data(train->executor, verdict, 0), &result.n_eval_value_raw);
     }

@@ -3,8 +3,9 @@
 
 struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor *executor)
 {
-    const int policy = hd_graph_find(graph, "policy"), norm = hd_graph_find(graph, "obs_norm");
-    const int state = hd_graph_find(graph, "batch_norm_stats");
+    const int policy = hd_graph_find_value(graph, "policy"),
+              norm = hd_graph_find_value(graph, "obs_norm");
+    const int state = hd_graph_find_value(graph, "batch_norm_stats");
     struct hd_weights weights = {.params = &graph->values[policy].spec,
                                  .data = hd_executor_get_writable(executor, policy, 0)};
     if (norm != HD_NO_VALUE) {

@@ -103,7 +103,7 @@ static bool holds(const struct hd_reference *r, const struct hd_step *step,
 {
     struct names names = {r, step};
     double value;
-    return hd_expr_eval(expr, read_slot, &names, &value) && value != 0;
+    return hd_expr_evaluate(expr, read_slot, &names, &value) && value != 0;
 }
 
 static void note_reads(struct hd_reference *r, const struct hd_step *step)
@@ -431,7 +431,7 @@ static void init_values(struct hd_reference *r)
             void *data = r->contents[v].now[s] = hd_alloc(spec->bytes, 1);
             ck_assert_int_eq(hd_value_init(spec, &setup, s, data), HD_OK);
             if (spec->init) {
-                int other = hd_graph_find(r->graph, spec->init->name);
+                int other = hd_graph_find_value(r->graph, spec->init->name);
                 memcpy(data, r->contents[other].now[instances_of(r, other) > 1 ? s : 0],
                        (size_t)spec->bytes);
             }

@@ -125,7 +125,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     last_stage = 3;
     struct rank_graph l = rank_load(registry(), text, job->shards, 1);
     rank_start(&rank, world, l.graph, job->sequential, 3, 30);
-    const int value = hd_graph_find(l.graph, "right");
+    const int value = hd_graph_find_value(l.graph, "right");
     int code = 0;
     const int instances = rank.plan->values[value].instances;
     int64_t before[PARTIALS];

@@ -71,7 +71,7 @@ START_TEST(configuration_counts)
     ck_assert_int_eq(hd_executor_create(plan, session, &executor_options, &executor), HD_OK);
     ck_assert_int_eq(hd_executor_run(executor, &reason), HD_OK);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        int value = hd_graph_find(graph, expected[i].name);
+        int value = hd_graph_find_value(graph, expected[i].name);
         ck_assert_msg(hd_executor_get_version(executor, value) == expected[i].versions,
                       "'%s' has %lld versions", expected[i].name,
                       (long long)hd_executor_get_version(executor, value));

@@ -141,7 +141,7 @@ static int run_diverging(const struct hd_world *world, void *arg)
     l = rank_load(&hd_toy_registry, comparing, SHARDS, 1);
     rank_start(&rank, world, l.graph, false, 2, 30);
     if (world->rank == 1) {
-        float *w = hd_executor_get_writable(rank.executor, hd_graph_find(l.graph, "w"), 0);
+        float *w = hd_executor_get_writable(rank.executor, hd_graph_find_value(l.graph, "w"), 0);
         w[2 * HD_BLOCK + 1] += 1;
     }
     int status = hd_executor_run(rank.executor, &reason);

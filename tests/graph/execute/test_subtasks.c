@@ -104,7 +104,7 @@ static struct loaded load(void)
     const struct hd_registry registry = {hd_toy_registry.types, verbs, hd_toy_registry.keys};
     struct loaded l;
     l.graph = hd_toy_load_with(&registry, text, 1, 6, &l.document, &l.config, &l.diag);
-    ck_assert_int_eq(l.graph->values[hd_graph_find(l.graph, "rows")].spec.partials, ITEMS);
+    ck_assert_int_eq(l.graph->values[hd_graph_find_value(l.graph, "rows")].spec.partials, ITEMS);
     return l;
 }
 

@@ -192,7 +192,7 @@ START_TEST(the_others_mean_is_theirs_alone)
 {
     struct rank_graph l = load(texts[_i]);
     struct hd_reference *reference = hd_reference_run(l.graph);
-    const int policy = hd_graph_find(l.graph, "policy");
+    const int policy = hd_graph_find_value(l.graph, "policy");
     const struct hd_spec *spec = &l.graph->values[policy].spec;
     const struct hd_setup setup = {.config = l.config, .shards = SHARDS, .seed = 3};
     const float *now = hd_reference_data(reference, policy, 0);

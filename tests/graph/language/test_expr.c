@@ -174,7 +174,7 @@ static const struct {
 static void check_value(const struct hd_expr *expr, double expected)
 {
     double value = 42;
-    bool some = hd_expr_eval(expr, read_slot, NULL, &value);
+    bool some = hd_expr_evaluate(expr, read_slot, NULL, &value);
     ck_assert_int_eq(some, !isnan(expected));
     ck_assert_double_eq(value, some ? expected : 42);
 }
@@ -187,11 +187,11 @@ START_TEST(test_good)
     ck_assert_str_eq(text, good[_i].dump);
     const int *slots;
     double value;
-    if (hd_expr_constant(expr, &value)) {
+    if (hd_expr_is_constant(expr, &value)) {
         ck_assert_double_eq(value, good[_i].value);
-        ck_assert_int_eq(hd_expr_slots(expr, &slots), 0);
+        ck_assert_int_eq(hd_expr_get_slots(expr, &slots), 0);
     } else {
-        ck_assert_int_gt(hd_expr_slots(expr, &slots), 0);
+        ck_assert_int_gt(hd_expr_get_slots(expr, &slots), 0);
     }
     struct hd_expr *again = parse(text);
     char *text_again = dumped(again);
@@ -208,7 +208,7 @@ START_TEST(test_slots)
 {
     const int *slots;
     struct hd_expr *expr = parse("update + a * update > evaluation.mean or a");
-    ck_assert_int_eq(hd_expr_slots(expr, &slots), 3);
+    ck_assert_int_eq(hd_expr_get_slots(expr, &slots), 3);
     ck_assert_int_eq(slots[0], UPDATE);
     ck_assert_int_eq(slots[1], A);
     ck_assert_int_eq(slots[2], VERDICT_MEAN);
