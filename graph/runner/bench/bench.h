@@ -42,14 +42,16 @@ struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
                                    double (*number)(const struct hd_rates *rates));
 
 /* Numbers of a run. */
-double hd_updates_per_s(const struct hd_rates *rates);
-double hd_env_steps_per_s(const struct hd_rates *rates);
-double hd_gpu_busy(const struct hd_rates *rates); /* share of the GPUs' time with work; GPUs > 0 */
-double hd_busy(const struct hd_rates *rates);     /* share of the workers' time in bodies */
-double hd_exposed(const struct hd_rates *rates);  /* share of time that only communication took */
-double hd_idle(const struct hd_rates *rates);     /* what is left of the workers' time */
+double hd_rates_get_updates_per_s(const struct hd_rates *rates);
+double hd_rates_get_env_steps_per_s(const struct hd_rates *rates);
+double hd_rates_get_gpu_busy(
+    const struct hd_rates *rates); /* share of the GPUs' time with work; GPUs > 0 */
+double hd_rates_get_busy(const struct hd_rates *rates); /* share of the workers' time in bodies */
+double
+hd_rates_get_exposed(const struct hd_rates *rates); /* share of time that only communication took */
+double hd_rates_get_idle(const struct hd_rates *rates); /* what is left of the workers' time */
 
 /* Share of time in which at least one body of a verb ran: the median over a strategy's runs. */
-double hd_bench_verb(const struct hd_bench_strategy *strategy, const char *verb);
+double hd_bench_get_verb_share(const struct hd_bench_strategy *strategy, const char *verb);
 
 #endif

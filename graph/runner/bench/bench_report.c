@@ -15,34 +15,34 @@
 
 /* -- Numbers ------------------------------------------------------------------------------------*/
 
-double hd_updates_per_s(const struct hd_rates *rates)
+double hd_rates_get_updates_per_s(const struct hd_rates *rates)
 {
     return (double)rates->updates / rates->seconds;
 }
 
-double hd_env_steps_per_s(const struct hd_rates *rates)
+double hd_rates_get_env_steps_per_s(const struct hd_rates *rates)
 {
     return rates->env_steps / rates->seconds;
 }
 
-double hd_gpu_busy(const struct hd_rates *rates)
+double hd_rates_get_gpu_busy(const struct hd_rates *rates)
 {
     return rates->gpu_busy_s / (rates->seconds * (double)rates->gpus);
 }
 
-double hd_busy(const struct hd_rates *rates)
+double hd_rates_get_busy(const struct hd_rates *rates)
 {
     return rates->busy_s / (rates->seconds * (double)rates->workers);
 }
 
-double hd_exposed(const struct hd_rates *rates)
+double hd_rates_get_exposed(const struct hd_rates *rates)
 {
     return rates->exposed_s / rates->seconds;
 }
 
-double hd_idle(const struct hd_rates *rates)
+double hd_rates_get_idle(const struct hd_rates *rates)
 {
-    return fmax(0, 1 - hd_busy(rates) - hd_exposed(rates));
+    return fmax(0, 1 - hd_rates_get_busy(rates) - hd_rates_get_exposed(rates));
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -78,7 +78,7 @@ static double share_of(const struct hd_rates *rates, const char *verb)
     return 0;
 }
 
-double hd_bench_verb(const struct hd_bench_strategy *strategy, const char *verb)
+double hd_bench_get_verb_share(const struct hd_bench_strategy *strategy, const char *verb)
 {
     double values[RUNS_MAX];
     for (int i = 0; i < strategy->n_runs; i++)
@@ -146,7 +146,8 @@ static void print_tasks(const struct hd_bench_strategy *strategy, FILE *file)
     struct cost costs[HD_RATES_VERBS];
     const struct hd_rates *run = &strategy->runs[0];
     for (int i = 0; i < run->n_verbs; i++)
-        costs[i] = (struct cost){run->verbs[i].verb, hd_bench_verb(strategy, run->verbs[i].verb)};
+        costs[i] = (struct cost){run->verbs[i].verb,
+                                 hd_bench_get_verb_share(strategy, run->verbs[i].verb)};
     qsort(costs, (size_t)run->n_verbs, sizeof *costs, more_expensive);
     for (int i = 0; i < run->n_verbs && i < SHOWN; i++)
         fprintf(file, "%s%s %.1f", i > 0 ? ", " : "", costs[i].verb, 100 * costs[i].share);
@@ -156,17 +157,18 @@ static void print_strategy(const struct hd_bench_strategy *strategy, int width, 
 {
     const struct hd_rates *run = &strategy->runs[0];
     fprintf(file, "%-*s %4d", width, strategy->name, strategy->lag);
-    print_rate(hd_bench_get_range(strategy, hd_updates_per_s), 15, file);
-    print_rate(hd_bench_get_range(strategy, hd_env_steps_per_s), 17, file);
-    fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_busy).median);
+    print_rate(hd_bench_get_range(strategy, hd_rates_get_updates_per_s), 15, file);
+    print_rate(hd_bench_get_range(strategy, hd_rates_get_env_steps_per_s), 17, file);
+    fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_rates_get_busy).median);
     if (run->gpus > 0)
-        fprintf(file, " %4.0f %%", 100 * hd_bench_get_range(strategy, hd_gpu_busy).median);
+        fprintf(file, " %4.0f %%",
+                100 * hd_bench_get_range(strategy, hd_rates_get_gpu_busy).median);
     if (run->ranks > 1)
-        fprintf(file, " %6.1f %%", 100 * hd_bench_get_range(strategy, hd_exposed).median);
+        fprintf(file, " %6.1f %%", 100 * hd_bench_get_range(strategy, hd_rates_get_exposed).median);
     else
         fprintf(file, " %8s", "-");
-    fprintf(file, " %4.0f %%  %016" PRIx64 "  ", 100 * hd_bench_get_range(strategy, hd_idle).median,
-            run->param_hash);
+    fprintf(file, " %4.0f %%  %016" PRIx64 "  ",
+            100 * hd_bench_get_range(strategy, hd_rates_get_idle).median, run->param_hash);
     print_tasks(strategy, file);
     fprintf(file, "\n");
 }
@@ -200,7 +202,7 @@ static json_t *verbs_of(const struct hd_bench_strategy *strategy)
     json_t *verbs = json_object();
     for (int i = 0; i < strategy->runs[0].n_verbs; i++) {
         const char *verb = strategy->runs[0].verbs[i].verb;
-        json_object_set_new(verbs, verb, json_real(hd_bench_verb(strategy, verb)));
+        json_object_set_new(verbs, verb, json_real(hd_bench_get_verb_share(strategy, verb)));
     }
     return verbs;
 }
@@ -269,11 +271,12 @@ static json_t *line_of(const struct hd_bench *bench, const struct hd_bench_strat
         strategy->lag, "ranks", (json_int_t)run->ranks, "shards", (json_int_t)run->shards,
         "workers", (json_int_t)run->workers, "updates", (json_int_t)run->updates, "warmup",
         bench->options->warmup, "repeats", strategy->n_runs, "sets", sets_of(bench->options),
-        "updates_per_s", spread_of(strategy, hd_updates_per_s), "env_steps_per_s",
-        spread_of(strategy, hd_env_steps_per_s), "busy", spread_of(strategy, hd_busy), "exposed",
-        spread_of(strategy, hd_exposed), "idle", spread_of(strategy, hd_idle), "tasks",
-        verbs_of(strategy), "param_hash", hash, "fingerprint", fingerprint, "commit", commit(),
-        "machine", machine(), "date", date());
+        "updates_per_s", spread_of(strategy, hd_rates_get_updates_per_s), "env_steps_per_s",
+        spread_of(strategy, hd_rates_get_env_steps_per_s), "busy",
+        spread_of(strategy, hd_rates_get_busy), "exposed",
+        spread_of(strategy, hd_rates_get_exposed), "idle", spread_of(strategy, hd_rates_get_idle),
+        "tasks", verbs_of(strategy), "param_hash", hash, "fingerprint", fingerprint, "commit",
+        commit(), "machine", machine(), "date", date());
 }
 
 int hd_bench_save(const struct hd_bench *bench, const char *path)

@@ -58,7 +58,7 @@ static int evaluate(const struct hd_options *options, const struct hd_run_spec *
     const struct hd_executor_options executor_options = {.window = 1};
     HD_TRY(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)));
     HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
-    const struct hd_weights weights = hd_weights_of(run_spec->graph, executor);
+    const struct hd_weights weights = hd_weights_find(run_spec->graph, executor);
     int status = hd_weights_load(&weights, options->weights);
     if (status == HD_OK)
         status = options->obs ? hd_weights_outputs(&weights, options->obs, stdout)

@@ -88,7 +88,7 @@ static int play(struct record *record)
 {
     const int64_t rounds = hd_recording_rounds(record->recording);
     HD_TRY(hd_dataset_create(record->options->out, &record->info, rounds, &record->writer));
-    hd_signals_started(0);
+    hd_signals_set_started(0);
     for (int64_t round = 0; round < rounds; round++) {
         HD_TRY(play_round(record, round));
         show_progress(record, round + 1, rounds);
@@ -110,7 +110,7 @@ static int load_policy(struct record *record)
 {
     const struct hd_graph *graph = record->run_spec.graph;
     const int envs = hd_graph_find_value(graph, "envs");
-    const struct hd_weights weights = hd_weights_of(graph, record->executor);
+    const struct hd_weights weights = hd_weights_find(graph, record->executor);
     HD_TRY(hd_weights_load(&weights, record->options->weights));
     record->value = hd_graph_find_value(graph, "transition_log");
     record->recording = &graph->values[record->value].spec;

@@ -217,7 +217,7 @@ static void print_json(const struct hd_checkup *checkup, json_t *versions,
                        const struct hd_advice *advice, int n)
 {
     json_t *json = json_pack("{s:o, s:O, s:o, s:o, s:o, s:o}", "machine",
-                             hd_machine_json(&checkup->machine), "versions", versions, "gpus",
+                             hd_machine_build_json(&checkup->machine), "versions", versions, "gpus",
                              gpus_json(checkup->n_gpus), "ranks", shares_json(checkup), "mean",
                              mean_json(&checkup->mean), "advice", advice_json(advice, n));
     if (json)
@@ -235,8 +235,8 @@ static int examine(const struct hd_options *options)
     struct hd_checkup checkup = {.ranks = options->ranks};
     int status = look(&checkup);
     if (status == HD_OK) {
-        const int n = hd_advise(&checkup, advice);
-        json_t *versions = hd_versions_json(true);
+        const int n = hd_checkup_advise(&checkup, advice);
+        json_t *versions = hd_versions_build_json(true);
         if (options->as_json) {
             print_json(&checkup, versions, advice, n);
         } else {

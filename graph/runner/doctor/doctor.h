@@ -50,6 +50,6 @@ struct hd_advice {
 
 /* What is wrong, or worth knowing, most important first; returns how many. Reads the environment.
  */
-int hd_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX]);
+int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX]);
 
 #endif

@@ -122,7 +122,7 @@ static void look_at_environment(struct list *list)
             getenv("LD_PRELOAD"));
 }
 
-int hd_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX])
+int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX])
 {
     struct list list = {advice_p, 0};
     if (!checkup->mean.passed)

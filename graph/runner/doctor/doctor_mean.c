@@ -21,7 +21,7 @@
 enum {
     LINE_FLOATS = 16, /* a cache line */
     STEP = 1021,      /* a prime: every so many elements are checked */
-    PATIENCE_S = 10,
+    TIMEOUT_S = 10,
     GIVE_UP_S = 30
 };
 
@@ -62,10 +62,10 @@ static float *operand_of(struct rank *rank, int of)
 static int arrive_and_wait(struct rank *rank)
 {
     hd_comm_arrive(rank->comm, rank->seq, "doctor");
-    return hd_comm_wait(rank->comm, rank->seq, PATIENCE_S * INT64_C(1000000000), NULL, NULL);
+    return hd_comm_wait(rank->comm, rank->seq, TIMEOUT_S * INT64_C(1000000000), NULL, NULL);
 }
 
-static int64_t slice(int64_t n, int rank, int ranks)
+static int64_t slice_begin(int64_t n, int rank, int ranks)
 {
     return n * rank / ranks / LINE_FLOATS * LINE_FLOATS;
 }
@@ -77,7 +77,7 @@ static float expected(int64_t i, int ranks)
 }
 
 /* The first element of each slice is another in every round, so that an old result is found out. */
-static float fresh(int64_t seq)
+static float round_element(int64_t seq)
 {
     return (float)(seq % STEP);
 }
@@ -89,26 +89,27 @@ static int check(const struct rank *rank, int64_t n)
     for (int64_t i = 1; i < n; i += STEP)
         right &= i % LINE_FLOATS == 0 || rank->result[i] == expected(i, ranks);
     for (int r = 0; r < ranks; r++)
-        right &= rank->result[slice(n, r, ranks)] == fresh(rank->seq - 1);
+        right &= rank->result[slice_begin(n, r, ranks)] == round_element(rank->seq - 1);
     return right ? HD_OK : HD_ERR_DIVERGED;
 }
 
 /* One mean of n floats; *more_p: rank 0's request in, everybody's knowledge out. Operands are
  * always written at odd numbers, hence in one and the same buffer; what is in it but for the fresh
  * elements stays from round to round. */
-static int mean(struct rank *rank, int64_t n, int64_t *more_p)
+static int compute_mean(struct rank *rank, int64_t n, int64_t *more_p)
 {
     const int ranks = rank->world.world, self = rank->world.rank;
     rank->seq++;
     float *operand = operand_of(rank, self);
     ((struct header *)hd_comm_get_buffer(rank->comm, self, rank->seq))->more = *more_p;
     for (int r = 0; r < ranks; r++)
-        operand[slice(n, r, ranks)] = fresh(rank->seq);
+        operand[slice_begin(n, r, ranks)] = round_element(rank->seq);
     HD_TRY(arrive_and_wait(rank));
     *more_p = ((const struct header *)hd_comm_get_buffer(rank->comm, 0, rank->seq))->more;
     for (int r = 0; r < ranks; r++)
         rank->operands[r] = operand_of(rank, r);
-    const int64_t lo = slice(n, self, ranks), hi = self + 1 < ranks ? slice(n, self + 1, ranks) : n;
+    const int64_t lo = slice_begin(n, self, ranks),
+                  hi = self + 1 < ranks ? slice_begin(n, self + 1, ranks) : n;
     rank->seq++;
     float *sum = operand_of(rank, self) + lo;
     hd_tree_add(ranks, rank->operands, 1, 0, lo, hi, sum);
@@ -116,7 +117,8 @@ static int mean(struct rank *rank, int64_t n, int64_t *more_p)
         sum[i] /= (float)ranks;
     HD_TRY(arrive_and_wait(rank));
     for (int r = 0; r < ranks; r++) {
-        const int64_t from = slice(n, r, ranks), to = r + 1 < ranks ? slice(n, r + 1, ranks) : n;
+        const int64_t from = slice_begin(n, r, ranks),
+                      to = r + 1 < ranks ? slice_begin(n, r + 1, ranks) : n;
         memcpy(rank->result + from, operand_of(rank, r) + from,
                (size_t)(to - from) * sizeof(float));
     }
@@ -137,11 +139,11 @@ static int repeat(struct rank *rank, int64_t n, double seconds, int64_t *count_p
 {
     int64_t more = 1, count = 0;
     fill(rank, n);
-    HD_TRY(mean(rank, n, &more)); /* touches its memory for the first time */
+    HD_TRY(compute_mean(rank, n, &more)); /* touches its memory for the first time */
     const int64_t begin_ns = hd_clock_get_ns();
     for (; more; count++) {
         more = (double)(hd_clock_get_ns() - begin_ns) * 1e-9 < seconds;
-        HD_TRY(mean(rank, n, &more));
+        HD_TRY(compute_mean(rank, n, &more));
     }
     *count_p = count;
     *each_p = (double)(hd_clock_get_ns() - begin_ns) * 1e-9 / (double)count;
@@ -168,7 +170,7 @@ static int start_and_run(struct rank *rank)
     const struct hd_rendezvous_options options = {.world = &rank->world,
                                                   .fingerprint = "doctor",
                                                   .one_host = true,
-                                                  .timeout_ns = PATIENCE_S * INT64_C(1000000000)};
+                                                  .timeout_ns = TIMEOUT_S * INT64_C(1000000000)};
     HD_TRY(hd_topology_create(NULL, &topology));
     hd_topology_assign_cores(topology, rank->world.rank, rank->world.world, &share);
     int status = hd_topology_bind(topology, &share);
@@ -183,7 +185,7 @@ static int start_and_run(struct rank *rank)
 }
 
 /* In a process of its own; rank 0 hands on what it measured. */
-static _Noreturn void be_rank(struct hd_world world, int number, int out)
+static _Noreturn void run_rank(struct hd_world world, int number, int out)
 {
     struct hd_mean_test test = {.ranks = world.world};
     world.rank = world.local_rank = number;
@@ -206,7 +208,7 @@ static _Noreturn void be_rank(struct hd_world world, int number, int out)
 }
 
 /* The first report of all: of rank 0 when all is well, of whoever fails first otherwise. */
-static void receive(int in, struct hd_mean_test *test)
+static void receive_report(int in, struct hd_mean_test *test)
 {
     struct pollfd wait = {.fd = in, .events = POLLIN};
     struct hd_mean_test told;
@@ -252,7 +254,7 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
     for (int r = 0; r < ranks && !test.problem[0]; r++) {
         pids[r] = fork();
         if (pids[r] == 0)
-            be_rank(world, r, ends[1]);
+            run_rank(world, r, ends[1]);
         if (pids[r] < 0)
             snprintf(test.problem, sizeof test.problem, "fork: %s", strerror(errno));
     }
@@ -261,7 +263,7 @@ void hd_mean_test_run(int ranks, struct hd_mean_test *test_p)
     if (ends[1] >= 0)
         close(ends[1]);
     if (!test.problem[0])
-        receive(ends[0], &test);
+        receive_report(ends[0], &test);
     if (pids)
         end_all(pids, ranks, test.passed, &test);
     if (ends[0] >= 0)

@@ -51,8 +51,8 @@ static const struct hd_table *find_table(const struct hd_history *history, const
 static void read_evaluations(const struct hd_history *history, struct outcome *outcome)
 {
     const struct hd_table *table = find_table(history, "evaluator");
-    const int column = table ? hd_table_column(table, "eval_episode_return_mean") : -1;
-    const char *stop = hd_history_key(history, "env.stop_value");
+    const int column = table ? hd_table_find_column(table, "eval_episode_return_mean") : -1;
+    const char *stop = hd_history_get_key(history, "env.stop_value");
     char *end;
     const double goal = strtod(stop, &end);
     for (int64_t i = 0; column >= 0 && i < table->n_rows; i++) {
@@ -113,9 +113,9 @@ static bool listed(const json_t *differences, const char *key)
 
 static bool differs(const struct runs *runs, const char *key)
 {
-    const char *first = hd_history_key(&runs->list[0], key);
+    const char *first = hd_history_get_key(&runs->list[0], key);
     for (int r = 1; r < runs->n; r++)
-        if (strcmp(first, hd_history_key(&runs->list[r], key)) != 0)
+        if (strcmp(first, hd_history_get_key(&runs->list[r], key)) != 0)
             return true;
     return false;
 }
@@ -134,7 +134,7 @@ static json_t *find_differences(const struct runs *runs)
                 continue;
             json_t *row = json_pack("[s]", key);
             for (int k = 0; k < runs->n; k++)
-                json_array_append_new(row, json_string(hd_history_key(&runs->list[k], key)));
+                json_array_append_new(row, json_string(hd_history_get_key(&runs->list[k], key)));
             json_array_append_new(differences, row);
         }
     }
@@ -246,7 +246,7 @@ static int write_page(struct runs *runs, const struct outcome *outcomes, json_t 
 {
     json_t *list = json_array();
     for (int r = 0; r < runs->n; r++) {
-        json_t *run = hd_history_json(&runs->list[r], false);
+        json_t *run = hd_history_build_json(&runs->list[r], false);
         json_object_set_new(run, "outcome", outcome_json(&outcomes[r]));
         json_array_append_new(list, run);
     }

@@ -133,7 +133,7 @@ void hd_curves_release(struct hd_curves *curves)
     *curves = (struct hd_curves){0};
 }
 
-int hd_table_column(const struct hd_table *table, const char *name)
+int hd_table_find_column(const struct hd_table *table, const char *name)
 {
     for (int i = 0; i < table->n_columns; i++)
         if (strcmp(table->columns[i], name) == 0)
@@ -176,7 +176,7 @@ static int64_t pick(const struct hd_table *table, int column, const double *befo
     return picked;
 }
 
-void hd_table_thin(struct hd_table *table, int column, int64_t max_rows)
+void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows)
 {
     const int64_t n = table->n_rows, buckets = max_rows - 2;
     if (n <= max_rows)

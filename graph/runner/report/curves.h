@@ -36,10 +36,10 @@ int hd_curves_read(const char *dir, struct hd_curves *curves_p);
 void hd_curves_release(struct hd_curves *curves);
 
 /* Index of a column in rows, or -1. */
-int hd_table_column(const struct hd_table *table, const char *name);
+int hd_table_find_column(const struct hd_table *table, const char *name);
 
 /* Keeps at most `most` >= 3 rows: the first, the last, and those between that keep the shape of
  * `column` over the updates (largest triangle three buckets: Steinarsson 2013, section 4.2). */
-void hd_table_thin(struct hd_table *table, int column, int64_t max_rows);
+void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows);
 
 #endif

@@ -270,7 +270,7 @@ void hd_history_release(struct hd_history *history)
     *history = (struct hd_history){0};
 }
 
-const char *hd_history_key(const struct hd_history *history, const char *path)
+const char *hd_history_get_key(const struct hd_history *history, const char *path)
 {
     size_t i;
     json_t *leaf;

@@ -29,11 +29,11 @@ int hd_history_read(const char *dir, struct hd_history *history_p);
 void hd_history_release(struct hd_history *history);
 
 /* The text of a leaf of the config; "" when there is none. */
-const char *hd_history_key(const struct hd_history *history, const char *path);
+const char *hd_history_get_key(const struct hd_history *history, const char *path);
 
 /* Everything as one object for a page, thinned out to some megabytes at most; NULL without memory.
  * The timeline is left out unless wanted. Thins the history's own tables. */
-json_t *hd_history_json(struct hd_history *history, bool timeline);
+json_t *hd_history_build_json(struct hd_history *history, bool timeline);
 
 /* Writes where the time went as a table for people: from the trace, or from the totals. */
 void hd_history_print_times(const struct hd_history *history, FILE *file);

@@ -41,15 +41,15 @@ static int main_column(const struct hd_table *table)
     static const char *const names[] = {"eval_episode_return_mean", "reward_mean",
                                         "total_loss_avg"};
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (hd_table_column(table, names[i]) >= 0)
-            return hd_table_column(table, names[i]);
+        if (hd_table_find_column(table, names[i]) >= 0)
+            return hd_table_find_column(table, names[i]);
     return HD_CURVES_FIRST;
 }
 
 static json_t *table_json(struct hd_table *table)
 {
     json_t *columns = json_pack("[s, s, s]", "update", "env_step", "s"), *rows = json_array();
-    hd_table_thin(table, main_column(table), ROWS_MAX);
+    hd_table_downsample(table, main_column(table), ROWS_MAX);
     for (int i = 0; i < table->n_columns; i++)
         json_array_append_new(columns, text(table->columns[i]));
     for (int64_t r = 0; r < table->n_rows; r++) {
@@ -164,19 +164,19 @@ static json_t *or_null(json_t *json)
     return json ? json_incref(json) : json_null();
 }
 
-json_t *hd_history_json(struct hd_history *history, bool timeline)
+json_t *hd_history_build_json(struct hd_history *history, bool timeline)
 {
-    const char *stop = hd_history_key(history, "env.stop_value");
+    const char *stop = hd_history_get_key(history, "env.stop_value");
     char *end;
     const double value = strtod(stop, &end);
     json_t *stop_value = end != stop && *end == '\0' ? real(value) : json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:O, s:o, s:o, s:o, s:i, s:o, s:o, s:o}",
-                     "dir", text(history->dir), "name", text(hd_history_key(history, "exp_name")),
-                     "env", text(hd_history_key(history, "env.type")), "policy",
-                     text(hd_history_key(history, "policy.type")), "stop_value", stop_value, "yaml",
-                     text(history->config_text), "config", history->config, "result",
-                     or_null(history->result), "start", or_null(history->start), "end",
-                     or_null(history->end), "starts", history->starts, "samples",
-                     samples_json(history->samples), "tables", tables_json(&history->curves),
-                     "trace", trace_json(history->trace, timeline));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:O, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "dir",
+        text(history->dir), "name", text(hd_history_get_key(history, "exp_name")), "env",
+        text(hd_history_get_key(history, "env.type")), "policy",
+        text(hd_history_get_key(history, "policy.type")), "stop_value", stop_value, "yaml",
+        text(history->config_text), "config", history->config, "result", or_null(history->result),
+        "start", or_null(history->start), "end", or_null(history->end), "starts", history->starts,
+        "samples", samples_json(history->samples), "tables", tables_json(&history->curves), "trace",
+        trace_json(history->trace, timeline));
 }

@@ -93,7 +93,7 @@ static int differs(const char *path, const json_t *then, const json_t *now)
 static int check_config(const struct hd_train *train, const json_t *run)
 {
     const char *then_text = json_string_value(json_object_get(run, "config")), *path;
-    char *now_text = hd_train_config(train);
+    char *now_text = hd_train_format_config(train);
     if (!then_text || !now_text) {
         free(now_text);
         return then_text ? HD_ERR_NOMEM
@@ -210,7 +210,7 @@ int hd_resume_restore(struct hd_train *train)
 /* -- Writing --------------------------------------------------------------------------------------
  */
 
-int hd_checkpoints_open(struct hd_train *train)
+int hd_train_open_checkpoints(struct hd_train *train)
 {
     train->checkpoint_ns = hd_clock_get_ns();
     train->checkpoint_interval_s =
@@ -236,7 +236,7 @@ unsigned hd_checkpoints_get_requests(void *arg)
 
 static json_t *describe_run(struct hd_train *train)
 {
-    char *config = hd_train_config(train);
+    char *config = hd_train_format_config(train);
     json_t *run =
         config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
                            train->fingerprint.text, "log", hd_logbook_get_state(train->logbook))

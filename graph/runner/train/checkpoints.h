@@ -17,7 +17,7 @@ int hd_resume_check(const struct hd_train *train);
 int hd_resume_restore(struct hd_train *train);
 
 /* Opens the run's checkpoints for writing, whose run directory is known on all ranks. */
-int hd_checkpoints_open(struct hd_train *train);
+int hd_train_open_checkpoints(struct hd_train *train);
 
 /* The executor's get_requests and apply_requests (graph/execute/execute.h); requests_arg is the
  * train. */

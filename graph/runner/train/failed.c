@@ -25,7 +25,8 @@ static int write_file(const char *path, const struct hd_context *context,
 }
 
 /* One file at a time: several items of a step may find the same. */
-void hd_failed_keep(const struct hd_context *context, const struct hd_view *views, const char *why)
+void hd_failed_batch_write(const struct hd_context *context, const struct hd_view *views,
+                           const char *why)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int files;

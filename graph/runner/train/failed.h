@@ -7,6 +7,7 @@
 
 /* For hd_session_options: arg is the struct hd_train. Writes the arrays that the views show to
  * DIR/failed/update_<n>_shard_<s>.safetensors, once each and for a few updates at most. */
-void hd_failed_keep(const struct hd_context *context, const struct hd_view *views, const char *why);
+void hd_failed_batch_write(const struct hd_context *context, const struct hd_view *views,
+                           const char *why);
 
 #endif

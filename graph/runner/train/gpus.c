@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. */
-static int count_wanted(const struct hd_run_spec *run_spec, int ranks, int found)
+static int count_requested(const struct hd_run_spec *run_spec, int ranks, int found)
 {
     const int shards = (int)(run_spec->shards / ranks);
     int n = found / ranks > 0 ? found / ranks : found > 0;
@@ -18,26 +18,27 @@ static int count_wanted(const struct hd_run_spec *run_spec, int ranks, int found
     return n < shards ? n : shards;
 }
 
-static bool declines(const struct hd_run_spec *run_spec)
+static bool disables_gpus(const struct hd_run_spec *run_spec)
 {
     return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "false") == 0;
 }
 
-static bool insists(const struct hd_run_spec *run_spec)
+static bool requires_gpus(const struct hd_run_spec *run_spec)
 {
     return strcmp(hd_config_get_text(run_spec->config, "policy.cuda"), "true") == 0;
 }
 
-struct hd_plan_gpus hd_gpus_on_paper(const struct hd_run_spec *run_spec, int ranks)
+struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
 {
-    if (declines(run_spec))
+    if (disables_gpus(run_spec))
         return (struct hd_plan_gpus){0};
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
-    const int n = count_wanted(run_spec, ranks, insists(run_spec) && found < ranks ? ranks : found);
+    const int n =
+        count_requested(run_spec, ranks, requires_gpus(run_spec) && found < ranks ? ranks : found);
     return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
 }
 
-static int refuse(void)
+static int fail_without_gpus(void)
 {
     if (!hd_session_supports_devices())
         return hd_fail(HD_ERR_INPUT,
@@ -94,17 +95,17 @@ int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology 
 {
     struct hd_gpu gpus[HD_GPUS_MAX];
     *gpus_p = (struct hd_gpus){0};
-    if (declines(run_spec))
+    if (disables_gpus(run_spec))
         return HD_OK;
     const int found = hd_session_supports_devices() ? hd_gpus_list(topology, gpus) : 0;
     int n_map = 0, map[HD_GPUS_MAX];
-    gpus_p->plan.n = count_wanted(run_spec, world->local_world, found);
+    gpus_p->plan.n = count_requested(run_spec, world->local_world, found);
     HD_TRY(read_map(run_spec, map, &n_map));
     if (n_map > 0)
         gpus_p->plan.n = n_map / world->local_world > 0 ? n_map / world->local_world : 1;
     if (found == 0) {
         gpus_p->plan.n = 0;
-        return insists(run_spec) ? refuse() : HD_OK;
+        return requires_gpus(run_spec) ? fail_without_gpus() : HD_OK;
     }
     const struct hd_gpu_request request = {
         .local_world = world->local_world,

@@ -16,7 +16,7 @@ struct hd_gpus {
 };
 
 /* On paper: as many as the run file wants on a machine that has them, for `runner graph`. */
-struct hd_plan_gpus hd_gpus_on_paper(const struct hd_run_spec *run_spec, int ranks);
+struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks);
 
 /* Those of this rank on this machine. Says in one line which path gradients take, where ranks share
  * GPUs. Errors: HD_ERR_INPUT (logged) when the run file insists on GPUs that are not there. */

@@ -37,7 +37,7 @@ static void write_line(struct hd_metrics *metrics, json_t *json)
 /* -- The start ----------------------------------------------------------------------------------
  */
 
-json_t *hd_machine_json(const struct hd_machine *m)
+json_t *hd_machine_build_json(const struct hd_machine *m)
 {
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
@@ -51,7 +51,7 @@ json_t *hd_machine_json(const struct hd_machine *m)
         m->limits.cpu_quota, "cgroup_memory_bytes", (json_int_t)m->limits.memory_bytes);
 }
 
-json_t *hd_versions_json(bool ask_gpus)
+json_t *hd_versions_build_json(bool ask_gpus)
 {
     struct hd_version versions[HD_VERSIONS_MAX];
     char libraries[256];
@@ -74,7 +74,7 @@ static json_t *machine_now(void)
         return json_object();
     hd_machine_read(topology, &machine);
     hd_topology_destroy(topology);
-    return hd_machine_json(&machine);
+    return hd_machine_build_json(&machine);
 }
 
 /* What holds memory on this rank, by value: [name, type, placement, instances, copies, bytes]. */
@@ -123,7 +123,7 @@ static json_t *start_of(const struct hd_train *train)
         (json_int_t)hd_plan_get_payload_bytes(train->plan), "shared_bytes",
         (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
         train->fingerprint.text, "gpus", gpus_of(train), "machine", machine_now(), "versions",
-        hd_versions_json(train->gpus.plan.n > 0), "values", values_of(train->plan));
+        hd_versions_build_json(train->gpus.plan.n > 0), "values", values_of(train->plan));
 }
 
 struct hd_metrics *hd_metrics_start(const struct hd_train *train)

@@ -29,7 +29,7 @@ void hd_metrics_end(struct hd_metrics *metrics, const struct hd_train *train, co
 void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train);
 
 /* A machine, and what this program is made of, as objects; NULL without memory. */
-json_t *hd_machine_json(const struct hd_machine *machine);
-json_t *hd_versions_json(bool ask_gpus);
+json_t *hd_machine_build_json(const struct hd_machine *machine);
+json_t *hd_versions_build_json(bool ask_gpus);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 250 };
+enum { POLL_MS = 250 };
 
 /* What a watchdog that fires is given before the process is ended: the main thread wakes up for it,
  * unless it is in a task. */
@@ -47,7 +47,7 @@ void hd_monitor_show(struct hd_train *train)
 }
 
 /* Returns whether nothing has ended for longer than the watchdog allows. */
-static bool hangs(struct hd_train *train, const struct hd_session *session)
+static bool is_stuck(struct hd_train *train, const struct hd_session *session)
 {
     const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_get_ns();
     if (finished != train->seen_finished || train->seen_ns == 0) {
@@ -62,8 +62,8 @@ static void end_process(struct hd_train *train, struct hd_session *session)
 {
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s",
                     hd_config_get_real(train->run_spec.config, "runtime.watchdog_s"));
-    for (int i = 0; i < LEAVE_S * 1000 / LOOK_MS && !atomic_load(&train->monitor_ends); i++)
-        usleep(LOOK_MS * 1000);
+    for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&train->monitor_ends); i++)
+        usleep(POLL_MS * 1000);
     if (atomic_load(&train->monitor_ends))
         return;
     hd_monitor_show(train);
@@ -77,12 +77,12 @@ static void *monitor(void *arg)
 {
     struct hd_train *train = arg;
     const sigset_t set = only_usr1();
-    const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+    const struct timespec look = {.tv_nsec = POLL_MS * 1000000L};
     while (!atomic_load(&train->monitor_ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
             hd_monitor_show(train);
         struct hd_session *session = atomic_load(&train->described);
-        if (session && hangs(train, session)) {
+        if (session && is_stuck(train, session)) {
             end_process(train, session);
             break;
         }

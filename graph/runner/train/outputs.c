@@ -23,7 +23,7 @@
 /* -- The run directory --------------------------------------------------------------------------
  */
 
-char *hd_train_config(const struct hd_train *train)
+char *hd_train_format_config(const struct hd_train *train)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -39,7 +39,8 @@ char *hd_train_config(const struct hd_train *train)
 
 static int write_config(const struct hd_train *train)
 {
-    char *text = hd_train_config(train), *path = hd_format("%s/total_config.yaml", train->dir);
+    char *text = hd_train_format_config(train),
+         *path = hd_format("%s/total_config.yaml", train->dir);
     int status =
         text && path ? hd_file_write_atomic(path, text, (int64_t)strlen(text)) : HD_ERR_NOMEM;
     free(text);
@@ -114,7 +115,7 @@ static void format_progress(const struct hd_train *train, int64_t now_ns, char *
                  seconds * (1 - share) / share);
 }
 
-void hd_train_progress(void *arg)
+void hd_train_show_progress(void *arg)
 {
     struct hd_train *train = arg;
     bool terminal = isatty(STDERR_FILENO);
@@ -162,7 +163,7 @@ static int save_weights(const struct hd_train *train, int64_t updates, uint64_t 
     const struct hd_graph *graph = train->run_spec.graph;
     if (hd_graph_find_value(graph, "policy") == HD_NO_VALUE)
         return HD_OK;
-    const struct hd_weights weights = hd_weights_of(graph, train->executor);
+    const struct hd_weights weights = hd_weights_find(graph, train->executor);
     *hash_p = hd_value_hash(weights.params, weights.data);
     char *path = hd_format("%s/ckpt/iteration_%" PRId64 "/policy.safetensors", train->dir, updates);
     if (!path)

@@ -42,7 +42,7 @@ static int bind_to_cores(struct hd_train *train, const struct hd_topology *topol
 }
 
 /* The cores and the GPUs of this rank, and its part of the run file. */
-static int find_place(struct hd_train *train)
+static int bind_and_load(struct hd_train *train)
 {
     struct hd_topology *topology;
     HD_TRY(hd_topology_create(NULL, &topology));
@@ -166,7 +166,7 @@ static int start_session(struct hd_train *train)
         .measure = train->watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->logbook,
-        .keep = hd_failed_keep,
+        .keep = hd_failed_batch_write,
         .keep_arg = train,
         .interrupted = &hd_interrupted,
     };
@@ -179,7 +179,7 @@ static int start_session(struct hd_train *train)
 }
 
 /* Evaluations of the run file would hide what the rest costs. */
-static int leave_out_evaluation(struct hd_step *step, void *arg)
+static int skip_evaluation(struct hd_step *step, void *arg)
 {
     (void)arg;
     if (step->verb && strcmp(step->verb->name, "evaluate") == 0 && step->every > 0)
@@ -194,16 +194,16 @@ static void tick(void *arg)
                       hd_executor_get_counter(train->executor, "update"),
                       hd_executor_get_counter(train->executor, "iteration"));
     hd_metrics_sample(train->metrics, train);
-    hd_train_progress(train);
+    hd_train_show_progress(train);
 }
 
 static int prepare(struct hd_train *train)
 {
     HD_TRY(hd_world_read(&train->world));
     hd_log_set_rank(train->world.rank, train->world.world);
-    HD_TRY(find_place(train));
+    HD_TRY(bind_and_load(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
-        HD_TRY(hd_graph_walk(train->run_spec.graph, leave_out_evaluation, NULL));
+        HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
     char libraries[256];
     hd_arithmetic_libraries(libraries, sizeof libraries);
     if (train->gpus.plan.n > 0) {
@@ -221,7 +221,7 @@ static int prepare(struct hd_train *train)
     HD_TRY(join_ranks(train));
     if (train->world.world == 1)
         HD_TRY(hd_train_open_outputs(train));
-    HD_TRY(hd_checkpoints_open(train));
+    HD_TRY(hd_train_open_checkpoints(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
         .window = (int)hd_config_get_int(train->run_spec.config, "runtime.max_inflight_iterations"),
@@ -291,11 +291,11 @@ static void release(struct hd_train *train)
 }
 
 /* mpirun takes the first exit code for the run's, so the rank that failed is to be first. */
-static void let_cause_leave_first(const struct hd_train *train, int status)
+static void delay_exit_of_bystanders(const struct hd_train *train, int status)
 {
-    enum { AHEAD_MS = 300 };
+    enum { DELAY_MS = 300 };
     if (status == HD_ERR_PEER && train->world.launcher != HD_LAUNCHER_ENV)
-        nanosleep(&(struct timespec){.tv_nsec = AHEAD_MS * 1000000L}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = DELAY_MS * 1000000L}, NULL);
 }
 
 static int exit_code(const struct hd_train *train, int status)
@@ -322,7 +322,7 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK)
         status = hd_monitor_start(&train);
     if (status == HD_OK) {
-        hd_signals_started(
+        hd_signals_set_started(
             (int)hd_config_get_int(train.run_spec.config, "runtime.sigterm_grace_s"));
         train.train_ns = hd_clock_get_ns();
         if (train.world.rank == 0)
@@ -337,7 +337,7 @@ static int train_rank(struct hd_options *options)
     if (status == HD_OK && train.world.rank == 0)
         status = hd_train_write_results(&train, reason);
     int code = exit_code(&train, status);
-    let_cause_leave_first(&train, status);
+    delay_exit_of_bystanders(&train, status);
     release(&train);
     if (status == HD_OK)
         hd_mpi_leave();

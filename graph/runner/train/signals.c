@@ -34,7 +34,7 @@ void hd_signals_catch(void)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of a write */
 }
 
-void hd_signals_started(int sigterm_grace_s)
+void hd_signals_set_started(int sigterm_grace_s)
 {
     grace = (unsigned)sigterm_grace_s;
     started = 1;

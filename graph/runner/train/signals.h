@@ -13,9 +13,9 @@ extern atomic_int hd_interrupted;
 /* SIGTERM has asked for a checkpoint and an end. */
 extern atomic_int hd_asked_to_stop;
 
-/* Catches both from now on; from `hd_signals_started` on, an orderly end is possible. SIGTERM then
- * leaves sigterm_grace_s seconds for a checkpoint; 0: there are none. */
+/* Catches both from now on; from `hd_signals_set_started` on, an orderly end is possible. SIGTERM
+ * then leaves sigterm_grace_s seconds for a checkpoint; 0: there are none. */
 void hd_signals_catch(void);
-void hd_signals_started(int sigterm_grace_s);
+void hd_signals_set_started(int sigterm_grace_s);
 
 #endif

@@ -54,14 +54,14 @@ struct hd_train {
 };
 
 /* The effective config as YAML, to be freed with free; NULL: no memory (outputs.c). */
-char *hd_train_config(const struct hd_train *train);
+char *hd_train_format_config(const struct hd_train *train);
 
 /* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,
  * which goes on from train->from (outputs.c). */
 int hd_train_open_outputs(struct hd_train *train);
 
 /* Rank 0: shows the progress now and then; called before every iteration (outputs.c). */
-void hd_train_progress(void *train);
+void hd_train_show_progress(void *train);
 
 /* Rank 0: writes final weights, result.json and trace, and prints the summary (outputs.c). */
 int hd_train_write_results(struct hd_train *train, const char *reason);

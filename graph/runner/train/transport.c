@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool asked(const struct hd_train *train, const char *name)
+static bool is_requested(const struct hd_train *train, const char *name)
 {
     return strcmp(hd_config_get_text(train->run_spec.config, "runtime.transport"), name) == 0;
 }
@@ -24,7 +24,8 @@ static bool may_use_mpi(const struct hd_world *world)
 
 static bool may_use_tcp(const struct hd_train *train)
 {
-    return asked(train, "tcp") || (asked(train, "auto") && !may_use_mpi(&train->world));
+    return is_requested(train, "tcp") ||
+           (is_requested(train, "auto") && !may_use_mpi(&train->world));
 }
 
 int hd_transport_prepare(struct hd_train *train)
@@ -49,7 +50,7 @@ static int is_shared(struct hd_train *train, bool *shared_p)
 {
     bool one_host;
     HD_TRY(hd_rendezvous_check_one_host(train->rendezvous, &one_host));
-    *shared_p = asked(train, "shm") || (asked(train, "auto") && one_host);
+    *shared_p = is_requested(train, "shm") || (is_requested(train, "auto") && one_host);
     if (*shared_p && !one_host)
         return refuse(train, "runtime.transport is shm, but the ranks are on several hosts; auto "
                              "finds what joins them");

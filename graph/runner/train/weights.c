@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/weights.h"
 
-struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor *executor)
+struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_executor *executor)
 {
     const int policy = hd_graph_find_value(graph, "policy"),
               norm = hd_graph_find_value(graph, "obs_norm");

@@ -8,6 +8,6 @@
 #include "tasks/output/inspect.h"
 
 /* Borrowed from the executor; the graph must have a value `policy`. */
-struct hd_weights hd_weights_of(const struct hd_graph *graph, struct hd_executor *executor);
+struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_executor *executor);
 
 #endif
