@@ -58,8 +58,8 @@ static void note_use(const struct checker *checker, const struct hd_step *step,
     struct hd_graph_value *value = get_value(checker, ref);
     value->written |= ref->mode == HD_WRITE;
     value->updated |= ref->mode == HD_UPDATE;
-    if (value->used.line == 0)
-        value->used = step->location;
+    if (value->first_use.line == 0)
+        value->first_use = step->location;
 }
 
 static bool is_flat_memory(const struct hd_type *type)
@@ -232,7 +232,7 @@ static void check_values(struct checker *checker)
             hd_diag_add_error(checker->diag, value->spec.location,
                               "'%s' is updated in place, so it cannot rotate through %d slots",
                               value->spec.name, value->slots);
-        if (value->used.line == 0)
+        if (value->first_use.line == 0)
             hd_diag_add_error(checker->diag, value->spec.location, "no step names the value '%s'",
                               value->spec.name);
     }

@@ -15,9 +15,9 @@ struct hd_graph_value {
     const struct hd_node *node;
     int slots; /* buffers through which writes rotate, >= 1 */
     int n_attributes;
-    bool written;                   /* some step writes it */
-    bool updated;                   /* some step updates it */
-    struct hd_source_location used; /* first step that names it; line 0: none */
+    bool written;                        /* some step writes it */
+    bool updated;                        /* some step updates it */
+    struct hd_source_location first_use; /* first step that names it; line 0: none */
 };
 
 /* One use of a value by a step. */

@@ -248,7 +248,7 @@ static int examine(const struct hd_options *options)
             print_advice(advice, n);
         }
         json_decref(versions);
-        if (n > 0 && advice[0].level == HD_BROKEN)
+        if (n > 0 && advice[0].level == HD_ADVICE_BROKEN)
             status = HD_ERR_SYSTEM;
     }
     if (fflush(stdout) != 0)

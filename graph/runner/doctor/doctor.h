@@ -41,7 +41,7 @@ struct hd_checkup {
     struct hd_mean_test mean;
 };
 
-enum hd_advice_level { HD_BROKEN, HD_ADVISED, HD_NOTED };
+enum hd_advice_level { HD_ADVICE_BROKEN, HD_ADVICE_RECOMMENDED, HD_ADVICE_NOTE };
 
 struct hd_advice {
     enum hd_advice_level level;

@@ -40,27 +40,27 @@ static void look_at_cores(const struct hd_checkup *checkup, struct list *list)
     const int each = checkup->shares[0].cores, max = hd_session_get_workers_max();
     const double quota = m->limits.cpu_quota;
     if (checkup->ranks > m->allowed_cores)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "%d ranks share %d %s: start no more ranks than cores, more only cost time",
             checkup->ranks, m->allowed_cores, m->allowed_cores == 1 ? "core" : "cores");
     if (quota > 0 && quota < m->allowed_cores)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "the cgroup allows %.1f cores' worth of time, but %d cores are visible: workers would "
             "be held up in the middle of tasks; bind to fewer cores (taskset -c 0-%d, cpuset) or "
             "set runtime.workers",
             quota, m->allowed_cores, quota < 2 ? 0 : (int)quota - 1);
     if (m->allowed_cores < m->cores)
-        say(list, HD_NOTED,
+        say(list, HD_ADVICE_NOTE,
             "this process may use %d of the machine's %d cores (affinity or cpuset); ranks get "
             "theirs from these",
             m->allowed_cores, m->cores);
     if (!checkup->shares[0].oversubscribed && each > max)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "a rank gets %d cores, but this StarPU runs at most %d CPU workers in a process: start "
             "more ranks, or build with scripts/setup --starpu 1.4",
             each, max);
     if (m->governor[0] && strcmp(m->governor, "performance") != 0)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "the frequency governor is '%s': short tasks run at low clocks; "
             "'cpupower frequency-set -g performance' as root",
             m->governor);
@@ -75,21 +75,21 @@ static void look_at_memory(const struct hd_checkup *checkup, struct list *list)
     const struct hd_machine *m = &checkup->machine;
     const int64_t limit = m->limits.memory_bytes;
     if (m->memory_free_bytes < LITTLE_MIB * mib)
-        say(list, HD_ADVISED, "only %" PRId64 " MiB of memory are free",
+        say(list, HD_ADVICE_RECOMMENDED, "only %" PRId64 " MiB of memory are free",
             m->memory_free_bytes / mib);
     if (limit > 0 && limit < LITTLE_MIB * mib * checkup->ranks)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "the cgroup allows %" PRId64 " MiB of memory for %d ranks, their shared memory "
             "included: a replay of images needs more",
             limit / mib, checkup->ranks);
     if (checkup->n_gpus > 1 && m->shm_free_bytes < SHM_MIB * mib)
-        say(list, HD_ADVISED,
+        say(list, HD_ADVICE_RECOMMENDED,
             "/dev/shm has %" PRId64 " MiB free: NCCL may need more between GPUs (in a container "
             "--shm-size=1g); ranks on CPUs do not use it",
             m->shm_free_bytes < 0 ? 0 : m->shm_free_bytes / mib);
     if (m->open_files >= 0 && m->open_files < FILES)
-        say(list, HD_ADVISED, "ulimit -n is %" PRId64 ": rank 0 keeps a connection to every rank",
-            m->open_files);
+        say(list, HD_ADVICE_RECOMMENDED,
+            "ulimit -n is %" PRId64 ": rank 0 keeps a connection to every rank", m->open_files);
 }
 
 /* -- The environment ----------------------------------------------------------------------------
@@ -102,21 +102,21 @@ static void look_at_environment(struct list *list)
                                              "OPENBLAS_NUM_THREADS"};
     for (char **at = environ; *at; at++)
         if (strncmp(*at, "STARPU_", strlen("STARPU_")) == 0)
-            say(list, HD_NOTED,
+            say(list, HD_ADVICE_NOTE,
                 "%.80s is set: StarPU reads it; STARPU_SCHED and STARPU_NCPU go before the config",
                 *at);
     for (size_t i = 0; i < sizeof of_threads / sizeof *of_threads; i++)
         if (getenv(of_threads[i]))
-            say(list, HD_NOTED,
+            say(list, HD_ADVICE_NOTE,
                 "%s=%s is set: without effect, every worker computes with one thread",
                 of_threads[i], getenv(of_threads[i]));
     for (size_t i = 0; i < sizeof of_ranks / sizeof *of_ranks; i++)
         if (getenv(of_ranks[i]))
-            say(list, HD_NOTED,
+            say(list, HD_ADVICE_NOTE,
                 "%s=%s is set: `runner run` here takes itself for one rank of several", of_ranks[i],
                 getenv(of_ranks[i]));
     if (getenv("LD_PRELOAD") && getenv("LD_PRELOAD")[0])
-        say(list, HD_NOTED,
+        say(list, HD_ADVICE_NOTE,
             "LD_PRELOAD=%s is set: such a library may change what is computed, and "
             "the arithmetic fingerprint does not know it",
             getenv("LD_PRELOAD"));
@@ -126,14 +126,15 @@ int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_
 {
     struct list list = {advice_p, 0};
     if (!checkup->mean.passed)
-        say(&list, HD_BROKEN, "the self test between ranks failed: %s", checkup->mean.problem);
+        say(&list, HD_ADVICE_BROKEN, "the self test between ranks failed: %s",
+            checkup->mean.problem);
     if (checkup->gpus_seen > 0 && !hd_session_supports_devices())
-        say(&list, HD_ADVISED,
+        say(&list, HD_ADVICE_RECOMMENDED,
             "the kernel knows %d NVIDIA %s, but this program or its StarPU was built without CUDA "
             "(scripts/setup --cuda builds both)",
             checkup->gpus_seen, checkup->gpus_seen == 1 ? "GPU" : "GPUs");
     else if (checkup->gpus_seen > checkup->n_gpus)
-        say(&list, HD_ADVISED,
+        say(&list, HD_ADVICE_RECOMMENDED,
             "the kernel knows %d NVIDIA %s, CUDA shows %d to this process: look at "
             "CUDA_VISIBLE_DEVICES and at the driver (nvidia-smi)",
             checkup->gpus_seen, checkup->gpus_seen == 1 ? "GPU" : "GPUs", checkup->n_gpus);

@@ -141,9 +141,9 @@ static char *newest_of(const char *name)
 
 int hd_resume_check(const struct hd_train *train)
 {
-    if (!train->from)
+    if (!train->resume_from)
         return HD_OK;
-    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->from), "run");
+    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run");
     const char *then = json_string_value(json_object_get(run, "fingerprint"));
     if (then && strcmp(then, train->fingerprint.text) == 0)
         return HD_OK;
@@ -182,28 +182,28 @@ int hd_resume_find(struct hd_train *train)
         train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
     if (!train->dir)
         return HD_OK;
-    HD_TRY(hd_checkpoint_open(train->dir, &train->from));
-    if (!train->from)
+    HD_TRY(hd_checkpoint_open(train->dir, &train->resume_from));
+    if (!train->resume_from)
         return HD_OK;
-    const json_t *metadata = hd_checkpoint_get_metadata(train->from);
+    const json_t *metadata = hd_checkpoint_get_metadata(train->resume_from);
     HD_TRY(adopt_shards(train, json_object_get(metadata, "executor")));
     return check_config(train, json_object_get(metadata, "run"));
 }
 
 int hd_resume_restore(struct hd_train *train)
 {
-    if (!train->from)
+    if (!train->resume_from)
         return HD_OK;
-    HD_TRY(
-        hd_executor_restore(train->executor, train->from,
-                            json_object_get(hd_checkpoint_get_metadata(train->from), "executor")));
+    HD_TRY(hd_executor_restore(
+        train->executor, train->resume_from,
+        json_object_get(hd_checkpoint_get_metadata(train->resume_from), "executor")));
     if (train->world.rank == 0)
         hd_log(HD_LOG_INFO,
                "going on from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
                hd_executor_get_counter(train->executor, "update"),
-               hd_checkpoint_get_iteration(train->from), train->dir);
-    hd_checkpoint_close(train->from);
-    train->from = NULL;
+               hd_checkpoint_get_iteration(train->resume_from), train->dir);
+    hd_checkpoint_close(train->resume_from);
+    train->resume_from = NULL;
     return HD_OK;
 }
 
@@ -218,7 +218,8 @@ int hd_train_open_checkpoints(struct hd_train *train)
     return hd_checkpoint_writer_create(
         train->dir, train->world.rank, train->world.world,
         (int)hd_config_get_int(train->run_spec.config, "runtime.checkpoint_keep"),
-        train->from ? hd_checkpoint_get_iteration(train->from) : -1, &train->checkpoints);
+        train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1,
+        &train->checkpoints);
 }
 
 unsigned hd_checkpoints_get_requests(void *arg)

@@ -6,8 +6,9 @@
 #include "graph/runner/train/train.h"
 
 /* With --resume: finds the run directory and its newest good checkpoint, all ranks the same, and
- * has the job be of as many shards. The config must be that of the checkpoint, but for keys that
- * may differ: else the differences are listed. Errors (logged): HD_ERR_INPUT, HD_ERR_FORMAT. */
+ * has the run spec be of as many shards. The config must be that of the checkpoint, but for keys
+ * that may differ: else the differences are listed. Errors (logged): HD_ERR_INPUT, HD_ERR_FORMAT.
+ */
 int hd_resume_find(struct hd_train *train);
 
 /* Refuses a checkpoint of another arithmetic fingerprint, unless that is allowed: HD_ERR_INPUT. */

@@ -33,7 +33,7 @@ void hd_monitor_prepare(void)
 void hd_monitor_show(struct hd_train *train)
 {
     char local[256], others[16384];
-    const struct hd_session *session = atomic_load(&train->described);
+    const struct hd_session *session = atomic_load(&train->visible_session);
     if (!session)
         return;
     hd_session_describe(session, local, sizeof local);
@@ -81,7 +81,7 @@ static void *monitor(void *arg)
     while (!atomic_load(&train->monitor_ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
             hd_monitor_show(train);
-        struct hd_session *session = atomic_load(&train->described);
+        struct hd_session *session = atomic_load(&train->visible_session);
         if (session && is_stuck(train, session)) {
             end_process(train, session);
             break;
@@ -105,9 +105,9 @@ int hd_monitor_start(struct hd_train *train)
 
 void hd_monitor_stop(struct hd_train *train)
 {
-    pthread_mutex_lock(&train->looking);
-    atomic_store(&train->described, NULL);
-    pthread_mutex_unlock(&train->looking);
+    pthread_mutex_lock(&train->visible_lock);
+    atomic_store(&train->visible_session, NULL);
+    pthread_mutex_unlock(&train->visible_lock);
     atomic_store(&train->monitor_ends, true);
     if (train->monitored)
         pthread_join(train->monitor, NULL);

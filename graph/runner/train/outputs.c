@@ -70,9 +70,9 @@ int hd_train_open_outputs(struct hd_train *train)
         HD_TRY(hd_rundir_create(wanted ? wanted
                                        : hd_config_get_text(train->run_spec.config, "exp_name"),
                                 wanted != NULL, &train->dir));
-    else if (train->from)
-        log =
-            json_object_get(json_object_get(hd_checkpoint_get_metadata(train->from), "run"), "log");
+    else if (train->resume_from)
+        log = json_object_get(
+            json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run"), "log");
     HD_TRY(hd_rundir_lock(train->dir, &train->dir_lock));
     HD_TRY(write_config(train));
     HD_TRY(hd_logbook_create(train->dir, log, &train->logbook));

@@ -70,13 +70,13 @@ static void on_lost(void *arg, int rank, const char *text)
 static void describe(void *arg, char *text, int64_t bytes)
 {
     struct hd_train *train = arg;
-    pthread_mutex_lock(&train->looking);
-    const struct hd_session *session = atomic_load(&train->described);
+    pthread_mutex_lock(&train->visible_lock);
+    const struct hd_session *session = atomic_load(&train->visible_session);
     if (session)
         hd_session_describe(session, text, bytes);
     else
         snprintf(text, (size_t)bytes, "starting or ending");
-    pthread_mutex_unlock(&train->looking);
+    pthread_mutex_unlock(&train->visible_lock);
 }
 
 /* All ranks write there. */
@@ -98,7 +98,7 @@ static int join_ranks(struct hd_train *train)
     const struct hd_config *config = train->run_spec.config;
     if (train->world.world == 1)
         return HD_OK;
-    const int64_t from = train->from ? hd_checkpoint_get_iteration(train->from) : -1;
+    const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
     HD_TRY(hd_transport_prepare(train));
     const struct hd_rendezvous_options options = {
         .world = &train->world,
@@ -232,7 +232,7 @@ static int prepare(struct hd_train *train)
         .requests_arg = train,
     };
     HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
-    atomic_store(&train->described, train->session);
+    atomic_store(&train->visible_session, train->session);
     return hd_resume_restore(train);
 }
 
@@ -276,7 +276,7 @@ static void release(struct hd_train *train)
     if (train->session && hd_session_get_status(train->session) != HD_OK)
         hd_checkpoint_writer_abandon(train->checkpoints);
     hd_checkpoint_writer_destroy(train->checkpoints);
-    hd_checkpoint_close(train->from);
+    hd_checkpoint_close(train->resume_from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
     hd_nccl_destroy(train->nccl);
@@ -309,7 +309,7 @@ static int train_rank(struct hd_options *options)
 {
     struct hd_train train = {.options = options,
                              .dir_lock = -1,
-                             .looking = PTHREAD_MUTEX_INITIALIZER,
+                             .visible_lock = PTHREAD_MUTEX_INITIALIZER,
                              .links_fd = -1,
                              .begin_ns = hd_clock_get_ns(),
                              .watch = {.after = options->measure_after}};

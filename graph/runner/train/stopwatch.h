@@ -6,7 +6,7 @@
 #include "graph/runner/train/rates.h"
 #include "runtime/engine/trace.h"
 
-/* What has happened up to a moment, as the submitting thread sees it. */
+/* What has happened up to a point, as the submitting thread sees it. */
 struct hd_stopwatch_sample {
     int64_t at_ns, updates, iterations, busy_ns, gpu_busy_ns, exposed_ns;
     struct hd_timing timings[HD_TRACE_VERBS + 1];

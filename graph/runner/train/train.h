@@ -29,13 +29,14 @@ struct hd_train {
     struct hd_comm *comm;
     struct hd_nccl *nccl; /* or NULL */
     struct hd_session *session;
-    _Atomic(struct hd_session *) described; /* the session, while other threads may look at it */
-    pthread_mutex_t looking;                /* held by the rendezvous's thread while it does */
+    _Atomic(struct hd_session *)
+        visible_session;          /* the session, while other threads may look at it */
+    pthread_mutex_t visible_lock; /* held by the rendezvous's thread while it does */
     struct hd_executor *executor;
-    struct hd_logbook *logbook; /* rank 0 */
-    char *dir;                  /* the run directory */
-    int dir_lock;               /* rank 0: holds it; -1: not yet */
-    struct hd_checkpoint *from; /* what the run goes on from, until it does; or NULL */
+    struct hd_logbook *logbook;        /* rank 0 */
+    char *dir;                         /* the run directory */
+    int dir_lock;                      /* rank 0: holds it; -1: not yet */
+    struct hd_checkpoint *resume_from; /* what the run goes on from, until it does; or NULL */
     struct hd_checkpoint_writer *checkpoints;
     int64_t checkpoint_ns;        /* when the last one was begun */
     double checkpoint_interval_s; /* from one to the next; 0: never by the clock */
@@ -57,7 +58,7 @@ struct hd_train {
 char *hd_train_format_config(const struct hd_train *train);
 
 /* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,
- * which goes on from train->from (outputs.c). */
+ * which goes on from train->resume_from (outputs.c). */
 int hd_train_open_outputs(struct hd_train *train);
 
 /* Rank 0: shows the progress now and then; called before every iteration (outputs.c). */
