@@ -94,7 +94,7 @@ const struct hd_verb hd_verb_barrier = {
     .stream_id = 0x9322e851fd60c073,
     .kind = HD_VERB_BARRIER,
     .ports = no_ports,
-    .help = "waits until every rank has come here",
+    .help = "waits until every rank has reached this step",
 };
 
 static const struct hd_port stop_ports[] = {

@@ -50,7 +50,7 @@ const struct hd_key hd_task_keys[] = {
     {"policy.nstep", HD_KEY_INT, 1, 1000, "1", NULL, "global",
      "rewards summed before bootstrapping"},
     {"policy.nstep_tail", HD_KEY_CHOICE, 0, 0, "di_engine", "di_engine|corrected", "global",
-     "bootstrap exponent of a chunk's last samples: DI-engine's k-1, or the correct k"},
+     "bootstrap exponent of a fragment's last samples: DI-engine's k-1, or the correct k"},
     {"policy.discount_factor", HD_KEY_REAL, 0, 1, "0.97", NULL, "global", "gamma"},
     {"policy.learn.update_per_collect", HD_KEY_INT, 1, 1e6, "5", NULL, "global",
      "updates after each collect"},
@@ -103,9 +103,10 @@ const struct hd_key hd_task_keys[] = {
     {"policy.learn.train_epoch", HD_KEY_INT, 1, 1e15, "1e10", NULL, "global",
      "passes over the data set after which the run stops"},
     {"policy.learn.sampler.shuffle", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
-     "each epoch deals the data set to the shards in an order of its own"},
+     "each epoch reshuffles the data set over the shards"},
     {"policy.learn.sampler.tail", HD_KEY_CHOICE, 0, 0, "pad", "pad|drop_last|uneven", "global",
-     "samples that the shards do not divide: filled up with the first ones, dropped, or dealt so "
+     "samples that the shards do not divide: filled up with the first ones, dropped, or "
+     "distributed so "
      "that some shards have one more"},
     {"policy.collect.data_path", HD_KEY_TEXT, 0, 0, "", NULL, "global",
      "the data set to learn from, a folder that `runner record` wrote, from the working directory"},
@@ -121,7 +122,8 @@ const struct hd_key hd_task_keys[] = {
      "where "
      "there is a GPU, it acts"},
     {"policy.collect.segment_at_done", HD_KEY_BOOL, 0, 0, "true", NULL, "global",
-     "a chunk of samples ends with its episode and unfinished chunks are dropped, as in DI-engine; "
+     "a fragment of samples ends with its episode and unfinished fragments are dropped, as in "
+     "DI-engine; "
      "false: each environment plays n_sample / collector_env_num steps, none is dropped"},
     {"policy.collect.obs_samples", HD_KEY_INT, 1, 65536, "256", NULL, PER_SHARD,
      "observations of a collect that enter the running statistics of observations"},

@@ -125,8 +125,8 @@ static int check_collective(struct checker *checker, struct hd_step *step)
     if (step->verb->kind == HD_VERB_BROADCAST && !from->type->reduction &&
         !is_flat_memory(from->type))
         return hd_diag_add_error(checker->diag, step->refs[0].location,
-                                 "values of type %s ('%s') cannot travel", from->type->name,
-                                 from->name);
+                                 "values of type %s ('%s') cannot be sent to other ranks",
+                                 from->type->name, from->name);
     return HD_OK;
 }
 
@@ -176,8 +176,8 @@ static void check_duplicates(struct checker *checker, const struct hd_step *step
         if (step->refs[i].value == step->refs[j].value && step->refs[i].value != HD_NO_VALUE &&
             (step->refs[i].mode != HD_READ || step->refs[j].mode != HD_READ))
             hd_diag_add_error(checker->diag, step->refs[i].location,
-                              "%s names '%s' twice; only reads may share a value", step->verb->name,
-                              get_value(checker, &step->refs[i])->spec.name);
+                              "%s names '%s' more than once; only reads may share a value",
+                              step->verb->name, get_value(checker, &step->refs[i])->spec.name);
 }
 
 /* Bucket p of one value goes with bucket p of another. */
@@ -211,7 +211,7 @@ static int check_step(struct hd_step *step, void *arg)
         bool none = value->spec.type->none && (ref->lag > 0 || !value->written);
         if (ref->mode != HD_WRITE && none && !port->none)
             hd_diag_add_error(checker->diag, ref->location,
-                              "'%s' is none until something writes it, which %s cannot take here",
+                              "'%s' has no value until a step writes it, and %s requires one here",
                               value->spec.name, step->verb->name);
         check_duplicates(checker, step, i);
         note_use(checker, step, ref);

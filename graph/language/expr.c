@@ -355,7 +355,7 @@ static int add_number(struct parser *p, const char *place, double number, int *t
 {
     if (!isfinite(number))
         return hd_diag_add_error(p->diag, location_of(p, place),
-                                 "a constant that is no finite number");
+                                 "a constant that is not a finite number");
     return add(p, place, (struct term){.op = OP_NUMBER, .number = number}, term_p);
 }
 

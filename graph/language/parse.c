@@ -205,7 +205,7 @@ static int parse_every(struct hd_parser *parser, struct hd_step *step, const str
     const struct hd_node *node = hd_node_get(map, "every");
     const struct hd_node *first = hd_node_get(map, "first");
     if (!node && first)
-        return hd_diag_add_error(parser->diag, first->location, "`first` goes with `every`");
+        return hd_diag_add_error(parser->diag, first->location, "`first` requires `every`");
     if (!node || !hd_parser_expect(parser, node, HD_NODE_SCALAR, "every"))
         return HD_OK;
     const char *space = strrchr(node->text, ' ');

@@ -112,8 +112,8 @@ int hd_plan_add_cross_shard_sums(struct hd_op *op)
                        "%s adds up over shards between its stages, but is not a shard step",
                        step->label);
     if (count(step, &op->subtasks, op->subtasks.stages - 1) > 0)
-        return hd_fail(HD_ERR_UNSUPPORTED, "%s adds up after its last stage: nobody sees the sums",
-                       step->label);
+        return hd_fail(HD_ERR_UNSUPPORTED,
+                       "%s adds up after its last stage: nothing reads the sums", step->label);
     op->cross_shard_sums = hd_alloc(op->subtasks.stages, sizeof *op->cross_shard_sums);
     if (!op->cross_shard_sums)
         return HD_ERR_NOMEM;

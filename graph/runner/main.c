@@ -21,7 +21,7 @@ static const struct {
     {"bench", hd_command_bench, "train with several strategies in turns and compare their speed"},
     {"report", hd_command_report, "write a run as one HTML page"},
     {"trace", hd_command_trace, "print where the time of a run went"},
-    {"compare", hd_command_compare, "lay several runs over each other"},
+    {"compare", hd_command_compare, "compare several runs"},
     {"doctor", hd_command_doctor, "look at the machine, the program and the path between ranks"},
 };
 

@@ -52,7 +52,7 @@ static const struct {
      "has all of it; of others there are totals by verb. DIR/trace.json is for\n"
      "https://ui.perfetto.dev.\n"},
     {"compare", "DIR DIR ...",
-     "Lays runs over each other: a table of results, rates and hashes, and the keys of the config\n"
+     "Compares runs: a table of results, rates and hashes, and the keys of the config\n"
      "that differ from the first run's, on stdout; and their curves as one HTML file.\n"},
     {"doctor", "",
      "Looks at this machine and this program: cores, memory and what limits them, the cores that\n"
@@ -325,9 +325,10 @@ static int check_arguments(const char *command, const struct hd_options *options
 {
     const int bit = command_bit(command);
     if (bit & COMPARE && options->n_dirs < 2)
-        return hd_fail(HD_ERR_INPUT, "which runs? usage: runner compare DIR DIR ... [OPTION ...]");
+        return hd_fail(HD_ERR_INPUT,
+                       "missing runs; usage: runner compare DIR DIR ... [OPTION ...]");
     if (!(bit & (COMPARE | DOCTOR)) && !options->config)
-        return hd_fail(HD_ERR_INPUT, "which %s? usage: runner %s %s [OPTION ...]",
+        return hd_fail(HD_ERR_INPUT, "missing %s; usage: runner %s %s [OPTION ...]",
                        bit & LOOK ? "run directory" : "config", command, arguments_of(command));
     return HD_OK;
 }

@@ -42,7 +42,8 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
     *(void **)&get = dlsym(library, "hd_env_plugin");
     if (!get) {
         dlclose(library);
-        return refuse(message, "%s is no environment plug-in: it exports no hd_env_plugin", path);
+        return refuse(message, "%s is not an environment plug-in: it exports no hd_env_plugin",
+                      path);
     }
     const struct hd_env *env = get();
     if (!env)

@@ -409,7 +409,7 @@ static int connect_ranks(struct hd_nccl *nccl, const unsigned char *id)
     if (wait_ready(nccl, timeout_ns))
         return HD_OK;
     char late[64];
-    snprintf(late, sizeof late, "not all ranks came within %g s", (double)timeout_ns * 1e-9);
+    snprintf(late, sizeof late, "not all ranks joined within %g s", (double)timeout_ns * 1e-9);
     return hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", late);
 }
 

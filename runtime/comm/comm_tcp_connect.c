@@ -70,7 +70,7 @@ static int connect_to_rank(struct connector *connector, int rank, const struct e
     const struct handshake handshake = {.token = connector->token, .rank = connector->world->rank};
     if (send(fd, &handshake, sizeof handshake, MSG_NOSIGNAL) != sizeof handshake) {
         close(fd);
-        return fail(connector, "rank %d left during the start", rank);
+        return fail(connector, "rank %d disconnected during the start", rank);
     }
     adopt_connection(connector, rank, fd);
     return HD_OK;
@@ -125,7 +125,7 @@ int hd_tcp_connect_ranks(struct hd_tcp_links *links, const struct hd_world *worl
             hd_rendezvous_get_address(rendezvous, rank, endpoint.address, &endpoint.port);
         int told = hd_rendezvous_broadcast(rendezvous, &endpoint, sizeof endpoint);
         if (told != HD_OK)
-            return fail(&connector, "rank 0 left during the start");
+            return fail(&connector, "rank 0 disconnected during the start");
         connector.token = endpoint.token;
         if (status == HD_OK && rank < world->rank)
             status = connect_to_rank(&connector, rank, &endpoint);

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <starpu.h>
 
-/* The open task of a collective: it holds the token until all ranks have arrived. */
+/* The asynchronous task of a collective: it holds the token until all ranks have arrived. */
 struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;

@@ -125,7 +125,7 @@ static struct starpu_codelet gpu_codelet = {.where = STARPU_CUDA,
 
 /* Holds its accesses while something else than a worker is at it. */
 static struct starpu_codelet open_codelet = {
-    .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle open"};
+    .where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "heddle asynchronous"};
 
 /* -- Submitting ---------------------------------------------------------------------------------
  */

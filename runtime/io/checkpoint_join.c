@@ -253,7 +253,7 @@ bool hd_checkpoint_join(const struct hd_checkpoint_writer *c, int status)
     if (!atomic_load(&c->abandoned))
         hd_log(HD_LOG_WARN,
                "the checkpoint of iteration %" PRId64
-               " could not be written by rank %d; training goes on, earlier checkpoints stay",
+               " could not be written by rank %d; training continues, earlier checkpoints are kept",
                c->iteration, culprit < 0 ? 0 : culprit);
     return false;
 }

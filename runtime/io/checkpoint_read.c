@@ -226,7 +226,7 @@ int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p)
         status = open_one(state, iterations[n], checkpoint_p);
         if (status == HD_ERR_FORMAT && n > 0)
             hd_log(HD_LOG_WARN,
-                   "the checkpoint of iteration %" PRId64 " is no good; trying %" PRId64,
+                   "the checkpoint of iteration %" PRId64 " is invalid; trying %" PRId64,
                    iterations[n], iterations[n - 1]);
     }
     if (status == HD_ERR_FORMAT)

@@ -51,7 +51,7 @@ static int name_files(struct hd_dataset *dataset, DIR *folder)
     }
     if (found < 1)
         return hd_fail(HD_ERR_INPUT,
-                       "%s is no data set: it has no files transitions-00001-of-….safetensors "
+                       "%s is not a data set: it has no files transitions-00001-of-….safetensors "
                        "(`runner record` makes them)",
                        dataset->dir);
     dataset->files = hd_alloc(found, sizeof *dataset->files);
@@ -84,7 +84,7 @@ static int text_of(const struct file *file, const char *key, const char **text_p
     *text_p = hd_safetensors_get_metadata(file->tensors, key);
     if (*text_p)
         return HD_OK;
-    return hd_fail(HD_ERR_FORMAT, "%s is no file of a data set: its metadata have no '%s'",
+    return hd_fail(HD_ERR_FORMAT, "%s is not a file of a data set: its metadata have no '%s'",
                    file->path, key);
 }
 

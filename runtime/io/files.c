@@ -58,8 +58,8 @@ int hd_path_check_unused(const char *path)
     struct stat about;
     if (lstat(path, &about) != 0 || is_empty(path))
         return HD_OK;
-    return hd_fail(HD_ERR_INPUT, "%s exists and is no empty directory: remove it or name another",
-                   path);
+    return hd_fail(HD_ERR_INPUT,
+                   "%s exists and is not an empty directory: remove it or name another", path);
 }
 
 static int create_exact(const char *wanted)

@@ -19,7 +19,7 @@ int hd_rundir_lock(const char *dir, int *fd_p);
 /* Whether it is a directory that can be seen. */
 bool hd_folder_exists(const char *path);
 
-/* Refuses a path that exists and is no empty directory: HD_ERR_INPUT (logged). */
+/* Refuses a path that exists and is not an empty directory: HD_ERR_INPUT (logged). */
 int hd_path_check_unused(const char *path);
 
 /* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */

@@ -126,7 +126,7 @@ static int restore(struct hd_logbook *book, const json_t *state)
     {
         FILE *file = open_text(book, name, "a");
         if (!file || ftruncate(fileno(file), json_integer_value(value)) != 0)
-            return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be gone on with: %m", name);
+            return hd_fail(HD_ERR_SYSTEM, "the %s log cannot be continued: %m", name);
         fseek(file, 0, SEEK_END);
     }
     json_object_foreach(json_object_get(state, "previous"), name, value)

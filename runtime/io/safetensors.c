@@ -50,7 +50,7 @@ static int put(json_t *object, const char *key, json_t *value, const char *path)
     if (json_object_set_new(object, key, value) == 0 && !twice)
         return HD_OK;
     return hd_fail(HD_ERR_INPUT, "%s cannot be written: '%s' %s", path, key,
-                   twice ? "stands for two things" : "or its text is not UTF-8");
+                   twice ? "is a duplicate name" : "or its text is not UTF-8");
 }
 
 static int fill_header(const char *path, const struct hd_tensor_data *tensors, int64_t n,
@@ -140,7 +140,7 @@ struct hd_safetensors {
 
 static int malformed(const struct hd_safetensors *file, const char *name, const char *cause)
 {
-    return hd_fail(HD_ERR_FORMAT, "%s is no good safetensors file: %s%s%s%s", file->path,
+    return hd_fail(HD_ERR_FORMAT, "%s is an invalid safetensors file: %s%s%s%s", file->path,
                    name ? "tensor '" : "", name ? name : "", name ? "': " : "", cause);
 }
 
@@ -161,7 +161,7 @@ static int read_stream(struct hd_safetensors *file, FILE *stream)
     if (fstat(fileno(stream), &about) != 0)
         return hd_fail(HD_ERR_SYSTEM, "%s cannot be read: %m", file->path);
     if (!S_ISREG(about.st_mode))
-        return malformed(file, NULL, "it is no regular file");
+        return malformed(file, NULL, "it is not a regular file");
     file->size = about.st_size;
     if (file->mapped)
         return map_stream(file, stream);
@@ -191,11 +191,11 @@ static int check_metadata(const struct hd_safetensors *file)
     json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
     const char *key;
     if (metadata && !json_is_object(metadata))
-        return malformed(file, NULL, "its __metadata__ is no JSON object");
+        return malformed(file, NULL, "its __metadata__ is not a JSON object");
     json_object_foreach(metadata, key, value)
     {
         if (!json_is_string(value))
-            return malformed(file, NULL, "its __metadata__ holds something else than texts");
+            return malformed(file, NULL, "its __metadata__ holds values that are not strings");
     }
     return HD_OK;
 }
@@ -212,7 +212,7 @@ static int parse_header(struct hd_safetensors *file)
     file->data = file->bytes + LENGTH_BYTES + length;
     file->data_size = file->size - LENGTH_BYTES - (int64_t)length;
     if (length == 0 || file->bytes[LENGTH_BYTES] != '{')
-        return malformed(file, NULL, "its header is no JSON object");
+        return malformed(file, NULL, "its header is not a JSON object");
     file->header = json_loadb(file->bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &error);
     if (!file->header)
         return malformed(file, NULL, error.text);
@@ -226,7 +226,7 @@ static int parse_shape(const struct hd_safetensors *file, const json_t *shape, s
     bool empty = false;
     size_t dims = json_array_size(shape);
     if (!json_is_array(shape) || dims > HD_TENSOR_DIMS)
-        return malformed(file, entry->name, "its shape is no list of up to 8 numbers");
+        return malformed(file, entry->name, "its shape is not a list of up to 8 numbers");
     for (size_t i = 0; i < dims; i++) {
         const json_t *extent = json_array_get(shape, i);
         int64_t factor = json_integer_value(extent);

@@ -116,7 +116,7 @@ int hd_tensorboard_open(const char *directory, const char *name, int64_t bytes,
     if (status == HD_OK) {
         board->fd = open(board->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, FILE_MODE);
         if (board->fd < 0 || ftruncate(board->fd, bytes) != 0)
-            status = hd_fail(HD_ERR_SYSTEM, "%s cannot be gone on with: %m", board->path);
+            status = hd_fail(HD_ERR_SYSTEM, "%s cannot be continued: %m", board->path);
     }
     if (status != HD_OK) {
         hd_tensorboard_destroy(board);

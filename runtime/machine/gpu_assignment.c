@@ -91,7 +91,8 @@ static int check_map(int n_gpus, const struct hd_gpu_request *request, int per_r
             if (request->map[i] != request->map[k])
                 continue;
             if (one == other)
-                return hd_fail(HD_ERR_INPUT, "cuda_devices gives GPU %d to local rank %d twice",
+                return hd_fail(HD_ERR_INPUT,
+                               "cuda_devices gives GPU %d to local rank %d more than once",
                                request->map[i], one);
             if (!request->may_share)
                 return hd_fail(HD_ERR_INPUT,

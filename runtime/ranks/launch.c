@@ -238,7 +238,7 @@ static void report_cause(struct launch *launch)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) was killed by signal %d (%s)%s", number, pid,
                rank->code - SIGNALED, strsignal(rank->code - SIGNALED), stop);
     else if (rank->code == HD_EXIT_PEER && find_running(launch) >= 0)
-        hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not end, others have lost it; stopping all",
+        hd_log(HD_LOG_ERROR, "rank %d (pid %d) does not exit, but others lost it; stopping all",
                rank_of(launch, find_running(launch)), launch->ranks[find_running(launch)].pid);
     else if (rank->code == HD_EXIT_PEER)
         hd_log(HD_LOG_ERROR, "rank %d (pid %d) lost a rank that this launcher does not run%s",
@@ -405,7 +405,7 @@ static void use_fewer_ranks(struct launch *launch, int culprit)
         ranks--;
     if (options->nnodes > 1 || options->shards == 0 || ranks < 1)
         return;
-    hd_log(HD_LOG_WARN, "rank %d failed twice in a row: going on with %d rank%s", culprit, ranks,
+    hd_log(HD_LOG_WARN, "rank %d failed twice in a row: continuing with %d rank%s", culprit, ranks,
            ranks == 1 ? "" : "s");
     options->nproc_per_node = ranks;
 }

@@ -76,7 +76,7 @@ static int open_listener(const struct hd_world *world, int *fd_p)
     if (getsockopt(world->rendezvous_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 ||
         !listening)
         return hd_fail(HD_ERR_INPUT,
-                       "HD_RENDEZVOUS_FD=%d in the environment is no listening socket",
+                       "HD_RENDEZVOUS_FD=%d in the environment is not a listening socket",
                        world->rendezvous_fd);
     fcntl(world->rendezvous_fd, F_SETFD, FD_CLOEXEC);
     *fd_p = world->rendezvous_fd;
@@ -89,7 +89,7 @@ static int send_go(struct hd_rendezvous *rendezvous)
     for (int r = 1; r < rendezvous->world.world; r++)
         if (!hd_wire_send(rendezvous->peers[r].fd, HD_WIRE_GO, 0, NULL, 0, deadline_ns)) {
             char text[HD_RENDEZVOUS_TEXT];
-            snprintf(text, sizeof text, "rank %d (pid %d on %s) left at the start", r,
+            snprintf(text, sizeof text, "rank %d (pid %d on %s) disconnected at the start", r,
                      rendezvous->peers[r].hello.pid, rendezvous->peers[r].hello.host);
             return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
         }
@@ -125,7 +125,7 @@ static int receive_from_root(struct hd_rendezvous *rendezvous, int64_t deadline_
                  rendezvous->world.rank);
         return hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     case HD_FRAME_INVALID:
-        return hd_fail(HD_ERR_INPUT, "what answers at %s port %d is no rank of this program",
+        return hd_fail(HD_ERR_INPUT, "the peer at %s port %d is not a rank of this program",
                        rendezvous->world.master_addr, rendezvous->world.master_port);
     }
     struct hd_frame *frame = &reader->frame;
@@ -221,7 +221,7 @@ int hd_rendezvous_broadcast(struct hd_rendezvous *rendezvous, void *data, int64_
     if (rendezvous->world.rank == 0) {
         int lost = send_all(rendezvous, HD_WIRE_DATA, 0, data, (size_t)bytes);
         char text[HD_RENDEZVOUS_TEXT];
-        snprintf(text, sizeof text, "rank %d left during the start", lost);
+        snprintf(text, sizeof text, "rank %d disconnected during the start", lost);
         return lost == 0 ? HD_OK : hd_rendezvous_report(rendezvous, HD_ERR_PEER, text);
     }
     HD_TRY(receive_from_root(rendezvous, hd_clock_get_ns() + rendezvous->timeout_ns));
@@ -271,7 +271,8 @@ static void receive_vote(struct hd_rendezvous *rendezvous, int rank, int64_t dea
         return;
     bool voted = state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL;
     *status = voted && frame->number < 0 ? frame->number : HD_ERR_PEER;
-    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank, voted ? ": " : " left during the start",
+    snprintf(text, HD_RENDEZVOUS_TEXT, "rank %d%s%s", rank,
+             voted ? ": " : " disconnected during the start",
              voted ? hd_frame_get_text(frame) : "");
 }
 
@@ -321,7 +322,7 @@ static void log_last_status(const struct hd_rendezvous *rendezvous, int rank)
 {
     const struct hd_peer *peer = &rendezvous->peers[rank];
     if (rendezvous->world.rank == 0 && peer->last_status[0])
-        hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last said: %s", rank, peer->hello.pid,
+        hd_log(HD_LOG_WARN, "rank %d (pid %d on %s) last reported: %s", rank, peer->hello.pid,
                peer->hello.host, peer->last_status);
 }
 

@@ -36,7 +36,8 @@ struct hd_rendezvous_options {
 /* Meets the other ranks; returns when all are there and fit together.
  * Errors (logged once a host when a launcher of ours supervises, else by every rank):
  * HD_ERR_INPUT when ranks do not fit together (the text names them), HD_ERR_SYSTEM for a taken port
- * or ranks that did not come in time, HD_ERR_PEER when a rank left during the rendezvous. */
+ * or ranks that did not join in time, HD_ERR_PEER when a rank disconnected during the rendezvous.
+ */
 int hd_rendezvous_create(const struct hd_rendezvous_options *options,
                          struct hd_rendezvous **rendezvous_p);
 

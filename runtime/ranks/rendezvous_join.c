@@ -66,7 +66,7 @@ static void accept_pending(struct join *join)
         return;
     hd_rendezvous_set_keepalive(fd);
     if (join->n_pending == PENDING_MAX)
-        drop_pending(join, 0, "said nothing");
+        drop_pending(join, 0, "sent nothing");
     memset(&join->pending[join->n_pending], 0, sizeof join->pending[0]);
     join->pending[join->n_pending++].fd = fd;
 }
@@ -84,8 +84,8 @@ static bool admit(struct join *join, struct hd_peer *connection)
     }
     struct hd_peer *peer = &join->rendezvous->peers[hello->rank];
     if (peer->fd >= 0) {
-        refuse(join, HD_ERR_INPUT, "rank %d is there twice: pid %d on %s and pid %d on %s",
-               hello->rank, peer->hello.pid, peer->hello.host, hello->pid, hello->host);
+        refuse(join, HD_ERR_INPUT, "duplicate rank %d: pid %d on %s and pid %d on %s", hello->rank,
+               peer->hello.pid, peer->hello.host, hello->pid, hello->host);
         return false;
     }
     *peer = *connection;
@@ -110,7 +110,7 @@ static void read_pending(struct join *join, int i)
         drop_pending(join, i, "left");
         return;
     case HD_FRAME_INVALID:
-        drop_pending(join, i, "is none of ours");
+        drop_pending(join, i, "is not a rank");
         return;
     }
 }
@@ -126,7 +126,7 @@ static void read_peer(struct join *join, int rank)
         refuse(join, HD_ERR_PEER, "rank %d failed: %s", rank,
                hd_frame_get_text(&peer->reader.frame));
     else
-        refuse(join, HD_ERR_PEER, "rank %d (pid %d on %s) left during the rendezvous", rank,
+        refuse(join, HD_ERR_PEER, "rank %d (pid %d on %s) disconnected during the rendezvous", rank,
                peer->hello.pid, peer->hello.host);
     close(peer->fd);
     peer->fd = -1;
@@ -173,7 +173,7 @@ static void check_present(struct join *join, int64_t waited_s)
         if (join->rendezvous->peers[r].fd < 0)
             append_rank(list, sizeof list, r);
     if (list[0])
-        refuse(join, HD_ERR_SYSTEM, "rank %s of %d did not come within %lld s", list, world,
+        refuse(join, HD_ERR_SYSTEM, "rank %s of %d did not join within %lld s", list, world,
                (long long)waited_s);
 }
 

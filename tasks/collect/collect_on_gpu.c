@@ -68,7 +68,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
     if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
-                                     "collect_on_gpu draws from the logits of an actor");
+                                     "collect_on_gpu samples from the logits of an actor");
     HD_TRY(check_chunks(setup, hd_trajectories_shape(to)));
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     struct args *args = hd_alloc(1, sizeof *args);
@@ -268,6 +268,6 @@ const struct hd_verb hd_verb_collect_on_gpu = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help =
-        "plays envs that are on the GPU by draws from the policy until n_sample samples are made",
+    .help = "plays envs that are on the GPU with actions sampled from the policy until n_sample "
+            "samples are made",
 };

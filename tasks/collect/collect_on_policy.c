@@ -71,7 +71,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
-                                     "collect_on_policy draws from the logits of an actor");
+                                     "collect_on_policy samples from the logits of an actor");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
@@ -420,5 +420,5 @@ const struct hd_verb hd_verb_collect_on_policy = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "plays the envs by draws from the policy until n_sample samples are made",
+    .help = "plays the envs with actions sampled from the policy until n_sample samples are made",
 };

@@ -222,5 +222,5 @@ const struct hd_verb hd_verb_record = {
     .prepare = prepare,
     .scratch = scratch,
     .body = body,
-    .help = "plays envs and keeps all that they did",
+    .help = "plays envs and records all their transitions",
 };

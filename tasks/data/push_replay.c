@@ -81,8 +81,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     if (report->broken == 0)
         return HD_OK;
     return hd_body_fail(context,
-                        "'%s' does not go on with the frame of env %lld that '%s' needs next: "
-                        "every collect must be stored, once",
+                        "'%s' does not continue with the frame of env %lld that '%s' needs next: "
+                        "every collect must be stored exactly once",
                         views[ROLLOUT].spec->name, (long long)report->broken - 1,
                         views[REPLAY].spec->name);
 }
@@ -125,5 +125,5 @@ const struct hd_verb hd_verb_store = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "puts a rollout into the replay ring, over the oldest transitions",
+    .help = "appends a rollout to the replay ring, overwriting the oldest transitions",
 };

@@ -192,5 +192,5 @@ const struct hd_verb hd_verb_draw = {
     .declare = declare,
     .prepare = prepare,
     .body = body,
-    .help = "the next batch of a data set, dealt to the shards epoch by epoch",
+    .help = "the next batch of a data set, distributed to the shards epoch by epoch",
 };

@@ -63,7 +63,7 @@ static int deal(struct hd_context *context, const struct hd_view *views, int64_t
     const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
     struct hd_order *order = views[ORDER].data;
     if (order->dealt >= shape->count)
-        return hd_body_fail(context, "all %lld minibatches of '%s' are dealt: shuffle it first",
+        return hd_body_fail(context, "all %lld minibatches of '%s' are used up: shuffle it first",
                             (long long)shape->count, views[ORDER].spec->name);
     hd_minibatch_slice(shape, order->dealt++, lo_p, hi_p);
     return HD_OK;
@@ -122,5 +122,5 @@ const struct hd_verb hd_verb_gather = {
     .prepare = prepare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "takes the next minibatch of the order",
+    .help = "takes the next minibatch of the permutation",
 };

@@ -34,5 +34,5 @@ const struct hd_verb hd_verb_shuffle = {
     .stream_id = 0xaf9fe1a0d95842c4,
     .ports = ports,
     .body = body,
-    .help = "draws a new order of the samples",
+    .help = "draws a new permutation of the samples",
 };

@@ -50,5 +50,5 @@ const struct hd_verb hd_verb_keep = {
     .run_on_change = true,
     .declare = declare,
     .body = body,
-    .help = "keeps the policy that was judged best, and its verdict",
+    .help = "keeps the policy with the best evaluation, and its result",
 };

@@ -33,8 +33,8 @@ def check_frozen(shared_memory):
         check(re.search(rf"rank 0 \(pid {pids[0]}\), now: {WHERE}", text), text)
         check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\), [\d.]+ s ago: {WHERE}", text), text)
         check("rank 1 has not answered for 4." in text, text)
-        check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\) last said: {WHERE}", text), text)
-        check(f"rank 1 (pid {pids[1]}) does not end" in text, text)
+        check(re.search(rf"rank 1 \(pid {pids[1]} on \S+\) last reported: {WHERE}", text), text)
+        check(f"rank 1 (pid {pids[1]}) does not exit" in text, text)
         check_left(scratch("run"), pids.values(), shared_memory)
         print(f"a stopped rank: told and over after {seconds:.1f} s, of which 4 of silence")
 

@@ -94,7 +94,7 @@ def check_whole_iterations(scratch):
 
 def check_mistakes(scratch):
     mistakes = [
-        ([], "which strategies?"),
+        ([], "missing --strategies"),
         (["--strategies", "serial,pipelind"], "did you mean 'pipelined.yaml'?"),
         (["--strategies", "serial,"], "a name is missing"),
         (["--strategy", "serial"], "did you mean '--strategies'?"),

@@ -142,8 +142,8 @@ def check_mistakes(scratch):
     demos, name = scratch("small"), "transitions-00001-of-00001.safetensors"
     path = "policy__collect__data_path"
     refused(scratch, ["/no/such cannot be used", "No such file"], **{path: "/no/such"})
-    refused(scratch, ["--set:1", "which data set?"], **{path: "''"})
-    refused(scratch, [scratch("dqn"), "is no data set", "runner record"], **{path: scratch("dqn")})
+    refused(scratch, ["--set:1", "no data set is given;"], **{path: "''"})
+    refused(scratch, [scratch("dqn"), "is not a data set", "runner record"], **{path: scratch("dqn")})
     shutil.copytree(demos, scratch("short"))
     with open(scratch(f"short/{name}"), "r+b") as file:
         file.truncate(os.path.getsize(scratch(f"short/{name}")) // 2)

@@ -19,7 +19,7 @@ CONFIGS = [
     ("n_sample: 256", "n_sample: 250, env_groups: 4", "4", [
         "policy.collect.env_groups: expected a divisor of policy.collect.n_sample 250, found 4"]),
     ("type: ppo", "type: dqn", "dqn", [
-        "collect_on_policy draws from the logits of an actor: policy.type must be ppo, found dqn",
+        "collect_on_policy samples from the logits of an actor: policy.type must be ppo, found dqn",
         "loss ppo needs an actor and a critic: policy.type must be ppo, found dqn"]),
     ("type: ppo", "type: bc", "bc", ["policy.type must be ppo, found bc"]),
     ("batch_size: 64", "batch_size: 64\n    microbatch: 7", "7", [

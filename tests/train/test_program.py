@@ -161,7 +161,7 @@ def check_files(scratch):
     check(not any(name.endswith(".tmp") for name in files), f"left over: {files}")
 
     used = call("run", CONFIG, "--dir", os.path.join(work, "cartpole_dqn_ddp"), expect=2).stderr
-    check("no empty directory" in used, f"--dir of an old run: {used}")
+    check("not an empty directory" in used, f"--dir of an old run: {used}")
     loud = call("run", CONFIG, "--dir", scratch("loud"), "--trace", "--set", "max_train_iter=60")
     check(loud.stdout == "", "a run prints on stdout")
     for word in ("updates/s", "env steps/s", "busy", "param_hash", "total_config.yaml"):

@@ -120,7 +120,7 @@ def check_stop(scratch):
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
-        check(process.returncode == 75 and "goes on from this checkpoint" in said,
+        check(process.returncode == 75 and "continues from this checkpoint" in said,
               f"{process.returncode} {said}")
         train(directory, "--resume", ranks=then, **keys)
         check_same(directory, scratch("dqn"))

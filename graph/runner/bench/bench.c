@@ -96,7 +96,7 @@ static int read_strategies(struct hd_bench *bench)
 {
     const char *list = bench->options->strategies;
     if (!list)
-        return hd_fail(HD_ERR_INPUT, "which strategies? --strategies A,B,…");
+        return hd_fail(HD_ERR_INPUT, "missing --strategies A,B,…");
     bench->names = hd_strdup(list);
     if (!bench->names)
         return HD_ERR_NOMEM;

@@ -74,7 +74,7 @@ static int start(struct hd_options *options)
     struct hd_session *session = NULL;
     bool normalised;
     if (!options->weights)
-        return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
+        return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
     HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
     options->sets[options->n_sets++] = normalised ? graph_with_norm : graph_without_norm;
     options->sets[options->n_sets++] = "strategy={}";

@@ -147,11 +147,11 @@ static void release(struct record *record)
 static int check_options(struct hd_options *options)
 {
     if (!options->weights)
-        return hd_fail(HD_ERR_INPUT, "which weights? --weights FILE, as in ckpt/best of a run");
+        return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
     if (!options->out)
-        return hd_fail(HD_ERR_INPUT, "where to? --out DIR, a new directory");
+        return hd_fail(HD_ERR_INPUT, "missing --out DIR, a new directory");
     if (options->transitions == 0)
-        return hd_fail(HD_ERR_INPUT, "how many transitions? --transitions N");
+        return hd_fail(HD_ERR_INPUT, "missing --transitions N");
     bool normalised;
     HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
     char *text = hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",

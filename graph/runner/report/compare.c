@@ -194,7 +194,7 @@ static void print_hashes(const struct runs *runs, const struct outcome *outcomes
         known += outcomes[r].param_hash[0] != '\0';
         same += strcmp(outcomes[r].param_hash, outcomes[0].param_hash) == 0;
     }
-    printf("\nparameters at the end: %s\n", known < runs->n   ? "not known of every run"
+    printf("\nparameters at the end: %s\n", known < runs->n   ? "not known for every run"
                                             : same == runs->n ? "the same bits"
                                                               : "different bits (param_hash)");
 }

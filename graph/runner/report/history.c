@@ -89,7 +89,7 @@ static int parse_config(struct hd_history *history, const char *path, int64_t by
     if (status != HD_OK)
         hd_diag_report(diag);
     else if (hd_document_get_root(document)->kind != HD_NODE_MAP)
-        status = hd_fail(HD_ERR_FORMAT, "%s is no effective config of a run", path);
+        status = hd_fail(HD_ERR_FORMAT, "%s is not an effective config of a run", path);
     else
         status = flatten(hd_document_get_root(document), "", history->config);
     hd_document_destroy(document);

@@ -23,7 +23,7 @@ struct hd_history {
 };
 
 /* Reads what a run left in `dir`, which must outlive the history. Released by hd_history_release.
- * Errors (logged): HD_ERR_INPUT when dir is no run directory, HD_ERR_FORMAT when a file in it is
+ * Errors (logged): HD_ERR_INPUT when dir is not a run directory, HD_ERR_FORMAT when a file in it is
  * damaged, HD_ERR_NOMEM. */
 int hd_history_read(const char *dir, struct hd_history *history_p);
 void hd_history_release(struct hd_history *history);

@@ -85,7 +85,7 @@ static int read_lines(struct hd_trace_file *trace, const char *path, char *conte
     int status = HD_OK;
     char *line = content, *next;
     if (strncmp(line, "{\"traceEvents\":[\n", 17) != 0)
-        return hd_fail(HD_ERR_FORMAT, "%s is no trace that runner wrote", path);
+        return hd_fail(HD_ERR_FORMAT, "%s is not a trace that runner wrote", path);
     for (line = strchr(line, '\n') + 1; *line; line = next, number++) {
         next = strchr(line, '\n');
         if (next)

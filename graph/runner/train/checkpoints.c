@@ -199,7 +199,7 @@ int hd_resume_restore(struct hd_train *train)
         json_object_get(hd_checkpoint_get_metadata(train->resume_from), "executor")));
     if (train->world.rank == 0)
         hd_log(HD_LOG_INFO,
-               "going on from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
+               "resuming from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
                hd_executor_get_counter(train->executor, "update"),
                hd_checkpoint_get_iteration(train->resume_from), train->dir);
     hd_checkpoint_close(train->resume_from);

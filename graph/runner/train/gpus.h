@@ -19,7 +19,7 @@ struct hd_gpus {
 struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks);
 
 /* Those of this rank on this machine. Says in one line which path gradients take, where ranks share
- * GPUs. Errors: HD_ERR_INPUT (logged) when the run file insists on GPUs that are not there. */
+ * GPUs. Errors: HD_ERR_INPUT (logged) when the run file requires GPUs that are not there. */
 int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p);
 

@@ -249,7 +249,7 @@ static void report_failure(struct hd_train *train, int status)
     const char *message = hd_session_get_message(train->session);
     if (status == HD_ERR_STOPPED && hd_session_get_status(train->session) == HD_OK) {
         if (train->world.rank == 0)
-            hd_log(HD_LOG_WARN, "stopped; --resume %s goes on from %s checkpoint", train->dir,
+            hd_log(HD_LOG_WARN, "stopped; --resume %s continues from %s checkpoint", train->dir,
                    train->can_resume ? "this" : "the last good");
         return;
     }

@@ -147,7 +147,7 @@ static int load(void *memory, int64_t env, const void *state, char message[HD_EN
     struct hd_pong_game game;
     memcpy(&game, state, sizeof game);
     if (game.started && !is_possible(&game)) {
-        snprintf(message, HD_ENV_MESSAGE, "these bytes are no saved game");
+        snprintf(message, HD_ENV_MESSAGE, "these bytes are not a saved game");
         return -1;
     }
     ((struct group *)memory)->games[env] = game;

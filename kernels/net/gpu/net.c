@@ -30,7 +30,7 @@ static int find_on(const struct hd_net *net, const struct hd_net_on_gpu **on_p)
     int gpu;
     HD_TRY(current_gpu(&gpu));
     *on_p = atomic_load_explicit(&net->gpus->on[gpu], memory_order_acquire);
-    return *on_p ? HD_OK : hd_fail(HD_ERR_INPUT, "nobody prepared a net for GPU %d", gpu);
+    return *on_p ? HD_OK : hd_fail(HD_ERR_INPUT, "no net was prepared for GPU %d", gpu);
 }
 
 static int put_on(const struct hd_gpu_plan *plan)

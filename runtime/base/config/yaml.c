@@ -520,9 +520,8 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
     for (int64_t i = 1; i < map->count; i++)
         if (!strcmp(sorted[i - 1]->text, sorted[i]->text)) {
             const struct hd_source_location *first = &sorted[i - 1]->location;
-            hd_diag_add_error(p->diag, sorted[i]->location,
-                              "the key '%s' stands twice, first at %d:%d", sorted[i]->text,
-                              first->line, first->column);
+            hd_diag_add_error(p->diag, sorted[i]->location, "duplicate key '%s', first at %d:%d",
+                              sorted[i]->text, first->line, first->column);
             p->wrong = true;
         }
     hd_free(sorted);

@@ -108,8 +108,9 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
     HD_TRY(hd_value_read(spec, data, header_bytes, file));
     int64_t frames = *hd_rollout_at(shape, data).n_frames;
     if (frames < 0 || frames > shape->frames)
-        return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: it has no room for %lld frames",
-                       spec->name, (long long)frames);
+        return hd_fail(HD_ERR_FORMAT,
+                       "value '%s' cannot be loaded: its capacity is below %lld frames", spec->name,
+                       (long long)frames);
     return hd_value_read(spec, (char *)data + header_bytes, used_bytes(spec, data) - header_bytes,
                          file);
 }

@@ -81,7 +81,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_dataset *dataset;
     if (*path == '\0')
         return hd_diag_add_error(setup->diag, location,
-                                 "%s: which data set? `runner record` writes one", PATH);
+                                 "%s: no data set is given; `runner record` writes one", PATH);
     if (spec->placement != HD_GLOBAL)
         return hd_diag_add_error(
             setup->diag, spec->location,

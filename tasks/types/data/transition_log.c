@@ -49,7 +49,8 @@ int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int
         return hd_recording_shape(spec)->transitions == transitions
                    ? HD_OK
                    : hd_diag_add_error(setup->diag, setup->location,
-                                       "'%s' is recorded already, in another length", spec->name);
+                                       "'%s' already holds a recording of another length",
+                                       spec->name);
     struct hd_recording_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;

@@ -81,7 +81,8 @@ static const struct {
     {VALUES "  - bump: {reads: [s]}\n" REST, 8, 20, "no free port under `reads`"},
     {VALUES "  - bump: {}\n" REST, 8, 5, "needs a value of type ints under `updates`"},
     {VALUES "  - blend: {reads: [a: s, c: s], updates: [s]}\n" REST, 8, 27, "unknown port 'c'"},
-    {VALUES "  - blend: {reads: [a: s, b: s], updates: [s]}\n" REST, 8, 44, "names 's' twice"},
+    {VALUES "  - blend: {reads: [a: s, b: s], updates: [s]}\n" REST, 8, 44,
+     "names 's' more than once"},
     {VALUES "  - bump: {updates: [s], if: 1}\n" REST, 8, 26, "unknown key of a step 'if'"},
     {VALUES "  - bump: 3\n" REST, 8, 11, "expected a map"},
 
@@ -135,7 +136,7 @@ static const struct {
     {VALUES "  - bump: {updates: [s], every: 3}\n" REST, 8, 33, "a number and a counter"},
     {VALUES "  - bump: {updates: [s], every: 3 itration}\n" REST, 8, 35, "'iteration'?"},
     {VALUES "  - bump: {updates: [s], every: 0 iteration}\n" REST, 8, 33, "every: expected"},
-    {VALUES "  - bump: {updates: [s], first: 0}\n" REST, 8, 33, "goes with `every`"},
+    {VALUES "  - bump: {updates: [s], first: 0}\n" REST, 8, 33, "requires `every`"},
     {VALUES "  - bump: {updates: [s], when: s.siz >= 2}\n" REST, 8, 32, "size"},
     {VALUES "  - bump: {updates: [s], when: g.first >= 2}\n" REST, 8, 32, "g.first"},
     {VALUES "  - bump: {updates: [s], when: 1 +}\n" REST, 8, 0, ""},

@@ -238,7 +238,7 @@ START_TEST(test_wrong_state)
     uint8_t *larger = test_alloc(max + env->state_bytes(other->group), 1);
     memcpy(larger, state, (size_t)env->state_bytes(other->group));
     ck_assert_int_eq(env->load(pong->group, 0, larger, message), -1);
-    ck_assert_ptr_nonnull(strstr(message, "no saved state of this game"));
+    ck_assert_ptr_nonnull(strstr(message, "not a saved state of this game"));
     reset(pong, 0, 0); /* it plays on */
     step(pong, &(int32_t){0});
     env->destroy(pong->group);

@@ -295,7 +295,7 @@ START_TEST(test_unusable)
                            "static const struct hd_env unused = {1, \"unused\"");
     CHECK_REFUSED("partial", "heddle_env_partial.so lacks a name or a function");
     build("plain", "int x;\n");
-    CHECK_REFUSED("plain", "heddle_env_plain.so is no environment plug-in", "hd_env_plugin");
+    CHECK_REFUSED("plain", "heddle_env_plain.so is not an environment plug-in", "hd_env_plugin");
     build("unresolved", "void nowhere(void);\nvoid f(void) { nowhere(); }\n");
     CHECK_REFUSED("unresolved", "heddle_env_unresolved.so cannot be loaded", "nowhere");
 }

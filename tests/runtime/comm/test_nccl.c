@@ -583,7 +583,7 @@ START_TEST(ranks_on_one_gpu)
         try_to_join(
             3,
             (struct attempt){{"23007", "23007", "23007"}, true, true, SECOND_NS / 2, HD_ERR_PEER}),
-        "GPU 0 of rank 0: NCCL: not all ranks came within 0.5 s"));
+        "GPU 0 of rank 0: NCCL: not all ranks joined within 0.5 s"));
 }
 END_TEST
 

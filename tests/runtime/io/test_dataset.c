@@ -195,7 +195,7 @@ START_TEST(all_or_nothing)
     write_two(&a, &a, in("empty"));
     ck_assert_int_eq(entries(in("empty")), 2);
     ck_assert_int_eq(hd_dataset_create(in("empty"), &a.info, 2, &writer), HD_ERR_INPUT);
-    ck_assert(strstr(said, "empty exists and is no empty directory"));
+    ck_assert(strstr(said, "empty exists and is not an empty directory"));
     ck_assert_ptr_null(writer);
     ck_assert_int_eq(entries(in("empty")), 2);
     ck_assert_int_eq(entries(folder), 1);
@@ -219,7 +219,7 @@ START_TEST(missing_files_are_named)
     struct recorded a = record(true);
     refused(HD_ERR_INPUT, "set", "cannot be opened");
     ck_assert_int_eq(mkdir(in("set"), 0777), 0);
-    refused(HD_ERR_INPUT, "set", "is no data set");
+    refused(HD_ERR_INPUT, "set", "is not a data set");
     ck_assert_int_eq(rmdir(in("set")), 0);
     write_two(&a, &a, in("set"));
     ck_assert_int_eq(unlink(in(FIRST)), 0);

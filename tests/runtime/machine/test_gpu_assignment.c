@@ -150,7 +150,7 @@ START_TEST(maps_are_checked)
          false,
          "cuda_devices gives local rank 0 GPU -1, but CUDA shows 1 GPU on this host, counted from "
          "0"},
-        {4, 2, 0, 4, {0, 0, 1, 2}, true, "cuda_devices gives GPU 0 to local rank 0 twice"},
+        {4, 2, 0, 4, {0, 0, 1, 2}, true, "cuda_devices gives GPU 0 to local rank 0 more than once"},
         {4,
          2,
          0,

@@ -476,7 +476,7 @@ START_TEST(who_fails_twice_is_left_out)
     ASSERT_CODE(launch("echo $WORLD_SIZE >>sizes.$RANK; [ $RANK = 3 ] && exit 9; "
                        "[ $WORLD_SIZE = 4 ] && exec sleep 1; exit 0"),
                 0);
-    ASSERT_SAYS("rank 3 failed twice in a row: going on with 2 ranks");
+    ASSERT_SAYS("rank 3 failed twice in a row: continuing with 2 ranks");
     char text[64];
     read_file("sizes.0", text, sizeof text);
     ck_assert_str_eq(text, "4\n4\n2\n");
@@ -571,7 +571,7 @@ START_TEST(ranks_of_ours)
     ASSERT_CODE(launch("freeze"), 1);
     ASSERT_SAYS("rank 1 has not answered for 1.");
     ASSERT_SAYS("error: rank 1 (pid ");
-    ASSERT_SAYS(") does not end, others have lost it; stopping all");
+    ASSERT_SAYS(") does not exit, but others lost it; stopping all");
     ck_assert_int_lt(took_ms, 8000);
     ASSERT_CODE(launch("other config"), 2);
     ASSERT_SAYS("the configuration of rank 2 is not that of rank 0");

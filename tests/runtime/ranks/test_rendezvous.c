@@ -169,7 +169,7 @@ START_TEST(duplicate_rank_is_refused)
     plan.sent_rank[2] = 1;
     run(3, body_join, (int[]){-HD_ERR_INPUT, -HD_ERR_INPUT, -HD_ERR_INPUT});
     for (int r = 0; r < 3; r++)
-        ASSERT_SAYS(r, "rank 1 is there twice: pid ");
+        ASSERT_SAYS(r, "duplicate rank 1: pid ");
 }
 END_TEST
 
@@ -178,8 +178,8 @@ START_TEST(absent_rank_is_named)
     plan.sent_rank[1] = -1;
     plan.options[0].timeout_ns = 300000000;
     run(3, body_join, (int[]){-HD_ERR_SYSTEM, 0, -HD_ERR_SYSTEM});
-    ASSERT_SAYS(0, "rank 1 of 3 did not come within 0 s");
-    ASSERT_SAYS(2, "rank 1 of 3 did not come within 0 s");
+    ASSERT_SAYS(0, "rank 1 of 3 did not join within 0 s");
+    ASSERT_SAYS(2, "rank 1 of 3 did not join within 0 s");
 }
 END_TEST
 
@@ -223,7 +223,7 @@ START_TEST(handed_down_socket_is_checked)
     close(world.rendezvous_fd);
     world.rendezvous_fd = open("/dev/null", O_RDONLY);
     ck_assert_int_eq(body_join(&world, NULL), -HD_ERR_INPUT);
-    ASSERT_SAYS(0, "is no listening socket");
+    ASSERT_SAYS(0, "is not a listening socket");
 }
 END_TEST
 
@@ -358,7 +358,7 @@ START_TEST(an_unknown_peer_as_rank_0)
     int fd = accept(world.rendezvous_fd, NULL, NULL);
     ck_assert_int_eq(send(fd, "220 smtp.example.org ESMTP\r\n", 28, MSG_NOSIGNAL), 28);
     ck_assert_int_eq(ranks_wait(pid), -HD_ERR_INPUT);
-    ASSERT_SAYS(1, "is no rank of this program");
+    ASSERT_SAYS(1, "is not a rank of this program");
 }
 END_TEST
 

@@ -447,7 +447,7 @@ START_TEST(test_missing_rollout)
         char message[HD_MESSAGE_BYTES] = "";
         struct hd_context where = at(&w.setup, 0, i);
         ck_assert_int_eq(run_body(&hd_verb_store, w.store, &where, NULL, message), HD_ERR_TASK);
-        ck_assert_msg(strstr(message, "every collect must be stored, once"), "%s", message);
+        ck_assert_msg(strstr(message, "every collect must be stored exactly once"), "%s", message);
         /* Stored twice the first time; the second time one was left out before. */
         void *args = prepare(&hd_verb_collect, &w.setup, w.ports);
         for (int j = 0; j < 2; j++) {

@@ -259,7 +259,7 @@ START_TEST(test_verb)
 {
     check_verb("policy.collect.segment_at_done=true",
                "--set:10:28: policy.collect.segment_at_done: collect_on_gpu needs it to be false");
-    check_verb("policy.type=dqn", "collect_on_gpu draws from the logits of an actor");
+    check_verb("policy.type=dqn", "collect_on_gpu samples from the logits of an actor");
 }
 END_TEST
 

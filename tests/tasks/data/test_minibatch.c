@@ -185,7 +185,7 @@ START_TEST(minibatches_are_slices_of_the_order)
     void *args = prepare(&hd_verb_gather, &w.setup, values);
     const struct hd_context where = world_at(&w, 0, 0);
     ck_assert_int_eq(run_body(&hd_verb_gather, values, &where, args, message), HD_ERR_TASK);
-    ck_assert_msg(strstr(message, "minibatches of 'order' are dealt"), "%s", message);
+    ck_assert_msg(strstr(message, "minibatches of 'order' are used up"), "%s", message);
     unprepare(&hd_verb_gather, args);
     world_close(&w);
 }

@@ -288,7 +288,7 @@ START_TEST(what_does_not_fit_is_told)
 {
     struct hd_dataset_info info = numbers_info(10);
     refused(NULL, "cannot be used");
-    refused("policy.collect.data_path=''", "which data set?");
+    refused("policy.collect.data_path=''", "no data set is given;");
     refused("policy.collect.data_path=/no/such/folder", "/no/such/folder cannot be used");
     make(&info, 1);
     refused("env.type=pixel_pong", "was recorded in env.type cartpole, env_id ''");

@@ -156,7 +156,7 @@ START_TEST(mistakes)
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, NONE, N_VALUES},
                   "lr_scheduler.type kl needs the result of a step steer");
     check_mistake(&hd_verb_steer, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
-                  "steer needs the divergence kl_avg, which 'grad_norm' does not hold");
+                  "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, NONE, TARGETS, STATS, GRAD, NONE, N_VALUES},
                   "loss ppo takes a batch of type minibatch, but 'targets' is of type targets");

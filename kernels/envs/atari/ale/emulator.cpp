@@ -70,7 +70,7 @@ template <typename F> bool guarded(hd_emulator *emulator, F f)
     } catch (const char *problem) {
         emulator->error = problem;
     } catch (...) {
-        emulator->error = "ALE threw something unknown";
+        emulator->error = "ALE threw an unknown exception";
     }
     return false;
 }

@@ -100,7 +100,7 @@ static int find_rom(const char *env_id, char path[PATH_MAX], char *message)
     Dl_info info;
     char folder[PATH_MAX];
     if (!dladdr((const void *)&hd_env_plugin, &info) || !info.dli_fname)
-        return refuse(message, "the Atari plug-in does not know where it lies");
+        return refuse(message, "the Atari plug-in cannot find its own path");
     const char *slash = strrchr(info.dli_fname, '/');
     int length = slash ? (int)(slash - info.dli_fname) : 1;
     snprintf(folder, sizeof folder, "%.*s/atari_roms", length, slash ? info.dli_fname : ".");
@@ -252,7 +252,7 @@ static int load(void *data, int64_t env, const void *state, char message[HD_ENV_
     memcpy(&head, state, sizeof head);
     if (memcmp(head.game, wanted.game, sizeof head.game) != 0 ||
         head.emulator_bytes != wanted.emulator_bytes)
-        return refuse(message, "%s: env %lld cannot load what is no saved state of this game",
+        return refuse(message, "%s: env %lld cannot load what is not a saved state of this game",
                       group->game, (long long)env);
     hd_emulator_load(group->emulator[env], (const uint8_t *)state + sizeof head);
     group->env[env].state = head.state;

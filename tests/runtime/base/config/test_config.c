@@ -302,7 +302,7 @@ static const struct {
      "seed: expected an integer, found '9223372036854775808'"},
     {"seed: 1e19", {0}, "c.yaml:2:7", "seed: expected an integer, found '1e19'"},
     {"seed: .inf", {0}, "c.yaml:2:7", "seed: expected an integer, found '.inf'"},
-    {"env: {stop_value: 1}", {0}, "c.yaml:2:1", "the key 'env' stands twice"},
+    {"env: {stop_value: 1}", {0}, "c.yaml:2:1", "duplicate key 'env'"},
     {"policy: {learn: {learning_rate: 1.01}}",
      {0},
      "c.yaml:2:33",

@@ -303,8 +303,8 @@ static const struct {
           "a\0"),
      0, 0, "UTF-16"},
     {TEXT("\xFE\xFF\0a"), 0, 0, "UTF-16"},
-    {TEXT("a: 1\nb: 2\na: 3\n"), 3, 1, "the key 'a' stands twice, first at 1:1"},
-    {TEXT("{b: {a: 1, 'a': 2}}"), 1, 12, "the key 'a' stands twice, first at 1:6"},
+    {TEXT("a: 1\nb: 2\na: 3\n"), 3, 1, "duplicate key 'a', first at 1:1"},
+    {TEXT("{b: {a: 1, 'a': 2}}"), 1, 12, "duplicate key 'a', first at 1:6"},
     {TEXT("[a, b]: 1\n"), 1, 1, "a key that is a list or a map"},
     {TEXT("{{a: 1}: 2}"), 1, 2, "a key that is a list or a map"},
     {TEXT("a: &x [1]\n*x : 2\n"), 1, 4, "a key that is a list or a map"},
@@ -501,7 +501,7 @@ START_TEST(test_many_keys_are_checked_fast)
     for (int i = 0; i < 40000; i++)
         end += sprintf(end, "key%d: 1\n", i);
     sprintf(end, "key0: 1\n");
-    check_rejected(text, strlen(text), 40001, 1, "the key 'key0' stands twice, first at 1:1");
+    check_rejected(text, strlen(text), 40001, 1, "duplicate key 'key0', first at 1:1");
     free(text);
 }
 END_TEST
