@@ -19,7 +19,7 @@ struct layer {
     struct hd_packed packed;
     void *x, *y, *dx;
     float *w, *bias, *dw, *dbias;
-    hd_bf16 *image;
+    hd_bf16 *shadow;
     void *scratch;
 };
 
@@ -34,7 +34,7 @@ static struct hd_conv_run begin(const struct layer *l, enum hd_conv_pass pass)
                               .dbias = l->dbias,
                               .scratch = l->scratch};
     if (l->bf16 && pass == HD_CONV_FORWARD)
-        run.weights = l->image;
+        run.weights = l->shadow;
     hd_conv_begin(&run);
     return run;
 }
@@ -86,7 +86,7 @@ static int measure_conv(const char *name, const struct hd_conv_fields *fields, i
     l.y = hd_alloc(rows * hd_conv_output_elements(l.conv), 4);
     l.w = hd_alloc(hd_conv_weights(l.conv), 4);
     l.dw = hd_alloc(hd_conv_weights(l.conv), 4);
-    l.image = hd_alloc(hd_conv_image(l.conv), sizeof *l.image);
+    l.shadow = hd_alloc(hd_conv_count_shadow(l.conv), sizeof *l.shadow);
     l.bias = hd_alloc(fields->out_channels, 4);
     l.dbias = hd_alloc(fields->out_channels, 4);
     l.scratch = hd_alloc(scratch, 1);
@@ -106,7 +106,7 @@ static void packed_forward(void *arg)
 {
     const struct layer *l = arg;
     if (l->bf16)
-        hd_packed_forward_bf16(&l->packed, l->rows, l->image, l->bias, l->x, l->packed.in, l->y,
+        hd_packed_forward_bf16(&l->packed, l->rows, l->shadow, l->bias, l->x, l->packed.in, l->y,
                                l->packed.out);
     else
         hd_packed_forward(&l->packed, l->rows, l->w, l->bias, l->x, l->packed.in, l->y,
@@ -130,7 +130,7 @@ static void packed_data(void *arg)
     const struct layer *l = arg;
     const int64_t blocks = hd_packed_in_blocks(&l->packed);
     if (l->bf16)
-        hd_packed_backward_data_bf16(&l->packed, l->rows, l->image, l->y, l->packed.out, 0, blocks,
+        hd_packed_backward_data_bf16(&l->packed, l->rows, l->shadow, l->y, l->packed.out, 0, blocks,
                                      l->x, l->dx, l->packed.in, l->scratch);
     else
         hd_packed_backward_data(&l->packed, l->rows, l->w, l->y, l->packed.out, 0, blocks, l->x,
@@ -146,7 +146,7 @@ static int measure_packed(const char *name, int64_t in, int64_t out, int64_t row
     l.y = hd_alloc(rows * out, 4);
     l.w = hd_alloc(in * out, 4);
     l.dw = hd_alloc(in * out, 4);
-    l.image = hd_alloc(in * out, 2);
+    l.shadow = hd_alloc(in * out, 2);
     l.bias = hd_alloc(out, 4);
     l.scratch = hd_alloc(hd_packed_scratch(&l.packed, rows), 1);
     const double flop = 2.0 * (double)(rows * in * out);

@@ -11,7 +11,7 @@ enum { ROW = HD_BF16_UNIT / 2 };
 
 /* Either every unit of two rows of 16 floats becomes 32 consecutive elements, pairs of the rows, or
  * each element has a place of its own. */
-struct hd_image {
+struct hd_shadow {
     int64_t elements;
     int32_t *unit;    /* [elements / 32], or NULL */
     int32_t *element; /* [elements], or NULL */
@@ -33,43 +33,43 @@ static bool all_pairs(const int32_t *place, int64_t elements)
     return elements % HD_BF16_UNIT == 0;
 }
 
-int hd_image_create(const int32_t *place, int64_t elements, struct hd_image **image_p)
+int hd_shadow_create(const int32_t *place, int64_t elements, struct hd_shadow **shadow_p)
 {
-    struct hd_image *image = hd_alloc(1, sizeof *image);
+    struct hd_shadow *shadow = hd_alloc(1, sizeof *shadow);
     bool pairs = all_pairs(place, elements);
     int64_t step = pairs ? HD_BF16_UNIT : 1;
     int32_t *table = hd_alloc(elements / step, sizeof *table);
-    if (!image || !table) {
-        hd_free(image);
+    if (!shadow || !table) {
+        hd_free(shadow);
         hd_free(table);
         return HD_ERR_NOMEM;
     }
     for (int64_t i = 0; i < elements / step; i++)
         table[i] = place[i * step];
-    *image = (struct hd_image){elements, pairs ? table : NULL, pairs ? NULL : table};
-    *image_p = image;
+    *shadow = (struct hd_shadow){elements, pairs ? table : NULL, pairs ? NULL : table};
+    *shadow_p = shadow;
     return HD_OK;
 }
 
-void hd_image_destroy(struct hd_image *image)
+void hd_shadow_destroy(struct hd_shadow *shadow)
 {
-    if (!image)
+    if (!shadow)
         return;
-    hd_free(image->unit);
-    hd_free(image->element);
-    hd_free(image);
+    hd_free(shadow->unit);
+    hd_free(shadow->element);
+    hd_free(shadow);
 }
 
-void hd_image_renew(const struct hd_image *image, const float *floats, int64_t lo, int64_t hi,
-                    hd_bf16 *to)
+void hd_shadow_refresh(const struct hd_shadow *shadow, const float *floats, int64_t lo, int64_t hi,
+                       hd_bf16 *to)
 {
-    if (image && image->element) {
+    if (shadow && shadow->element) {
         for (int64_t i = lo; i < hi; i++)
-            if (image->element[i] >= 0)
-                to[image->element[i]] = hd_bf16_from(floats[i]);
+            if (shadow->element[i] >= 0)
+                to[shadow->element[i]] = hd_bf16_from(floats[i]);
         return;
     }
     for (int64_t i = lo; i < hi; i += HD_BF16_UNIT)
         hd_bf16_pair(floats + i, floats + i + ROW,
-                     to + (image ? image->unit[i / HD_BF16_UNIT] : i));
+                     to + (shadow ? shadow->unit[i / HD_BF16_UNIT] : i));
 }

@@ -21,8 +21,8 @@ struct hd_conv {
     int64_t out_height, out_width;
     enum hd_layout output;
     struct hd_onednn_conv *onednn;
-    struct hd_image *image;
-    int64_t image_elements;
+    struct hd_shadow *shadow;
+    int64_t shadow_elements;
     enum by by[HD_CONV_PASSES];
 };
 
@@ -45,13 +45,13 @@ static void choose(struct hd_conv *conv)
             conv->by[pass] = BY_WINOGRAD;
 }
 
-static int make_image(struct hd_conv *conv)
+static int make_shadow(struct hd_conv *conv)
 {
     const bool by_amx = conv->by[HD_CONV_FORWARD] == BY_AMX;
     if (!conv->fields.bf16)
         return HD_OK;
-    conv->image_elements =
-        by_amx ? hd_conv_amx_image(&conv->fields) : hd_onednn_conv_image(conv->onednn);
+    conv->shadow_elements = by_amx ? hd_conv_amx_count_shadow(&conv->fields)
+                                   : hd_onednn_conv_count_shadow(conv->onednn);
     int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
     int status = place ? HD_OK : HD_ERR_NOMEM;
     if (place && by_amx)
@@ -59,7 +59,7 @@ static int make_image(struct hd_conv *conv)
     else if (place)
         status = hd_onednn_conv_places(conv->onednn, place);
     if (status == HD_OK)
-        status = hd_image_create(place, hd_conv_weights(conv), &conv->image);
+        status = hd_shadow_create(place, hd_conv_weights(conv), &conv->shadow);
     hd_free(place);
     return status;
 }
@@ -71,7 +71,7 @@ static int build(struct hd_conv *conv)
     HD_TRY(hd_onednn_conv_create(&fields, &conv->onednn));
     conv->output = fields.output;
     choose(conv);
-    return make_image(conv);
+    return make_shadow(conv);
 }
 
 int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
@@ -95,7 +95,7 @@ void hd_conv_destroy(struct hd_conv *conv)
 {
     if (!conv)
         return;
-    hd_image_destroy(conv->image);
+    hd_shadow_destroy(conv->shadow);
     hd_onednn_conv_destroy(conv->onednn);
     hd_free(conv);
 }
@@ -132,16 +132,16 @@ int64_t hd_conv_weights(const struct hd_conv *conv)
     return hd_onednn_conv_weights(conv->onednn);
 }
 
-int64_t hd_conv_image(const struct hd_conv *conv)
+int64_t hd_conv_count_shadow(const struct hd_conv *conv)
 {
-    return conv->image_elements;
+    return conv->shadow_elements;
 }
 
-void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
-                   hd_bf16 *image)
+void hd_conv_refresh_shadow(const struct hd_conv *conv, const float *weights, int64_t lo,
+                            int64_t hi, hd_bf16 *shadow)
 {
-    if (conv->image)
-        hd_image_renew(conv->image, weights, lo, hi, image);
+    if (conv->shadow)
+        hd_shadow_refresh(conv->shadow, weights, lo, hi, shadow);
 }
 
 int hd_conv_import(const struct hd_conv *conv, const float *row_major, float *weights)

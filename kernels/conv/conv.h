@@ -41,12 +41,12 @@ int64_t hd_conv_output_elements(const struct hd_conv *conv);
 /* Floats of the weights, padding included: the layout has zeros where channels are missing. */
 int64_t hd_conv_weights(const struct hd_conv *conv);
 
-/* Elements of the bf16 image of the weights that hd_conv_forward reads; 0: it reads the floats. */
-int64_t hd_conv_image(const struct hd_conv *conv);
+/* Elements of the bf16 shadow of the weights that hd_conv_forward reads; 0: it reads the floats. */
+int64_t hd_conv_count_shadow(const struct hd_conv *conv);
 
-/* Renews the image for floats [lo, hi), multiples of 32 or the end. Nothing without an image. */
-void hd_conv_renew(const struct hd_conv *conv, const float *weights, int64_t lo, int64_t hi,
-                   hd_bf16 *image);
+/* Renews the shadow for floats [lo, hi), multiples of 32 or the end. Nothing without a shadow. */
+void hd_conv_refresh_shadow(const struct hd_conv *conv, const float *weights, int64_t lo,
+                            int64_t hi, hd_bf16 *shadow);
 
 /* Between the layout here and PyTorch's row_major[out][in][y][x]. HD_ERR_NOMEM or
  * HD_ERR_UNSUPPORTED (logged). */
@@ -77,12 +77,12 @@ struct hd_conv_ahead {
 struct hd_conv_run {
     struct hd_conv *conv;
     enum hd_conv_pass pass;
-    int64_t max_batch;       /* observations of a part, at most */
-    const void *weights;     /* of forward: the image if there is one, else the floats; of data: the
-                                floats */
-    const float *bias;       /* [out] of forward */
-    float *dweights, *dbias; /* of weights: sums over all parts, complete at the end */
-    void *scratch;           /* 64-byte aligned */
+    int64_t max_batch;   /* observations of a part, at most */
+    const void *weights; /* of forward: the shadow if there is one, else the floats; of data: the
+                            floats */
+    const float *bias;   /* [out] of forward */
+    float *dweights, *dbias;    /* of weights: sums over all parts, complete at the end */
+    void *scratch;              /* 64-byte aligned */
     struct hd_conv_ahead ahead; /* of the next part; may differ from part to part */
     bool begun;                 /* its own */
 };

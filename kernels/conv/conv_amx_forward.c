@@ -40,7 +40,7 @@ static struct tiling tiling_of(const struct hd_conv_fields *f)
 /* -- Weights: [16 outputs][row of the kernel][step][16 pairs of inputs][16 outputs][2] ------------
  */
 
-int64_t hd_conv_amx_image(const struct hd_conv_fields *f)
+int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
 {
     return f->out_channels * f->in_channels * f->kernel * f->kernel;
 }
@@ -48,7 +48,7 @@ int64_t hd_conv_amx_image(const struct hd_conv_fields *f)
 void hd_conv_amx_places(const struct hd_conv_fields *f, int32_t *place)
 {
     const int64_t in = f->in_channels, kernel = f->kernel, out_size = in * kernel * kernel * TILE;
-    for (int64_t i = 0; i < hd_conv_amx_image(f); i++) {
+    for (int64_t i = 0; i < hd_conv_amx_count_shadow(f); i++) {
         const int64_t o = i % TILE, c = i / TILE % TILE, block = i / (TILE * TILE);
         const int64_t x = block % kernel, y = block / kernel % kernel;
         const int64_t in_block = block / (kernel * kernel) % (in / TILE);
@@ -185,7 +185,7 @@ static void run(const struct tiling *j, const struct outputs *outputs, int n,
 }
 
 void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
                          hd_bf16 *y)
 {
     const struct tiling j = tiling_of(f);
@@ -200,7 +200,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ah
         const int n = all - tile < TILES ? (int)(all - tile) : TILES;
         next_outputs(&j, n, x, y, &cursor, &outputs);
         for (int64_t o = 0; o < f->out_channels; o += TILE) {
-            run(&j, &outputs, n, image + o / TILE * weights, bias + o, &fetch, product);
+            run(&j, &outputs, n, shadow + o / TILE * weights, bias + o, &fetch, product);
             store_outputs(&j, &outputs, n, o, product);
         }
     }
@@ -209,7 +209,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ah
 
 #else
 
-int64_t hd_conv_amx_image(const struct hd_conv_fields *f)
+int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
 {
     (void)f;
     return 0;
@@ -221,10 +221,10 @@ void hd_conv_amx_places(const struct hd_conv_fields *f, int32_t *place)
 }
 
 void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
                          hd_bf16 *y)
 {
-    (void)f, (void)ahead, (void)batch, (void)x, (void)image, (void)bias, (void)y;
+    (void)f, (void)ahead, (void)batch, (void)x, (void)shadow, (void)bias, (void)y;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the passes have in common: fetching memory meanwhile, and what the gradients know. A
- * convolution of stride s is one of stride 1 on the s x s images of every s-th pixel. On such an
+ * convolution of stride s is one of stride 1 on the s x s phases of every s-th pixel. On such an
  * image a weight meets a run of pixels that is the run of outputs, moved by a constant, if the
  * outputs are spread to rows as wide as the image's with zeros in the gaps. */
 #ifndef HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
@@ -41,7 +41,7 @@ HD_ALWAYS void hd_fetch_some(struct hd_fetch *f)
 /* Sizes that follow from the fields. */
 struct hd_conv_geometry {
     int64_t out_height, out_width;
-    int64_t height, width; /* of an image of every s-th pixel */
+    int64_t height, width; /* of a phase: every s-th pixel */
     int64_t side;          /* of the kernel on it */
     int64_t in_blocks, out_blocks;
 };

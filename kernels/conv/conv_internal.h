@@ -11,13 +11,13 @@
  * check. */
 bool hd_conv_amx_allows(const struct hd_conv_fields *fields);
 
-/* Whether forward is allowed too, if the gradients are; elements of the image of the weights that
+/* Whether forward is allowed too, if the gradients are; elements of the shadow of the weights that
  * it reads, and where each float of the weights is in it. */
 bool hd_conv_amx_allows_forward(const struct hd_conv_fields *fields);
-int64_t hd_conv_amx_image(const struct hd_conv_fields *fields);
+int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *fields);
 void hd_conv_amx_places(const struct hd_conv_fields *fields, int32_t *place);
 void hd_conv_amx_forward(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *image, const float *bias,
+                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
                          hd_bf16 *y);
 
 /* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of

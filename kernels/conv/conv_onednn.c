@@ -27,8 +27,8 @@ struct pass {
 
 struct hd_onednn_conv {
     struct hd_onednn_conv_fields fields;
-    hd_dnnl_md row_major, weights, image, bias; /* image NULL: none */
-    pthread_mutex_t lock;                       /* of building */
+    hd_dnnl_md row_major, weights, shadow, bias; /* shadow NULL: none */
+    pthread_mutex_t lock;                        /* of building */
     _Atomic(struct pass *) passes;
 };
 
@@ -138,7 +138,7 @@ static const struct {
 /* Weights as the caller holds them: gradients and what backward data reads are floats. */
 static hd_dnnl_const_md held_weights(const struct hd_onednn_conv *conv, enum hd_conv_pass kind)
 {
-    return kind == HD_CONV_FORWARD && conv->image ? conv->image : conv->weights;
+    return kind == HD_CONV_FORWARD && conv->shadow ? conv->shadow : conv->weights;
 }
 
 static void pass_release(struct pass *pass)
@@ -323,7 +323,7 @@ bool hd_onednn_conv_blocks(const struct hd_onednn_conv *conv)
 }
 
 /* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
- * are what forward reads too, and a bf16 image is as forward likes it. */
+ * are what forward reads too, and a bf16 shadow is as forward likes it. */
 static int choose_weights(struct hd_onednn_conv *conv)
 {
     dnnl_format_tag_t output = tags[conv->fields.output];
@@ -335,13 +335,14 @@ static int choose_weights(struct hd_onednn_conv *conv)
     if (backward)
         conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_md(backward, DNNL_ARG_DIFF_WEIGHTS));
     if (backward && conv->fields.of.bf16)
-        conv->image = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
+        conv->shadow = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
     if (backward)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
-    return conv->weights && (!conv->fields.of.bf16 || conv->image) ? HD_OK
-                                                                   : hd_dnnl_refused("convolution");
+    return conv->weights && (!conv->fields.of.bf16 || conv->shadow)
+               ? HD_OK
+               : hd_dnnl_refused("convolution");
 }
 
 int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv)
@@ -349,9 +350,9 @@ int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv)
     return hd_dnnl_md_bytes(conv->weights) / (int64_t)sizeof(float);
 }
 
-int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv)
+int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv)
 {
-    return conv->image ? hd_dnnl_md_bytes(conv->image) / (int64_t)sizeof(hd_bf16) : 0;
+    return conv->shadow ? hd_dnnl_md_bytes(conv->shadow) / (int64_t)sizeof(hd_bf16) : 0;
 }
 
 /* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
@@ -359,15 +360,15 @@ int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv)
 enum { DIGITS = 3, BASE = 256 };
 
 static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t divisor,
-                       float *row_major, hd_bf16 *image, int32_t *number)
+                       float *row_major, hd_bf16 *shadow, int32_t *number)
 {
-    int64_t n = hd_onednn_conv_image(conv);
+    int64_t n = hd_onednn_conv_count_shadow(conv);
     for (int64_t i = 0; i < count; i++)
         row_major[i] = (float)((i + 1) / divisor % BASE);
-    memset(image, 0, (size_t)n * sizeof *image);
-    HD_TRY(reorder(conv->row_major, row_major, conv->image, image));
+    memset(shadow, 0, (size_t)n * sizeof *shadow);
+    HD_TRY(reorder(conv->row_major, row_major, conv->shadow, shadow));
     for (int64_t i = 0; i < n; i++)
-        number[i] += (int32_t)((int64_t)hd_bf16_to(image[i]) * divisor);
+        number[i] += (int32_t)((int64_t)hd_bf16_to(shadow[i]) * divisor);
     return HD_OK;
 }
 
@@ -380,14 +381,14 @@ static int number_weights(const struct hd_onednn_conv *conv, int64_t count, floa
     return hd_onednn_conv_import(conv, row_major, number);
 }
 
-/* place[i] of float i: its index in the image, or -1. `number` is that of the floats,
- * image_number[j] the same of image element j. */
+/* place[i] of float i: its index in the shadow, or -1. `number` is that of the floats,
+ * shadow_number[j] the same of shadow element j. */
 static void find_places(const struct hd_onednn_conv *conv, const float *number,
-                        const int32_t *image_number, int32_t *of_row_major, int32_t *place)
+                        const int32_t *shadow_number, int32_t *of_row_major, int32_t *place)
 {
-    for (int64_t j = 0; j < hd_onednn_conv_image(conv); j++)
-        if (image_number[j] > 0)
-            of_row_major[image_number[j] - 1] = (int32_t)j;
+    for (int64_t j = 0; j < hd_onednn_conv_count_shadow(conv); j++)
+        if (shadow_number[j] > 0)
+            of_row_major[shadow_number[j] - 1] = (int32_t)j;
     for (int64_t i = 0; i < hd_onednn_conv_weights(conv); i++)
         place[i] = number[i] > 0 ? of_row_major[(int64_t)number[i] - 1] : -1;
 }
@@ -399,15 +400,15 @@ int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
     if (count >= 1 << 24)
         return hd_fail(HD_ERR_UNSUPPORTED, "a convolution with %lld weights is too large",
                        (long long)count);
-    const int64_t n = hd_onednn_conv_image(conv);
+    const int64_t n = hd_onednn_conv_count_shadow(conv);
     float *row_major = hd_alloc(count, sizeof *row_major);
     float *weights = hd_alloc(hd_onednn_conv_weights(conv), sizeof *weights);
-    hd_bf16 *image = hd_alloc(n, sizeof *image);
+    hd_bf16 *shadow = hd_alloc(n, sizeof *shadow);
     int32_t *number = hd_alloc(n, sizeof *number),
             *of_row_major = hd_alloc(count, sizeof *of_row_major);
-    int status = row_major && weights && image && number && of_row_major ? HD_OK : HD_ERR_NOMEM;
+    int status = row_major && weights && shadow && number && of_row_major ? HD_OK : HD_ERR_NOMEM;
     for (int64_t digit = 0, divisor = 1; status == HD_OK && digit < DIGITS; digit++) {
-        status = place_digit(conv, count, divisor, row_major, image, number);
+        status = place_digit(conv, count, divisor, row_major, shadow, number);
         divisor *= BASE;
     }
     if (status == HD_OK)
@@ -416,7 +417,7 @@ int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
         find_places(conv, weights, number, of_row_major, place);
     hd_free(of_row_major);
     hd_free(number);
-    hd_free(image);
+    hd_free(shadow);
     hd_free(weights);
     hd_free(row_major);
     return status;
@@ -462,7 +463,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
         next = pass->next;
         pass_release(pass);
     }
-    hd_dnnl_md_free(conv->image);
+    hd_dnnl_md_free(conv->shadow);
     hd_dnnl_md_free(conv->weights);
     hd_dnnl_md_free(conv->row_major);
     hd_dnnl_md_free(conv->bias);

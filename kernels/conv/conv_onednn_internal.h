@@ -19,7 +19,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv);
 
 /* As the functions of kernels/conv/conv.h with the like names. */
 int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv);
-int64_t hd_onednn_conv_image(const struct hd_onednn_conv *conv);
+int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv);
 int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *row_major,
                           float *weights);
 int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weights,
@@ -32,7 +32,7 @@ const char *hd_onednn_conv_name(struct hd_onednn_conv *conv, enum hd_conv_pass p
  * [16]. */
 bool hd_onednn_conv_blocks(const struct hd_onednn_conv *conv);
 
-/* place[hd_onednn_conv_weights]: which element of the image each float is, or -1. HD_ERR_NOMEM or
+/* place[hd_onednn_conv_weights]: which element of the shadow each float is, or -1. HD_ERR_NOMEM or
  * HD_ERR_UNSUPPORTED (logged). */
 int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place);
 

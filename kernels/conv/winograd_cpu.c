@@ -17,7 +17,7 @@ enum {
 struct tiling {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
-    int64_t channels, kernel; /* of the input and on it, when every s-th pixel is an image */
+    int64_t channels, kernel; /* of the input and on it, when every s-th pixel is a phase */
     int64_t outs;             /* side of a patch of the output */
     int64_t height, width;    /* patches */
     int64_t images, group;    /* at a time: images, output channels */
@@ -195,7 +195,7 @@ struct plane {
     int64_t row, stride;   /* pixels from one row, and from one pixel, to the next */
 };
 
-/* Of channels [c, c + 16) of the images of every s-th pixel. */
+/* Of channels [c, c + 16) of the phases of every s-th pixel. */
 static struct plane input_plane(const struct tiling *j, int64_t c)
 {
     const int64_t part = c / j->f.in_channels, channel = c % j->f.in_channels;

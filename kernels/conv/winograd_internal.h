@@ -2,7 +2,7 @@
 /* Float convolutions with kernels of 2 x 2 or 3 x 3 by Winograd's minimal filtering (Lavin & Gray
  * 2016): 4 x 4 inputs and 16 products, each of matrices, for F(3 x 3, 2 x 2), 9 outputs instead of
  * 36 products, or F(2 x 2, 3 x 3), 4 outputs instead of 36, and only sums and differences around
- * them. With stride s the kernel is s times as large, and the images of every s-th pixel are the
+ * them. With stride s the kernel is s times as large, and the phases of every s-th pixel are the
  * input channels. Gradients are the same way backwards. Activations are HD_NCHW16, weights blocks
  * of 16 input by 16 output channels, [out / 16][in / 16][y][x][16][16], as oneDNN has them. The
  * bits of an observation's output and of its input's gradient depend on that observation alone. */

@@ -2,10 +2,10 @@
 /* Wide dense layers on small batches, where the weights are nearly all the bytes: each pass reads
  * or writes them once, in the order in which they lie. Weights are blocks of HD_PACK_IN inputs by
  * HD_PACK_OUT outputs, [in / 32][out / 16][32][16], filled up with zeros, so that contiguous ranges
- * of inputs are contiguous ranges of weights and a bf16 image (hd_image_renew without a table) has
- * the same order. Activations are rows, one per observation, ld elements apart. Every result is one
- * chain over the summed index in increasing order: its bits depend on neither the number of rows
- * nor where ranges are cut. Thread safe; no allocation; no two pointers of a call overlap. */
+ * of inputs are contiguous ranges of weights and a bf16 shadow (hd_shadow_refresh without a table)
+ * has the same order. Activations are rows, one per observation, ld elements apart. Every result is
+ * one chain over the summed index in increasing order: its bits depend on neither the number of
+ * rows nor where ranges are cut. Thread safe; no allocation; no two pointers of a call overlap. */
 #ifndef HD_KERNELS_DENSE_PACKED_LINEAR_H
 #define HD_KERNELS_DENSE_PACKED_LINEAR_H
 
@@ -69,12 +69,12 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
 /* Bytes of scratch of the passes over `rows` rows, also of the bf16 ones. */
 int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows);
 
-/* The same on bf16 activations and an image of the weights, summed in float; ldx and lddy are
+/* The same on bf16 activations and a shadow of the weights, summed in float; ldx and lddy are
  * multiples of HD_PACK_IN, and elements from `in` (`out`) up to the next multiple are zero. */
-void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                             const float *bias, const hd_bf16 *x, int64_t ldx, float *y,
                             int64_t ldy);
-void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                                   const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                                   const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch);
 void hd_packed_backward_weights_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,

@@ -25,7 +25,7 @@ HD_ALWAYS void fetch(const hd_bf16 *from, int64_t n)
 enum { BLOCKS_AT_ONCE = 4 /* of inputs: so many streams of weights, so seldom y is stored */ };
 
 struct panel {
-    const hd_bf16 *image;
+    const hd_bf16 *shadow;
     int64_t next; /* from one block of inputs to the next */
     int64_t blocks;
     const hd_bf16 *x;
@@ -58,7 +58,7 @@ HD_ALWAYS void forward_panel(const struct panel *p, int rows, int outs)
         FOR_TILES_OF_Y(LOAD_Y)
     }
     for (int64_t b = 0; b < p->blocks; b++) {
-        const hd_bf16 *weights = p->image + b * p->next, *x = p->x + b * IN;
+        const hd_bf16 *weights = p->shadow + b * p->next, *x = p->x + b * IN;
         fetch(weights + 2 * BLOCK, outs * BLOCK);
         _tile_loadd(4, x, stride_x);
         _tile_loadd(6, weights, 64);
@@ -82,7 +82,7 @@ static void forward_rows(const struct panel *first, int64_t out_blocks, int64_t 
 {
     struct panel p = *first;
     hd_tiles_load(rows > TILE ? 0x2C : 0x13, (int)(rows > TILE ? rows - TILE : rows));
-    for (int64_t b = 0; b < out_blocks; b += 2, p.image += 2 * BLOCK, p.y += 2 * OUT)
+    for (int64_t b = 0; b < out_blocks; b += 2, p.shadow += 2 * BLOCK, p.y += 2 * OUT)
         if (rows > TILE && out_blocks - b > 1)
             forward_panel(&p, 2, 2);
         else if (rows > TILE)
@@ -93,14 +93,14 @@ static void forward_rows(const struct panel *first, int64_t out_blocks, int64_t 
             forward_panel(&p, 1, 1);
 }
 
-static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
     const int64_t in_blocks = hd_packed_in_blocks(p), out_blocks = hd_packed_out_blocks(p);
     for (int64_t b = 0; b < in_blocks; b += BLOCKS_AT_ONCE)
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
             const struct panel panel = {
-                .image = image + b * out_blocks * BLOCK,
+                .shadow = shadow + b * out_blocks * BLOCK,
                 .next = out_blocks * BLOCK,
                 .blocks = hd_min(in_blocks - b, BLOCKS_AT_ONCE),
                 .x = x + r * ldx + b * IN,
@@ -147,12 +147,12 @@ static void pair_outputs(const hd_bf16 *block, hd_bf16 *even, hd_bf16 *odd)
     }
 }
 
-static void pair_block(const hd_bf16 *image, int64_t out_blocks, hd_bf16 *pairs)
+static void pair_block(const hd_bf16 *shadow, int64_t out_blocks, hd_bf16 *pairs)
 {
     for (int64_t b = 0; b < out_blocks; b++) {
         hd_bf16 *even = pairs + b / 2 * PAIR + b % 2 * (BLOCK / 2);
-        fetch(image + (b + FETCH_AHEAD) * BLOCK, BLOCK);
-        pair_outputs(image + b * BLOCK, even, even + BLOCK);
+        fetch(shadow + (b + FETCH_AHEAD) * BLOCK, BLOCK);
+        pair_outputs(shadow + b * BLOCK, even, even + BLOCK);
     }
     if (out_blocks % 2 == 1) { /* outputs that are not there */
         hd_bf16 *even = pairs + out_blocks / 2 * PAIR + BLOCK / 2;
@@ -223,7 +223,7 @@ static void data_rows(const hd_bf16 *pairs, int64_t out_pairs, int64_t rows, con
     store_tiles(two, tiles);
 }
 
-static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
@@ -234,7 +234,7 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
     for (int64_t r0 = -1, g = first; g < last; g += group) {
         const int64_t end = hd_min(last, g + group);
         for (int64_t b = g; b < end; b++)
-            pair_block(image + b * out_blocks * BLOCK, out_blocks,
+            pair_block(shadow + b * out_blocks * BLOCK, out_blocks,
                        pairs + (b - g) * out_pairs * PAIR);
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
             const int64_t n = hd_min(rows - r, 2 * TILE);

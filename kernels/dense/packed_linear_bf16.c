@@ -4,13 +4,13 @@
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
 
-/* Weight of (output o, input i) of a block of the image: pairs of inputs lie together. */
+/* Weight of (output o, input i) of a block of the shadow: pairs of inputs lie together. */
 static inline float weight(const hd_bf16 *block, int64_t o, int64_t i)
 {
     return hd_bf16_to(block[(i / 2 * OUT + o) * 2 + i % 2]);
 }
 
-static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
     const int64_t out_blocks = hd_packed_out_blocks(p);
@@ -19,13 +19,13 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *imag
             for (int64_t o = 0; o < OUT; o++) {
                 float sum = 0;
                 for (int64_t i = 0; i < p->in; i++)
-                    sum += weight(image + (i / IN * out_blocks + b) * BLOCK, o, i % IN) *
+                    sum += weight(shadow + (i / IN * out_blocks + b) * BLOCK, o, i % IN) *
                            hd_bf16_to(x[r * ldx + i]);
                 y[r * ldy + b * OUT + o] = sum + bias[b * OUT + o];
             }
 }
 
-static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
@@ -35,7 +35,7 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
         for (int64_t i = first * IN; i < last * IN && i < p->in; i++) {
             float sum = 0;
             for (int64_t o = 0; o < p->out; o++)
-                sum += weight(image + (i / IN * out_blocks + o / OUT) * BLOCK, o % OUT, i % IN) *
+                sum += weight(shadow + (i / IN * out_blocks + o / OUT) * BLOCK, o % OUT, i % IN) *
                        hd_bf16_to(dy[r * lddy + o]);
             bool passes = !mask || (int16_t)mask[r * lddx + i] > 0;
             dx[r * lddx + i] = passes ? hd_bf16_from(sum) : 0;
@@ -68,17 +68,17 @@ static const struct hd_packed_bf16 *best(void)
     return hd_amx_ready() ? &hd_packed_amx : &hd_packed_portable;
 }
 
-void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                             const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
-    best()->forward(p, rows, image, bias, x, ldx, y, ldy);
+    best()->forward(p, rows, shadow, bias, x, ldx, y, ldy);
 }
 
-void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+void hd_packed_backward_data_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                                   const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                                   const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
-    best()->backward_data(p, rows, image, dy, lddy, first, last, mask, dx, lddx, scratch);
+    best()->backward_data(p, rows, shadow, dy, lddy, first, last, mask, dx, lddx, scratch);
 }
 
 void hd_packed_backward_weights_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,

@@ -10,9 +10,9 @@
 enum { HD_PACK_GROUP = 4 };
 
 struct hd_packed_bf16 {
-    void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+    void (*forward)(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy);
-    void (*backward_data)(const struct hd_packed *p, int64_t rows, const hd_bf16 *image,
+    void (*backward_data)(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch);
     void (*backward_weights)(const struct hd_packed *p, int64_t rows, const hd_bf16 *dy,

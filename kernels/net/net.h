@@ -4,7 +4,7 @@
  * through oneDNN) for those of three; then a single head, a dueling one, or those of an actor and
  * its critic. All parameters are one flat array of
  * floats, laid out as the passes like them; hd_net_import and export lead to and from PyTorch's
- * layout. A params instance is that array and then images of it in bf16, if the net computes in
+ * layout. A params instance is that array and then shadows of it in bf16, if the net computes in
  * bf16. Compute calls get their memory from the caller; they run on the calling thread alone and
  * are thread safe on different memory: a net is read-only once made, but for the passes that it
  * prepares under a lock. */
@@ -112,12 +112,12 @@ int64_t hd_net_outputs(const struct hd_net *net);
 int hd_net_tensors(const struct hd_net *net);
 const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i);
 
-/* row_major[tensor's count] from or to an instance; import leaves images as they are
+/* row_major[tensor's count] from or to an instance; import leaves shadows as they are
  * (hd_net_refresh). HD_ERR_NOMEM. */
 int hd_net_export(const struct hd_net *net, const float *params, int i, float *row_major);
 int hd_net_import(const struct hd_net *net, const float *row_major, int i, float *params);
 
-/* Renews the images after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
+/* Renews the shadows after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
  * at once. */
 void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
 
@@ -178,7 +178,7 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
 
 /* -- On a GPU ------------------------------------------------------------------------------------
  * Params instances on a GPU are other than a processor's: the same floats, hd_net_elements of them,
- * and then an image of them, padded and in the precision and order in which the GPU multiplies.
+ * and then a shadow of them, padded and in the precision and order in which the GPU multiplies.
  * Calls are about the current GPU and, but for preparing, only enqueue on `stream`: they can be
  * captured in a CUDA graph. Pointers are to memory of the GPU, aligned to 64 bytes, unless they are
  * said to be the host's. Results depend on the number of rows too. Errors: HD_ERR_UNSUPPORTED (nets
@@ -193,7 +193,7 @@ int64_t hd_net_device_bytes(const struct hd_net *net);
  * HD_ERR_NOMEM. */
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 
-/* Renews the image after floats [lo, hi) changed; all of them the first time. */
+/* Renews the shadow after floats [lo, hi) changed; all of them the first time. */
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
                         void *stream);
 

@@ -187,7 +187,7 @@ static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t 
  */
 
 struct layout {
-    int64_t floats, image; /* used so far */
+    int64_t floats, shadow; /* used so far */
 };
 
 static int64_t take(int64_t *used, int64_t n, int64_t *end_p)
@@ -197,7 +197,7 @@ static int64_t take(int64_t *used, int64_t n, int64_t *end_p)
     return at;
 }
 
-static void place_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t image,
+static void place_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t shadow,
                         bool bias_first, struct hd_place *place)
 {
     int64_t unused;
@@ -206,7 +206,7 @@ static void place_layer(struct layout *layout, int64_t weights, int64_t biases, 
     place->weight = take(&layout->floats, weights, &place->weight_end);
     if (!bias_first)
         place->bias = take(&layout->floats, biases, &place->bias_end);
-    place->image = take(&layout->image, image, &unused);
+    place->shadow = take(&layout->shadow, shadow, &unused);
 }
 
 static void place_all(struct hd_conv_net *net)
@@ -221,11 +221,11 @@ static void place_all(struct hd_conv_net *net)
     place_layer(&layout, mid, hd_packed_outputs(&net->mid), bf16 ? mid : 0, true, &net->mid_place);
     for (int i = HD_CONVS - 1; i >= 0; i--)
         place_layer(&layout, hd_conv_weights(net->conv[i]), net->channels[i],
-                    hd_conv_image(net->conv[i]), false, &net->conv_place[i]);
+                    hd_conv_count_shadow(net->conv[i]), false, &net->conv_place[i]);
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
-    int64_t image_bytes = layout.image * (int64_t)sizeof(hd_bf16);
-    net->base.params_bytes = hd_align_up(floats_bytes) + hd_align_up(image_bytes);
+    int64_t shadow_bytes = layout.shadow * (int64_t)sizeof(hd_bf16);
+    net->base.params_bytes = hd_align_up(floats_bytes) + hd_align_up(shadow_bytes);
 }
 
 /* Enough stages that what one finishes can travel while the next computes. */
@@ -376,17 +376,17 @@ static void refresh(const struct hd_net *base, void *params, int64_t lo, int64_t
     const struct hd_conv_net *net = of(base);
     if (!base->bf16)
         return;
-    hd_bf16 *images = hd_conv_net_images(net, params);
+    hd_bf16 *shadows = hd_conv_net_find_shadows(net, params);
     const struct hd_place *const packed[] = {&net->hidden_place, &net->mid_place};
     int64_t from, to;
     for (int i = 0; i < 2; i++)
         if (part_of(packed[i], lo, hi, &from, &to))
-            hd_image_renew(NULL, (const float *)params + packed[i]->weight, from, to,
-                           images + packed[i]->image);
+            hd_shadow_refresh(NULL, (const float *)params + packed[i]->weight, from, to,
+                              shadows + packed[i]->shadow);
     for (int i = 0; i < HD_CONVS; i++)
         if (part_of(&net->conv_place[i], lo, hi, &from, &to))
-            hd_conv_renew(net->conv[i], (const float *)params + net->conv_place[i].weight, from, to,
-                          images + net->conv_place[i].image);
+            hd_conv_refresh_shadow(net->conv[i], (const float *)params + net->conv_place[i].weight,
+                                   from, to, shadows + net->conv_place[i].shadow);
 }
 
 static const struct hd_net_kind kind = {

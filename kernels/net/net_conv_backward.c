@@ -163,11 +163,11 @@ static void heads_stage(const struct backward *b, const float *dq)
     memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_element(net));
     hd_heads_backward(net, b->params, rows, b->a.hidden, ld, dq, b->grad, b->g.hidden);
     if (net->base.bf16) {
-        const hd_bf16 *image = hd_conv_net_images(net, (void *)b->params) + place->image;
+        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
         hd_bf16_round(b->g.hidden, rows * ld, b->g.hidden_bf16);
         hd_packed_backward_weights_bf16(hidden, rows, b->g.hidden_bf16, ld, b->a.mid_bf16, ld_mid,
                                         0, blocks, dw, b->g.scratch);
-        hd_packed_backward_data_bf16(hidden, rows, image, b->g.hidden_bf16, ld, 0, blocks, NULL,
+        hd_packed_backward_data_bf16(hidden, rows, shadow, b->g.hidden_bf16, ld, 0, blocks, NULL,
                                      b->g.mid, ld_mid, b->g.scratch);
     } else {
         const float *weights = (const float *)b->params + place->weight;
@@ -195,12 +195,12 @@ static void mid_stage(const struct backward *b, int stage)
         add_rows(rows, hd_packed_outputs(mid), b->g.mid, net->base.bf16 ? b->g.mid : NULL, ld,
                  b->grad + place->bias);
     if (net->base.bf16) {
-        const hd_bf16 *image = hd_conv_net_images(net, (void *)b->params) + place->image;
+        const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
         const hd_bf16 *x = b->a.features ? b->a.features : features;
         hd_packed_backward_weights_bf16(mid, rows, b->g.mid, ld, x,
                                         b->a.features ? hd_row_ld(mid->in) : mid->in, first, last,
                                         dw, b->g.scratch);
-        hd_packed_backward_data_bf16(mid, rows, image, b->g.mid, ld, first, last, features, dx,
+        hd_packed_backward_data_bf16(mid, rows, shadow, b->g.mid, ld, first, last, features, dx,
                                      mid->in, b->g.scratch);
     } else {
         const float *weights = (const float *)b->params + place->weight;

@@ -51,7 +51,7 @@ int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch)
 static int begin(const struct hd_conv_net *net, const void *params, int i, int64_t max_batch,
                  const struct hd_activations *a, struct hd_conv_run *run)
 {
-    const hd_bf16 *images = hd_conv_net_images(net, (void *)params);
+    const hd_bf16 *shadows = hd_conv_net_find_shadows(net, (void *)params);
     const struct hd_place *place = &net->conv_place[i];
     const float *floats = params;
     *run = (struct hd_conv_run){.conv = net->conv[i],
@@ -61,7 +61,7 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
                                 .bias = floats + place->bias,
                                 .scratch = a->scratch[i]};
     if (net->base.bf16)
-        run->weights = images + place->image;
+        run->weights = shadows + place->shadow;
     return hd_conv_begin(run);
 }
 
@@ -160,14 +160,14 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
     const float *hidden_bias = floats + net->hidden_place.bias;
     const int64_t ld_mid = hd_row_ld(net->mid.out), ld_hidden = hd_row_ld(net->hidden.out);
     if (net->base.bf16) {
-        const hd_bf16 *images = hd_conv_net_images(net, (void *)params);
+        const hd_bf16 *shadows = hd_conv_net_find_shadows(net, (void *)params);
         int64_t ld;
         const hd_bf16 *features = whole_features(net, rows, a, &ld);
-        hd_packed_forward_bf16(&net->mid, rows, images + net->mid_place.image, mid_bias, features,
+        hd_packed_forward_bf16(&net->mid, rows, shadows + net->mid_place.shadow, mid_bias, features,
                                ld, a->mid, ld_mid);
         clear_columns(rows, hd_packed_outputs(&net->mid), ld_mid, a->mid);
         hd_bf16_round(a->mid, rows * ld_mid, a->mid_bf16);
-        hd_packed_forward_bf16(&net->hidden, rows, images + net->hidden_place.image, hidden_bias,
+        hd_packed_forward_bf16(&net->hidden, rows, shadows + net->hidden_place.shadow, hidden_bias,
                                a->mid_bf16, ld_mid, a->hidden, ld_hidden);
     } else {
         hd_packed_forward(&net->mid, rows, floats + net->mid_place.weight, mid_bias,

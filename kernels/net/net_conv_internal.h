@@ -14,14 +14,14 @@
  * part, so that these are still in the cache when the next convolution reads them. */
 enum { HD_CONVS = 3, HD_FRONT = 2 };
 
-/* A tensor pair in the flat array: offsets in floats, and of the image in elements of bf16. */
+/* A tensor pair in the flat array: offsets in floats, and of the shadow in elements of bf16. */
 struct hd_place {
-    int64_t weight, weight_end, bias, bias_end, image;
+    int64_t weight, weight_end, bias, bias_end, shadow;
 };
 
 /* The flat array in the order in which backward finishes: output layer, hidden layer, mid's bias
  * and weights, the convolutions from the last to the first. Every tensor starts at a multiple of
- * HD_PACK_BLOCK, so that blocks of an image never lie across a tensor's edge or that of a range;
+ * HD_PACK_BLOCK, so that blocks of a shadow never lie across a tensor's edge or that of a range;
  * the gaps are zero. */
 struct hd_conv_net {
     struct hd_net base;
@@ -40,8 +40,8 @@ struct hd_conv_net {
     int64_t mid_stage_blocks;
 };
 
-/* Where the images of an instance start. */
-static inline hd_bf16 *hd_conv_net_images(const struct hd_conv_net *net, void *params)
+/* Where the shadows of an instance start. */
+static inline hd_bf16 *hd_conv_net_find_shadows(const struct hd_conv_net *net, void *params)
 {
     int64_t bytes = net->base.elements * (int64_t)sizeof(float);
     return (hd_bf16 *)((char *)params + hd_align_up(bytes));

@@ -96,7 +96,7 @@ static int data(const struct backward *b, int i, int64_t rows, const void *delta
                                  .to = b->type,
                                  .tf32 = b->plan->tf32};
     return hd_gpu_multiply(b->pass, &gemm, delta,
-                           hd_gpu_image_at(b->plan, b->pass->params, layer->weight), NULL, dx);
+                           hd_gpu_find_shadow(b->plan, b->pass->params, layer->weight), NULL, dx);
 }
 
 /* From convolution i's delta that of the one before. */
@@ -151,10 +151,11 @@ static int heads(const struct backward *b, const float *dq)
                                  .transpose_a = true};
     HD_GPU_RUN(pass,
                hd_gpu_heads_split(shape, b->rows, dq, b->scratch->dout, &of_out, pass->stream));
-    HD_GPU_RUN(pass, hd_gpu_heads_hidden(shape, b->rows, b->scratch->dout,
-                                         hd_gpu_image_at(plan, pass->params, plan->output.weight),
-                                         b->work->act[last], plan->bf16, b->scratch->delta[last],
-                                         &of_hidden, pass->stream));
+    HD_GPU_RUN(pass,
+               hd_gpu_heads_hidden(shape, b->rows, b->scratch->dout,
+                                   hd_gpu_find_shadow(plan, pass->params, plan->output.weight),
+                                   b->work->act[last], plan->bf16, b->scratch->delta[last],
+                                   &of_hidden, pass->stream));
     return hd_gpu_multiply(pass, &gemm, b->scratch->dout, b->work->act[last], NULL,
                            b->scratch->gradient + plan->output.gradient);
 }

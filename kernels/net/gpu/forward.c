@@ -28,8 +28,8 @@ static int run_layer(const struct hd_gpu_pass *pass, int i, int64_t rows, const 
                                  .to = layer->wide ? HD_GEMM_F32 : type,
                                  .tf32 = plan->tf32,
                                  .epilogue = layer->relu ? HD_GEMM_BIAS_RELU : HD_GEMM_BIAS};
-    return hd_gpu_multiply(pass, &gemm, x, hd_gpu_image_at(plan, pass->params, layer->weight),
-                           hd_gpu_image_at(plan, pass->params, layer->bias), y);
+    return hd_gpu_multiply(pass, &gemm, x, hd_gpu_find_shadow(plan, pass->params, layer->weight),
+                           hd_gpu_find_shadow(plan, pass->params, layer->bias), y);
 }
 
 /* Convolution i part by part. */
@@ -86,9 +86,10 @@ int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs,
         HD_TRY(run_conv(pass, i, &taken, rows, work));
     for (int i = plan->convs; i < plan->n_layers; i++)
         HD_TRY(run_layer(pass, i, rows, i > 0 ? work->act[i - 1] : work->input, work->act[i]));
-    HD_GPU_RUN(pass, hd_gpu_heads_forward(&plan->heads, rows, work->act[plan->n_layers - 1],
-                                          hd_gpu_image_at(plan, pass->params, plan->output.weight),
-                                          hd_gpu_image_at(plan, pass->params, plan->output.bias), q,
-                                          pass->stream));
+    HD_GPU_RUN(pass,
+               hd_gpu_heads_forward(&plan->heads, rows, work->act[plan->n_layers - 1],
+                                    hd_gpu_find_shadow(plan, pass->params, plan->output.weight),
+                                    hd_gpu_find_shadow(plan, pass->params, plan->output.bias), q,
+                                    pass->stream));
     return HD_OK;
 }

@@ -106,8 +106,8 @@ int hd_gpu_heads_hidden(const struct hd_gpu_heads *heads, int64_t rows, const fl
 /* -- Parameters ----------------------------------------------------------------------------------
  */
 
-/* A matrix [rows][columns] of the image. Images have `narrow` elements of activations' type, then
- * floats; `at` counts elements from the image's start. Its tiles follow those of the matrix before
+/* A matrix [rows][columns] of the shadow. Shadows have `narrow` elements of activations' type, then
+ * floats; `at` counts elements from the shadow's start. Its tiles follow those of the matrix before
  * it. */
 struct hd_gpu_matrix {
     int64_t at, rows, columns, tiles_before;
@@ -115,16 +115,16 @@ struct hd_gpu_matrix {
 
 enum { HD_GPU_TILE = 32 }; /* rows and columns */
 
-struct hd_gpu_image {
+struct hd_gpu_shadow {
     const struct hd_gpu_matrix *matrices; /* of the GPU, as is all below */
     int32_t n_matrices;
     int64_t tiles, narrow;
     const int32_t *from; /* by element: which float of the flat array it is; -1: none, it is zero */
 };
 
-/* Elements of the image that are floats [lo, hi), and those that are none. */
-int hd_gpu_refresh(const struct hd_gpu_image *image, const float *floats, int64_t lo, int64_t hi,
-                   bool bf16, void *narrow, float *wide, void *stream);
+/* Elements of the shadow that are floats [lo, hi), and those that are none. */
+int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const float *floats, int64_t lo,
+                          int64_t hi, bool bf16, void *narrow, float *wide, void *stream);
 
 /* grad[i], lo <= i < hi: gradient[at[i]]; from `sums` on the chunks' sums of column at[i] -
  * n_gradient, added up in order; zero where at[i] < 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which element of a GPU's image, and of the gradients that it computes, is which float of the flat
- * array. How that array is laid out is the processor's affair: what an export makes of an array
- * whose floats are their own numbers tells it. */
+/* Which element of a GPU's shadow, and of the gradients that it computes, is which float of the
+ * flat array. How that array is laid out is the processor's affair: what an export makes of an
+ * array whose floats are their own numbers tells it. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -73,7 +73,7 @@ static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *
         const int64_t flat =
             ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
         const struct hd_gpu_place place = hd_gpu_place_of(plan, t, j);
-        maps->from[place.image] = (int32_t)flat;
+        maps->from[place.shadow] = (int32_t)flat;
         maps->gradient_at[flat] = (int32_t)place.gradient;
         *lowest = flat < *lowest ? flat : *lowest;
     }
@@ -90,7 +90,7 @@ static int map_tensors(const struct hd_gpu_plan *plan, struct maps *maps)
     return status;
 }
 
-/* -- The image's matrices
+/* -- The shadow's matrices
  * --------------------------------------------------------------------------
  */
 
@@ -149,9 +149,9 @@ static int copy_maps(const struct maps *maps, struct hd_net_on_gpu *on)
     const int64_t bytes = hd_align_up(matrices) + hd_align_up(from) + hd_align_up(gradient_at);
     int64_t used = 0;
     HD_TRY(checked(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
-    HD_TRY(
-        copy_part(on->memory, &used, maps->matrices, matrices, (const void **)&on->image.matrices));
-    HD_TRY(copy_part(on->memory, &used, maps->from, from, (const void **)&on->image.from));
+    HD_TRY(copy_part(on->memory, &used, maps->matrices, matrices,
+                     (const void **)&on->shadow.matrices));
+    HD_TRY(copy_part(on->memory, &used, maps->from, from, (const void **)&on->shadow.from));
     return copy_part(on->memory, &used, maps->gradient_at, gradient_at,
                      (const void **)&on->gradient_at);
 }
@@ -180,9 +180,9 @@ int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
         hd_net_off_gpu(on);
         return status;
     }
-    on->image.n_matrices = maps.n_matrices;
-    on->image.tiles = maps.tiles;
-    on->image.narrow = plan->narrow;
+    on->shadow.n_matrices = maps.n_matrices;
+    on->shadow.tiles = maps.tiles;
+    on->shadow.narrow = plan->narrow;
     for (int i = 0; i < plan->n_layers; i++)
         on->stage[i] = stage_of(plan->net, maps.lowest[i]);
     *on_p = on;

@@ -95,8 +95,9 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
     struct hd_gpu_plan plan;
     HD_TRY(hd_gpu_plan(net, &plan));
     HD_TRY(find_on(net, &on));
-    return hd_gpu_refresh(&on->image, params, lo, hi, plan.bf16, hd_gpu_image_at(&plan, params, 0),
-                          hd_gpu_image_at(&plan, params, plan.narrow), stream);
+    return hd_gpu_refresh_shadow(&on->shadow, params, lo, hi, plan.bf16,
+                                 hd_gpu_find_shadow(&plan, params, 0),
+                                 hd_gpu_find_shadow(&plan, params, plan.narrow), stream);
 }
 
 /* -- Passes --------------------------------------------------------------------------------------

@@ -188,13 +188,13 @@ struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64
     return (struct hd_gpu_place){layer->weight + at, layer->gradient + at};
 }
 
-void *hd_gpu_image_at(const struct hd_gpu_plan *plan, const void *params, int64_t at)
+void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int64_t at)
 {
-    char *image = (char *)params + hd_align_up(plan->net->elements * (int64_t)sizeof(float));
+    char *shadow = (char *)params + hd_align_up(plan->net->elements * (int64_t)sizeof(float));
     const int64_t element = hd_gpu_element(plan);
     if (at < plan->narrow)
-        return image + at * element;
-    return image + plan->narrow * element + (at - plan->narrow) * (int64_t)sizeof(float);
+        return shadow + at * element;
+    return shadow + plan->narrow * element + (at - plan->narrow) * (int64_t)sizeof(float);
 }
 
 /* -- Memory of passes ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ struct hd_gpu_layer {
     int64_t in, out, pixels; /* of a sample's output, each of which has `out` channels */
     bool conv, relu, wide;   /* wide: the output is floats, whatever activations are */
     struct hd_gpu_window window;
-    int64_t weight, bias;   /* elements of the image */
+    int64_t weight, bias;   /* elements of the shadow */
     int64_t gradient, sums; /* of the weight, among gradients; of the bias, among sums of columns */
 };
 
@@ -27,17 +27,17 @@ struct hd_gpu_plan {
     struct hd_gpu_heads heads;
     struct hd_gpu_layer output; /* offsets alone */
     int64_t obs_ld;             /* elements of an observation's row */
-    int64_t narrow, wide;       /* elements of the image in either part */
+    int64_t narrow, wide;       /* elements of the shadow in either part */
     int64_t gradients, sums;    /* floats: of all weights' gradients; columns whose sums are kept */
 };
 
 /* HD_ERR_UNSUPPORTED (logged). */
 int hd_gpu_plan(const struct hd_net *net, struct hd_gpu_plan *plan);
 
-/* Where element j of tensor t lies: in the image; and its gradient, sums of columns counted from
+/* Where element j of tensor t lies: in the shadow; and its gradient, sums of columns counted from
  * plan->gradients on. */
 struct hd_gpu_place {
-    int64_t image, gradient;
+    int64_t shadow, gradient;
 };
 struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64_t j);
 
@@ -50,8 +50,8 @@ static inline int64_t hd_gpu_element(const struct hd_gpu_plan *plan)
     return plan->bf16 ? 2 : 4;
 }
 
-/* An element of the image of `params`. */
-void *hd_gpu_image_at(const struct hd_gpu_plan *plan, const void *params, int64_t at);
+/* An element of the shadow of `params`. */
+void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int64_t at);
 
 /* -- Memory of passes ----------------------------------------------------------------------------
  */
@@ -92,7 +92,7 @@ static inline void *hd_gpu_row(const struct hd_gpu_plan *plan, int i, void *act,
  */
 
 struct hd_net_on_gpu {
-    struct hd_gpu_image image;
+    struct hd_gpu_shadow shadow;
     const int32_t *gradient_at; /* of the GPU: by element of the flat array; -1: padding */
     int stage[HD_GPU_LAYERS];   /* in which a layer's gradients are computed */
     void *memory;

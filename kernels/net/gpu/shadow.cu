@@ -5,10 +5,10 @@
 /* A block takes a tile, so that what it reads from blocks of the flat array, which are wide across
  * the rows of a matrix, is still near when the next row wants the elements beside it. */
 template <class T>
-static __global__ void refresh(const struct hd_gpu_image image, const float *floats, int64_t lo,
+static __global__ void refresh(const struct hd_gpu_shadow shadow, const float *floats, int64_t lo,
                                int64_t hi, T *narrow, float *wide)
 {
-    const struct hd_gpu_matrix *m = image.matrices + image.n_matrices - 1;
+    const struct hd_gpu_matrix *m = shadow.matrices + shadow.n_matrices - 1;
     while (m->tiles_before > (int64_t)blockIdx.x)
         m--;
     const int64_t tile = blockIdx.x - m->tiles_before;
@@ -19,24 +19,25 @@ static __global__ void refresh(const struct hd_gpu_image image, const float *flo
          row < m->rows && row < top + HD_GPU_TILE && column < m->columns;
          row += HD_THREADS / HD_GPU_TILE) {
         const int64_t at = m->at + row * m->columns + column;
-        const int32_t from = image.from[at];
+        const int32_t from = shadow.from[at];
         if (from >= 0 && (from < lo || from >= hi))
             continue;
         const float x = from < 0 ? 0.0f : floats[from];
-        if (at < image.narrow)
+        if (at < shadow.narrow)
             narrow[at] = hd_narrow<T>(x);
         else
-            wide[at - image.narrow] = x;
+            wide[at - shadow.narrow] = x;
     }
 }
 
-extern "C" int hd_gpu_refresh(const struct hd_gpu_image *image, const float *floats, int64_t lo,
-                              int64_t hi, bool bf16, void *narrow, float *wide, void *stream)
+extern "C" int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const float *floats,
+                                     int64_t lo, int64_t hi, bool bf16, void *narrow, float *wide,
+                                     void *stream)
 {
     return hd_by_type(bf16, [&](auto type) {
         using T = decltype(type);
-        return HD_LAUNCH(refresh<T>, (unsigned)image->tiles, HD_THREADS, stream, *image, floats, lo,
-                         hi, (T *)narrow, wide);
+        return HD_LAUNCH(refresh<T>, (unsigned)shadow->tiles, HD_THREADS, stream, *shadow, floats,
+                         lo, hi, (T *)narrow, wide);
     });
 }
 

@@ -35,7 +35,7 @@ struct data {
     float *row_major, *bias; /* [out][in][y][x], [out] */
     float *x, *dy;           /* [batch][channel][y][x] */
     float *weights;
-    hd_bf16 *image;
+    hd_bf16 *shadow;
     void *x_there, *dy_there, *y, *dx; /* as the convolution has them */
     float *dw, *dbias;
 };
@@ -112,11 +112,11 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.weights = guarded(hd_conv_weights(d.conv) * 4);
     d.dw = guarded(hd_conv_weights(d.conv) * 4);
     d.dbias = guarded(d.f.out_channels * 4);
-    d.image = guarded(hd_conv_image(d.conv) * 2);
+    d.shadow = guarded(hd_conv_count_shadow(d.conv) * 2);
     fill(&d, d.f.input, d.f.in_channels, d.f.in_height, d.f.in_width, in_row, 1, d.x, d.x_there);
     fill(&d, d.output, d.f.out_channels, d.out_height, d.out_width, out_row, 2, d.dy, d.dy_there);
     ck_assert_int_eq(hd_conv_import(d.conv, d.row_major, d.weights), HD_OK);
-    hd_conv_renew(d.conv, d.weights, 0, hd_conv_weights(d.conv), d.image);
+    hd_conv_refresh_shadow(d.conv, d.weights, 0, hd_conv_weights(d.conv), d.shadow);
     return d;
 }
 
@@ -137,11 +137,11 @@ static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int
 static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t max_batch)
 {
     const int64_t bytes = hd_conv_scratch(d->conv, pass, max_batch);
-    const bool image = d->f.bf16 && pass == HD_CONV_FORWARD;
+    const bool shadow = d->f.bf16 && pass == HD_CONV_FORWARD;
     struct hd_conv_run run = {.conv = d->conv,
                               .pass = pass,
                               .max_batch = max_batch,
-                              .weights = image ? (void *)d->image : d->weights,
+                              .weights = shadow ? (void *)d->shadow : d->weights,
                               .bias = d->bias,
                               .dweights = d->dw,
                               .dbias = d->dbias,

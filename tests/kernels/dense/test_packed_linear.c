@@ -24,7 +24,7 @@ struct layer {
     const struct hd_packed_bf16 *bf16;
     int64_t rows, ldx, ldy;
     float *w, *bias, *x, *dy, *y, *dx, *dw;
-    hd_bf16 *image, *x_bf16, *dy_bf16, *dx_bf16;
+    hd_bf16 *shadow, *x_bf16, *dy_bf16, *dx_bf16;
     void *scratch;
 };
 
@@ -50,7 +50,7 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
     l.w = guarded(n * 4), l.dw = guarded(n * 4), l.bias = guarded(outputs * 4);
     l.x = guarded(rows * l.ldx * 4), l.dx = guarded(rows * l.ldx * 4);
     l.dy = guarded(rows * l.ldy * 4), l.y = guarded(rows * l.ldy * 4);
-    l.image = guarded(n * 2), l.x_bf16 = guarded(rows * l.ldx * 2);
+    l.shadow = guarded(n * 2), l.x_bf16 = guarded(rows * l.ldx * 2);
     l.dy_bf16 = guarded(rows * l.ldy * 2), l.dx_bf16 = guarded(rows * l.ldx * 2);
     l.scratch = guarded(hd_packed_scratch(&l.p, rows));
     for (int64_t o = 0; o < l.p.out; o++) {
@@ -64,7 +64,7 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
         for (int64_t o = 0; o < l.p.out; o++)
             l.dy[r * l.ldy + o] = number(&rng, item++);
     }
-    hd_image_renew(NULL, l.w, 0, n, l.image);
+    hd_shadow_refresh(NULL, l.w, 0, n, l.shadow);
     hd_bf16_round(l.x, rows * l.ldx, l.x_bf16);
     hd_bf16_round(l.dy, rows * l.ldy, l.dy_bf16);
     memset(l.dw, 0xFF, (size_t)n * 4);
@@ -87,7 +87,7 @@ static void forward(const struct layer *l, int64_t first, int64_t rows)
     if (l->way == FLOATS)
         hd_packed_forward(&l->p, rows, l->w, l->bias, l->x + first * l->ldx, l->ldx, y, l->ldy);
     else
-        l->bf16->forward(&l->p, rows, l->image, l->bias, l->x_bf16 + first * l->ldx, l->ldx, y,
+        l->bf16->forward(&l->p, rows, l->shadow, l->bias, l->x_bf16 + first * l->ldx, l->ldx, y,
                          l->ldy);
 }
 
@@ -100,8 +100,8 @@ static void backward(const struct layer *l, int64_t first, int64_t last)
         hd_packed_backward_weights(&l->p, l->rows, l->dy, l->ldy, l->x, l->ldx, first, last, l->dw,
                                    l->scratch);
     } else {
-        l->bf16->backward_data(&l->p, l->rows, l->image, l->dy_bf16, l->ldy, first, last, l->x_bf16,
-                               l->dx_bf16, l->ldx, l->scratch);
+        l->bf16->backward_data(&l->p, l->rows, l->shadow, l->dy_bf16, l->ldy, first, last,
+                               l->x_bf16, l->dx_bf16, l->ldx, l->scratch);
         l->bf16->backward_weights(&l->p, l->rows, l->dy_bf16, l->ldy, l->x_bf16, l->ldx, first,
                                   last, l->dw, l->scratch);
     }

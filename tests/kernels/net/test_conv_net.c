@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutional nets: DI-engine's golden numbers for three whole updates of CFG-A, a naive net in
- * double on odd sizes, and what the flat array, its images and the stages of backward promise. */
+ * double on odd sizes, and what the flat array, its shadows and the stages of backward promise. */
 #include "kernels/learn/adam.h"
 #include "kernels/learn/dqn_loss.h"
 #include "runtime/base/hash.h"
@@ -208,7 +208,7 @@ START_TEST(names_and_shapes_are_di_engine_s)
         offset += tensor->count;
     }
     ck_assert_int_eq(offset, 14259975);
-    /* Gaps between tensors, so that blocks of images never cross them, are all that is added. */
+    /* Gaps between tensors, so that blocks of shadows never cross them, are all that is added. */
     ck_assert_int_lt(hd_net_elements(net), offset + 16 * 1024);
     hd_net_destroy(net);
 }
@@ -257,7 +257,7 @@ END_TEST
 /* -- The flat array -------------------------------------------------------------------------------
  */
 
-START_TEST(import_and_export_are_inverse_and_images_follow_by_ranges)
+START_TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
@@ -516,7 +516,7 @@ int main(void)
     tcase_add_loop_test(tests, three_updates_are_di_engine_s, 0, precisions);
     tcase_add_test(tests, names_and_shapes_are_di_engine_s);
     tcase_add_loop_test(tests, odd_nets_are_naive_nets, 0, precisions * N_ODD);
-    tcase_add_loop_test(tests, import_and_export_are_inverse_and_images_follow_by_ranges, 0,
+    tcase_add_loop_test(tests, import_and_export_are_inverse_and_shadows_follow_by_ranges, 0,
                         precisions * N_ODD);
     tcase_add_test(tests, init_does_not_depend_on_the_layout);
     tcase_add_loop_test(tests, stages_tile_the_array_and_write_their_range_only, 0, precisions);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets on a GPU: against a naive net and the CPU; stages, images and capture. */
+/* Convolutional nets on a GPU: against a naive net and the CPU; stages, shadows and capture. */
 #include "runtime/base/hash.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/device.h"
@@ -123,8 +123,8 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
 }
 END_TEST
 
-/* The image after all ranges, in any order, is that of the whole. */
-START_TEST(images_on_a_gpu_follow_by_ranges)
+/* The shadow after all ranges, in any order, is that of the whole. */
+START_TEST(shadows_on_a_gpu_follow_by_ranges)
 {
     const int i = _i % N_ODD;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
@@ -199,7 +199,7 @@ static TCase *cuda_tests(void)
     tcase_add_loop_test(tests, odd_nets_are_naive_nets_on_a_gpu, 0, PRECISIONS * N_ODD);
     tcase_add_test(tests, many_rows_in_parts_are_the_cpu_s);
     tcase_add_loop_test(tests, stages_on_a_gpu_write_their_range_only, 0, 2);
-    tcase_add_loop_test(tests, images_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
+    tcase_add_loop_test(tests, shadows_on_a_gpu_follow_by_ranges, 0, 2 * N_ODD);
     tcase_add_loop_test(tests, passes_can_be_captured, 0, PRECISIONS);
     return tests;
 }
