@@ -313,11 +313,11 @@ static void store_block(const float *even, float *dw)
     }
 }
 
-static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t chunks,
+static void weights_blocks(const hd_bf16 *columns, const hd_bf16 *pairs, int64_t row_blocks,
                            int64_t next, bool two, float *tiles)
 {
     hd_tiles_begin();
-    for (int64_t c = 0; c < chunks; c++, columns += PAIR, pairs += next) {
+    for (int64_t c = 0; c < row_blocks; c++, columns += PAIR, pairs += next) {
         _tile_loadd(4, columns, 64);
         _tile_loadd(5, columns + BLOCK, 64);
         _tile_loadd(6, pairs, 64);
@@ -336,25 +336,26 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
                              int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
                              int64_t last, float *dw, void *scratch)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), chunks = (rows + IN - 1) / IN;
+    const int64_t out_blocks = hd_packed_out_blocks(p), row_blocks = (rows + IN - 1) / IN;
     const int64_t next = (out_blocks + 1) / 2 * 2 * BLOCK;
     const int64_t group = group_of(rows);
-    hd_bf16 *pairs = scratch, *columns = pairs + chunks * next;
-    float *tiles = (float *)(columns + group * chunks * PAIR);
-    for (int64_t c = 0; c < chunks; c++)
+    hd_bf16 *pairs = scratch, *columns = pairs + row_blocks * next;
+    float *tiles = (float *)(columns + group * row_blocks * PAIR);
+    for (int64_t c = 0; c < row_blocks; c++)
         pair_rows(dy, lddy, c * IN, rows, out_blocks, pairs + c * next);
     hd_tiles_load(0, 0);
     for (int64_t g = first; g < last; g += group) {
         const int64_t end = hd_min(last, g + group);
-        for (int64_t c = 0; c < chunks; c++)
+        for (int64_t c = 0; c < row_blocks; c++)
             for (int64_t b = g; b < end; b++)
-                columns_of(x + b * IN, ldx, c * IN, rows, columns + ((b - g) * chunks + c) * PAIR);
+                columns_of(x + b * IN, ldx, c * IN, rows,
+                           columns + ((b - g) * row_blocks + c) * PAIR);
         for (int64_t b = g; b < end; b++)
             for (int64_t o = 0; o < out_blocks; o += 2) {
                 const bool two = out_blocks - o > 1;
                 float *to = dw + (b * out_blocks + o) * BLOCK;
-                weights_blocks(columns + (b - g) * chunks * PAIR, pairs + o * BLOCK, chunks, next,
-                               two, tiles);
+                weights_blocks(columns + (b - g) * row_blocks * PAIR, pairs + o * BLOCK, row_blocks,
+                               next, two, tiles);
                 store_block(tiles, to);
                 if (two)
                     store_block(tiles + 2 * TILE * OUT, to + BLOCK);

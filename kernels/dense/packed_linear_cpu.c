@@ -18,11 +18,11 @@ static int64_t whole_vectors(int64_t rows)
 int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
 {
     enum { TILE_BYTES = 1024, TILES = 4 };
-    const int64_t out_pairs = (hd_packed_out_blocks(p) + 1) / 2, chunks = (rows + IN - 1) / IN;
+    const int64_t out_pairs = (hd_packed_out_blocks(p) + 1) / 2, row_blocks = (rows + IN - 1) / IN;
     const int64_t floats = (hd_packed_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
     const int64_t bytes = floats * (int64_t)sizeof(float);
-    const int64_t per_chunk = 2 * out_pairs + 2 * HD_PACK_GROUP;
-    const int64_t weights = (chunks * per_chunk + TILES) * TILE_BYTES;
+    const int64_t per_row_block = 2 * out_pairs + 2 * HD_PACK_GROUP;
+    const int64_t weights = (row_blocks * per_row_block + TILES) * TILE_BYTES;
     const int64_t data = (HD_PACK_GROUP * out_pairs * 2 + TILES) * TILE_BYTES;
     const int64_t bf16_bytes = weights > data ? weights : data;
     return hd_align_up(bytes > bf16_bytes ? bytes : bf16_bytes);

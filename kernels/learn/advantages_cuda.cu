@@ -46,7 +46,7 @@ static __device__ float unit_of(const struct hd_advantages_args *args)
     return (float)sqrt((count > 0 ? *args->unit.squares / count : 1) + args->epsilon);
 }
 
-/* A sample's row; its next value is that of the next sample, unless a chunk ends here. */
+/* A sample's row; its next value is that of the next sample, unless a fragment ends here. */
 static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i, float unit,
                                 const struct rows *rows)
 {
@@ -64,7 +64,7 @@ static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i
         rows->next_value[i] = args->value[i + 1] * unit;
 }
 
-/* The threads behind those of samples fill in values of observations after chunks. */
+/* The threads behind those of samples fill in values of observations after fragments. */
 static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n,
                                  const struct rows rows)
 {

@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 struct hd_gae {
-    int64_t n; /* samples, in order of time within each chunk, chunk after chunk */
+    int64_t n; /* samples, in order of time within each fragment, fragment after fragment */
     float gamma, lambda;
     const float *value, *next_value; /* [n] of the sample's observation and of the one after it */
     const float *reward;             /* [n] */
     const float *done;               /* [n] 1: next_obs is terminal, its value counts nothing */
-    const float *end;                /* [n] 1: the chunk ends here, or the episode does */
+    const float *end;                /* [n] 1: the fragment ends here, or the episode does */
 };
 
 /* The one-step error of sample t: r + gamma next_value (1 - done) - value. */
@@ -27,7 +27,7 @@ HD_INLINE float hd_gae_error(const struct hd_gae *gae, int64_t t)
  * the sample after it, or 0 where `end` is 1. */
 void hd_gae(const struct hd_gae *gae, float *advantage);
 
-/* The same bits; all arrays in device memory. A thread goes through each chunk. */
+/* The same bits; all arrays in device memory. A thread goes through each fragment. */
 int hd_gae_cuda(const struct hd_gae *gae, float *advantage, void *stream);
 
 #endif

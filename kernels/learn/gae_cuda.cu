@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/learn/gae.h"
 }
 
-/* The thread of a sample that ends a chunk goes back through it. What does not depend on the
+/* The thread of a sample that ends a fragment goes back through it. What does not depend on the
  * advantage before is fetched for a few samples at a time, as memory is far. */
 static __global__ void advantages(const struct hd_gae gae, float *advantage)
 {

@@ -4,22 +4,22 @@
 #include <math.h>
 #include <string.h>
 
-void hd_nstep(const struct hd_chunk *chunk, double gamma, enum hd_nstep_tail tail, int64_t nstep,
-              int64_t count, void *transitions)
+void hd_nstep(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
+              int64_t nstep, int64_t count, void *transitions)
 {
     for (int64_t i = 0; i < count; i++) {
         struct hd_transition *transition = hd_transition_at(transitions, nstep, i);
-        int64_t left = chunk->length - i, rewards = nstep < left ? nstep : left;
+        int64_t left = fragment->length - i, rewards = nstep < left ? nstep : left;
         bool at_end = left <= nstep;
         int64_t power = at_end && tail == HD_NSTEP_PARITY ? rewards - 1 : rewards;
         memset(transition, 0, (size_t)hd_transition_bytes(nstep)); /* padding is hashed, too */
-        transition->frame = chunk->frame + i;
-        transition->env = chunk->env;
-        transition->age = (int32_t)(chunk->age + i);
+        transition->frame = fragment->frame + i;
+        transition->env = fragment->env;
+        transition->age = (int32_t)(fragment->age + i);
         transition->ahead = (int32_t)rewards;
-        transition->action = chunk->action[i];
-        transition->done = at_end && chunk->done;
+        transition->action = fragment->action[i];
+        transition->done = at_end && fragment->done;
         transition->value_gamma = nstep > 1 ? (float)pow(gamma, (double)power) : 0;
-        memcpy(transition->reward, chunk->reward + i, (size_t)rewards * sizeof(float));
+        memcpy(transition->reward, fragment->reward + i, (size_t)rewards * sizeof(float));
     }
 }

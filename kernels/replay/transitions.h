@@ -23,7 +23,7 @@ struct hd_transition {
     int32_t action;    /* taken at obs */
     float done;        /* 1 where next_obs is terminal, else 0 */
     float value_gamma; /* factor of the value of next_obs (spec 2.4); 0 where nstep is 1 */
-    float reward[];    /* [nstep], zero beyond the end of the episode or chunk */
+    float reward[];    /* [nstep], zero beyond the end of the episode or fragment */
 };
 
 /* Bytes of one in a block of them, a multiple of 8. */

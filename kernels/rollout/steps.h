@@ -20,7 +20,7 @@ struct hd_steps {
     int64_t actions;
     struct {
         int64_t row;              /* int32 [Q]: number of each sample's step, env * T + t */
-        int64_t end;              /* float [Q]: 1 where a chunk or an episode ends */
+        int64_t end;              /* float [Q]: 1 where a fragment or an episode ends */
         int64_t frame, frame_age; /* int32 [E][T] */
         int64_t action;           /* int32 [E][T] */
         int64_t reward, done;     /* float [E][T] */
@@ -45,7 +45,7 @@ HD_INLINE int64_t hd_steps_row(const struct hd_steps *steps, int64_t sample)
     return row[(uint32_t)sample % (uint32_t)steps->samples];
 }
 
-/* 1 where a sample ends its chunk or its episode, else 0. */
+/* 1 where a sample ends its fragment or its episode, else 0. */
 HD_INLINE float hd_steps_end(const struct hd_steps *steps, int64_t sample)
 {
     const float *end = (const float *)(hd_steps_get_group(steps, sample) + steps->at.end);
@@ -76,7 +76,7 @@ int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
                       char *obs, void *stream);
 
 /* after[room], device memory: the samples, ascending, whose next observation no other sample has
- * and that has a value: chunks end with them, episodes do not. Then -1. There must be room. */
+ * and that has a value: fragments end with them, episodes do not. Then -1. There must be room. */
 int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t room,
                              void *stream);
 

@@ -79,7 +79,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
     args->net = hd_params_net(setup->specs[POLICY]);
     args->envs = hd_envs_shape(envs);
-    args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->chunk - 1;
+    args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->fragment - 1;
     args->split = hd_config_get_bool(config, "policy.collect.overlap_act_step");
     args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
     args->gamma = hd_config_get_real(config, "policy.discount_factor");
@@ -208,13 +208,13 @@ static void choose_actions(const struct collect *c)
                                                        c->shape->frame.actions);
 }
 
-/* The env's step joins its chunk; returns the chunk as it stands. */
-static struct hd_chunk append_step(struct collect *c, int64_t env)
+/* The env's step joins its fragment; returns the fragment as it stands. */
+static struct hd_fragment append_step(struct collect *c, int64_t env)
 {
-    const int64_t first = env * c->shape->chunk, step = c->envs.pending[env]++;
+    const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
     c->envs.action[first + step] = c->play.action[env];
     c->envs.reward[first + step] = c->play.outcome.reward[env];
-    return (struct hd_chunk){
+    return (struct hd_fragment){
         .length = step + 1,
         .frame = c->envs.shown[env] - 1 - (step + 1),
         .age = c->envs.episode_steps[env] - (step + 1),
@@ -225,16 +225,16 @@ static struct hd_chunk append_step(struct collect *c, int64_t env)
     };
 }
 
-/* Turns a finished chunk into samples, as far as there is room. */
-static void hand_on(struct collect *c, const struct hd_chunk *chunk)
+/* Turns a finished fragment into samples, as far as there is room. */
+static void hand_on(struct collect *c, const struct hd_fragment *fragment)
 {
     const int64_t room = c->args->n_sample - *c->head.made;
     if (room > 0)
-        hd_nstep(chunk, c->args->gamma, c->args->tail, c->nstep,
-                 chunk->length < room ? chunk->length : room,
+        hd_nstep(fragment, c->args->gamma, c->args->tail, c->nstep,
+                 fragment->length < room ? fragment->length : room,
                  hd_transition_at(c->rollout.transitions, c->nstep, *c->head.made));
-    *c->head.made += chunk->length;
-    c->envs.pending[chunk->env] = 0;
+    *c->head.made += fragment->length;
+    c->envs.pending[fragment->env] = 0;
 }
 
 static int end_episode(struct collect *c, int64_t env)
@@ -255,10 +255,10 @@ static int step(struct collect *c)
         next_frame(c, env);
     HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
-        struct hd_chunk chunk = append_step(c, env);
-        if (chunk.done || chunk.length == c->shape->chunk)
-            hand_on(c, &chunk);
-        if (chunk.done)
+        struct hd_fragment fragment = append_step(c, env);
+        if (fragment.done || fragment.length == c->shape->fragment)
+            hand_on(c, &fragment);
+        if (fragment.done)
             HD_TRY(end_episode(c, env));
     }
     ++*c->head.forwards;

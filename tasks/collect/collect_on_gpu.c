@@ -5,7 +5,7 @@
  * episodes. Without a GPU one task on a CPU does the same: same logits, same trajectories, by bits.
  */
 #include "kernels/net/net.h"
-#include "kernels/rollout/chunks.h"
+#include "kernels/rollout/fragments.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/device.h"
@@ -51,7 +51,7 @@ static int declare(const struct hd_setup *setup)
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
-static int check_chunks(const struct hd_setup *setup, const struct hd_trajectories_shape *to)
+static int check_fragments(const struct hd_setup *setup, const struct hd_trajectories_shape *to)
 {
     const struct hd_node *node =
         hd_config_get_node(setup->config, "policy.collect.segment_at_done");
@@ -69,7 +69,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
                                      "collect_on_gpu samples from the logits of an actor");
-    HD_TRY(check_chunks(setup, hd_trajectories_shape(to)));
+    HD_TRY(check_fragments(setup, hd_trajectories_shape(to)));
     HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -128,8 +128,8 @@ struct collect {
     struct hd_pixel_pong_envs envs;
     struct hd_trajectories t;
     struct hd_pixel_pong_steps steps;
-    struct hd_chunks chunks;
-    struct hd_chunk_ends ends;
+    struct hd_fragments fragments;
+    struct hd_fragment_ends ends;
     struct hd_obs_norm norm_room;
     const struct hd_obs_norm *norm;
     struct room room;
@@ -155,10 +155,10 @@ static struct hd_pixel_pong_steps steps_of(const struct hd_trajectories_shape *s
     };
 }
 
-static struct hd_chunks chunks_of(const struct hd_trajectories_shape *shape,
-                                  const struct hd_trajectories *t)
+static struct hd_fragments make_fragments(const struct hd_trajectories_shape *shape,
+                                          const struct hd_trajectories *t)
 {
-    return (struct hd_chunks){
+    return (struct hd_fragments){
         .envs = shape->envs,
         .steps = shape->steps,
         .samples = shape->samples,
@@ -184,8 +184,8 @@ static void set_up(struct collect *c, const struct hd_context *context, const st
     c->envs = hd_gpu_envs_at(envs->spec, envs->data, context->seed, context->shard);
     c->t = hd_trajectories_at(to->spec, to->data, 0);
     c->steps = steps_of(shape, &c->t, &c->room);
-    c->chunks = chunks_of(shape, &c->t);
-    c->ends = (struct hd_chunk_ends){c->t.done, c->room.ended_return, c->room.ended_steps};
+    c->fragments = make_fragments(shape, &c->t);
+    c->ends = (struct hd_fragment_ends){c->t.done, c->room.ended_return, c->room.ended_steps};
     c->norm = hd_statistics_norm(&views[NORM], &c->norm_room);
 }
 
@@ -199,11 +199,11 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     for (int64_t t = 0; t < args->steps; t++) {
         hd_net_forward(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
                        c.room.forward, c.room.out);
-        hd_chunks_draw(&c.chunks, c.room.out, hd_net_outputs(args->net), &context->rng,
-                       (uint32_t)(t * args->envs), t);
+        hd_fragments_draw_actions(&c.fragments, c.room.out, hd_net_outputs(args->net),
+                                  &context->rng, (uint32_t)(t * args->envs), t);
         hd_pixel_pong_play(&c.envs, &c.steps, t);
     }
-    hd_chunks_complete(&c.chunks, &c.ends);
+    hd_fragments_complete(&c.fragments, &c.ends);
     memcpy(context->head, c.t.made, (size_t)hd_trajectories_counts_bytes(args->to));
     return HD_OK;
 }
@@ -228,16 +228,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     void *stream = context->stream;
     struct collect c;
     set_up(&c, context, views, args, hd_net_forward_cuda_bytes(args->net, args->envs));
-    HD_TRY(hd_chunks_clear_cuda(c.t.made, hd_trajectories_count_header_bytes(args->to), stream));
+    HD_TRY(hd_fragments_clear_cuda(c.t.made, hd_trajectories_count_header_bytes(args->to), stream));
     HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
     for (int64_t t = 0; t < args->steps; t++) {
         HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
                                    c.room.forward, c.room.out, stream));
-        HD_TRY(hd_chunks_draw_cuda(&c.chunks, c.room.out, hd_net_outputs(args->net), &context->rng,
-                                   (uint32_t)(t * args->envs), t, stream));
+        HD_TRY(hd_fragments_draw_actions_cuda(&c.fragments, c.room.out, hd_net_outputs(args->net),
+                                              &context->rng, (uint32_t)(t * args->envs), t,
+                                              stream));
         HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
     }
-    HD_TRY(hd_chunks_complete_cuda(&c.chunks, &c.ends, stream));
+    HD_TRY(hd_fragments_complete_cuda(&c.fragments, &c.ends, stream));
     return hd_device_copy(context->head, c.t.made, hd_trajectories_counts_bytes(args->to), stream);
 }
 

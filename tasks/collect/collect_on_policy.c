@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `collect_on_policy`: plays a shard's envs by draws from the policy until n_sample samples
- * are made (spec 3.3, 4). An env's steps become samples in chunks: when it made n_sample / envs of
- * them, or its episode ended (policy.collect.segment_at_done). The next collect starts where envs
- * stand, with empty chunks.
+ * are made (spec 3.3, 4). An env's steps become samples in fragments: when it made n_sample / envs
+ * of them, or its episode ended (policy.collect.segment_at_done). The next collect starts where
+ * envs stand, with empty fragments.
  *
  * An item is a group of envs, with its share of n_sample. It is one task, or
  * (policy.collect.overlap_act_step) two for each of its steps, one that acts and one that steps, so
@@ -164,7 +164,7 @@ static void act(struct collect *c)
     }
 }
 
-/* The env's chunk is complete: its steps become samples, as far as there is room. */
+/* The env's fragment is complete: its steps become samples, as far as there is room. */
 static void hand_on(struct collect *c, int64_t env)
 {
     const int64_t length = c->t.pending[env], room = c->to->samples - *c->t.made;
@@ -206,7 +206,7 @@ static int step(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const bool done = c->play.outcome.done[env];
         observe(c, env);
-        if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->chunk)
+        if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->fragment)
             hand_on(c, env);
         if (done)
             HD_TRY(end_episode(c, env));

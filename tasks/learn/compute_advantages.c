@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `targets`: values, advantages and returns of a shard's samples under the policy (spec 3.4).
- * The value of the observation after a sample is that of its chunk's next sample; only chunks that
- * end without their episode need one more.
+ * The value of the observation after a sample is that of its fragment's next sample; only fragments
+ * that end without their episode need one more.
  *
- * An item is a block of observations of the samples, the last one the observations after chunks. */
+ * An item is a block of observations of the samples, the last one the observations after fragments.
+ */
 #include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
 #include "runtime/base/alloc.h"
@@ -51,7 +52,7 @@ struct args {
     int64_t samples; /* N */
     int64_t block;   /* observations of an item */
     int64_t blocks;  /* items of samples */
-    int64_t after;   /* rows of the last item: room for all observations after chunks */
+    int64_t after;   /* rows of the last item: room for all observations after fragments */
     float gamma, lambda;
     bool value_norm;
 };
@@ -63,10 +64,11 @@ static int declare(const struct hd_setup *setup)
     return hd_statistics_declare_number(setup, setup->specs[RETURNS]);
 }
 
-/* Of a group, chunks that an episode's end does not complete have L samples, but for the last. */
+/* Of a group, fragments that an episode's end does not complete have L samples, but for the last.
+ */
 static int64_t count_after(const struct hd_trajectories_shape *shape)
 {
-    return shape->groups * (shape->samples / shape->chunk + 1);
+    return shape->groups * (shape->samples / shape->fragment + 1);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -153,7 +155,7 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
     hd_trajectories_obs(hd_trajectories_shape(from->spec), &t, t.row[row], ahead, obs);
 }
 
-/* The rows of the last item that no chunk needs hold the first sample. */
+/* The rows of the last item that no fragment needs hold the first sample. */
 static void fill_after(const struct args *args, const struct hd_view *from, char *obs)
 {
     const int64_t bytes = hd_net_obs_bytes(args->net);

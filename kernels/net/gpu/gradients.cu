@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of activations on their way back, and in the same pass over them the sums of their
- * columns, which are the gradients of biases. A block makes a chunk of the rows for some columns: a
- * thread goes down HD_VECTOR columns, and what the threads of a column found is added up as a tree,
- * so that sums are the same in every run. */
+ * columns, which are the gradients of biases. A thread block adds up a block of the rows for some
+ * columns: a thread goes down HD_VECTOR columns, and what the threads of a column found is added up
+ * as a tree, so that sums are the same in every run. */
 #include "kernels/net/gpu/vector_internal.cuh"
 
 /* How a block's threads are spread: `across` side by side, the others below one another. */
 struct shape {
     int32_t across;
-    int64_t rows, rows_of_chunk, width;
+    int64_t rows, rows_of_block, width;
 };
 
 static struct shape shape_of(int64_t rows, int64_t width)
@@ -17,15 +17,15 @@ static struct shape shape_of(int64_t rows, int64_t width)
     while (shape.across < 32 && shape.across * HD_VECTOR < width)
         shape.across *= 2;
     const int64_t down = HD_THREADS / shape.across;
-    const int64_t each = (rows + HD_GPU_CHUNKS - 1) / HD_GPU_CHUNKS;
-    shape.rows_of_chunk = each > down ? each : down;
+    const int64_t each = (rows + HD_GPU_ROW_BLOCKS - 1) / HD_GPU_ROW_BLOCKS;
+    shape.rows_of_block = each > down ? each : down;
     return shape;
 }
 
 static dim3 blocks_of(const struct shape &shape)
 {
     const int64_t columns = (int64_t)shape.across * HD_VECTOR;
-    return dim3((unsigned)((shape.width + columns - 1) / columns), HD_GPU_CHUNKS);
+    return dim3((unsigned)((shape.width + columns - 1) / columns), HD_GPU_ROW_BLOCKS);
 }
 
 /* part[HD_THREADS][HD_VECTOR] becomes the sums over the threads of a column, in the first
@@ -46,8 +46,8 @@ static __global__ void sum_columns(const Made made, const struct shape shape,
                                    const struct hd_gpu_sums sums)
 {
     __shared__ float part[HD_THREADS][HD_VECTOR];
-    const int64_t first = blockIdx.y * shape.rows_of_chunk;
-    const int64_t end = first + shape.rows_of_chunk;
+    const int64_t first = blockIdx.y * shape.rows_of_block;
+    const int64_t end = first + shape.rows_of_block;
     const int64_t last = end < shape.rows ? end : shape.rows;
     const int64_t column =
         ((int64_t)blockIdx.x * shape.across + threadIdx.x % shape.across) * HD_VECTOR;

@@ -53,10 +53,10 @@ int hd_gpu_columns(const void *x, const struct hd_gpu_window *window, int64_t ro
  * --------------------------------------
  */
 
-/* The rows are cut into this many chunks, whose sums are kept apart until the last moment. */
-enum { HD_GPU_CHUNKS = 128 };
+/* The rows are cut into this many blocks, whose sums are kept apart until the last moment. */
+enum { HD_GPU_ROW_BLOCKS = 128 };
 
-/* Sums of chunk c at sums[c * stride + column]; `add`: to what is there. */
+/* Sums of block c at sums[c * stride + column]; `add`: to what is there. */
 struct hd_gpu_sums {
     float *sums;
     int64_t stride;
@@ -126,7 +126,7 @@ struct hd_gpu_shadow {
 int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const float *floats, int64_t lo,
                           int64_t hi, bool bf16, void *narrow, float *wide, void *stream);
 
-/* grad[i], lo <= i < hi: gradient[at[i]]; from `sums` on the chunks' sums of column at[i] -
+/* grad[i], lo <= i < hi: gradient[at[i]]; from `sums` on the blocks' sums of column at[i] -
  * n_gradient, added up in order; zero where at[i] < 0. */
 int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi, const float *gradient,
                            int64_t n_gradient, const float *sums, int64_t stride, float *grad,

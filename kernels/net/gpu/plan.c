@@ -275,6 +275,6 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
     scratch->columns = piece(&cut, columns, element);
     scratch->dout = piece(&cut, rows * plan->heads.ld_out, sizeof(float));
     scratch->gradient = piece(&cut, plan->gradients, sizeof(float));
-    scratch->sums = piece(&cut, HD_GPU_CHUNKS * plan->sums, sizeof(float));
+    scratch->sums = piece(&cut, HD_GPU_ROW_BLOCKS * plan->sums, sizeof(float));
     return cut_bytes(&cut);
 }

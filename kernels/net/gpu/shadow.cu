@@ -52,7 +52,7 @@ static __global__ void gather_gradient(const int32_t *at, int64_t lo, int64_t hi
     float x = 0;
     if (from >= n_gradient)
 #pragma unroll 8
-        for (int c = 0; c < HD_GPU_CHUNKS; c++)
+        for (int c = 0; c < HD_GPU_ROW_BLOCKS; c++)
             x += sums[c * stride + from - n_gradient];
     else if (from >= 0)
         x = gradient[from];

@@ -15,7 +15,7 @@
 static int64_t lay_out(const struct hd_envs_shape *shape, void *memory, struct hd_envs *envs)
 {
     struct hd_arena arena = {.memory = memory};
-    const int64_t n = shape->envs, steps = n * shape->chunk;
+    const int64_t n = shape->envs, steps = n * shape->fragment;
     envs->group = hd_arena_take(&arena, 1, sizeof *envs->group);
     envs->count = hd_arena_take(&arena, 1, sizeof *envs->count);
     envs->best_mean = hd_arena_take(&arena, 1, sizeof *envs->best_mean);
@@ -148,7 +148,7 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->groups =
         shape->evaluator ? 1 : hd_config_get_int(setup->config, "policy.collect.env_groups");
     shape->envs = (shape->all / shape->groups + shape->instances - 1) / shape->instances;
-    shape->chunk = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).chunk;
+    shape->fragment = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).fragment;
 }
 
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,

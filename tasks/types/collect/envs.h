@@ -23,7 +23,7 @@ struct hd_envs_shape {
     int64_t envs;      /* E: rows of a group */
     int64_t all;       /* envs of all instances that share them */
     int64_t instances; /* so many share them: S for a spread evaluator, else 1 */
-    int64_t chunk;     /* L: steps of one env that are handed on together; evaluator: 0 */
+    int64_t fragment;  /* L: steps of one env that are handed on together; evaluator: 0 */
     struct hd_obs_shape obs;
     int64_t state_bytes; /* of one env, saved */
 };
@@ -38,7 +38,7 @@ struct hd_envs {
     double *episode_return; /* [E]: so far */
     int64_t *episode_steps; /* [E]: so far */
     int64_t *shown;         /* [E]: frames shown so far, in all episodes; 0: never started */
-    int64_t *pending;       /* [E]: steps of the env's unfinished chunk */
+    int64_t *pending;       /* [E]: steps of the env's unfinished fragment */
     int32_t *action;        /* [E][L]: of the pending steps */
     float *reward;          /* [E][L] */
     char *obs;              /* [E][stack][frame]: the present observations */

@@ -47,15 +47,15 @@ static int64_t group_bytes(const struct hd_trajectories_shape *shape)
     return lay_out(shape, NULL, &unused);
 }
 
-/* How far a collect goes. Without cuts at the ends of episodes, all chunks are completed in step L.
- * With them: before the last step, fewer than Q samples were made and at most L - 1 steps of each
- * env are pending; as an env whose chunks were cut goes on with a new one, it may make L - 1 more
- * steps than the L after which uncut envs are through. Each step shows a frame, and so may the
- * beginning of an episode after it. */
+/* How far a collect goes. Without cuts at the ends of episodes, all fragments are completed in step
+ * L. With them: before the last step, fewer than Q samples were made and at most L - 1 steps of
+ * each env are pending; as an env whose fragments were cut goes on with a new one, it may make L -
+ * 1 more steps than the L after which uncut envs are through. Each step shows a frame, and so may
+ * the beginning of an episode after it. */
 static void measure(struct hd_trajectories_shape *shape)
 {
-    shape->chunk = (shape->samples + shape->envs - 1) / shape->envs;
-    shape->steps = shape->segment_at_done ? 2 * shape->chunk - 1 : shape->chunk;
+    shape->fragment = (shape->samples + shape->envs - 1) / shape->envs;
+    shape->steps = shape->segment_at_done ? 2 * shape->fragment - 1 : shape->fragment;
     shape->frames = shape->obs.stack + 2 * shape->steps;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `trajectories`: what one on-policy collect of one shard yields. Each group of envs has a
  * group with the steps that its envs made, the frames that they showed, and its samples: those
- * steps, in the order in which their chunks were completed, that a learner takes. */
+ * steps, in the order in which their fragments were completed, that a learner takes. */
 #ifndef HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 #define HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 
@@ -13,14 +13,14 @@
 extern const struct hd_type hd_type_trajectories;
 
 struct hd_trajectories_shape {
-    int64_t groups;  /* G: groups */
-    int64_t envs;    /* E: of a group */
-    int64_t samples; /* Q: of a group, policy.collect.n_sample / G */
-    int64_t chunk;   /* L: samples of an env that are completed together, at most */
-    int64_t steps;   /* T: no env makes more in a collect */
+    int64_t groups;   /* G: groups */
+    int64_t envs;     /* E: of a group */
+    int64_t samples;  /* Q: of a group, policy.collect.n_sample / G */
+    int64_t fragment; /* L: samples of an env that are completed together, at most */
+    int64_t steps;    /* T: no env makes more in a collect */
     int64_t actions;
     int64_t frames; /* F: no env shows more in a collect, the observation it starts from included */
-    bool segment_at_done; /* an episode's end completes a chunk */
+    bool segment_at_done; /* an episode's end completes a fragment */
     struct hd_obs_shape obs;
 };
 
@@ -32,10 +32,10 @@ struct hd_trajectories {
     int64_t *shown;   /* [E]: frames so far */
     int64_t *age;     /* [E]: frames of its present observation's episode before the last one, at
                          most those of an observation */
-    int64_t *pending; /* [E]: steps of its unfinished chunk */
+    int64_t *pending; /* [E]: steps of its unfinished fragment */
     double *ended_return, *ended_steps; /* [E T], in order of their ends */
     int32_t *row;                       /* [Q]: number of each sample's step */
-    float *end;                         /* [Q]: 1 where a chunk or an episode ends */
+    float *end;                         /* [Q]: 1 where a fragment or an episode ends */
     int32_t *frame;                     /* [E][T]: the step's obs ends with this frame of its env */
     int32_t *frame_age;                 /* [E][T]: frames of its episode before that one */
     int32_t *action;                    /* [E][T] */

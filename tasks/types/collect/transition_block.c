@@ -12,22 +12,22 @@
 
 /* How far a collect of n samples may go: before its last step of all E envs, at most n - 1 samples
  * were made and L - 1 steps of each env are pending, so at most n - 1 + E (L - 1) steps were
- * stepped, and as every episode's end completes a chunk, at most n - 1 episodes were begun. So no
- * env is stepped more than 2 L - 1 times. Each step shows a frame and so does each beginning, the
- * very first one included. */
+ * stepped, and as every episode's end completes a fragment, at most n - 1 episodes were begun. So
+ * no env is stepped more than 2 L - 1 times. Each step shows a frame and so does each beginning,
+ * the very first one included. */
 struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config)
 {
     const int64_t n = hd_config_get_int(config, "policy.collect.n_sample");
     const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
-    const int64_t chunk = (n + envs - 1) / envs;
+    const int64_t fragment = (n + envs - 1) / envs;
     return (struct hd_rollout_shape){
         .envs = envs,
-        .chunk = chunk,
+        .fragment = fragment,
         .n_sample = n,
         .nstep = hd_config_get_int(config, "policy.nstep"),
         .frame_bytes = hd_obs_shape_of(config).frame_bytes,
-        .frames_of_env = 2 * (2 * chunk - 1) + 1,
-        .frames = 2 * (n - 1) + envs * (chunk - 1) + 3 * envs,
+        .frames_of_env = 2 * (2 * fragment - 1) + 1,
+        .frames = 2 * (n - 1) + envs * (fragment - 1) + 3 * envs,
     };
 }
 

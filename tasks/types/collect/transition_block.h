@@ -12,7 +12,7 @@ extern const struct hd_type hd_type_rollout;
 
 struct hd_rollout_shape {
     int64_t envs;     /* E: env.collector_env_num */
-    int64_t chunk;    /* L: steps of an env that are handed on together, ceil(n_sample / E) */
+    int64_t fragment; /* L: steps of an env that are handed on together, ceil(n_sample / E) */
     int64_t n_sample; /* transitions */
     int64_t nstep;
     int64_t frame_bytes;
@@ -24,7 +24,7 @@ struct hd_rollout_shape {
 struct hd_rollout {
     int64_t *n_frames; /* [1] */
     int64_t *first;    /* [E]: number of the env's first frame here */
-    void *transitions; /* block of n_sample, in the order in which chunks were completed */
+    void *transitions; /* block of n_sample, in the order in which fragments were completed */
     int32_t *env; /* [frames]: which env showed it; in the order shown, 0 where there is none */
     char *frames; /* [frames][frame_bytes] */
 };

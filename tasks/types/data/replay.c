@@ -25,9 +25,9 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     const struct hd_rollout_shape rollout = hd_rollout_shape_of(config);
     const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
     int64_t rollouts = (capacity + rollout.n_sample - 1) / rollout.n_sample + 1;
-    int64_t before = rollout.chunk + hd_config_get_int(config, "env.frame_stack");
+    int64_t before = rollout.fragment + hd_config_get_int(config, "env.frame_stack");
     int64_t any = rollouts * rollout.frames_of_env + before;
-    int64_t usual = (int64_t)((double)(rollouts * rollout.chunk) * (1 + slack)) + before;
+    int64_t usual = (int64_t)((double)(rollouts * rollout.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
         return any;
     return hd_min(any, max(usual, 2 * rollout.frames_of_env + before));

@@ -27,7 +27,7 @@ START_TEST(advantages_of_the_spec)
 END_TEST
 
 /* With lambda = 1 and values that follow one another an advantage is the discounted return of the
- * chunk, bootstrap included, minus the value; with lambda = 0 it is the one-step error. */
+ * fragment, bootstrap included, minus the value; with lambda = 0 it is the one-step error. */
 START_TEST(advantages_by_theory)
 {
     enum { N = 50 };
@@ -54,8 +54,8 @@ START_TEST(advantages_by_theory)
 }
 END_TEST
 
-/* What is no number stays in its chunk. */
-START_TEST(chunks_do_not_touch)
+/* What is no number stays in its fragment. */
+START_TEST(fragments_do_not_touch)
 {
     const float v[] = {1, 2, 3, 4}, next[] = {2, 5, 4, 6}, r[] = {1, 1, 1, NAN}, done[4] = {0};
     const float end[] = {0, 1, 0, 1};
@@ -269,7 +269,7 @@ int main(void)
     TCase *cpu = tcase_create("advantages"), *cuda = NULL;
     tcase_add_test(cpu, advantages_of_the_spec);
     tcase_add_test(cpu, advantages_by_theory);
-    tcase_add_test(cpu, chunks_do_not_touch);
+    tcase_add_test(cpu, fragments_do_not_touch);
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, advantages_of_a_gpu, 0, 6 * 4);

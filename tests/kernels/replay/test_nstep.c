@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* n-step assembly: the spec's numbers (9.4), and chunks of many lengths against a naive version
+/* n-step assembly: the spec's numbers (9.4), and fragments of many lengths against a naive version
  * that walks step by step. */
 #include "kernels/replay/nstep.h"
 #include "runtime/base/alloc.h"
@@ -27,15 +27,15 @@ static struct steps make_steps(void)
     return steps;
 }
 
-static struct hd_chunk chunk_of(const struct steps *steps, int64_t length, bool done)
+static struct hd_fragment make_fragment(const struct steps *steps, int64_t length, bool done)
 {
-    return (struct hd_chunk){.length = length,
-                             .frame = FRAME,
-                             .age = AGE,
-                             .env = ENV,
-                             .action = steps->action,
-                             .reward = steps->reward,
-                             .done = done};
+    return (struct hd_fragment){.length = length,
+                                .frame = FRAME,
+                                .age = AGE,
+                                .env = ENV,
+                                .action = steps->action,
+                                .reward = steps->reward,
+                                .done = done};
 }
 
 /* A block for `n` transitions whose content may be anything. */
@@ -52,9 +52,9 @@ START_TEST(test_spec_numbers)
     static const int next[6] = {3, 4, 5, 6, 6, 6};
     static const float gammas[6] = {.970299f, .970299f, .970299f, .9801f, .99f, 1};
     struct steps steps = make_steps();
-    struct hd_chunk chunk = chunk_of(&steps, 6, true);
+    struct hd_fragment fragment = make_fragment(&steps, 6, true);
     void *block = make_block(6, 3);
-    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, 3, 6, block);
+    hd_nstep(&fragment, .99, HD_NSTEP_PARITY, 3, 6, block);
     for (int i = 0; i < 6; i++) {
         const struct hd_transition *transition = hd_transition_at(block, 3, i);
         for (int j = 0; j < 3; j++)
@@ -71,27 +71,27 @@ END_TEST
 START_TEST(test_shorter_than_n)
 {
     struct steps steps = make_steps();
-    struct hd_chunk chunk = chunk_of(&steps, 2, false);
+    struct hd_fragment fragment = make_fragment(&steps, 2, false);
     void *block = make_block(2, 3);
     const struct hd_transition *first = hd_transition_at(block, 3, 0);
     const struct hd_transition *second = hd_transition_at(block, 3, 1);
-    hd_nstep(&chunk, .99, HD_NSTEP_PARITY, 3, 2, block);
+    hd_nstep(&fragment, .99, HD_NSTEP_PARITY, 3, 2, block);
     ck_assert_float_eq(first->value_gamma, .99f);
     ck_assert_float_eq(second->value_gamma, 1);
-    hd_nstep(&chunk, .99, HD_NSTEP_CORRECTED, 3, 2, block);
+    hd_nstep(&fragment, .99, HD_NSTEP_CORRECTED, 3, 2, block);
     ck_assert_float_eq(first->value_gamma, .9801f);
     ck_assert_float_eq(second->value_gamma, .99f);
     hd_free(block);
 }
 END_TEST
 
-/* n = 1: a chunk's own steps, with no bootstrap factor whatever the tail. */
+/* n = 1: a fragment's own steps, with no bootstrap factor whatever the tail. */
 START_TEST(test_one_step)
 {
     struct steps steps = make_steps();
-    struct hd_chunk chunk = chunk_of(&steps, 4, true);
+    struct hd_fragment fragment = make_fragment(&steps, 4, true);
     void *block = make_block(4, 1);
-    hd_nstep(&chunk, .97, HD_NSTEP_PARITY, 1, 4, block);
+    hd_nstep(&fragment, .97, HD_NSTEP_PARITY, 1, 4, block);
     for (int i = 0; i < 4; i++) {
         const struct hd_transition *transition = hd_transition_at(block, 1, i);
         ck_assert_int_eq(transition->frame, FRAME + i);
@@ -110,34 +110,34 @@ struct sample {
     int64_t next;
 };
 
-/* Walks on from step i until n rewards are taken or the chunk ends. */
-static struct sample naive(const struct hd_chunk *chunk, int64_t i, int64_t n, double gamma,
+/* Walks on from step i until n rewards are taken or the fragment ends. */
+static struct sample naive(const struct hd_fragment *fragment, int64_t i, int64_t n, double gamma,
                            enum hd_nstep_tail tail)
 {
     struct sample sample = {.gamma = 1};
     int64_t at = i;
-    for (; at < chunk->length && at - i < n; at++) {
-        sample.reward[at - i] = (double)chunk->reward[at];
+    for (; at < fragment->length && at - i < n; at++) {
+        sample.reward[at - i] = (double)fragment->reward[at];
         sample.gamma *= gamma;
     }
     sample.next = at;
-    if (at == chunk->length) {
-        sample.done = chunk->done;
+    if (at == fragment->length) {
+        sample.done = fragment->done;
         if (tail == HD_NSTEP_PARITY)
             sample.gamma /= gamma;
     }
     return sample;
 }
 
-static void check_chunk(int64_t length, int64_t n, int64_t count, bool done,
-                        enum hd_nstep_tail tail)
+static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
+                           enum hd_nstep_tail tail)
 {
     struct steps steps = make_steps();
-    struct hd_chunk chunk = chunk_of(&steps, length, done);
+    struct hd_fragment fragment = make_fragment(&steps, length, done);
     void *block = make_block(MAX_LENGTH + 1, n), *again = make_block(MAX_LENGTH + 1, n);
     memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_bytes(n)));
-    hd_nstep(&chunk, .9, tail, n, count, block);
-    hd_nstep(&chunk, .9, tail, n, count, again);
+    hd_nstep(&fragment, .9, tail, n, count, block);
+    hd_nstep(&fragment, .9, tail, n, count, again);
     /* No byte depends on what was there, and those behind stay as they were. */
     size_t written = (size_t)(count * hd_transition_bytes(n));
     ck_assert_mem_eq(block, again, written);
@@ -145,7 +145,7 @@ static void check_chunk(int64_t length, int64_t n, int64_t count, bool done,
         ck_assert_uint_eq(((unsigned char *)block)[i], 0xFF);
     for (int64_t i = 0; i < count; i++) {
         const struct hd_transition *transition = hd_transition_at(block, n, i);
-        struct sample sample = naive(&chunk, i, n, .9, tail);
+        struct sample sample = naive(&fragment, i, n, .9, tail);
         for (int64_t j = 0; j < n; j++)
             ck_assert_double_eq((double)transition->reward[j], sample.reward[j]);
         ck_assert_int_eq(transition->env, ENV);
@@ -166,8 +166,8 @@ START_TEST(test_naive)
     for (int64_t length = 1; length <= MAX_LENGTH; length++)
         for (int64_t n = 1; n <= MAX_LENGTH + 2; n++)
             for (int options = 0; options < 8; options++)
-                check_chunk(length, n, options & 4 ? length : length / 2, options & 1,
-                            options & 2 ? HD_NSTEP_PARITY : HD_NSTEP_CORRECTED);
+                check_fragment(length, n, options & 4 ? length : length / 2, options & 1,
+                               options & 2 ? HD_NSTEP_PARITY : HD_NSTEP_CORRECTED);
 }
 END_TEST
 

@@ -109,7 +109,7 @@ static int64_t age_of(const struct naive *naive, int64_t env, int64_t frame)
     return age;
 }
 
-/* The transition from frame `frame` in a chunk that ends with frame `last`. */
+/* The transition from frame `frame` in a fragment that ends with frame `last`. */
 static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t last)
 {
     struct naive *naive = game->naive;
@@ -130,8 +130,8 @@ static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t las
     naive_stack(naive, env, frame + to->is.ahead, to->next_obs);
 }
 
-/* A chunk of up to `most` steps; some are dropped, some end an episode. */
-static void play_chunk(struct game *game, int64_t env, int64_t max)
+/* A fragment of up to `most` steps; some are dropped, some end an episode. */
+static void play_fragment(struct game *game, int64_t env, int64_t max)
 {
     const int64_t steps = 1 + draw(game, max);
     const bool done = draw(game, 3) == 0, dropped = draw(game, 4) == 0;
@@ -146,8 +146,8 @@ static void play_chunk(struct game *game, int64_t env, int64_t max)
         begin_episode(game, env);
 }
 
-/* A rollout: every env plays some chunks; their frames are added first, then the transitions that
- * were not dropped. */
+/* A rollout: every env plays some fragments; their frames are added first, then the transitions
+ * that were not dropped. */
 static void roll(struct game *game, int64_t max)
 {
     struct naive *naive = game->naive;
@@ -155,7 +155,7 @@ static void roll(struct game *game, int64_t max)
     int64_t first = naive->added;
     for (int64_t env = 0; env < shape->envs; env++)
         for (int64_t n = draw(game, 3); n >= 0; n--)
-            play_chunk(game, env, max);
+            play_fragment(game, env, max);
     for (int64_t env = 0; env < shape->envs; env++)
         for (int64_t k = hd_replay_shown(shape, game->ring, env); k < naive->shown[env]; k++)
             hd_replay_add_frame(shape, game->ring, env, naive->frames[env][k].bytes);
@@ -215,7 +215,7 @@ static void check_ring(const struct game *game)
 
 struct ring_case {
     struct hd_replay_shape shape; /* capacity, envs, frames, frame_bytes, stack, nstep */
-    int64_t chunk;
+    int64_t fragment;
     bool enough; /* frames never run out */
 };
 
@@ -239,7 +239,7 @@ START_TEST(test_against_naive)
     memset((char *)game.ring + bytes, 0xA5, 64);
     int64_t full = 0, lost = 0;
     for (int rollout = 0; rollout < 60; rollout++) {
-        roll(&game, c->chunk);
+        roll(&game, c->fragment);
         check_ring(&game);
         int64_t size = hd_replay_size(&c->shape, game.ring);
         full += size == c->shape.capacity;
@@ -496,7 +496,7 @@ START_TEST(test_mirror_cuda)
     check_sample(&m, 3);
     for (int rollout = 0; rollout < ROLLOUTS; rollout++) {
         struct hd_replay_news news;
-        roll(&m.game, c->chunk);
+        roll(&m.game, c->fragment);
         news_frames(&m, rollout % 2 == 1, &news);
         news_transitions(&m, rollout % 2 == 1, &news);
         store(&m, &news);
@@ -515,7 +515,7 @@ START_TEST(test_broken_order_cuda)
     struct mirror m;
     struct hd_replay_news news;
     mirror_make(&m, c, 77);
-    roll(&m.game, c->chunk);
+    roll(&m.game, c->fragment);
     news_frames(&m, true, &news);
     news_transitions(&m, true, &news);
     store(&m, &news);

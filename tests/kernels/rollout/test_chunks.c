@@ -2,7 +2,7 @@
 /* What a collect of envs in lockstep notes, against lists of the envs' own that are handed on one
  * after another; on a GPU every byte against the CPU's. */
 #include "kernels/act/categorical.h"
-#include "kernels/rollout/chunks.h"
+#include "kernels/rollout/fragments.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/check_close.h"
 #include "tests/kernels/common/device.h"
@@ -23,7 +23,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 struct arrays {
     char *memory;
     int64_t bytes;
-    struct hd_chunks chunks;
+    struct hd_fragments fragments;
 };
 
 static void *take(struct arrays *a, int64_t count, size_t size)
@@ -36,9 +36,9 @@ static void *take(struct arrays *a, int64_t count, size_t size)
 static struct arrays lay_out(const struct shape *is, void *memory)
 {
     struct arrays a = {.memory = memory};
-    struct hd_chunks *c = &a.chunks;
+    struct hd_fragments *c = &a.fragments;
     const int64_t steps = is->envs * is->steps;
-    *c = (struct hd_chunks){
+    *c = (struct hd_fragments){
         .envs = is->envs, .steps = is->steps, .samples = is->samples, .actions = is->actions};
     c->logit = take(&a, steps * is->actions, sizeof *c->logit);
     c->action = take(&a, steps, sizeof *c->action);
@@ -89,16 +89,18 @@ static uint32_t first_of(const struct shape *is, int64_t t)
     return (uint32_t)(t * is->envs);
 }
 
-static void note(const struct shape *is, const struct played *p, const struct hd_chunks *chunks)
+static void note(const struct shape *is, const struct played *p,
+                 const struct hd_fragments *fragments)
 {
-    const struct hd_chunk_ends ends = {p->done, p->ended_return, p->ended_steps};
+    const struct hd_fragment_ends ends = {p->done, p->ended_return, p->ended_steps};
     for (int64_t t = 0; t < is->steps; t++)
-        hd_chunks_draw(chunks, p->output + t * is->envs * is->ld, is->ld, &p->rng, first_of(is, t),
-                       t);
-    hd_chunks_complete(chunks, &ends);
+        hd_fragments_draw_actions(fragments, p->output + t * is->envs * is->ld, is->ld, &p->rng,
+                                  first_of(is, t), t);
+    hd_fragments_complete(fragments, &ends);
 }
 
-static void check_draws(const struct shape *is, const struct played *p, const struct hd_chunks *c)
+static void check_draws(const struct shape *is, const struct played *p,
+                        const struct hd_fragments *c)
 {
     for (int64_t t = 0; t < is->steps; t++)
         for (int64_t e = 0; e < is->envs; e++) {
@@ -112,7 +114,8 @@ static void check_draws(const struct shape *is, const struct played *p, const st
 }
 
 /* In the last step each env in turn hands its steps on, until there are enough. */
-static void check_samples(const struct shape *is, const struct played *p, const struct hd_chunks *c)
+static void check_samples(const struct shape *is, const struct played *p,
+                          const struct hd_fragments *c)
 {
     int64_t sample = 0;
     for (int64_t e = 0; e < is->envs; e++)
@@ -127,7 +130,7 @@ static void check_samples(const struct shape *is, const struct played *p, const 
     ck_assert_int_eq(*c->forward, is->steps);
 }
 
-static void check_ends(const struct shape *is, const struct played *p, const struct hd_chunks *c)
+static void check_ends(const struct shape *is, const struct played *p, const struct hd_fragments *c)
 {
     int64_t n = 0;
     for (int64_t t = 0; t < is->steps; t++)
@@ -147,10 +150,10 @@ START_TEST(test_chunks)
     const struct played p = play(is);
     struct arrays a = lay_out(is, NULL);
     a = lay_out(is, test_alloc(a.bytes, 1));
-    note(is, &p, &a.chunks);
-    check_draws(is, &p, &a.chunks);
-    check_samples(is, &p, &a.chunks);
-    check_ends(is, &p, &a.chunks);
+    note(is, &p, &a.fragments);
+    check_draws(is, &p, &a.fragments);
+    check_samples(is, &p, &a.fragments);
+    check_ends(is, &p, &a.fragments);
 }
 END_TEST
 
@@ -164,18 +167,19 @@ START_TEST(test_chunks_cuda)
     const struct arrays host = lay_out(is, test_alloc(bytes, 1));
     const struct arrays device = lay_out(is, device_make(NULL, bytes));
     const float *output = device_make(p.output, steps * is->ld * (int64_t)sizeof *output);
-    const struct hd_chunk_ends ends = {
+    const struct hd_fragment_ends ends = {
         device_make(p.done, steps * (int64_t)sizeof *p.done),
         device_make(p.ended_return, steps * (int64_t)sizeof *p.ended_return),
         device_make(p.ended_steps, steps * (int64_t)sizeof *p.ended_steps)};
     char *found = test_alloc(bytes, 1);
-    note(is, &p, &host.chunks);
-    ck_assert_int_eq(hd_chunks_clear_cuda(device.memory, bytes, device_stream()), HD_OK);
+    note(is, &p, &host.fragments);
+    ck_assert_int_eq(hd_fragments_clear_cuda(device.memory, bytes, device_stream()), HD_OK);
     for (int64_t t = 0; t < is->steps; t++)
-        ck_assert_int_eq(hd_chunks_draw_cuda(&device.chunks, output + t * is->envs * is->ld, is->ld,
-                                             &p.rng, first_of(is, t), t, device_stream()),
-                         HD_OK);
-    ck_assert_int_eq(hd_chunks_complete_cuda(&device.chunks, &ends, device_stream()), HD_OK);
+        ck_assert_int_eq(
+            hd_fragments_draw_actions_cuda(&device.fragments, output + t * is->envs * is->ld,
+                                           is->ld, &p.rng, first_of(is, t), t, device_stream()),
+            HD_OK);
+    ck_assert_int_eq(hd_fragments_complete_cuda(&device.fragments, &ends, device_stream()), HD_OK);
     device_get(found, device.memory, bytes);
     ck_assert_mem_eq(found, host.memory, (size_t)bytes);
 }
@@ -190,5 +194,5 @@ int main(void)
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, test_chunks_cuda, 0, SHAPES);
 #endif
-    return run_cuda_suite("chunks", cpu, cuda);
+    return run_cuda_suite("fragments", cpu, cuda);
 }

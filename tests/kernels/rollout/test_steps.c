@@ -240,7 +240,7 @@ START_TEST(observations_in_a_row_and_apart)
 END_TEST
 
 /* With more room than is needed, as there always is. */
-START_TEST(observations_after_chunks)
+START_TEST(observations_after_fragments)
 {
     struct collect *c = test_alloc(1, sizeof *c);
     collect_make(c, &shapes[_i], 10 + _i, true);
@@ -350,7 +350,7 @@ int main(void)
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, observations_in_a_row_and_apart, 0, SHAPES);
-    tcase_add_loop_test(cuda, observations_after_chunks, 0, SHAPES);
+    tcase_add_loop_test(cuda, observations_after_fragments, 0, SHAPES);
     tcase_add_loop_test(cuda, rows_of_minibatches, 0, SHAPES);
 #endif
     return run_cuda_suite("steps", cpu, cuda);

@@ -146,8 +146,8 @@ struct shape_case {
     }
 
 /* Chunks of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
- * shorter and longer than a chunk; rings smaller than a rollout; one frame or several; episodes
- * longer and shorter than a chunk or than an observation, or of a single step. */
+ * shorter and longer than a fragment; rings smaller than a rollout; one frame or several; episodes
+ * longer and shorter than a fragment or than an observation, or of a single step. */
 static const struct shape_case cases[] = {
     {8, 8, 1, 60, 100, CARTPOLE},  {8, 8, 3, 60, 20000, CARTPOLE}, {7, 3, 1, 60, 50, CARTPOLE},
     {13, 4, 2, 40, 100, CARTPOLE}, {3, 8, 1, 60, 20, CARTPOLE},    {96, 4, 3, 12, 300, CARTPOLE},

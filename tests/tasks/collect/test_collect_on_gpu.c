@@ -74,7 +74,7 @@ static void fill_norm(struct world *w)
  */
 
 /* n_sample a multiple of the envs or not, or below them; observations as they are or normalised, of
- * several frames or one; chunks of several steps and one. */
+ * several frames or one; fragments of several steps and one. */
 static const struct shape_case {
     int64_t n_sample, envs, stack, collects;
     bool norm;

@@ -120,8 +120,8 @@ struct shape_case {
     }
 
 /* Chunks of one step and longer ones; n_sample a multiple of the envs or not, or below them; one
- * group or several; one frame or several; episodes longer and shorter than a chunk or than an
- * observation, or of a single step; chunks cut by the quota and not. */
+ * group or several; one frame or several; episodes longer and shorter than a fragment or than an
+ * observation, or of a single step; fragments cut by the quota and not. */
 static const struct shape_case cases[] = {
     {256, 8, 1, 6, true, false, CARTPOLE}, {256, 8, 1, 6, false, false, CARTPOLE},
     {256, 8, 4, 6, true, false, CARTPOLE}, {96, 8, 2, 20, false, true, CARTPOLE},

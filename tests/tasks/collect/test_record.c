@@ -128,7 +128,7 @@ static struct naive *naive_player(struct world *w, double epsilon)
 {
     const struct hd_envs_shape *shape = hd_envs_shape(&w->values[ENVS].spec);
     struct naive *naive = hd_alloc(1, sizeof *naive);
-    naive->n_sample = naive->envs = shape->envs; /* chunks of one step */
+    naive->n_sample = naive->envs = shape->envs; /* fragments of one step */
     naive->nstep = 1;
     naive->epsilon = epsilon;
     naive->shape = shape;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values, advantages and returns (spec 3.4) against a naive pass over each chunk, which asks the
+/* Values, advantages and returns (spec 3.4) against a naive pass over each fragment, which asks the
  * net for the value of every sample's next observation; and what they may depend on. */
 #include "kernels/net/obs_norm.h"
 #include "tests/kernels/common/bf16_here.h"
@@ -125,7 +125,7 @@ static void naive_targets(const struct world *w, const struct target_case *c,
             const double v = value_of(w, &t, step, 0) * unit;
             const double next = value_of(w, &t, step, 1) * unit;
             const double done = (double)t.done[step];
-            /* Steps of a chunk follow one another; the quota ends the last one. */
+            /* Steps of a fragment follow one another; the quota ends the last one. */
             const bool ends =
                 i + 1 == quota || done != 0 || t.row[i + 1] != step + 1 || t.end[i] != 0;
             const double delta = (double)t.reward[step] + gamma * next * (1 - done) - v;
@@ -146,7 +146,7 @@ START_TEST(targets_are_those_of_a_naive_pass)
 {
     const struct target_case *c = &cases[_i % CASES];
     const int net = _i / CASES;
-    const double off = 20 * nets[net].rounding; /* sums over chunks */
+    const double off = 20 * nets[net].rounding; /* sums over fragments */
     struct world w;
     struct naive_rows rows;
     open_case(&w, c, net, 0);

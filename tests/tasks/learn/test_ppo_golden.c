@@ -75,7 +75,7 @@ static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
     hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
     struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, 0);
     const struct hd_show show = hd_trajectories_show(shape, &t);
-    ck_assert_int_eq(shape->chunk, 4);
+    ck_assert_int_eq(shape->fragment, 4);
     for (int env = 0; env < 2; env++)
         for (int i = 0; i < 5; i++)
             fill_obs(&shape->obs, 4 * env + i, hd_show_next(&show, env, i == 0));

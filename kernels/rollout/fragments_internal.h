@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both processors note of one step, of one sample, of one end. */
+#ifndef HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
+#define HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
+
+#include "kernels/act/categorical.h"
+#include "kernels/rollout/fragments.h"
+
+#include <stdbool.h>
+
+/* The action of env `env` in step t, and the logits that it is drawn from. */
+HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, const float *logit,
+                                        const struct hd_rng *rng, uint32_t first, int64_t env,
+                                        int64_t t)
+{
+    const int64_t step = env * fragments->steps + t, actions = fragments->actions;
+    const double u = hd_rng_draw_uniform(rng, first + (uint32_t)env);
+    for (int64_t i = 0; i < actions; i++)
+        fragments->logit[step * actions + i] = logit[i];
+    fragments->action[step] = (int32_t)hd_categorical(logit, actions, u);
+}
+
+/* Samples are the steps in their order; nothing follows the last one. */
+HD_INLINE void hd_fragments_note_sample(const struct hd_fragments *fragments, const float *done,
+                                        int64_t i)
+{
+    const bool last = (i + 1) % fragments->steps == 0 || i + 1 == fragments->samples;
+    fragments->row[i] = (int32_t)i;
+    fragments->end[i] = last || done[i] != 0 ? 1.0f : 0.0f;
+}
+
+/* The number of the step that comes k-th in time. */
+HD_INLINE int64_t hd_fragments_find_in_time(const struct hd_fragments *fragments, int64_t k)
+{
+    return k % fragments->envs * fragments->steps + k / fragments->envs;
+}
+
+/* The i-th episode that ended did so in this step. */
+HD_INLINE void hd_fragments_note_end(const struct hd_fragments *fragments,
+                                     const struct hd_fragment_ends *ends, int64_t step, int64_t i)
+{
+    fragments->ended_return[i] = ends->ended_return[step];
+    fragments->ended_steps[i] = (double)ends->ended_steps[step];
+}
+
+#endif
