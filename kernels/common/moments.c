@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void hd_statistics_of(const float *x, int64_t rows, int64_t n, struct hd_statistics of)
+void hd_moments_compute(const float *x, int64_t rows, int64_t n, struct hd_moments of)
 {
     *of.count = (double)rows;
     memset(of.mean, 0, (size_t)n * sizeof *of.mean);
@@ -20,8 +20,8 @@ void hd_statistics_of(const float *x, int64_t rows, int64_t n, struct hd_statist
         }
 }
 
-void hd_statistics_bytes_add(const uint8_t *restrict x, int64_t n, uint32_t *restrict sum,
-                             uint32_t *restrict square)
+void hd_moments_add_bytes(const uint8_t *restrict x, int64_t n, uint32_t *restrict sum,
+                          uint32_t *restrict square)
 {
     for (int64_t j = 0; j < n; j++) {
         sum[j] += x[j];
@@ -29,22 +29,22 @@ void hd_statistics_bytes_add(const uint8_t *restrict x, int64_t n, uint32_t *res
     }
 }
 
-void hd_statistics_bytes(const uint32_t *sum, const uint32_t *square, int64_t rows, int64_t n,
-                         struct hd_statistics of)
+void hd_moments_finish_bytes(const uint32_t *sum, const uint32_t *square, int64_t rows, int64_t n,
+                             struct hd_moments of)
 {
     *of.count = (double)rows;
     for (int64_t j = 0; j < n; j++)
-        hd_statistics_byte(sum[j], square[j], rows, of.mean + j, of.squares + j);
+        hd_moments_finish_byte(sum[j], square[j], rows, of.mean + j, of.squares + j);
 }
 
-void hd_statistics_merge(struct hd_statistics into, struct hd_statistics other, int64_t n)
+void hd_moments_merge(struct hd_moments into, struct hd_moments other, int64_t n)
 {
     const double count = *into.count + *other.count;
     if (*other.count == 0)
         return;
     const double share = *other.count / count, both = *into.count * share;
     for (int64_t j = 0; j < n; j++)
-        hd_statistics_merge_one(into.mean + j, into.squares + j, other.mean[j], other.squares[j],
-                                share, both);
+        hd_moments_merge_one(into.mean + j, into.squares + j, other.mean[j], other.squares[j],
+                             share, both);
     *into.count = count;
 }

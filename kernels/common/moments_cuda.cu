@@ -29,7 +29,7 @@ static __device__ double sum_of_column(double local, int columns)
 }
 
 static __global__ void of_columns(const float *x, int64_t rows, int64_t n, int columns,
-                                  struct hd_statistics of)
+                                  struct hd_moments of)
 {
     const int64_t column = (int64_t)blockIdx.x * columns + threadIdx.x % columns;
     const int64_t first = column < n ? threadIdx.x / columns : rows, each = THREADS / columns;
@@ -51,8 +51,8 @@ static __global__ void of_columns(const float *x, int64_t rows, int64_t n, int c
         *of.count = (double)rows;
 }
 
-extern "C" int hd_statistics_of_cuda(const float *x, int64_t rows, int64_t n,
-                                     struct hd_statistics of, void *stream)
+extern "C" int hd_moments_compute_cuda(const float *x, int64_t rows, int64_t n,
+                                       struct hd_moments of, void *stream)
 {
     int columns = 1;
     while (columns < n && columns < MOST_COLUMNS)
@@ -67,7 +67,7 @@ extern "C" int hd_statistics_of_cuda(const float *x, int64_t rows, int64_t n,
 
 enum { SHARES = 16 };
 
-extern "C" int64_t hd_statistics_bytes_room(int64_t n)
+extern "C" int64_t hd_moments_get_scratch_bytes(int64_t n)
 {
     return 2 * SHARES * n * (int64_t)sizeof(uint32_t);
 }
@@ -99,7 +99,7 @@ static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint
 }
 
 static __global__ void finish_bytes(const uint32_t *room, int64_t rows, int64_t n,
-                                    struct hd_statistics of)
+                                    struct hd_moments of)
 {
     const int64_t j = HD_ELEMENT;
     uint32_t sum = 0, square = 0;
@@ -111,11 +111,11 @@ static __global__ void finish_bytes(const uint32_t *room, int64_t rows, int64_t 
         sum += room[share * n + j];
         square += room[(SHARES + share) * n + j];
     }
-    hd_statistics_byte(sum, square, rows, of.mean + j, of.squares + j);
+    hd_moments_finish_byte(sum, square, rows, of.mean + j, of.squares + j);
 }
 
-extern "C" int hd_statistics_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room,
-                                        struct hd_statistics of, void *stream)
+extern "C" int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n,
+                                             uint32_t *room, struct hd_moments of, void *stream)
 {
     if (n % 4 == 0 && (uintptr_t)x % 4 == 0)
         HD_TRY(HD_LAUNCH(add_bytes<uint32_t>, dim3(hd_cuda_blocks(n / 4), SHARES), HD_THREADS,
@@ -138,23 +138,22 @@ static __device__ void merge_node(struct node *into, const struct node *other)
     if (other->count == 0)
         return;
     const double count = into->count + other->count, share = other->count / count;
-    hd_statistics_merge_one(&into->mean, &into->squares, other->mean, other->squares, share,
-                            into->count * share);
+    hd_moments_merge_one(&into->mean, &into->squares, other->mean, other->squares, share,
+                         into->count * share);
     into->count = count;
 }
 
-static __global__ void
-reduce_operands(const __grid_constant__ struct hd_statistics_operands operands, int64_t n,
-                const struct hd_statistics to)
+static __global__ void reduce_operands(const __grid_constant__ struct hd_moments_operands operands,
+                                       int64_t n, const struct hd_moments to)
 {
-    enum { WAITING = 7 }; /* 1 + log2(HD_STATISTICS_OPERANDS) */
+    enum { WAITING = 7 }; /* 1 + log2(HD_MOMENTS_OPERANDS) */
     struct node node[WAITING];
     const int64_t j = HD_ELEMENT;
     int waiting = 0;
     if (j >= n)
         return;
     for (int i = 0; i < operands.n; i++) {
-        const struct hd_statistics *operand = &operands.operand[i];
+        const struct hd_moments *operand = &operands.operand[i];
         node[waiting].count = *operand->count;
         node[waiting].mean = operand->mean[j];
         node[waiting].squares = operand->squares[j];
@@ -168,8 +167,8 @@ reduce_operands(const __grid_constant__ struct hd_statistics_operands operands, 
         *to.count = node->count;
 }
 
-extern "C" int hd_statistics_reduce_cuda(const struct hd_statistics_operands *operands, int64_t n,
-                                         struct hd_statistics to, void *stream)
+extern "C" int hd_moments_reduce_cuda(const struct hd_moments_operands *operands, int64_t n,
+                                      struct hd_moments to, void *stream)
 {
     return HD_LAUNCH(reduce_operands, hd_cuda_blocks(n), HD_THREADS, stream, *operands, n, to);
 }
@@ -183,7 +182,7 @@ static __device__ double count_before(double count, double prior)
     return count == 0 ? prior : count;
 }
 
-static __global__ void join_elements(struct hd_statistics into, const struct hd_statistics other,
+static __global__ void join_elements(struct hd_moments into, const struct hd_moments other,
                                      int64_t n, double prior, double epsilon, float *scale,
                                      float *shift)
 {
@@ -193,23 +192,22 @@ static __global__ void join_elements(struct hd_statistics into, const struct hd_
     const double before = count_before(*into.count, prior), count = before + *other.count;
     const double share = *other.count / count;
     double mean = into.mean[j], squares = *into.count == 0 ? prior : into.squares[j];
-    hd_statistics_merge_one(&mean, &squares, other.mean[j], other.squares[j], share,
-                            before * share);
+    hd_moments_merge_one(&mean, &squares, other.mean[j], other.squares[j], share, before * share);
     into.mean[j] = mean;
     into.squares[j] = squares;
-    hd_statistics_scale(count, mean, squares, epsilon, scale + j, shift + j);
+    hd_moments_compute_scale(count, mean, squares, epsilon, scale + j, shift + j);
 }
 
-static __global__ void join_counts(struct hd_statistics into, const struct hd_statistics other,
+static __global__ void join_counts(struct hd_moments into, const struct hd_moments other,
                                    double prior)
 {
     if (*other.count != 0)
         *into.count = count_before(*into.count, prior) + *other.count;
 }
 
-extern "C" int hd_statistics_join_cuda(struct hd_statistics into, struct hd_statistics other,
-                                       int64_t n, double prior, double epsilon, float *scale,
-                                       float *shift, void *stream)
+extern "C" int hd_moments_merge_running_cuda(struct hd_moments into, struct hd_moments other,
+                                             int64_t n, double prior, double epsilon, float *scale,
+                                             float *shift, void *stream)
 {
     HD_TRY(HD_LAUNCH(join_elements, hd_cuda_blocks(n), HD_THREADS, stream, into, other, n, prior,
                      epsilon, scale, shift));

@@ -22,18 +22,18 @@ struct hd_advantages_args {
     /* Rewards have `unit` times the net's units: the deviation sqrt(squares / count + epsilon) of
      * these statistics of one number, sqrt(1 + epsilon) while they count none; or 1, where
      * unit.count is NULL. */
-    struct hd_statistics unit;
+    struct hd_moments unit;
     double epsilon;
     float *work;                              /* hd_targets_work_bytes */
     float *advantage, *target, *value_before; /* [N] as in the type `targets` */
-    struct hd_statistics returns; /* of the returns in the units of rewards; count NULL: none */
+    struct hd_moments returns; /* of the returns in the units of rewards; count NULL: none */
 };
 
 /* Bytes of work memory for n samples. */
 int64_t hd_targets_work_bytes(int64_t n);
 
 /* Fills advantage, target, value_before and returns: the verb's bits, except that the sums of
- * `returns` are added up in another order (hd_statistics_of_cuda). */
+ * `returns` are added up in another order (hd_moments_compute_cuda). */
 int hd_targets_cuda(const struct hd_advantages_args *args, void *stream);
 
 #endif

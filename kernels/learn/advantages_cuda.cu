@@ -100,6 +100,6 @@ extern "C" int hd_targets_cuda(const struct hd_advantages_args *args, void *stre
     HD_TRY(hd_gae_cuda(&gae, args->advantage, stream));
     HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *args, n, rows));
     if (args->returns.count)
-        return hd_statistics_of_cuda(rows.reward, n, 1, args->returns, stream);
+        return hd_moments_compute_cuda(rows.reward, n, 1, args->returns, stream);
     return HD_OK;
 }

@@ -95,7 +95,8 @@ static void update(const struct hd_view *views, const struct args *args, bool fi
     const struct hd_net *net = hd_params_net(views[POLICY].spec);
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const float scale = clip(args, &views[NORM]);
-    struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    struct hd_adam_state moments =
+        hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t *updates = &moments.updates[views[POLICY].bucket];
     float *params = views[POLICY].data;
     *updates += first;
@@ -148,7 +149,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const struct hd_partials grad =
         hd_grad_get_partials(views[MEAN_GRAD].spec, views[MEAN_GRAD].data, views[MEAN_GRAD].bucket);
-    const struct hd_moments moments = hd_adam_moments(views[OPTIMIZER].spec, views[OPTIMIZER].data);
+    const struct hd_adam_state moments =
+        hd_adam_state_lay_out(views[OPTIMIZER].spec, views[OPTIMIZER].data);
     int64_t lo, hi;
     hd_spec_get_bucket(policy->spec, policy->bucket, &lo, &hi);
     HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),

@@ -268,8 +268,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
         targets.value[i] = rows.value[i] / unit;
     }
     if (returns->data)
-        hd_statistics_of(rows.reward, args->samples, 1,
-                         hd_statistics_at(returns->spec, returns->data));
+        hd_moments_compute(rows.reward, args->samples, 1,
+                           hd_statistics_at(returns->spec, returns->data));
     return HD_OK;
 }
 

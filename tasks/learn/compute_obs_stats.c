@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `observe`: statistics of observations of a shard's samples, policy.collect.obs_samples of
+/* Verb `observe`: moments of observations of a shard's samples, policy.collect.obs_samples of
  * them at equal distances. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -77,7 +77,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
-    const struct hd_statistics statistics = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_moments moments = hd_statistics_at(seen->spec, seen->data);
     struct work work;
     lay_out(args, context->scratch, &work);
     if (args->obs.u8) {
@@ -88,12 +88,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         char *obs = work.obs + (args->obs.u8 ? 0 : i * args->obs.obs_bytes);
         copy_obs(&views[TRAJECTORIES], i * args->samples / args->rows, obs);
         if (args->obs.u8)
-            hd_statistics_bytes_add((const uint8_t *)obs, args->elements, work.sum, work.square);
+            hd_moments_add_bytes((const uint8_t *)obs, args->elements, work.sum, work.square);
     }
     if (args->obs.u8)
-        hd_statistics_bytes(work.sum, work.square, args->rows, args->elements, statistics);
+        hd_moments_finish_bytes(work.sum, work.square, args->rows, args->elements, moments);
     else
-        hd_statistics_of((const float *)work.obs, args->rows, args->elements, statistics);
+        hd_moments_compute((const float *)work.obs, args->rows, args->elements, moments);
     return HD_OK;
 }
 
@@ -107,7 +107,7 @@ static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work
 {
     struct hd_arena arena = {.memory = memory};
     work->obs = hd_arena_take(&arena, args->rows, (size_t)args->obs.obs_bytes);
-    work->room = hd_arena_take(&arena, hd_statistics_bytes_room(args->elements), 1);
+    work->room = hd_arena_take(&arena, hd_moments_get_scratch_bytes(args->elements), 1);
     return arena.used;
 }
 
@@ -121,17 +121,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
-    const struct hd_statistics statistics = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_moments moments = hd_statistics_at(seen->spec, seen->data);
     const struct hd_steps steps =
         hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->scratch, &work);
     HD_TRY(hd_steps_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
     if (args->obs.u8)
-        return hd_statistics_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
-                                        work.room, statistics, context->stream);
-    return hd_statistics_of_cuda((const float *)work.obs, args->rows, args->elements, statistics,
-                                 context->stream);
+        return hd_moments_compute_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
+                                             work.room, moments, context->stream);
+    return hd_moments_compute_cuda((const float *)work.obs, args->rows, args->elements, moments,
+                                   context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {
@@ -147,5 +147,5 @@ const struct hd_verb hd_verb_observe = {
     .scratch = scratch,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "statistics of a collect's observations",
+    .help = "moments of a collect's observations",
 };

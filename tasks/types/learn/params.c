@@ -444,11 +444,11 @@ static int resolve_adam(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data)
+struct hd_adam_state hd_adam_state_lay_out(const struct hd_spec *spec, void *data)
 {
     char *at = data;
     int64_t bytes = floats_bytes(spec);
-    return (struct hd_moments){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
+    return (struct hd_adam_state){(float *)at, (float *)(at + bytes), (int64_t *)(at + 2 * bytes)};
 }
 
 static int64_t get_adam_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi,
@@ -461,7 +461,7 @@ static int64_t get_adam_byte_range(const struct hd_spec *spec, int bucket, int64
 
 static uint64_t hash_adam(const struct hd_spec *spec, const void *data)
 {
-    struct hd_moments moments = hd_adam_moments(spec, (void *)data);
+    struct hd_adam_state moments = hd_adam_state_lay_out(spec, (void *)data);
     uint64_t hash = hd_hash_floats(0, moments.first, spec->elements);
     hash = hd_hash_floats(hash, moments.second, spec->elements);
     return hd_hash_mix(hash, (uint64_t)moments.updates[0]);

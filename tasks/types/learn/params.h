@@ -32,10 +32,10 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucke
 struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket);
 
 /* First and second moments [elements] and number of updates [buckets] of an adam_state. */
-struct hd_moments {
+struct hd_adam_state {
     float *first, *second;
     int64_t *updates;
 };
-struct hd_moments hd_adam_moments(const struct hd_spec *spec, void *data);
+struct hd_adam_state hd_adam_state_lay_out(const struct hd_spec *spec, void *data);
 
 #endif

@@ -27,7 +27,7 @@ struct shape {
 };
 
 struct arrays {
-    struct hd_statistics of;
+    struct hd_moments of;
     float *scale, *shift; /* [n] */
 };
 
@@ -96,7 +96,7 @@ int64_t hd_statistics_elements(const struct hd_spec *spec)
     return ((const struct shape *)spec->shape)->n;
 }
 
-struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data)
+struct hd_moments hd_statistics_at(const struct hd_spec *spec, void *data)
 {
     return arrays_of(spec, data).of;
 }
@@ -107,8 +107,8 @@ struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data)
 static void derive(const struct shape *shape, const struct arrays *arrays)
 {
     for (int64_t j = 0; j < shape->n; j++)
-        hd_statistics_scale(*arrays->of.count, arrays->of.mean[j], arrays->of.squares[j],
-                            shape->epsilon, arrays->scale + j, arrays->shift + j);
+        hd_moments_compute_scale(*arrays->of.count, arrays->of.mean[j], arrays->of.squares[j],
+                                 shape->epsilon, arrays->scale + j, arrays->shift + j);
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
@@ -132,7 +132,7 @@ void hd_statistics_join(const struct hd_spec *spec, void *data, const void *othe
         for (int64_t j = 0; j < shape->n; j++)
             into.of.squares[j] = prior;
     }
-    hd_statistics_merge(into.of, from.of, shape->n);
+    hd_moments_merge(into.of, from.of, shape->n);
     derive(shape, &into);
 }
 
@@ -142,8 +142,8 @@ int hd_statistics_join_on_gpu(const struct hd_spec *spec, void *data, const void
 {
     const struct shape *shape = spec->shape;
     const struct arrays into = arrays_of(spec, data);
-    return hd_statistics_join_cuda(into.of, arrays_of(spec, other).of, shape->n, prior,
-                                   shape->epsilon, into.scale, into.shift, stream);
+    return hd_moments_merge_running_cuda(into.of, arrays_of(spec, other).of, shape->n, prior,
+                                         shape->epsilon, into.scale, into.shift, stream);
 }
 #endif
 
@@ -155,7 +155,7 @@ double hd_statistics_epsilon(const struct hd_spec *spec)
 double hd_statistics_deviation(const struct hd_spec *spec, const void *data)
 {
     const struct shape *shape = spec->shape;
-    const struct hd_statistics of = arrays_of(spec, data).of;
+    const struct hd_moments of = arrays_of(spec, data).of;
     return sqrt((*of.count > 0 ? of.squares[0] / *of.count : 1) + shape->epsilon);
 }
 
@@ -182,8 +182,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
                     const void *other)
 {
     (void)bucket, (void)how;
-    hd_statistics_merge(arrays_of(spec, into).of, arrays_of(spec, other).of,
-                        hd_statistics_elements(spec));
+    hd_moments_merge(arrays_of(spec, into).of, arrays_of(spec, other).of,
+                     hd_statistics_elements(spec));
 }
 
 static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
@@ -200,15 +200,15 @@ static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine
                          void *stream)
 {
     (void)bucket, (void)how;
-    struct hd_statistics_operands operands = {.n = n_in};
-    if (n_in > HD_STATISTICS_OPERANDS)
+    struct hd_moments_operands operands = {.n = n_in};
+    if (n_in > HD_MOMENTS_OPERANDS)
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
-                       HD_STATISTICS_OPERANDS, n_in);
+                       HD_MOMENTS_OPERANDS, n_in);
     for (int i = 0; i < n_in; i++)
         operands.operand[i] = arrays_of(spec, in[i]).of;
     HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
-    return hd_statistics_reduce_cuda(&operands, hd_statistics_elements(spec),
-                                     arrays_of(out_spec, out).of, stream);
+    return hd_moments_reduce_cuda(&operands, hd_statistics_elements(spec),
+                                  arrays_of(out_spec, out).of, stream);
 }
 #endif
 
@@ -237,7 +237,7 @@ static const char *field_name(const struct hd_spec *spec, int field)
 
 static double field(const struct hd_spec *spec, const void *data, int field)
 {
-    const struct hd_statistics of = arrays_of(spec, data).of;
+    const struct hd_moments of = arrays_of(spec, data).of;
     return field == COUNT  ? *of.count
            : field == MEAN ? *of.mean
                            : hd_statistics_deviation(spec, data);

@@ -21,7 +21,7 @@ int hd_statistics_declare_like(const struct hd_setup *setup, struct hd_spec *spe
 
 /* Numbers of a sample, and the arrays of an instance. */
 int64_t hd_statistics_elements(const struct hd_spec *spec);
-struct hd_statistics hd_statistics_at(const struct hd_spec *spec, void *data);
+struct hd_moments hd_statistics_at(const struct hd_spec *spec, void *data);
 
 /* Adds other's samples. The first ones join a prior of mean 0 and variance 1 that weighs 1e-4
  * samples (DI-engine's RunningMeanStd, spec 3.4). */

@@ -208,10 +208,10 @@ static void expect(const struct played *p, int64_t n, const float *value, const 
     }
 }
 
-static struct hd_statistics number(const double *count, const double *mean, const double *squares)
+static struct hd_moments number(const double *count, const double *mean, const double *squares)
 {
-    return (struct hd_statistics){device_make(count, 8), device_make(mean, 8),
-                                  device_make(squares, 8)};
+    return (struct hd_moments){device_make(count, 8), device_make(mean, 8),
+                               device_make(squares, 8)};
 }
 
 START_TEST(targets_of_a_gpu)
@@ -253,7 +253,7 @@ START_TEST(targets_of_a_gpu)
     if (!c->returns)
         return;
     double found[3], sums[3];
-    hd_statistics_of(expected.returns, n, 1, (struct hd_statistics){&sums[0], &sums[1], &sums[2]});
+    hd_moments_compute(expected.returns, n, 1, (struct hd_moments){&sums[0], &sums[1], &sums[2]});
     device_get(&found[0], args.returns.count, 8);
     device_get(&found[1], args.returns.mean, 8);
     device_get(&found[2], args.returns.squares, 8);

@@ -66,7 +66,7 @@ static void fill_norm(struct world *w)
     void *other = test_alloc(norm->spec.bytes, 1);
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = (float)(255 * hd_rng_draw_uniform(&rng, (uint32_t)i));
-    hd_statistics_of(x, ROWS, n, hd_statistics_at(&norm->spec, other));
+    hd_moments_compute(x, ROWS, n, hd_statistics_at(&norm->spec, other));
     hd_statistics_join(&norm->spec, norm->data, other);
 }
 

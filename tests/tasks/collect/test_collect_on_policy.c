@@ -80,7 +80,7 @@ static void fill_norm(struct world *w)
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = (float)(hd_rng_draw_uniform(&rng, (uint32_t)i) * (u8 ? 255 : 1));
     other.data = hd_alloc(1, (size_t)norm->spec.bytes);
-    hd_statistics_of(x, ROWS, n, hd_statistics_at(&norm->spec, other.data));
+    hd_moments_compute(x, ROWS, n, hd_statistics_at(&norm->spec, other.data));
     hd_statistics_join(&norm->spec, norm->data, other.data);
     hd_free(other.data);
     hd_free(x);

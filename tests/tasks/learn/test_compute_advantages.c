@@ -37,7 +37,7 @@ static const struct target_case {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static void add_statistics(struct value *value, uint64_t seed, float low, float high)
+static void add_moments(struct value *value, uint64_t seed, float low, float high)
 {
     enum { ROWS = 6 };
     const int64_t n = hd_statistics_elements(&value->spec);
@@ -46,7 +46,7 @@ static void add_statistics(struct value *value, uint64_t seed, float low, float 
     void *other = hd_alloc(1, (size_t)value->spec.bytes);
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = low + (high - low) * (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
-    hd_statistics_of(x, ROWS, n, hd_statistics_at(&value->spec, other));
+    hd_moments_compute(x, ROWS, n, hd_statistics_at(&value->spec, other));
     hd_statistics_join(&value->spec, value->data, other);
     hd_free(other);
     hd_free(x);
@@ -75,8 +75,8 @@ static void open_case(struct world *w, const struct target_case *c, int net, int
         sets[n++] = nets[net].net[i];
     *w = (struct world){.plays = true, .normalised = c->obs_norm, .shard = 1};
     world_open(w, sets, n);
-    add_statistics(&w->v[SCALE], 1, -3, 5);
-    add_statistics(&w->v[OBS_NORM], 2, 0, net < 2 ? 1 : 255);
+    add_moments(&w->v[SCALE], 1, -3, 5);
+    add_moments(&w->v[OBS_NORM], 2, 0, net < 2 ? 1 : 255);
     for (int64_t iteration = 0; iteration < 3; iteration++)
         world_collect(w, iteration); /* the third collect starts in the middle of episodes */
 }
@@ -158,7 +158,7 @@ START_TEST(targets_are_those_of_a_naive_pass)
         CHECK_CLOSE(found.advantage[i], rows.advantage[i], 1.0, off, "advantage");
         CHECK_CLOSE(found.target[i], rows.target[i], 1.0, off, "target");
     }
-    const struct hd_statistics of = hd_statistics_at(&w.v[RETURNS].spec, w.v[RETURNS].data);
+    const struct hd_moments of = hd_statistics_at(&w.v[RETURNS].spec, w.v[RETURNS].data);
     ck_assert_double_eq(*of.count, c->n_sample);
     CHECK_CLOSE(*of.mean, rows.mean, 1.0, off, "mean");
     CHECK_CLOSE(*of.squares, rows.squares, c->n_sample, 20 * off, "squares");

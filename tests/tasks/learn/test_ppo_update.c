@@ -71,7 +71,8 @@ START_TEST(clipped_adam_of_the_spec)
     world_adam(&w);
     ck_assert_double_eq_tol(world_field(&w, GRAD_NORM, "grad_norm_avg"), 1.3, 1e-7);
     check_three(&w, after[0]);
-    const struct hd_moments moments = hd_adam_moments(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
+    const struct hd_adam_state moments =
+        hd_adam_state_lay_out(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
     for (int i = 0; i < THREE; i++)
         CHECK_CLOSE(moments.first[places[i]], .1 * (double)first[i] * .5 / (1.3 + 1e-6), 1.0, 1e-8,
                     "first moment");
@@ -96,8 +97,8 @@ START_TEST(what_is_not_clipped)
         const float *g = i ? longer : shorter;
         set_gradient(&w, g);
         world_adam(&w);
-        const struct hd_moments moments =
-            hd_adam_moments(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
+        const struct hd_adam_state moments =
+            hd_adam_state_lay_out(&w.v[OPTIMIZER].spec, w.v[OPTIMIZER].data);
         for (int k = 0; k < THREE; k++)
             ck_assert(moments.first[places[k]] == (float)(1 - 0.9) * g[k]);
         world_close(&w);

@@ -117,7 +117,7 @@ static void observe(struct world *worlds)
 {
     for (int s = 0; s < SHARDS; s++) {
         /* What it derives from its content is not written, so only its numbers are spoiled. */
-        struct hd_statistics of = hd_statistics_at(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
+        struct hd_moments of = hd_statistics_at(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
         *of.count = *of.mean = *of.squares = NAN;
         world_run(&worlds[s], &hd_verb_observe, observe_ports, world_at(&worlds[s], 0, 0));
     }
@@ -131,7 +131,7 @@ static void check_obs_norm(const struct world *w, const struct running *running,
 {
     const struct value *value = &w->v[OBS_NORM];
     const struct hd_view view = {.spec = &value->spec, .data = value->data};
-    const struct hd_statistics of = hd_statistics_at(&value->spec, value->data);
+    const struct hd_moments of = hd_statistics_at(&value->spec, value->data);
     struct hd_obs_norm norm;
     ck_assert_ptr_eq(hd_statistics_norm(&view, &norm), &norm);
     ck_assert_int_eq(hd_statistics_elements(&value->spec), c->elements);
@@ -266,7 +266,7 @@ START_TEST(returns)
             const int rows = s == update_number % SHARDS ? 0 : N;
             for (int i = 0; i < rows; i++)
                 all[n++] = x[i] = (float)(10 * s + hd_rng_draw_uniform(&rng, (uint32_t)i));
-            hd_statistics_of(
+            hd_moments_compute(
                 x, rows, 1,
                 hd_statistics_at(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
         }
@@ -292,8 +292,8 @@ START_TEST(no_samples_at_all)
     open_worlds(worlds, &cases[0]);
     for (int rows = 0; rows < 3; rows += 2) {
         const float x[] = {1, 3};
-        hd_statistics_of(x, rows, 1,
-                         hd_statistics_at(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
+        hd_moments_compute(x, rows, 1,
+                           hd_statistics_at(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
         worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
         const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
         world_run(&worlds[0], &hd_verb_merge, merge_ports, world_at(&worlds[0], 0, 0));
