@@ -30,7 +30,7 @@ struct update {
     cudaStream_t stream;
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target, *work, *scratch;
-    float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *room;
+    float *grad, *m, *v, *q, *next, *dq, *advantage, *count, *adam_scratch;
     double *blocks, *squares; /* squares: shared with the host */
     void *sums;
     int64_t *updates, *used;
@@ -82,8 +82,8 @@ static int norm(const struct update *u)
 static int step(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
-    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, u->scale, u->updates, u->room, u->m, u->v,
-                             u->params, u->stream));
+    HD_TRY(hd_adam_step_cuda(&u->adam, &grad, 0, u->n, u->scale, u->updates, u->adam_scratch, u->m,
+                             u->v, u->params, u->stream));
     return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
 }
 
@@ -259,13 +259,13 @@ static int allocate(struct update *u)
     u->grad = on_device(n * 4), u->m = on_device(n * 4), u->v = on_device(n * 4);
     u->q = on_device(u->rows * outputs * 4), u->dq = on_device(u->batch * outputs * 4);
     u->next = on_device(u->batch * outputs * 4);
-    u->count = on_device(4), u->room = on_device(HD_ADAM_ROOM * 4);
+    u->count = on_device(4), u->adam_scratch = on_device(HD_ADAM_SCRATCH * 4);
     u->updates = on_device(8), u->used = on_device(8);
     u->blocks = on_device((n / HD_BLOCK + 1) * 8);
     u->sums = on_device(sizeof(struct hd_dqn_sums) + sizeof(struct hd_ppo_sums));
     if (!u->obs || !u->params || !u->target || !u->work || !u->scratch || !u->grad || !u->m ||
-        !u->v || !u->q || !u->dq || !u->next || !u->count || !u->room || !u->updates || !u->used ||
-        !u->blocks || !u->sums ||
+        !u->v || !u->q || !u->dq || !u->next || !u->count || !u->adam_scratch || !u->updates ||
+        !u->used || !u->blocks || !u->sums ||
         cudaHostAlloc((void **)&u->squares, 8, cudaHostAllocPortable) != cudaSuccess)
         return hd_fail(HD_ERR_NOMEM, "the GPU has too little memory for this update");
     return make_loss(u);

@@ -38,13 +38,13 @@ static int64_t operand_bytes(const struct hd_spec *spec, int bucket)
     return operand_floats(spec, bucket) * (int64_t)sizeof(float) + HD_ALIGNMENT;
 }
 
-/* A part of a GPU's operand, fetched into `room` where it is another's; its count in any case, as
+/* A part of a GPU's operand, fetched into `buffer` where it is another's; its count in any case, as
  * the sum's takes its place. */
-static int fetch_operand(const struct reduce *reduce, int gpu, float *room, void *stream,
+static int fetch_operand(const struct reduce *reduce, int gpu, float *buffer, void *stream,
                          struct hd_operand *operand_p)
 {
     const struct hd_collective *c = &reduce->collective;
-    float *count = room + operand_floats(c->out_spec, c->bucket);
+    float *count = buffer + operand_floats(c->out_spec, c->bucket);
     int64_t lo, hi;
     hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     *operand_p = (struct hd_operand){(const float *)reduce->memory[gpu] + lo, count};
@@ -53,8 +53,8 @@ static int fetch_operand(const struct reduce *reduce, int gpu, float *room, void
         sizeof(float), stream));
     if (gpu == reduce->local)
         return HD_OK;
-    HD_TRY(hd_device_copy(room, operand_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
-    operand_p->floats = room;
+    HD_TRY(hd_device_copy(buffer, operand_p->floats, (hi - lo) * (int64_t)sizeof(float), stream));
+    operand_p->floats = buffer;
     return HD_OK;
 }
 
@@ -67,8 +67,8 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
     int64_t lo, hi;
     hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     for (int gpu = 0; gpu < reduce->n; gpu++) {
-        char *room = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->bucket);
-        HD_TRY(fetch_operand(reduce, gpu, (float *)room, context->stream, &operands[gpu]));
+        char *buffer = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->bucket);
+        HD_TRY(fetch_operand(reduce, gpu, (float *)buffer, context->stream, &operands[gpu]));
     }
     const struct hd_reduction *reduction = c->in_spec->type->reduction;
     return reduction->add_on_gpu(c->how, operands, reduce->n, hi - lo, (float *)views[0].data + lo,

@@ -69,10 +69,10 @@ void hd_moments_merge(struct hd_moments into, struct hd_moments other, int64_t n
 int hd_moments_compute_cuda(const float *x, int64_t rows, int64_t n, struct hd_moments of,
                             void *stream);
 
-/* Of bytes x[rows][n], at most 65,536 rows: the CPU's bits. room: hd_moments_get_scratch_bytes(n)
- * bytes of work memory. */
+/* Of bytes x[rows][n], at most 65,536 rows: the CPU's bits. scratch:
+ * hd_moments_get_scratch_bytes(n) bytes of work memory. */
 int64_t hd_moments_get_scratch_bytes(int64_t n);
-int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room,
+int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n, uint32_t *scratch,
                                   struct hd_moments of, void *stream);
 
 /* to = operands[n], at least one, merged in tree order (runtime/base/tree.h): the bits of as many

@@ -62,7 +62,7 @@ extern "C" int hd_moments_compute_cuda(const float *x, int64_t rows, int64_t n,
 }
 
 /* -- Of bytes -----------------------------------------------------------------------------------
- * A thread adds up a word of columns over a share of the rows: room holds sum[SHARES][n] and
+ * A thread adds up a word of columns over a share of the rows: scratch holds sum[SHARES][n] and
  * square[SHARES][n]. */
 
 enum { SHARES = 16 };
@@ -73,7 +73,7 @@ extern "C" int64_t hd_moments_get_scratch_bytes(int64_t n)
 }
 
 template <typename word>
-static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint32_t *room)
+static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint32_t *scratch)
 {
     enum { BYTES = sizeof(word) };
     const int64_t share = blockIdx.y, first = HD_ELEMENT * BYTES;
@@ -93,12 +93,12 @@ static __global__ void add_bytes(const uint8_t *x, int64_t rows, int64_t n, uint
     }
 #pragma unroll
     for (int i = 0; i < BYTES; i++) {
-        room[share * n + first + i] = sum[i];
-        room[(SHARES + share) * n + first + i] = square[i];
+        scratch[share * n + first + i] = sum[i];
+        scratch[(SHARES + share) * n + first + i] = square[i];
     }
 }
 
-static __global__ void finish_bytes(const uint32_t *room, int64_t rows, int64_t n,
+static __global__ void finish_bytes(const uint32_t *scratch, int64_t rows, int64_t n,
                                     struct hd_moments of)
 {
     const int64_t j = HD_ELEMENT;
@@ -108,22 +108,22 @@ static __global__ void finish_bytes(const uint32_t *room, int64_t rows, int64_t 
     if (j >= n)
         return;
     for (int64_t share = 0; share < SHARES; share++) {
-        sum += room[share * n + j];
-        square += room[(SHARES + share) * n + j];
+        sum += scratch[share * n + j];
+        square += scratch[(SHARES + share) * n + j];
     }
     hd_moments_finish_byte(sum, square, rows, of.mean + j, of.squares + j);
 }
 
 extern "C" int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int64_t n,
-                                             uint32_t *room, struct hd_moments of, void *stream)
+                                             uint32_t *scratch, struct hd_moments of, void *stream)
 {
     if (n % 4 == 0 && (uintptr_t)x % 4 == 0)
         HD_TRY(HD_LAUNCH(add_bytes<uint32_t>, dim3(hd_cuda_blocks(n / 4), SHARES), HD_THREADS,
-                         stream, x, rows, n, room));
+                         stream, x, rows, n, scratch));
     else
         HD_TRY(HD_LAUNCH(add_bytes<uint8_t>, dim3(hd_cuda_blocks(n), SHARES), HD_THREADS, stream, x,
-                         rows, n, room));
-    return HD_LAUNCH(finish_bytes, hd_cuda_blocks(n), HD_THREADS, stream, room, rows, n, of);
+                         rows, n, scratch));
+    return HD_LAUNCH(finish_bytes, hd_cuda_blocks(n), HD_THREADS, stream, scratch, rows, n, of);
 }
 
 /* -- Of several shards --------------------------------------------------------------------------

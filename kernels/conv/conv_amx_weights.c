@@ -333,24 +333,24 @@ void hd_conv_amx_weights_end(const struct hd_conv_fields *f, float *dweights)
 }
 
 /* Scratch. */
-struct room {
+struct workspace {
     int32_t *outputs, *inputs; /* where pixels are */
     hd_bf16 *columns, *rows;
     int64_t bytes;
 };
 
-static struct room lay_out(const struct tiling *j, int64_t pairs, char *scratch)
+static struct workspace lay_out(const struct tiling *j, int64_t pairs, char *scratch)
 {
     const int64_t outputs = hd_align_up(j->tiles * TILE * (int64_t)sizeof(int32_t));
     const int64_t inputs = hd_align_up(j->rows * (int64_t)sizeof(int32_t));
     const int64_t columns = j->g.out_blocks * pairs * j->tiles * HD_TILE_BYTES;
     const int64_t rows = GROUP * pairs * j->rows * ROW * (int64_t)sizeof(hd_bf16);
-    struct room room = {.outputs = (int32_t *)scratch};
-    room.inputs = (int32_t *)(scratch + outputs);
-    room.columns = (hd_bf16 *)(scratch + outputs + inputs);
-    room.rows = (hd_bf16 *)(scratch + outputs + inputs + columns);
-    room.bytes = outputs + inputs + columns + rows;
-    return room;
+    struct workspace workspace = {.outputs = (int32_t *)scratch};
+    workspace.inputs = (int32_t *)(scratch + outputs);
+    workspace.columns = (hd_bf16 *)(scratch + outputs + inputs);
+    workspace.rows = (hd_bf16 *)(scratch + outputs + inputs + columns);
+    workspace.bytes = outputs + inputs + columns + rows;
+    return workspace;
 }
 
 /* Pairs that some images are, the last one perhaps half. */
@@ -375,37 +375,37 @@ static int64_t steps_of(const struct tiling *j)
 }
 
 static void transpose_all(const struct tiling *j, int64_t images, const hd_bf16 *dy,
-                          const struct room *room)
+                          const struct workspace *workspace)
 {
     const int64_t next = pairs_of(images) * j->tiles * TILE_ELEMENTS;
     for (int64_t n = 0; n < pairs_of(images); n++)
         for (int64_t b = 0; b < j->g.out_blocks; b += GROUP) {
             const struct images pair = images_at(dy + b * TILE, n, images, j->out_image);
-            transpose(j, &pair, room->outputs, j->g.out_blocks - b > 1,
-                      room->columns + b * next + n * j->tiles * TILE_ELEMENTS, next);
+            transpose(j, &pair, workspace->outputs, j->g.out_blocks - b > 1,
+                      workspace->columns + b * next + n * j->tiles * TILE_ELEMENTS, next);
         }
 }
 
 /* The images that are worked off together. */
 static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
                        bool start, float *dweights, float *dbias, struct hd_fetch *fetch,
-                       const struct room *room)
+                       const struct workspace *workspace)
 {
     const int64_t stride = j->f.stride, size = j->rows * ROW, next = pairs_of(images) * size;
-    transpose_all(j, images, dy, room);
+    transpose_all(j, images, dy, workspace);
     add_pixels(images * j->g.out_height * j->g.out_width, j->f.out_channels, dy, start, dbias);
     for (int64_t i = 0; i < stride * stride; i++) {
         const struct source s = {j, i / stride, i % stride};
-        find_inputs(&s, room->inputs);
+        find_inputs(&s, workspace->inputs);
         for (int64_t b = 0; b < j->g.in_blocks; b += GROUP) {
             for (int64_t n = 0; n < pairs_of(images); n++) {
                 const struct images pair = images_at(x + b * TILE, n, images, j->in_image);
-                put_in_order(j, &pair, room->inputs, j->g.in_blocks - b > 1, room->rows + n * size,
-                             next);
+                put_in_order(j, &pair, workspace->inputs, j->g.in_blocks - b > 1,
+                             workspace->rows + n * size, next);
             }
             for (int64_t in = b; in < b + GROUP && in < j->g.in_blocks; in++)
-                weights_of(&s, pairs_of(images), room->columns, room->rows + (in - b) * next, in,
-                           start, fetch, dweights);
+                weights_of(&s, pairs_of(images), workspace->columns,
+                           workspace->rows + (in - b) * next, in, start, fetch, dweights);
         }
     }
 }
@@ -420,11 +420,11 @@ void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ah
     hd_tiles_load(0, 0);
     for (int64_t n = 0; n < batch; n += max_batch, start = false) {
         const int64_t images = batch - n < max_batch ? batch - n : max_batch;
-        const struct room room = lay_out(&j, pairs_of(images), scratch);
+        const struct workspace workspace = lay_out(&j, pairs_of(images), scratch);
         if (n == 0)
-            find_outputs(&j, room.outputs);
+            find_outputs(&j, workspace.outputs);
         add_images(&j, images, x + n * j.in_image, dy + n * j.out_image, start, dweights, dbias,
-                   &fetch, &room);
+                   &fetch, &workspace);
     }
     _tile_release();
 }

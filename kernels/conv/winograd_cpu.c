@@ -65,7 +65,7 @@ bool hd_winograd_allows(const struct hd_conv_fields *f)
 }
 
 /* Scratch, in floats. */
-struct room {
+struct workspace {
     float *weights; /* [group][place][input channel][output channel of the group], or, of data,
                        [group][place][output channel][input channel] */
     float *input;   /* [place][patch][input channel] */
@@ -73,14 +73,14 @@ struct room {
     int64_t bytes;
 };
 
-static struct room lay_out(const struct tiling *j, void *scratch)
+static struct workspace lay_out(const struct tiling *j, void *scratch)
 {
     const int64_t rows = j->images * j->height * j->width;
-    struct room room = {.weights = scratch};
-    room.input = room.weights + PLACES * j->channels * j->f.out_channels;
-    room.output = room.input + PLACES * rows * j->channels;
-    room.bytes = (char *)(room.output + PLACES * rows * j->group) - (char *)scratch;
-    return room;
+    struct workspace workspace = {.weights = scratch};
+    workspace.input = workspace.weights + PLACES * j->channels * j->f.out_channels;
+    workspace.output = workspace.input + PLACES * rows * j->channels;
+    workspace.bytes = (char *)(workspace.output + PLACES * rows * j->group) - (char *)scratch;
+    return workspace;
 }
 
 int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t max_batch)
@@ -402,19 +402,19 @@ void hd_winograd_forward(const struct hd_conv_fields *f, int64_t max_batch, int6
                          const float *x, const float *bias, float *y, void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
-    const struct room room = lay_out(&j, scratch);
+    const struct workspace workspace = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
-        const float *weights = room.weights;
-        input_patches(&j, images, x + n * in_size(&j), room.input);
+        const float *weights = workspace.weights;
+        input_patches(&j, images, x + n * in_size(&j), workspace.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
-                const struct hd_matrix a = {room.input + i * rows * j.channels, j.channels, 1};
+                const struct hd_matrix a = {workspace.input + i * rows * j.channels, j.channels, 1};
                 hd_matrix_multiply(rows, group, j.channels, &a, weights, group, false,
-                                   room.output + i * rows * group, group);
+                                   workspace.output + i * rows * group, group);
             }
-            outputs(&j, images, first, group, room.output, bias, y + n * out_size(&j));
+            outputs(&j, images, first, group, workspace.output, bias, y + n * out_size(&j));
         }
     }
 }
@@ -438,18 +438,18 @@ void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int6
                          const float *x, const float *dy, bool start, float *dbias, void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
-    const struct room room = lay_out(&j, scratch);
+    const struct workspace workspace = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images, start = false) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
-        float *weights = room.weights;
+        float *weights = workspace.weights;
         add_pixels(&j, images, dy + n * out_size(&j), start, dbias);
-        input_patches(&j, images, x + n * in_size(&j), room.input);
+        input_patches(&j, images, x + n * in_size(&j), workspace.input);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
-            gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
+            gradients(&j, images, first, group, dy + n * out_size(&j), workspace.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
-                const struct hd_matrix a = {room.input + i * rows * j.channels, 1, j.channels};
-                hd_matrix_multiply(j.channels, group, rows, &a, room.output + i * rows * group,
+                const struct hd_matrix a = {workspace.input + i * rows * j.channels, 1, j.channels};
+                hd_matrix_multiply(j.channels, group, rows, &a, workspace.output + i * rows * group,
                                    group, !start, weights, group);
             }
         }
@@ -460,34 +460,34 @@ void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, 
                              void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
-    const struct room room = lay_out(&j, scratch);
+    const struct workspace workspace = lay_out(&j, scratch);
     if (j.kernel == 2)
-        reduce_weights(&j, 2, room.weights, dweights);
+        reduce_weights(&j, 2, workspace.weights, dweights);
     else
-        reduce_weights(&j, 3, room.weights, dweights);
+        reduce_weights(&j, 3, workspace.weights, dweights);
 }
 
 void hd_winograd_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
                       const float *dy, const float *y, float *dx, void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
-    const struct room room = lay_out(&j, scratch);
+    const struct workspace workspace = lay_out(&j, scratch);
     for (int64_t n = 0; n < batch; n += j.images) {
         const int64_t images = hd_min(batch - n, j.images), rows = images * j.height * j.width;
         const int64_t size = images * in_size(&j);
-        const float *weights = room.weights;
+        const float *weights = workspace.weights;
         float *to = dx + n * in_size(&j);
         for (int64_t first = 0; first < f->out_channels; first += j.group) {
             const int64_t group = hd_min(j.group, f->out_channels - first);
-            gradients(&j, images, first, group, dy + n * out_size(&j), room.output);
+            gradients(&j, images, first, group, dy + n * out_size(&j), workspace.output);
             for (int64_t i = 0; i < PLACES; i++, weights += j.channels * group) {
-                const struct hd_matrix a = {room.output + i * rows * group, group, 1};
+                const struct hd_matrix a = {workspace.output + i * rows * group, group, 1};
                 hd_matrix_multiply(rows, j.channels, group, &a, weights, j.channels, first > 0,
-                                   room.input + i * rows * j.channels, j.channels);
+                                   workspace.input + i * rows * j.channels, j.channels);
             }
         }
         memset(to, 0, (size_t)size * sizeof *to);
-        restore_patches(&j, images, room.input, to);
+        restore_patches(&j, images, workspace.input, to);
         hd_relu_backward(size, y + n * in_size(&j), to);
     }
 }

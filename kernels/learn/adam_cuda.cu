@@ -53,13 +53,13 @@ static __global__ void step_all(const __grid_constant__ grad_partials partials,
 }
 
 extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_partials *grad,
-                                 int64_t lo, int64_t n, float scale, int64_t *updates, float *room,
-                                 float *m, float *v, float *params, void *stream)
+                                 int64_t lo, int64_t n, float scale, int64_t *updates,
+                                 float *scratch, float *m, float *v, float *params, void *stream)
 {
     static void (*const variants[])(grad_partials, const struct hd_adam_scalars *, float, int64_t,
                                     int64_t, struct state) = HD_PARTIALS_VARIANTS(step_all);
-    static_assert(sizeof(struct hd_adam_scalars) == HD_ADAM_ROOM * sizeof(float), "room");
-    struct hd_adam_scalars *scalars = (struct hd_adam_scalars *)room;
+    static_assert(sizeof(struct hd_adam_scalars) == HD_ADAM_SCRATCH * sizeof(float), "scratch");
+    struct hd_adam_scalars *scalars = (struct hd_adam_scalars *)scratch;
     grad_partials partials;
     HD_TRY(hd_partials_tree_make(1, grad, lo, &partials));
     if (updates)

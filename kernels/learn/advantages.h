@@ -16,9 +16,9 @@ struct hd_advantages_args {
     struct hd_steps steps;
     float gamma, lambda;
     const float *value;       /* [N] the net's, in its units */
-    const int32_t *after;     /* [room] from hd_steps_find_after_cuda */
-    const float *after_value; /* [room] of the observations after these samples */
-    int64_t room;
+    const int32_t *after;     /* [capacity] from hd_steps_find_after_cuda */
+    const float *after_value; /* [capacity] of the observations after these samples */
+    int64_t capacity;
     /* Rewards have `unit` times the net's units: the deviation sqrt(squares / count + epsilon) of
      * these statistics of one number, sqrt(1 + epsilon) while they count none; or 1, where
      * unit.count is NULL. */

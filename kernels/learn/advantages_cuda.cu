@@ -72,7 +72,7 @@ static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n
     const float unit = unit_of(&args);
     if (i < n)
         fill_row(&args, i, unit, &rows);
-    else if (i - n < args.room && args.after[i - n] >= 0)
+    else if (i - n < args.capacity && args.after[i - n] >= 0)
         rows.next_value[args.after[i - n]] = args.after_value[i - n] * unit;
 }
 
@@ -95,8 +95,8 @@ extern "C" int hd_targets_cuda(const struct hd_advantages_args *args, void *stre
     const struct rows rows = rows_at(args->work, n);
     struct hd_gae gae = {n,           args->gamma, args->lambda, rows.value, rows.next_value,
                          rows.reward, rows.done,   rows.end};
-    HD_TRY(
-        HD_LAUNCH(fill_rows, hd_cuda_blocks(n + args->room), HD_THREADS, stream, *args, n, rows));
+    HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + args->capacity), HD_THREADS, stream, *args, n,
+                     rows));
     HD_TRY(hd_gae_cuda(&gae, args->advantage, stream));
     HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *args, n, rows));
     if (args->returns.count)

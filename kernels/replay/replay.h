@@ -72,12 +72,12 @@ struct hd_replay_report {
 };
 
 /* Adds all frames and then all transitions, as hd_replay_add_frame and hd_replay_add do one by one,
- * to the byte. room: hd_replay_room(most_frames) bytes of device memory; report: device or shared.
- * `news`, memory of the host, is read before the call returns; all that it points to, when the
- * kernels run. */
-int64_t hd_replay_room(int64_t most_frames);
+ * to the byte. scratch: hd_replay_get_scratch_bytes(most_frames) bytes of device memory; report:
+ * device or shared. `news`, memory of the host, is read before the call returns; all that it points
+ * to, when the kernels run. */
+int64_t hd_replay_get_scratch_bytes(int64_t most_frames);
 int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *ring,
-                         const struct hd_replay_news *news, void *room,
+                         const struct hd_replay_news *news, void *scratch,
                          struct hd_replay_report *report, void *stream);
 
 /* Fills `to`, arrays in device memory, with transitions drawn by stratified sampling, draw i by

@@ -7,12 +7,13 @@ extern "C" {
 
 /* -- Storing ------------------------------------------------------------------------------------
  * One block numbers the frames, moves users from old frames to new ones and counts; then others
- * copy. room[0] is the number of the first transition, or -1 where nothing is to be stored, room[1]
- * the number of frames, room[2 + i] where frame i goes, or -1 where a later one takes its place. */
+ * copy. scratch[0] is the number of the first transition, or -1 where nothing is to be stored,
+ * scratch[1] the number of frames, scratch[2 + i] where frame i goes, or -1 where a later one takes
+ * its place. */
 
 enum { HEAD = 2, THREADS = 256 };
 
-extern "C" int64_t hd_replay_room(int64_t most_frames)
+extern "C" int64_t hd_replay_get_scratch_bytes(int64_t most_frames)
 {
     return (HEAD + most_frames) * (int64_t)sizeof(int64_t);
 }
@@ -63,9 +64,9 @@ static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
     return left > 0 ? shape->envs - left + 1 : 0;
 }
 
-/* room[2 + i] = the number of frame i in its env; `shown` moves on. */
+/* scratch[2 + i] = the number of frame i in its env; `shown` moves on. */
 static __device__ void number_frames(const struct hd_replay_ring *ring,
-                                     const struct hd_replay_news *news, int64_t n, int64_t *room)
+                                     const struct hd_replay_news *news, int64_t n, int64_t *scratch)
 {
     for (int64_t base = 0; base < n; base += THREADS) {
         const int64_t i = base + threadIdx.x, env = i < n ? news->env[i] : -1;
@@ -76,7 +77,7 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
         if (env >= 0 && is_last)
             ring->shown[env] = number + 1;
         if (env >= 0)
-            room[HEAD + i] = number;
+            scratch[HEAD + i] = number;
     }
     __syncthreads();
 }
@@ -84,14 +85,15 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
 /* Numbers become slots; what used the old frames there is lost. Returns the loss. */
 static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
                                        const struct hd_replay_ring *ring,
-                                       const struct hd_replay_news *news, int64_t n, int64_t *room)
+                                       const struct hd_replay_news *news, int64_t n,
+                                       int64_t *scratch)
 {
     int64_t lost = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
-        const int64_t env = news->env[i], number = room[HEAD + i];
+        const int64_t env = news->env[i], number = scratch[HEAD + i];
         const int64_t slot = hd_replay_slot(shape, env, number);
         const bool stays = number + shape->frames >= ring->shown[env];
-        room[HEAD + i] = stays ? slot : -1;
+        scratch[HEAD + i] = stays ? slot : -1;
         if (!stays)
             continue;
         lost = lost > ring->users[slot] ? lost : ring->users[slot];
@@ -136,15 +138,15 @@ static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
 
 static __global__ void keep_books(const struct hd_replay_shape shape,
                                   const struct hd_replay_ring ring,
-                                  const struct hd_replay_news news, int64_t *room,
+                                  const struct hd_replay_news news, int64_t *scratch,
                                   struct hd_replay_report *report)
 {
     const int64_t n = *news.n_frames, before = ring.head->added;
     const int64_t broken = find_broken(&shape, &ring, &news);
     int64_t lost = 0;
     if (broken == 0) {
-        number_frames(&ring, &news, n, room);
-        lost = place_frames(&shape, &ring, &news, n, room);
+        number_frames(&ring, &news, n, scratch);
+        lost = place_frames(&shape, &ring, &news, n, scratch);
         const int64_t more = enter_users(&shape, &ring, &news, before);
         lost = most_of_all(lost > more ? lost : more);
     }
@@ -154,8 +156,8 @@ static __global__ void keep_books(const struct hd_replay_shape shape,
     lost = lost > added - shape.capacity ? lost : added - shape.capacity;
     ring.head->added = added;
     ring.head->lost = ring.head->lost > lost ? ring.head->lost : lost;
-    room[0] = broken == 0 ? before : -1;
-    room[1] = n;
+    scratch[0] = broken == 0 ? before : -1;
+    scratch[1] = n;
     report->size = added - ring.head->lost;
     report->broken = broken;
 }
@@ -163,42 +165,43 @@ static __global__ void keep_books(const struct hd_replay_shape shape,
 /* A block copies a frame. */
 template <typename word>
 static __global__ void copy_frames(const struct hd_replay_ring ring, const char *frames,
-                                   int64_t bytes, const int64_t *room)
+                                   int64_t bytes, const int64_t *scratch)
 {
     const int64_t i = blockIdx.x;
-    if (room[0] < 0 || i >= room[1] || room[HEAD + i] < 0)
+    if (scratch[0] < 0 || i >= scratch[1] || scratch[HEAD + i] < 0)
         return;
-    hd_copy_words<word>(frames + i * bytes, ring.frames + room[HEAD + i] * bytes, bytes);
+    hd_copy_words<word>(frames + i * bytes, ring.frames + scratch[HEAD + i] * bytes, bytes);
 }
 
 /* Those that later ones would overwrite at once are left out. */
 static __global__ void copy_transitions(const struct hd_replay_shape shape,
                                         const struct hd_replay_ring ring, const uint64_t *from,
-                                        int64_t n, int64_t words, const int64_t *room)
+                                        int64_t n, int64_t words, const int64_t *scratch)
 {
     const int64_t i = HD_ELEMENT, t = i / words;
-    if (i >= n * words || room[0] < 0 || t + shape.capacity < n)
+    if (i >= n * words || scratch[0] < 0 || t + shape.capacity < n)
         return;
-    const int64_t place = (room[0] + t) % shape.capacity;
+    const int64_t place = (scratch[0] + t) % shape.capacity;
     ((uint64_t *)ring.transitions)[place * words + i % words] = from[i];
 }
 
 extern "C" int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *memory,
-                                    const struct hd_replay_news *news, void *room,
+                                    const struct hd_replay_news *news, void *scratch,
                                     struct hd_replay_report *report, void *stream)
 {
     const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
     const int64_t bytes = shape->frame_bytes, n = news->n_transitions;
     const int64_t words = hd_transition_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
     const uint64_t bits = hd_cuda_bits(ring.frames) | hd_cuda_bits(news->frames) | (uint64_t)bytes;
-    HD_TRY(HD_LAUNCH(keep_books, 1, THREADS, stream, *shape, ring, *news, (int64_t *)room, report));
+    HD_TRY(
+        HD_LAUNCH(keep_books, 1, THREADS, stream, *shape, ring, *news, (int64_t *)scratch, report));
     if (news->most_frames > 0)
         HD_TRY(HD_LAUNCH_COPY(copy_frames, bits, bytes, 1, (unsigned)news->most_frames, stream,
-                              ring, news->frames, bytes, (const int64_t *)room));
+                              ring, news->frames, bytes, (const int64_t *)scratch));
     if (n == 0)
         return HD_OK;
     return HD_LAUNCH(copy_transitions, hd_cuda_blocks(n * words), HD_THREADS, stream, *shape, ring,
-                     (const uint64_t *)news->transitions, n, words, (const int64_t *)room);
+                     (const uint64_t *)news->transitions, n, words, (const int64_t *)scratch);
 }
 
 /* -- Sampling -----------------------------------------------------------------------------------

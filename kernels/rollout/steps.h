@@ -75,14 +75,15 @@ HD_INLINE const char *hd_steps_frame(const struct hd_steps *steps, int64_t sampl
 int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over, int64_t rows,
                       char *obs, void *stream);
 
-/* after[room], device memory: the samples, ascending, whose next observation no other sample has
- * and that has a value: fragments end with them, episodes do not. Then -1. There must be room. */
-int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t room,
+/* after[capacity], device memory: the samples, ascending, whose next observation no other sample
+ * has and that has a value: fragments end with them, episodes do not. Then -1. There must be
+ * enough. */
+int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t capacity,
                              void *stream);
 
-/* obs[room][stack frames], device memory: the observations after those samples; where after[] is
- * -1, sample 0's. */
-int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after, int64_t room,
+/* obs[capacity][stack frames], device memory: the observations after those samples; where after[]
+ * is -1, sample 0's. */
+int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after, int64_t capacity,
                             char *obs, void *stream);
 
 #endif

@@ -29,11 +29,11 @@ static __global__ void copy_after(const struct hd_steps steps, const int32_t *af
 }
 
 extern "C" int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after,
-                                       int64_t room, char *obs, void *stream)
+                                       int64_t capacity, char *obs, void *stream)
 {
-    if (room == 0)
+    if (capacity == 0)
         return HD_OK;
-    return HD_LAUNCH_ROWS(copy_after, steps, obs, room, stream, *steps, after, obs);
+    return HD_LAUNCH_ROWS(copy_after, steps, obs, capacity, stream, *steps, after, obs);
 }
 
 /* -- Samples that observations come after -------------------------------------------------------
@@ -71,7 +71,7 @@ static __device__ int sum_before(int local, int *total_p)
     return before + sum - local;
 }
 
-static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t room)
+static __global__ void find_after(const struct hd_steps steps, int32_t *after, int64_t capacity)
 {
     const int64_t n = steps.groups * steps.samples, each = (n + THREADS - 1) / THREADS;
     const int64_t lo = min(n, threadIdx.x * each), hi = min(n, lo + each);
@@ -80,14 +80,14 @@ static __global__ void find_after(const struct hd_steps steps, int32_t *after, i
         local += is_after(&steps, i);
     int64_t at = sum_before(local, &total);
     for (int64_t i = lo; i < hi && local > 0; i++)
-        if (is_after(&steps, i) && at < room)
+        if (is_after(&steps, i) && at < capacity)
             after[at++] = (int32_t)i;
-    for (int64_t i = total + (int64_t)threadIdx.x; i < room; i += THREADS)
+    for (int64_t i = total + (int64_t)threadIdx.x; i < capacity; i += THREADS)
         after[i] = -1;
 }
 
-extern "C" int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t room,
-                                        void *stream)
+extern "C" int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after,
+                                        int64_t capacity, void *stream)
 {
-    return HD_LAUNCH(find_after, 1, THREADS, stream, *steps, after, room);
+    return HD_LAUNCH(find_after, 1, THREADS, stream, *steps, after, capacity);
 }

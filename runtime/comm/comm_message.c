@@ -24,7 +24,7 @@ struct hd_message_passing {
     struct message *messages; /* [n], as the links number them */
     bool *done;               /* [n] */
     int n;
-    int64_t messages_room, done_room;
+    int64_t messages_capacity, done_capacity;
     int64_t posted;
     char name[HD_COMM_NAME];
     int64_t *reached;  /* [world]: scratch of note_arrivals */
@@ -102,11 +102,11 @@ static bool usable(struct hd_comm *comm)
 /* -- Posting --------------------------------------------------------------------------------------
  */
 
-static int make_room(struct hd_message_passing *state)
+static int reserve(struct hd_message_passing *state)
 {
-    HD_TRY(hd_grow((void **)&state->messages, &state->messages_room, state->n + 1,
+    HD_TRY(hd_grow((void **)&state->messages, &state->messages_capacity, state->n + 1,
                    sizeof *state->messages));
-    return hd_grow((void **)&state->done, &state->done_room, state->n + 1, sizeof *state->done);
+    return hd_grow((void **)&state->done, &state->done_capacity, state->n + 1, sizeof *state->done);
 }
 
 static int tag_of(int64_t seq)
@@ -117,7 +117,7 @@ static int tag_of(int64_t seq)
 static int start(struct hd_message_passing *state, int64_t seq,
                  const struct hd_comm_transfer *transfer)
 {
-    HD_TRY(make_room(state));
+    HD_TRY(reserve(state));
     HD_TRY(state->links->ops->start(state->links, tag_of(seq), transfer, 1));
     state->done[state->n] = false;
     state->messages[state->n++] = (struct message){transfer->rank, seq};

@@ -16,7 +16,7 @@ struct mpi_links {
     MPI_Comm comm;         /* of their own: no message meets another's */
     MPI_Request *requests; /* [n] */
     int *finished;         /* [n]: scratch of progress */
-    int n, room;
+    int n, capacity;
     char error[HD_LINKS_TEXT];
 };
 
@@ -37,29 +37,29 @@ static int refuse(int code, const char *what, char *text, int64_t bytes)
 /* -- Messages -------------------------------------------------------------------------------------
  */
 
-static int make_room(struct mpi_links *links, int more)
+static int reserve(struct mpi_links *links, int more)
 {
-    if (links->n + more <= links->room)
+    if (links->n + more <= links->capacity)
         return HD_OK;
-    const int room = 2 * (links->n + more);
-    MPI_Request *requests = realloc(links->requests, (size_t)room * sizeof(*requests));
+    const int capacity = 2 * (links->n + more);
+    MPI_Request *requests = realloc(links->requests, (size_t)capacity * sizeof(*requests));
     if (requests)
         links->requests = requests;
-    int *finished = realloc(links->finished, (size_t)room * sizeof(*finished));
+    int *finished = realloc(links->finished, (size_t)capacity * sizeof(*finished));
     if (finished)
         links->finished = finished;
     if (!requests || !finished) {
-        snprintf(links->error, sizeof links->error, "no memory for %d messages", room);
+        snprintf(links->error, sizeof links->error, "no memory for %d messages", capacity);
         return HD_ERR_NOMEM;
     }
-    links->room = room;
+    links->capacity = capacity;
     return HD_OK;
 }
 
 static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
 {
     struct mpi_links *links = of(base);
-    HD_TRY(make_room(links, n));
+    HD_TRY(reserve(links, n));
     for (int i = 0; i < n; i++) {
         const struct hd_comm_transfer *transfer = &transfers[i];
         MPI_Request *request = &links->requests[links->n];

@@ -180,7 +180,7 @@ static int64_t stride_of(int64_t n, int ranks)
     return (blocks + ranks - 1) / ranks * HD_BLOCK + HD_NCCL_COUNT_FLOATS;
 }
 
-int64_t hd_nccl_room_bytes(int64_t n, int ranks)
+int64_t hd_nccl_get_scratch_bytes(int64_t n, int ranks)
 {
     return ranks * stride_of(n, ranks) * (int64_t)sizeof(float);
 }
@@ -231,15 +231,15 @@ static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     hd_nccl_get_slice(c->n, rank, ranks, &local_lo, &local_hi);
     struct group group = group_begin(nccl);
     for (int peer = 0; peer < ranks; peer++) {
-        float *room = c->room + peer * stride;
+        float *scratch = c->scratch + peer * stride;
         if (peer == rank)
             continue;
         hd_nccl_get_slice(c->n, peer, ranks, &lo, &hi);
         send(&group, c->operands + lo, hi - lo, peer);
-        receive(&group, room, local_hi - local_lo, peer);
+        receive(&group, scratch, local_hi - local_lo, peer);
         if (c->count) {
             send(&group, c->count, 1, peer);
-            receive(&group, room + stride - HD_NCCL_COUNT_FLOATS, 1, peer);
+            receive(&group, scratch + stride - HD_NCCL_COUNT_FLOATS, 1, peer);
         }
     }
     return group_end(&group, "reduce-scatter");
@@ -254,10 +254,10 @@ static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     hd_nccl_get_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
         const bool is_self = peer == rank;
-        const float *room = c->room + peer * stride;
-        const float *count = is_self ? c->count : room + stride - HD_NCCL_COUNT_FLOATS;
+        const float *scratch = c->scratch + peer * stride;
+        const float *count = is_self ? c->count : scratch + stride - HD_NCCL_COUNT_FLOATS;
         operands[peer] =
-            (struct hd_operand){is_self ? c->operands + lo : room, c->count ? count : NULL};
+            (struct hd_operand){is_self ? c->operands + lo : scratch, c->count ? count : NULL};
         counts[peer] = (struct hd_operand){count, NULL};
     }
     if (lo < hi)

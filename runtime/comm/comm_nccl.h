@@ -102,7 +102,7 @@ struct hd_nccl_collective {
     const float *count;    /* how many samples are in them; or NULL */
     float *to;             /* [n]; HD_NCCL_SCATTER writes the own slice alone */
     float *total;          /* the sum of counts; not NULL where `count` is not */
-    float *room;           /* hd_nccl_room_bytes; HD_NCCL_FAST needs none */
+    float *scratch;        /* hd_nccl_get_scratch_bytes; HD_NCCL_FAST needs none */
 
     /* Queues, on `stream` of devices[0]: to[i] = operands[0].floats[i] + …, i < n (at least 1),
      * and, if `total` is not NULL, *total = the sum of the counts, in tree order over n_operands
@@ -131,7 +131,7 @@ static inline void hd_nccl_get_slice(int64_t n, int rank, int ranks, int64_t *lo
 
 /* Device memory that HD_NCCL_SCATTER and HD_NCCL_TREE of n elements need besides: a slice of every
  * rank's. */
-int64_t hd_nccl_room_bytes(int64_t n, int ranks);
+int64_t hd_nccl_get_scratch_bytes(int64_t n, int ranks);
 
 /* Posts a copy of *collective as number `sequence`, greater than all before. Never blocks. Errors:
  * HD_ERR_INPUT (logged) for what no caller should ask; else those of hd_nccl_get_error (silently).

@@ -53,7 +53,7 @@ void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
     (void)n;
 }
 
-int64_t hd_nccl_room_bytes(int64_t n, int ranks)
+int64_t hd_nccl_get_scratch_bytes(int64_t n, int ranks)
 {
     (void)n;
     (void)ranks;

@@ -50,7 +50,7 @@ static const char *mistake_in_sum(const struct hd_nccl *nccl, const struct hd_nc
 {
     if (!c->operands || !c->to || (c->count && !c->total))
         return "a sum needs operands, a place for it, and one for the sum of counts";
-    if (c->kind != HD_NCCL_FAST && (!c->add || (nccl->options.ranks > 1 && !c->room)))
+    if (c->kind != HD_NCCL_FAST && (!c->add || (nccl->options.ranks > 1 && !c->scratch)))
         return "a sum in tree order needs scratch memory and a function that adds";
     return NULL;
 }

@@ -45,18 +45,18 @@ int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_byte
 int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
 {
     const size_t bytes = (size_t)comm->segment_bytes, huge = HD_COMM_HUGE_PAGE;
-    char *room =
+    char *mapping =
         mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED)
+    if (mapping == MAP_FAILED)
         return HD_ERR_SYSTEM;
-    char *at = (char *)round_up((int64_t)(intptr_t)room, HD_COMM_HUGE_PAGE);
+    char *at = (char *)round_up((int64_t)(intptr_t)mapping, HD_COMM_HUGE_PAGE);
     const int flags =
         MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED);
     void *segment = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     const int error = errno;
-    if (at > room)
-        munmap(room, (size_t)(at - room));
-    munmap(at + bytes, huge - (size_t)(at - room));
+    if (at > mapping)
+        munmap(mapping, (size_t)(at - mapping));
+    munmap(at + bytes, huge - (size_t)(at - mapping));
     if (segment == MAP_FAILED)
         munmap(at, bytes);
     errno = error;

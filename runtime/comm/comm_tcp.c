@@ -31,7 +31,8 @@ static int lost(struct hd_tcp_links *links, int rank, const char *why)
 static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *transfers, int n)
 {
     struct hd_tcp_links *links = of(base);
-    if (hd_grow((void **)&links->messages, &links->room, links->n + n, sizeof *links->messages)) {
+    if (hd_grow((void **)&links->messages, &links->capacity, links->n + n,
+                sizeof *links->messages)) {
         snprintf(links->error, sizeof links->error, "no memory for %d messages", links->n + n);
         return HD_ERR_NOMEM;
     }

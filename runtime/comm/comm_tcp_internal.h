@@ -35,7 +35,7 @@ struct hd_tcp_links {
     int rank, ranks;
     struct hd_tcp_peer *peers; /* [ranks] */
     struct hd_tcp_message *messages;
-    int64_t room;
+    int64_t capacity;
     int n;
     char error[HD_LINKS_TEXT];
 };

@@ -202,7 +202,7 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     const struct round *round = args;
     const struct hd_collective *c = &round->collective;
     HD_TRY(reduce_on_gpu(context, round, HD_SUM));
-    return hd_device_copy(round->session->nccl_room,
+    return hd_device_copy(round->session->nccl_scratch,
                           c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
                           sizeof(float), context->stream);
 }
@@ -220,16 +220,16 @@ static void set_nccl_collective(struct round *round)
     const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
     hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
-    float *room = round->session->nccl_room;
+    float *scratch = round->session->nccl_scratch;
     round->nccl_collective = (struct hd_nccl_collective){
         .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
         .name = c->name,
         .n = hi - lo,
         .operands = (const float *)c->out + lo,
-        .count = room,
+        .count = scratch,
         .to = (float *)c->out + lo,
         .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
-        .room = room + HD_NCCL_COUNT_FLOATS,
+        .scratch = scratch + HD_NCCL_COUNT_FLOATS,
         .add = add_operands,
         .arg = round,
     };
@@ -241,7 +241,7 @@ int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks)
     for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
         int64_t lo, hi;
         hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
-        const int64_t bytes = hd_nccl_room_bytes(hi - lo, ranks);
+        const int64_t bytes = hd_nccl_get_scratch_bytes(hi - lo, ranks);
         max = bytes > max ? bytes : max;
     }
     return max + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);

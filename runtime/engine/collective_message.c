@@ -30,13 +30,13 @@ static struct slice slice_of(const struct hd_collective *c, int rank, int ranks)
 }
 
 void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                          const float **room)
+                          const float **addends)
 {
     const int rank = hd_comm_get_rank(comm), ranks = hd_comm_count_ranks(comm);
     const struct slice self = slice_of(c, rank, ranks);
     for (int r = 0; r < ranks; r++)
-        room[r] = hd_comm_get_buffer(comm, r, sequence);
-    hd_tree_add(ranks, room, 1, 0, self.lo, self.lo + self.n,
+        addends[r] = hd_comm_get_buffer(comm, r, sequence);
+    hd_tree_add(ranks, addends, 1, 0, self.lo, self.lo + self.n,
                 (float *)hd_comm_get_buffer(comm, rank, sequence + 1) + self.lo);
 }
 

@@ -14,10 +14,10 @@ enum { HD_MESSAGE_WHOLE = -1 };
 bool hd_message_is_two_step(const struct hd_comm *comm, const struct hd_collective *c);
 
 /* Between the steps: adds this rank's slice of what all ranks packed for `sequence`; the sum goes
- * into the own buffer of the next number, where step 1 brings the other slices to. room: a pointer
- * for every rank. */
+ * into the own buffer of the next number, where step 1 brings the other slices to. addends: a
+ * pointer for every rank. */
 void hd_message_add_slice(struct hd_comm *comm, const struct hd_collective *c, int64_t sequence,
-                          const float **room);
+                          const float **addends);
 
 /* Completes *point, whose sequence is set, by what c moves there in `step` or as a whole: nothing
  * where memory is shared. The point owns it. Errors: HD_ERR_NOMEM. */

@@ -63,7 +63,7 @@ struct hd_session {
     int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
     int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
     struct hd_cuda_graphs *cuda_graphs[HD_DEVICES_MAX];
-    void *nccl_room;                         /* of the open collective */
+    void *nccl_scratch;                      /* of the open collective */
     void *device_streams[HD_DEVICES_MAX];    /* sequential executor only */
     int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
 

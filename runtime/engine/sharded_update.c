@@ -96,8 +96,8 @@ static bool has_single_operands(const struct bucket *bucket)
     return bucket->update.n_in * bucket->update.operands->partials == 1;
 }
 
-/* Elements [lo, hi) of all operands, at most a block; `room` is a block. */
-static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *room)
+/* Elements [lo, hi) of all operands, at most a block; `buffer` is a block. */
+static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *buffer)
 {
     const int self = bucket->session->options.rank;
     if (!bucket->message_passing) {
@@ -108,8 +108,8 @@ static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *
     for (int64_t rank = 0; rank < bucket->groups; rank++)
         bucket->at[rank] = bucket->group[rank] + lo;
     if (!has_single_operands(bucket)) {
-        add_local(bucket, lo, hi, room);
-        bucket->at[self] = room;
+        add_local(bucket, lo, hi, buffer);
+        bucket->at[self] = buffer;
     }
     hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
 }
@@ -133,13 +133,13 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
     int64_t lo, hi;
     slice_of(bucket, bucket->session->options.rank, &lo, &hi);
     const int64_t step = single ? hi - lo : HD_BLOCK;
-    float *sum = context->scratch, *room = sum + HD_BLOCK;
-    context->scratch = room + HD_BLOCK;
+    float *sum = context->scratch, *buffer = sum + HD_BLOCK;
+    context->scratch = buffer + HD_BLOCK;
     context->again = false;
     for (int64_t at = lo; at < hi || !context->again; at += step) {
         const int64_t end = at + step < hi ? at + step : hi;
         if (!single)
-            add_all(bucket, at, end, sum, room);
+            add_all(bucket, at, end, sum, buffer);
         HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
                                            single ? bucket->group[0] + at : sum, count));
         context->again = true;
@@ -148,7 +148,7 @@ static int run_slice(struct hd_context *context, const struct hd_view *views, co
 }
 
 /* Before operands are sent: every other rank's slice of their sum is put where nothing comes in,
- * the room for that rank's operands. */
+ * the buffer for that rank's operands. */
 static int run_partial_sums(struct hd_context *context, const struct hd_view *views,
                             const void *args)
 {

@@ -228,10 +228,10 @@ static struct hd_fragment append_step(struct collect *c, int64_t env)
 /* Turns a finished fragment into samples, as far as there is room. */
 static void hand_on(struct collect *c, const struct hd_fragment *fragment)
 {
-    const int64_t room = c->args->n_sample - *c->head.made;
-    if (room > 0)
+    const int64_t remaining = c->args->n_sample - *c->head.made;
+    if (remaining > 0)
         hd_nstep(fragment, c->args->gamma, c->args->tail, c->nstep,
-                 fragment->length < room ? fragment->length : room,
+                 fragment->length < remaining ? fragment->length : remaining,
                  hd_transition_at(c->rollout.transitions, c->nstep, *c->head.made));
     *c->head.made += fragment->length;
     c->envs.pending[fragment->env] = 0;

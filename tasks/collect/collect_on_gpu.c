@@ -85,7 +85,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 /* -- Memory of a task -----------------------------------------------------------------------------
  */
 
-struct room {
+struct scratch {
     bool *truncated;      /* [E][T] */
     double *ended_return; /* [E][T] */
     int64_t *ended_steps; /* [E][T] */
@@ -94,22 +94,23 @@ struct room {
 };
 
 static int64_t lay_out(const struct args *args, int64_t forward_bytes, void *memory,
-                       struct room *room)
+                       struct scratch *scratch)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t steps = args->envs * args->steps;
-    room->truncated = hd_arena_take(&arena, steps, sizeof *room->truncated);
-    room->ended_return = hd_arena_take(&arena, steps, sizeof *room->ended_return);
-    room->ended_steps = hd_arena_take(&arena, steps, sizeof *room->ended_steps);
-    room->out = hd_arena_take(&arena, args->envs * hd_net_outputs(args->net), sizeof *room->out);
-    room->forward = hd_arena_take(&arena, forward_bytes, 1);
+    scratch->truncated = hd_arena_take(&arena, steps, sizeof *scratch->truncated);
+    scratch->ended_return = hd_arena_take(&arena, steps, sizeof *scratch->ended_return);
+    scratch->ended_steps = hd_arena_take(&arena, steps, sizeof *scratch->ended_steps);
+    scratch->out =
+        hd_arena_take(&arena, args->envs * hd_net_outputs(args->net), sizeof *scratch->out);
+    scratch->forward = hd_arena_take(&arena, forward_bytes, 1);
     return arena.used;
 }
 
 static int64_t scratch(const void *memory)
 {
     const struct args *args = memory;
-    struct room unused;
+    struct scratch unused;
     return lay_out(args, hd_net_forward_bytes(args->net, args->envs), NULL, &unused);
 }
 
@@ -130,13 +131,14 @@ struct collect {
     struct hd_pixel_pong_steps steps;
     struct hd_fragments fragments;
     struct hd_fragment_ends ends;
-    struct hd_obs_norm norm_room;
+    struct hd_obs_norm norm_storage;
     const struct hd_obs_norm *norm;
-    struct room room;
+    struct scratch scratch;
 };
 
 static struct hd_pixel_pong_steps steps_of(const struct hd_trajectories_shape *shape,
-                                           const struct hd_trajectories *t, const struct room *room)
+                                           const struct hd_trajectories *t,
+                                           const struct scratch *scratch)
 {
     return (struct hd_pixel_pong_steps){
         .steps = shape->steps,
@@ -149,9 +151,9 @@ static struct hd_pixel_pong_steps steps_of(const struct hd_trajectories_shape *s
         .frame_age = t->frame_age,
         .reward = t->reward,
         .done = t->done,
-        .truncated = room->truncated,
-        .ended_return = room->ended_return,
-        .ended_steps = room->ended_steps,
+        .truncated = scratch->truncated,
+        .ended_return = scratch->ended_return,
+        .ended_steps = scratch->ended_steps,
     };
 }
 
@@ -180,13 +182,13 @@ static void set_up(struct collect *c, const struct hd_context *context, const st
 {
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
-    lay_out(args, forward_bytes, context->scratch, &c->room);
+    lay_out(args, forward_bytes, context->scratch, &c->scratch);
     c->envs = hd_gpu_envs_at(envs->spec, envs->data, context->seed, context->shard);
     c->t = hd_trajectories_at(to->spec, to->data, 0);
-    c->steps = steps_of(shape, &c->t, &c->room);
+    c->steps = steps_of(shape, &c->t, &c->scratch);
     c->fragments = make_fragments(shape, &c->t);
-    c->ends = (struct hd_fragment_ends){c->t.done, c->room.ended_return, c->room.ended_steps};
-    c->norm = hd_statistics_norm(&views[NORM], &c->norm_room);
+    c->ends = (struct hd_fragment_ends){c->t.done, c->scratch.ended_return, c->scratch.ended_steps};
+    c->norm = hd_statistics_norm(&views[NORM], &c->norm_storage);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -198,8 +200,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     hd_pixel_pong_begin(&c.envs, &c.steps);
     for (int64_t t = 0; t < args->steps; t++) {
         hd_net_forward(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
-                       c.room.forward, c.room.out);
-        hd_fragments_draw_actions(&c.fragments, c.room.out, hd_net_outputs(args->net),
+                       c.scratch.forward, c.scratch.out);
+        hd_fragments_draw_actions(&c.fragments, c.scratch.out, hd_net_outputs(args->net),
                                   &context->rng, (uint32_t)(t * args->envs), t);
         hd_pixel_pong_play(&c.envs, &c.steps, t);
     }
@@ -212,7 +214,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int64_t scratch_on_gpu(const void *memory)
 {
     const struct args *args = memory;
-    struct room unused;
+    struct scratch unused;
     return lay_out(args, hd_net_forward_cuda_bytes(args->net, args->envs), NULL, &unused);
 }
 
@@ -232,10 +234,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
     for (int64_t t = 0; t < args->steps; t++) {
         HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
-                                   c.room.forward, c.room.out, stream));
-        HD_TRY(hd_fragments_draw_actions_cuda(&c.fragments, c.room.out, hd_net_outputs(args->net),
-                                              &context->rng, (uint32_t)(t * args->envs), t,
-                                              stream));
+                                   c.scratch.forward, c.scratch.out, stream));
+        HD_TRY(hd_fragments_draw_actions_cuda(&c.fragments, c.scratch.out,
+                                              hd_net_outputs(args->net), &context->rng,
+                                              (uint32_t)(t * args->envs), t, stream));
         HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
     }
     HD_TRY(hd_fragments_complete_cuda(&c.fragments, &c.ends, stream));

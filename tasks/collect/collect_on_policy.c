@@ -167,12 +167,12 @@ static void act(struct collect *c)
 /* The env's fragment is complete: its steps become samples, as far as there is room. */
 static void hand_on(struct collect *c, int64_t env)
 {
-    const int64_t length = c->t.pending[env], room = c->to->samples - *c->t.made;
+    const int64_t length = c->t.pending[env], remaining = c->to->samples - *c->t.made;
     const int64_t first = env * c->to->steps + *c->t.forward + 1 - length;
-    for (int64_t i = 0; i < length && i < room; i++) {
+    for (int64_t i = 0; i < length && i < remaining; i++) {
         const int64_t sample = *c->t.made + i, step = first + i;
         c->t.row[sample] = (int32_t)step;
-        c->t.end[sample] = i + 1 == length || i + 1 == room || c->t.done[step] != 0;
+        c->t.end[sample] = i + 1 == length || i + 1 == remaining || c->t.done[step] != 0;
     }
     *c->t.made += length;
     c->t.pending[env] = 0;

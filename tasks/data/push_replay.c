@@ -90,7 +90,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 #if HD_CUDA
 static int64_t scratch_on_gpu(const void *memory)
 {
-    return hd_replay_room(((const struct args *)memory)->frames);
+    return hd_replay_get_scratch_bytes(((const struct args *)memory)->frames);
 }
 
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)

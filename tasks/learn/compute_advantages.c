@@ -369,7 +369,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .value = work.value,
         .after = work.after,
         .after_value = work.after_value,
-        .room = args->after,
+        .capacity = args->after,
         .work = work.targets,
         .advantage = targets.advantage,
         .target = targets.target,

@@ -100,14 +100,14 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 #if HD_CUDA
 struct work_on_gpu {
     char *obs; /* [rows][obs_bytes] */
-    uint32_t *room;
+    uint32_t *scratch;
 };
 
 static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work_on_gpu *work)
 {
     struct hd_arena arena = {.memory = memory};
     work->obs = hd_arena_take(&arena, args->rows, (size_t)args->obs.obs_bytes);
-    work->room = hd_arena_take(&arena, hd_moments_get_scratch_bytes(args->elements), 1);
+    work->scratch = hd_arena_take(&arena, hd_moments_get_scratch_bytes(args->elements), 1);
     return arena.used;
 }
 
@@ -129,7 +129,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_steps_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
     if (args->obs.u8)
         return hd_moments_compute_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
-                                             work.room, moments, context->stream);
+                                             work.scratch, moments, context->stream);
     return hd_moments_compute_cuda((const float *)work.obs, args->rows, args->elements, moments,
                                    context->stream);
 }

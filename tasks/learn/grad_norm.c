@@ -29,14 +29,14 @@ static int declare(const struct hd_setup *setup)
 }
 
 /* sum[n] / count, rounded as a mean over shards is, so that a shard alone is clipped as one that
- * shares; `room` may be `sum`. */
-static const float *mean_of(const float *sum, int64_t n, float count, float *room)
+ * shares; `buffer` may be `sum`. */
+static const float *mean_of(const float *sum, int64_t n, float count, float *buffer)
 {
     if (count == 1)
         return sum;
     for (int64_t i = 0; i < n; i++)
-        room[i] = sum[i] / count;
-    return room;
+        buffer[i] = sum[i] / count;
+    return buffer;
 }
 
 /* The sum of blocks [first, first + n). */
@@ -48,9 +48,9 @@ static double reduce(const double *blocks, int64_t first, int64_t n)
 }
 
 /* Scratch: the squares of each block, then room for a block of the gradient. */
-static double *lay_out(int64_t blocks, void *memory, float **room_p)
+static double *lay_out(int64_t blocks, void *memory, float **buffer_p)
 {
-    *room_p = (float *)((char *)memory + hd_align_up(blocks * (int64_t)sizeof(double)));
+    *buffer_p = (float *)((char *)memory + hd_align_up(blocks * (int64_t)sizeof(double)));
     return memory;
 }
 
@@ -74,15 +74,15 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct hd_view *grad = &views[GRAD];
     const int64_t blocks = *(const int64_t *)args;
-    float *room, count;
-    double *squares = lay_out(blocks, context->scratch, &room);
+    float *buffer, count;
+    double *squares = lay_out(blocks, context->scratch, &buffer);
     for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi;
         hd_spec_get_bucket(grad->spec, bucket, &bucket_lo, &bucket_hi);
         for (int64_t lo = bucket_lo; lo < bucket_hi; lo += HD_BLOCK) {
             const int64_t hi = bucket_hi - lo < HD_BLOCK ? bucket_hi : lo + HD_BLOCK;
-            const float *sum = hd_grad_sum(grad->spec, grad->data, bucket, lo, hi, room, &count);
-            squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, room), hi - lo);
+            const float *sum = hd_grad_sum(grad->spec, grad->data, bucket, lo, hi, buffer, &count);
+            squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, buffer), hi - lo);
         }
     }
     *(double *)context->head = reduce(squares, 0, blocks);

@@ -176,11 +176,11 @@ __attribute__((noinline)) void start_fibre()
 {
     const long page = sysconf(_SC_PAGESIZE);
     Fibre *fibre = new Fibre;
-    char *room = (char *)mmap(nullptr, page + STACK, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED || mprotect(room, page, PROT_NONE) != 0)
+    char *mapping = (char *)mmap(nullptr, page + STACK, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED || mprotect(mapping, page, PROT_NONE) != 0)
         die("no memory for a stack");
-    fibre->stack = room + page;
+    fibre->stack = mapping + page;
     ucontext_t context;
     getcontext(&context);
     context.uc_stack.ss_sp = fibre->stack;

@@ -40,11 +40,11 @@ static void *track_memory(struct hd_document *document, int64_t count, size_t si
     int64_t bytes = (count * (int64_t)size + align - 1) / align * align;
     struct block *block = document->blocks;
     if (!block || block->size - block->used < bytes) {
-        int64_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        block = hd_alloc((int64_t)sizeof *block + room, 1);
+        int64_t usable = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        block = hd_alloc((int64_t)sizeof *block + usable, 1);
         if (!block)
             return NULL;
-        block->size = room;
+        block->size = usable;
         block->next = document->blocks;
         document->blocks = block;
     }
@@ -721,9 +721,9 @@ static int read_bytes(FILE *file, char **text_p, int64_t *bytes_p)
             hd_free(text);
             return status;
         }
-        int64_t room = MAX_BYTES + 1 - bytes;
-        room = capacity - bytes < room ? capacity - bytes : room;
-        got = fread((char *)text + bytes, 1, (size_t)room, file);
+        int64_t limit = MAX_BYTES + 1 - bytes;
+        limit = capacity - bytes < limit ? capacity - bytes : limit;
+        got = fread((char *)text + bytes, 1, (size_t)limit, file);
         bytes += (int64_t)got;
     }
     *text_p = text;

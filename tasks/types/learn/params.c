@@ -298,7 +298,7 @@ static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
 }
 
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucket, int64_t lo,
-                         int64_t hi, float *room, float *count_p)
+                         int64_t hi, float *buffer, float *count_p)
 {
     const int64_t stride = partial_bytes(spec) / (int64_t)sizeof(float);
     const float *floats = partial_floats(spec, data, 0), *counts = partial_counts(spec, data, 0);
@@ -314,8 +314,8 @@ const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucke
         *count_p = count;
     if (spec->partials == 1)
         return floats + lo;
-    hd_tree_add(1, &floats, spec->partials, stride, lo, hi, room);
-    return room;
+    hd_tree_add(1, &floats, spec->partials, stride, lo, hi, buffer);
+    return buffer;
 }
 
 /* Of a mean: one partial. */

@@ -22,10 +22,10 @@ float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t partial);
 
 /* Elements [lo, hi) of bucket `bucket` of the mean over a gradient's samples, as a sum and
  * *count_p, the number to divide it by. A shard's own gradient is the sum of its partials in tree
- * order, put into room[hi - lo] or read where it lies; one that is not a shard's is a mean already
- * (divided by 1). Without samples the sum is zero and divided by 1. */
+ * order, put into buffer[hi - lo] or read where it lies; one that is not a shard's is a mean
+ * already (divided by 1). Without samples the sum is zero and divided by 1. */
 const float *hd_grad_sum(const struct hd_spec *spec, const void *data, int bucket, int64_t lo,
-                         int64_t hi, float *room, float *count_p);
+                         int64_t hi, float *buffer, float *count_p);
 
 /* The same partials for a GPU: those of bucket `bucket`, floats from element 0 on. A gradient that
  * is not a shard's is a mean already: it has no counts. */

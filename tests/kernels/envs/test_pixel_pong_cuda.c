@@ -69,13 +69,13 @@ END_TEST
 /* -- A collector's envs on the host ---------------------------------------------------------------
  * What they do is tested with the verb collect_on_gpu. */
 
-enum { HERE = 2, MAX_COUNT = 3, ROOM = 2 + 2 * MAX_COUNT };
+enum { HERE = 2, MAX_COUNT = 3, CAPACITY = 2 + 2 * MAX_COUNT };
 
 struct here {
     uint64_t seed[HERE];
     int64_t episode[HERE], length[HERE], all_shown[HERE], shown[HERE], age[HERE];
     double sum[HERE], ended_return[HERE][MAX_COUNT];
-    uint8_t obs[HERE][2][FRAME], frames[HERE][ROOM][FRAME];
+    uint8_t obs[HERE][2][FRAME], frames[HERE][CAPACITY][FRAME];
     int32_t action[HERE][MAX_COUNT], frame[HERE][MAX_COUNT], frame_age[HERE][MAX_COUNT];
     float reward[HERE][MAX_COUNT], done[HERE][MAX_COUNT];
     bool truncated[HERE][MAX_COUNT];
@@ -100,7 +100,7 @@ START_TEST(test_through)
     };
     const struct hd_pixel_pong_steps steps = {
         .steps = MAX_COUNT,
-        .frames = ROOM,
+        .frames = CAPACITY,
         .through = &through,
         .shown = h->shown,
         .age = h->age,
@@ -450,14 +450,14 @@ static void check_collect(const struct collector *c, const struct hd_pixel_pong_
 }
 
 /* Room for all frames of a collect, or just for the last observation's. */
-static const int64_t rooms[] = {MOST_FRAMES, STACK};
+static const int64_t capacities[] = {MOST_FRAMES, STACK};
 
 START_TEST(test_collects_cuda)
 {
     static struct fixture f;
     static struct collector c;
     make(&f, ENVS, "-1");
-    c.frames = rooms[_i];
+    c.frames = capacities[_i];
     memset(c.kept, 0xFF, sizeof c.kept);
     int32_t *action = device_shared(sizeof c.action);
     const struct hd_pixel_pong_envs envs = device_envs(&f);

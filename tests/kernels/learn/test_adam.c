@@ -131,7 +131,7 @@ END_TEST
 /* An optimizer of the device's. */
 struct device_adam {
     int64_t *updates;
-    float *room, *m, *v, *p;
+    float *scratch, *m, *v, *p;
 };
 
 static struct device_adam make_device_adam(int64_t updates)
@@ -139,7 +139,7 @@ static struct device_adam make_device_adam(int64_t updates)
     float *zeros = test_alloc(N, sizeof *zeros);
     memset(zeros, 0, N * sizeof *zeros);
     return (struct device_adam){
-        device_make(&updates, sizeof updates), device_make(NULL, HD_ADAM_ROOM * sizeof(float)),
+        device_make(&updates, sizeof updates), device_make(NULL, HD_ADAM_SCRATCH * sizeof(float)),
         device_make(zeros, N * sizeof *zeros), device_make(zeros, N * sizeof *zeros),
         device_make(zeros, N * sizeof *zeros)};
 }
@@ -150,7 +150,7 @@ static void device_step(const struct device_adam *d, const struct hd_partials *g
 {
     struct hd_adam adam = hd_adam_default(1e-2);
     ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, scale, again ? NULL : d->updates,
-                                       d->room, d->m, d->v, d->p, device_stream()),
+                                       d->scratch, d->m, d->v, d->p, device_stream()),
                      HD_OK);
 }
 

@@ -217,24 +217,24 @@ static struct hd_moments number(const double *count, const double *mean, const d
 START_TEST(targets_of_a_gpu)
 {
     const struct targets_case *c = &targets_cases[_i];
-    const int64_t n = c->groups * c->samples, room = n + 5;
+    const int64_t n = c->groups * c->samples, capacity = n + 5;
     const double mean = 1, squares = 7.7, epsilon = 1e-8;
     const float unit = !c->has_unit    ? 1
                        : c->count == 0 ? (float)sqrt(1 + epsilon)
                                        : (float)sqrt(squares / c->count + epsilon);
-    const float *value = random_floats(n, 7), *after = random_floats(room, 8);
+    const float *value = random_floats(n, 7), *after = random_floats(capacity, 8);
     struct played played;
     struct expected expected;
     play(c, &played);
     expect(&played, n, value, after, unit, &expected);
-    int32_t *after_there = device_make(NULL, room * 4);
+    int32_t *after_there = device_make(NULL, capacity * 4);
     struct hd_advantages_args args = {.steps = played.steps,
                                       .gamma = .95f,
                                       .lambda = .8f,
                                       .value = there(value, n),
                                       .after = after_there,
-                                      .after_value = there(after, room),
-                                      .room = room,
+                                      .after_value = there(after, capacity),
+                                      .capacity = capacity,
                                       .epsilon = epsilon,
                                       .work = device_make(NULL, hd_targets_work_bytes(n)),
                                       .advantage = there(NULL, n + GUARD),
@@ -244,8 +244,8 @@ START_TEST(targets_of_a_gpu)
         args.unit = number(&c->count, &mean, &squares);
     if (c->returns)
         args.returns = number(NULL, NULL, NULL);
-    ck_assert_int_eq(hd_steps_find_after_cuda(&played.steps, after_there, room, device_stream()),
-                     HD_OK);
+    ck_assert_int_eq(
+        hd_steps_find_after_cuda(&played.steps, after_there, capacity, device_stream()), HD_OK);
     ck_assert_int_eq(hd_targets_cuda(&args, device_stream()), HD_OK);
     ck_assert_mem_eq(fetched(args.advantage, n), expected.advantage, (size_t)n * 4);
     ck_assert_mem_eq(fetched(args.target, n), expected.target, (size_t)n * 4);

@@ -447,10 +447,11 @@ static void news_transitions(struct mirror *m, bool shared, struct hd_replay_new
 
 static void store(struct mirror *m, const struct hd_replay_news *news)
 {
-    ck_assert_int_eq(hd_replay_store_cuda(&m->game.naive->shape, m->ring, news,
-                                          device_make(NULL, hd_replay_room(news->most_frames)),
-                                          m->report, device_stream()),
-                     HD_OK);
+    ck_assert_int_eq(
+        hd_replay_store_cuda(&m->game.naive->shape, m->ring, news,
+                             device_make(NULL, hd_replay_get_scratch_bytes(news->most_frames)),
+                             m->report, device_stream()),
+        HD_OK);
 }
 
 /* The drawn rows of both rings. */

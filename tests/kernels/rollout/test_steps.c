@@ -244,13 +244,14 @@ START_TEST(observations_after_fragments)
 {
     struct collect *c = test_alloc(1, sizeof *c);
     collect_make(c, &shapes[_i], 10 + _i, true);
-    const int64_t n = all_samples(c), room = n + 3, bytes = c->is.stack * c->is.frame_bytes;
-    int32_t *after = guarded(room * 4);
-    char *obs = guarded(room * bytes);
-    ck_assert_int_eq(hd_steps_find_after_cuda(&c->steps, after, room, device_stream()), HD_OK);
-    ck_assert_int_eq(hd_steps_obs_after_cuda(&c->steps, after, room, obs, device_stream()), HD_OK);
-    const int32_t *found = fetched(after, room * 4);
-    const char *found_obs = fetched(obs, room * bytes);
+    const int64_t n = all_samples(c), capacity = n + 3, bytes = c->is.stack * c->is.frame_bytes;
+    int32_t *after = guarded(capacity * 4);
+    char *obs = guarded(capacity * bytes);
+    ck_assert_int_eq(hd_steps_find_after_cuda(&c->steps, after, capacity, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_steps_obs_after_cuda(&c->steps, after, capacity, obs, device_stream()),
+                     HD_OK);
+    const int32_t *found = fetched(after, capacity * 4);
+    const char *found_obs = fetched(obs, capacity * bytes);
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t step;
@@ -261,7 +262,7 @@ START_TEST(observations_after_fragments)
         ck_assert_int_eq(found[count], i);
         check_obs(c, i, true, found_obs + count++ * bytes);
     }
-    for (; count < room; count++) {
+    for (; count < capacity; count++) {
         ck_assert_int_eq(found[count], -1);
         check_obs(c, 0, false, found_obs + count * bytes);
     }

@@ -178,7 +178,7 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     float *operands = device_copy_of(own, n * (int64_t)sizeof *own);
     c.operands = operands;
     c.to = what->in_place ? operands : device_copy_of(NULL, n * (int64_t)sizeof *own);
-    c.room = device_copy_of(NULL, hd_nccl_room_bytes(n, ranks));
+    c.scratch = device_copy_of(NULL, hd_nccl_get_scratch_bytes(n, ranks));
     c.total = device_copy_of(NULL, sizeof count);
     c.count = what->counts ? device_copy_of(&count, sizeof count) : NULL;
     REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
@@ -196,7 +196,7 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     const int64_t different = differences(got, expected, lo, hi);
     cudaFree(operands);
     cudaFree(what->in_place ? NULL : c.to);
-    cudaFree(c.room);
+    cudaFree(c.scratch);
     cudaFree(c.total);
     cudaFree((void *)c.count);
     free(own);

@@ -462,7 +462,7 @@ END_TEST
 
 /* A rollout has room for whatever its collect may show: with episodes of one step every step is two
  * frames, and a long episode partials every step pending. Guard zones tell. */
-START_TEST(test_room)
+START_TEST(test_capacity)
 {
     static const char *const longest[] = {"env={type: blink, options: {longest: 1}}",
                                           "env={type: blink, options: {longest: 2}}",
@@ -507,7 +507,7 @@ int main(void)
     tcase_add_loop_test(tests, test_mistakes, 0, (int)(sizeof mistakes / sizeof mistakes[0]));
     tcase_add_test(tests, test_failing_envs);
     tcase_add_test(tests, test_missing_rollout);
-    tcase_add_test(tests, test_room);
+    tcase_add_test(tests, test_capacity);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -250,25 +250,25 @@ START_TEST(what_was_played_is_recorded)
 }
 END_TEST
 
-/* Wherever N, E and the room lead: all rounds but the last are full, and it is not empty. */
+/* Wherever N, E and the limit lead: all rounds but the last are full, and it is not empty. */
 START_TEST(rounds_cover_all_transitions)
 {
     for (int64_t envs = 1; envs < 6; envs++)
         for (int64_t n = 1; n < 90; n++)
-            for (int64_t room = 0; room < 12; room++) {
+            for (int64_t limit = 0; limit < 12; limit++) {
                 char set[64];
                 snprintf(set, sizeof set, "env.collector_env_num=%lld", (long long)envs);
                 const char *const sets[] = {set};
                 struct hd_setup setup = setup_open(sets, 1);
                 struct value recording;
                 value_resolve(&recording, &setup, &hd_type_recording, "recording", NULL);
-                ck_assert_int_eq(hd_recording_declare(&setup, &recording.spec, n, room * envs * 16),
-                                 HD_OK);
+                ck_assert_int_eq(
+                    hd_recording_declare(&setup, &recording.spec, n, limit * envs * 16), HD_OK);
                 const struct hd_recording_shape *shape = hd_recording_shape(&recording.spec);
                 const int64_t max = (n + envs - 1) / envs; /* steps of any env */
                 ck_assert_int_ge(shape->rounds * shape->steps, max);
                 ck_assert_int_lt((shape->rounds - 1) * shape->steps, max);
-                ck_assert(shape->steps <= room || shape->steps == 1);
+                ck_assert(shape->steps <= limit || shape->steps == 1);
                 recording.data = NULL;
                 value_close(&recording);
                 setup_close(&setup);
