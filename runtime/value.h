@@ -223,8 +223,8 @@ struct hd_context {
     void *work; /* bodies: this item's memory; finish: NULL. 64-byte aligned, the same in all stages
                    of the item, undefined before stage 0; NULL when the step wants none */
     void *const *work_buffers; /* finish: [items], every item's memory; else NULL */
-    void *head; /* likewise, the item's `head_bytes`, which `finish` sees wherever it runs */
-    void *const *heads; /* finish: [items] */
+    void *header; /* likewise, the item's `header_bytes`, which `finish` sees wherever it runs */
+    void *const *headers; /* finish: [items] */
     double
         *partial_sums; /* what this stage adds to a sum over all items of all shards; else NULL */
     const double *cross_shard_sums; /* the sums of what the stage before has added; else NULL */

@@ -32,9 +32,9 @@ struct hd_subtasks {
     int64_t items;
     int stages;
     int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
-    int64_t head_bytes; /* per item, for what `finish` takes from stages that run on a GPU: memory
+    int64_t header_bytes; /* per item, for what `finish` takes from stages that run on a GPU: memory
                            that both see; 0: none */
-    bool finish_last;   /* `finish` runs after the last stage of all items, not after stage 0 */
+    bool finish_last;     /* `finish` runs after the last stage of all items, not after stage 0 */
 };
 
 enum hd_verb_kind {

@@ -18,11 +18,11 @@ struct hd_step_state {
 
 /* What steps in subtasks keep between their tasks, for every instance and item. */
 struct hd_work_buffers {
-    void **memory; /* [instances][items], on the instance's GPU if the step runs there */
-    void **heads;  /* likewise, host memory */
+    void **memory;  /* [instances][items], on the instance's GPU if the step runs there */
+    void **headers; /* likewise, host memory */
     int instances;
     bool gpu;
-    struct hd_buffer **buffers; /* likewise; buckets HD_WORK_CHAIN and HD_WORK_HEAD */
+    struct hd_buffer **buffers; /* likewise; buckets HD_WORK_CHAIN and HD_WORK_HEADER */
     int64_t n;
     struct hd_cross_shard_buffers
         *cross_shard; /* [n_cross_shard], by stage; NULL: nothing is added up */
@@ -45,9 +45,9 @@ struct hd_control_request {
     bool submitted;
 };
 
-/* Stages of an item follow one another on the chain. `finish` waits for the heads alone, which
+/* Stages of an item follow one another on the chain. `finish` waits for the headers alone, which
  * stage 0 writes, so that later stages need not wait for it; one that runs last, for the chains. */
-enum { HD_WORK_CHAIN, HD_WORK_HEAD, HD_WORK_BUCKETS };
+enum { HD_WORK_CHAIN, HD_WORK_HEADER, HD_WORK_BUCKETS };
 
 struct hd_executor {
     struct hd_plan *plan;

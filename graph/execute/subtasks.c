@@ -29,18 +29,18 @@ int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
     work->instances = (int)instances;
     work->gpu = op->gpu;
     work->memory = hd_alloc(work->n, sizeof *work->memory);
-    work->heads = hd_alloc(work->n, sizeof *work->heads);
+    work->headers = hd_alloc(work->n, sizeof *work->headers);
     work->buffers = hd_alloc(work->n, sizeof *work->buffers);
-    if (!work->memory || !work->heads || !work->buffers)
+    if (!work->memory || !work->headers || !work->buffers)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i < work->n; i++) {
         HD_TRY(hd_buffer_create(executor->session, HD_WORK_BUCKETS, 1, &work->buffers[i]));
         work->memory[i] =
             op->gpu ? hd_device_alloc(device_of(executor, work, i), op->subtasks.work_bytes)
                     : hd_alloc(op->subtasks.work_bytes, 1);
-        work->heads[i] = op->gpu ? hd_pinned_alloc(op->subtasks.head_bytes)
-                                 : hd_alloc(op->subtasks.head_bytes, 1);
-        if (!work->memory[i] || !work->heads[i])
+        work->headers[i] = op->gpu ? hd_pinned_alloc(op->subtasks.header_bytes)
+                                   : hd_alloc(op->subtasks.header_bytes, 1);
+        if (!work->memory[i] || !work->headers[i])
             return HD_ERR_NOMEM;
     }
     return hd_cross_shard_sums_create(executor, op);
@@ -49,18 +49,18 @@ int hd_work_buffers_create(struct hd_executor *executor, const struct hd_op *op)
 void hd_work_buffers_destroy(struct hd_executor *executor, struct hd_work_buffers *work)
 {
     hd_cross_shard_sums_destroy(work);
-    for (int64_t i = 0; work->memory && work->heads && work->buffers && i < work->n; i++) {
+    for (int64_t i = 0; work->memory && work->headers && work->buffers && i < work->n; i++) {
         hd_buffer_destroy(work->buffers[i]);
         if (work->gpu) {
             hd_device_free(device_of(executor, work, i), work->memory[i]);
-            hd_pinned_free(work->heads[i]);
+            hd_pinned_free(work->headers[i]);
         } else {
             hd_free(work->memory[i]);
-            hd_free(work->heads[i]);
+            hd_free(work->headers[i]);
         }
     }
     hd_free(work->memory);
-    hd_free(work->heads);
+    hd_free(work->headers);
     hd_free(work->buffers);
 }
 
@@ -200,10 +200,10 @@ static int add_work_accesses(const struct subtask *subtask, const struct hd_work
         HD_TRY(add_access(subtask->executor, buffer, HD_WORK_CHAIN, 0,
                           subtask->stage == 0 ? HD_WRITE : HD_UPDATE));
         if (subtask->stage == 0)
-            HD_TRY(add_access(subtask->executor, buffer, HD_WORK_HEAD, 0, HD_WRITE));
+            HD_TRY(add_access(subtask->executor, buffer, HD_WORK_HEADER, 0, HD_WRITE));
         return HD_OK;
     }
-    const int bucket = subtask->op->subtasks.finish_last ? HD_WORK_CHAIN : HD_WORK_HEAD;
+    const int bucket = subtask->op->subtasks.finish_last ? HD_WORK_CHAIN : HD_WORK_HEADER;
     for (int64_t item = 0; item < subtask->op->subtasks.items; item++)
         HD_TRY(add_access(subtask->executor, work->buffers[first + item], bucket, 0, HD_READ));
     return HD_OK;
@@ -270,8 +270,8 @@ static int submit_subtask(const struct subtask *subtask, const struct hd_task *c
     task.context.gpu = op->gpu;
     task.context.work = subtask->body ? work->memory[first + subtask->item] : NULL;
     task.context.work_buffers = subtask->finish ? work->memory + first : NULL;
-    task.context.head = subtask->body ? work->heads[first + subtask->item] : NULL;
-    task.context.heads = subtask->finish ? work->heads + first : NULL;
+    task.context.header = subtask->body ? work->headers[first + subtask->item] : NULL;
+    task.context.headers = subtask->finish ? work->headers + first : NULL;
     return hd_submit_task(executor->session, &task);
 }
 

@@ -112,7 +112,7 @@ static int submit_instance(struct hd_executor *executor, const struct hd_op *op,
         task.graph_capturable = step->verb->gpu->graph_capturable;
     }
     task.work_at = op->scratch;
-    task.head_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
+    task.header_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
     for (int bucket = 0; bucket < op->buckets; bucket++) {
         if (distributed)
             task.home = hd_plan_get_home(executor->plan, bucket, op->buckets);
@@ -313,7 +313,7 @@ int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
             bytes = op->mean ? hd_sharded_update_get_scratch_bytes(op->scratch) : op->scratch;
             if (hd_op_is_single_task(op))
                 bytes +=
-                    hd_align_up(op->subtasks.work_bytes) + hd_align_up(op->subtasks.head_bytes);
+                    hd_align_up(op->subtasks.work_bytes) + hd_align_up(op->subtasks.header_bytes);
             bytes = cross_shard_sums > bytes ? cross_shard_sums : bytes;
         }
         max = bytes > max ? bytes : max;

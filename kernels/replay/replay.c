@@ -9,7 +9,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
                        struct hd_replay_ring *ring)
 {
     const int64_t sizes[] = {
-        sizeof(struct hd_replay_head),
+        sizeof(struct hd_replay_header),
         shape->envs * (int64_t)sizeof(int64_t),
         shape->envs * shape->frames * (int64_t)sizeof(int64_t),
         shape->capacity * hd_transition_bytes(shape->nstep),
@@ -22,7 +22,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
     *ring = (struct hd_replay_ring){0};
     if (memory)
         *ring = (struct hd_replay_ring){
-            .head = (struct hd_replay_head *)bytes,
+            .header = (struct hd_replay_header *)bytes,
             .shown = (int64_t *)(bytes + at[1]),
             .users = (int64_t *)(bytes + at[2]),
             .transitions = bytes + at[3],
@@ -46,8 +46,8 @@ int64_t hd_replay_bytes(const struct hd_replay_shape *shape)
 
 int64_t hd_replay_size(const struct hd_replay_shape *shape, const void *memory)
 {
-    const struct hd_replay_head *head = hd_replay_ring_at(shape, memory).head;
-    return head->added - head->lost;
+    const struct hd_replay_header *header = hd_replay_ring_at(shape, memory).header;
+    return header->added - header->lost;
 }
 
 int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
@@ -55,10 +55,10 @@ int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *memory,
     return hd_replay_ring_at(shape, memory).shown[env];
 }
 
-static void lose(struct hd_replay_head *head, int64_t lost)
+static void lose(struct hd_replay_header *header, int64_t lost)
 {
-    if (head->lost < lost)
-        head->lost = lost;
+    if (header->lost < lost)
+        header->lost = lost;
 }
 
 void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int64_t env,
@@ -66,7 +66,7 @@ void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int6
 {
     struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
     int64_t slot = hd_replay_slot(shape, env, ring.shown[env]++);
-    lose(ring.head, ring.users[slot]);
+    lose(ring.header, ring.users[slot]);
     ring.users[slot] = 0;
     memcpy(ring.frames + slot * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
 }
@@ -76,12 +76,12 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
 {
     struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
     int64_t oldest = hd_replay_oldest(shape, transition->frame, transition->age);
-    int64_t number = ring.head->added++;
-    lose(ring.head, ring.head->added - shape->capacity);
+    int64_t number = ring.header->added++;
+    lose(ring.header, ring.header->added - shape->capacity);
     /* An env's transitions come in order, so the last one that starts at a frame is the last one
      * that is spoilt when this frame is overwritten. */
     if (oldest < ring.shown[transition->env] - shape->frames)
-        lose(ring.head, number + 1);
+        lose(ring.header, number + 1);
     else
         ring.users[hd_replay_slot(shape, transition->env, oldest)] = number + 1;
     memcpy(hd_transition_at(ring.transitions, shape->nstep, number % shape->capacity), transition,
@@ -103,7 +103,7 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int6
 {
     const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
     const struct hd_transition *from = hd_transition_at(
-        ring.transitions, shape->nstep, hd_replay_place(shape, ring.head, position));
+        ring.transitions, shape->nstep, hd_replay_place(shape, ring.header, position));
     stack_frames(shape, &ring, from->env, from->frame, from->age,
                  (char *)to.obs + row * to_shape->obs_bytes);
     stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,

@@ -11,11 +11,11 @@ extern "C" {
  * scratch[1] the number of frames, scratch[2 + i] where frame i goes, or -1 where a later one takes
  * its place. */
 
-enum { HEAD = 2, THREADS = 256 };
+enum { HEADER = 2, THREADS = 256 };
 
 extern "C" int64_t hd_replay_get_scratch_bytes(int64_t most_frames)
 {
-    return (HEAD + most_frames) * (int64_t)sizeof(int64_t);
+    return (HEADER + most_frames) * (int64_t)sizeof(int64_t);
 }
 
 /* Every thread gets the largest of what they have. */
@@ -77,7 +77,7 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
         if (env >= 0 && is_last)
             ring->shown[env] = number + 1;
         if (env >= 0)
-            scratch[HEAD + i] = number;
+            scratch[HEADER + i] = number;
     }
     __syncthreads();
 }
@@ -90,10 +90,10 @@ static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
 {
     int64_t lost = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
-        const int64_t env = news->env[i], number = scratch[HEAD + i];
+        const int64_t env = news->env[i], number = scratch[HEADER + i];
         const int64_t slot = hd_replay_slot(shape, env, number);
         const bool stays = number + shape->frames >= ring->shown[env];
-        scratch[HEAD + i] = stays ? slot : -1;
+        scratch[HEADER + i] = stays ? slot : -1;
         if (!stays)
             continue;
         lost = lost > ring->users[slot] ? lost : ring->users[slot];
@@ -141,7 +141,7 @@ static __global__ void keep_books(const struct hd_replay_shape shape,
                                   const struct hd_replay_news news, int64_t *scratch,
                                   struct hd_replay_report *report)
 {
-    const int64_t n = *news.n_frames, before = ring.head->added;
+    const int64_t n = *news.n_frames, before = ring.header->added;
     const int64_t broken = find_broken(&shape, &ring, &news);
     int64_t lost = 0;
     if (broken == 0) {
@@ -154,11 +154,11 @@ static __global__ void keep_books(const struct hd_replay_shape shape,
         return;
     const int64_t added = before + (broken == 0 ? news.n_transitions : 0);
     lost = lost > added - shape.capacity ? lost : added - shape.capacity;
-    ring.head->added = added;
-    ring.head->lost = ring.head->lost > lost ? ring.head->lost : lost;
+    ring.header->added = added;
+    ring.header->lost = ring.header->lost > lost ? ring.header->lost : lost;
     scratch[0] = broken == 0 ? before : -1;
     scratch[1] = n;
-    report->size = added - ring.head->lost;
+    report->size = added - ring.header->lost;
     report->broken = broken;
 }
 
@@ -168,9 +168,9 @@ static __global__ void copy_frames(const struct hd_replay_ring ring, const char 
                                    int64_t bytes, const int64_t *scratch)
 {
     const int64_t i = blockIdx.x;
-    if (scratch[0] < 0 || i >= scratch[1] || scratch[HEAD + i] < 0)
+    if (scratch[0] < 0 || i >= scratch[1] || scratch[HEADER + i] < 0)
         return;
-    hd_copy_words<word>(frames + i * bytes, ring.frames + scratch[HEAD + i] * bytes, bytes);
+    hd_copy_words<word>(frames + i * bytes, ring.frames + scratch[HEADER + i] * bytes, bytes);
 }
 
 /* Those that later ones would overwrite at once are left out. */
@@ -262,14 +262,14 @@ static __device__ void copy_numbers(const struct sampling *s, int64_t row,
 /* The transition that the row's draw selects; NULL where there is none. */
 static __device__ const struct hd_transition *draw(const struct sampling *s, int64_t row)
 {
-    const struct hd_replay_head *head = s->ring.head;
-    const int64_t size = head->added - head->lost;
+    const struct hd_replay_header *header = s->ring.header;
+    const int64_t size = header->added - header->lost;
     if (size <= 0)
         return NULL;
     const double u = hd_rng_draw_uniform(&s->rng, (uint32_t)row);
     const int64_t position = hd_replay_stratum(row, u, s->to_shape.rows, size);
     return transition_at(s->ring.transitions, s->shape.nstep,
-                         hd_replay_place(&s->shape, head, position));
+                         hd_replay_place(&s->shape, header, position));
 }
 
 template <typename word> static __global__ void sample_rows(const struct sampling s)

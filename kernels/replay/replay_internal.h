@@ -5,13 +5,13 @@
 
 #include "kernels/replay/replay.h"
 
-struct hd_replay_head {
+struct hd_replay_header {
     int64_t added, lost; /* transitions ever added; of these, the first `lost` are gone */
 };
 
 /* The arrays of a ring, in this order. */
 struct hd_replay_ring {
-    struct hd_replay_head *head;
+    struct hd_replay_header *header;
     int64_t *shown; /* [envs]: frames ever added */
     int64_t *users; /* [envs][frames]: 1 + the last transition whose oldest frame this is, or 0 */
     char *transitions; /* [capacity] */
@@ -36,9 +36,9 @@ HD_INLINE int64_t hd_replay_oldest(const struct hd_replay_shape *shape, int64_t 
 /* The place in memory of the transition at a position: those held are [begin, capacity) and [0,
  * end), or [begin, end). */
 HD_INLINE int64_t hd_replay_place(const struct hd_replay_shape *shape,
-                                  const struct hd_replay_head *head, int64_t position)
+                                  const struct hd_replay_header *header, int64_t position)
 {
-    const int64_t begin = head->lost % shape->capacity, end = head->added % shape->capacity;
+    const int64_t begin = header->lost % shape->capacity, end = header->added % shape->capacity;
     if (begin < end)
         return begin + position;
     return position < end ? position : begin + position - end;

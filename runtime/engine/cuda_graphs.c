@@ -16,7 +16,7 @@ enum { CUDA_GRAPHS_MAX = 512, VIEWS_MAX = 16 };
 /* All that what a body queues may depend on. Zeroed before it is filled, so that it compares as
  * bytes. */
 struct key {
-    const void *body, *args, *scratch, *work, *head, *views[VIEWS_MAX];
+    const void *body, *args, *scratch, *work, *header, *views[VIEWS_MAX];
     int64_t item, items;
     int stage, bucket;
 };
@@ -55,7 +55,7 @@ static void fill_key(const struct hd_captured_call *call, struct key *key)
     key->args = call->args;
     key->scratch = context->scratch;
     key->work = context->work;
-    key->head = context->head;
+    key->header = context->header;
     key->item = context->item;
     key->items = context->items;
     key->stage = context->stage;

@@ -49,8 +49,8 @@ struct hd_task {
     struct hd_context context; /* scratch, message, logbook and timing are filled in; work, if NULL,
                                   points into scratch, at work_at */
     int64_t work_at;
-    int64_t head_at; /* likewise of head */
-    int home;        /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
+    int64_t header_at; /* likewise of header */
+    int home;          /* where it runs: HD_HOST, or a GPU, where it is all queued by one `body` */
     bool graph_capturable; /* on a GPU: what the body queues depends on addresses alone */
     bool logs;             /* gets logbook and timings; such tasks run in submission order */
     bool background; /* lets all others pass: its body is called in slices of some milliseconds,

@@ -29,11 +29,11 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
 static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
 {
     struct hd_context *context = &task->context;
-    void *own_work = context->work, *own_head = context->head;
+    void *own_work = context->work, *own_header = context->header;
     if (!own_work)
         context->work = (char *)context->scratch + task->work_at;
-    if (!own_head)
-        context->head = (char *)context->scratch + task->head_at;
+    if (!own_header)
+        context->header = (char *)context->scratch + task->header_at;
     int status = task->body(context, task->views, task->args);
     while (status == HD_AGAIN && hd_session_poll(session) == HD_OK) {
         context->again = true;
@@ -42,17 +42,17 @@ static int call(struct hd_session *session, struct hd_task *task, int64_t until_
         status = task->body(context, task->views, task->args);
     }
     if (status == HD_OK && task->finish) {
-        void *const *work_buffers = context->work_buffers, *const *heads = context->heads;
+        void *const *work_buffers = context->work_buffers, *const *headers = context->headers;
         if (!work_buffers)
             context->work_buffers = &context->work;
-        if (!heads)
-            context->heads = &context->head;
+        if (!headers)
+            context->headers = &context->header;
         status = task->finish(context, task->views, task->args);
         context->work_buffers = work_buffers;
-        context->heads = heads;
+        context->headers = headers;
     }
     context->work = own_work;
-    context->head = own_head;
+    context->header = own_header;
     return status;
 }
 

@@ -101,7 +101,7 @@ static int64_t scratch(const void *args)
 }
 
 /* What is kept from one task of a collect to the next, and what the GPU has decided. */
-struct head {
+struct header {
     int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
     int32_t *action;                  /* [E] */
     struct hd_show show;              /* present observations, only where a GPU acts */
@@ -120,23 +120,24 @@ static void lay_out_show(const struct args *args, struct hd_arena *arena, struct
     show->here = hd_arena_take(arena, envs, sizeof *show->here);
 }
 
-static int64_t lay_out_head(const struct args *args, bool gpu, void *memory, struct head *head)
+static int64_t lay_out_header(const struct args *args, bool gpu, void *memory,
+                              struct header *header)
 {
     struct hd_arena arena = {.memory = memory};
-    head->forwards = hd_arena_take(&arena, 1, sizeof *head->forwards);
-    head->made = hd_arena_take(&arena, 1, sizeof *head->made);
-    head->ended = hd_arena_take(&arena, 1, sizeof *head->ended);
-    head->action = hd_arena_take(&arena, args->envs->envs, sizeof *head->action);
+    header->forwards = hd_arena_take(&arena, 1, sizeof *header->forwards);
+    header->made = hd_arena_take(&arena, 1, sizeof *header->made);
+    header->ended = hd_arena_take(&arena, 1, sizeof *header->ended);
+    header->action = hd_arena_take(&arena, args->envs->envs, sizeof *header->action);
     if (gpu)
-        lay_out_show(args, &arena, &head->show);
+        lay_out_show(args, &arena, &header->show);
     return arena.used;
 }
 
 static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
-    struct head unused;
+    struct header unused;
     *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .head_bytes = lay_out_head(args, false, NULL, &unused)};
+        .items = 1, .stages = 1, .header_bytes = lay_out_header(args, false, NULL, &unused)};
 }
 
 /* One collect under way. */
@@ -151,7 +152,7 @@ struct collect {
     struct hd_play play;
     struct hd_rollout rollout;
     int64_t nstep;
-    struct head head;
+    struct header header;
 };
 
 /* Room for the next frame of the rollout, which env `env` shows. */
@@ -174,7 +175,7 @@ static int begin(struct collect *c)
 {
     const struct hd_rollout_shape *shape = hd_rollout_shape(c->views[ROLLOUT].spec);
     hd_rollout_clear(shape, c->views[ROLLOUT].data);
-    *c->head.forwards = *c->head.made = *c->head.ended = 0;
+    *c->header.forwards = *c->header.made = *c->header.ended = 0;
     for (int64_t env = 0; env < shape->envs; env++) {
         c->rollout.first[env] = c->envs.shown[env];
         if (c->envs.shown[env] == 0)
@@ -197,10 +198,10 @@ static bool is_greedy(const struct hd_context *context, uint32_t coin, double ep
 static void choose_actions(const struct collect *c)
 {
     const int64_t n = c->shape->envs;
-    const uint32_t coin = coin_of(c->shape, *c->head.forwards);
+    const uint32_t coin = coin_of(c->shape, *c->header.forwards);
     const bool greedy = is_greedy(c->context, coin, c->epsilon);
     if (greedy && c->context->gpu)
-        memcpy(c->play.action, c->head.action, (size_t)n * sizeof *c->play.action);
+        memcpy(c->play.action, c->header.action, (size_t)n * sizeof *c->play.action);
     else if (greedy)
         hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
@@ -228,12 +229,12 @@ static struct hd_fragment append_step(struct collect *c, int64_t env)
 /* Turns a finished fragment into samples, as far as there is room. */
 static void hand_on(struct collect *c, const struct hd_fragment *fragment)
 {
-    const int64_t remaining = c->args->n_sample - *c->head.made;
+    const int64_t remaining = c->args->n_sample - *c->header.made;
     if (remaining > 0)
         hd_nstep(fragment, c->args->gamma, c->args->tail, c->nstep,
                  fragment->length < remaining ? fragment->length : remaining,
-                 hd_transition_at(c->rollout.transitions, c->nstep, *c->head.made));
-    *c->head.made += fragment->length;
+                 hd_transition_at(c->rollout.transitions, c->nstep, *c->header.made));
+    *c->header.made += fragment->length;
     c->envs.pending[fragment->env] = 0;
 }
 
@@ -242,7 +243,7 @@ static int end_episode(struct collect *c, int64_t env)
     hd_episodes_push(&c->views[EPISODES], c->envs.episode_return[env],
                      (double)c->envs.episode_steps[env]);
     c->envs.episode[env]++;
-    ++*c->head.ended;
+    ++*c->header.ended;
     return start(c, env);
 }
 
@@ -261,19 +262,19 @@ static int step(struct collect *c)
         if (fragment.done)
             HD_TRY(end_episode(c, env));
     }
-    ++*c->head.forwards;
+    ++*c->header.forwards;
     return HD_OK;
 }
 
 static bool is_through(const struct collect *c)
 {
-    return *c->head.made >= c->args->n_sample;
+    return *c->header.made >= c->args->n_sample;
 }
 
 /* For the GPU to act on: what envs show as a collect begins, */
 static void show_all(const struct collect *c)
 {
-    const struct hd_show *show = &c->head.show;
+    const struct hd_show *show = &c->header.show;
     for (int64_t env = 0; env < c->shape->envs; env++) {
         show->shown[env] = show->here[env] = 0;
         hd_show_obs(show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
@@ -287,7 +288,7 @@ static void show_last(const struct collect *c)
     const char *end = c->envs.obs;
     for (int64_t env = 0; env < c->shape->envs; env++) {
         end += c->shape->obs.obs_bytes;
-        memcpy(hd_show_next(&c->head.show, env, c->envs.episode_steps[env] == 0), end - bytes,
+        memcpy(hd_show_next(&c->header.show, env, c->envs.episode_steps[env] == 0), end - bytes,
                (size_t)bytes);
     }
 }
@@ -334,7 +335,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .nstep = rollout->nstep,
     };
     c.play = hd_play_at(c.shape, c.net, context->scratch);
-    lay_out_head(args, context->gpu, context->head, &c.head);
+    lay_out_header(args, context->gpu, context->header, &c.header);
     return context->gpu ? play_beside_gpu(&c) : play_all(&c);
 }
 
@@ -342,11 +343,11 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     const struct args *args = memory;
     struct hd_counts *counts = views[COUNTS].data;
-    struct head head;
-    lay_out_head(args, context->gpu, context->heads[0], &head);
-    counts->env_step += *head.forwards * args->envs->envs;
-    counts->episode += *head.ended;
-    counts->sample += *head.made;
+    struct header header;
+    lay_out_header(args, context->gpu, context->headers[0], &header);
+    counts->env_step += *header.forwards * args->envs->envs;
+    counts->episode += *header.ended;
+    counts->sample += *header.made;
     return HD_OK;
 }
 
@@ -388,11 +389,11 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
 {
     const struct args *args = memory;
     struct work work;
-    struct head head;
+    struct header header;
     *subtasks_p = (struct hd_subtasks){.items = 1,
                                        .stages = 2 * (int)args->steps + 1,
                                        .work_bytes = lay_out_work(args, NULL, &work),
-                                       .head_bytes = lay_out_head(args, true, NULL, &head),
+                                       .header_bytes = lay_out_header(args, true, NULL, &header),
                                        .finish_last = true};
 }
 
@@ -407,18 +408,18 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct args *args = memory;
     const struct hd_net *net = args->net;
     struct work work;
-    struct head head;
-    lay_out_head(args, true, context->head, &head);
-    if (*head.made >= args->n_sample ||
-        !is_greedy(context, coin_of(args->envs, *head.forwards), epsilon_now(args, views)))
+    struct header header;
+    lay_out_header(args, true, context->header, &header);
+    if (*header.made >= args->n_sample ||
+        !is_greedy(context, coin_of(args->envs, *header.forwards), epsilon_now(args, views)))
         return HD_OK;
     lay_out_work(args, context->work, &work);
-    head.show.frames_here = work.frames;
-    HD_TRY(hd_show_cuda(&head.show, work.play.obs, context->stream));
+    header.show.frames_here = work.frames;
+    HD_TRY(hd_show_cuda(&header.show, work.play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
                                   context->stream));
     return hd_argmax_cuda(work.play.out, hd_net_outputs(net), hd_net_actions(net), args->envs->envs,
-                          head.action, context->stream);
+                          header.action, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

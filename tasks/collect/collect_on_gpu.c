@@ -114,12 +114,12 @@ static int64_t scratch(const void *memory)
     return lay_out(args, hd_net_forward_bytes(args->net, args->envs), NULL, &unused);
 }
 
-/* `finish` finds in the item's head what trajectories start with. */
+/* `finish` finds in the item's header what trajectories start with. */
 static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .head_bytes = hd_trajectories_counts_bytes(args->to)};
+        .items = 1, .stages = 1, .header_bytes = hd_trajectories_counts_bytes(args->to)};
 }
 
 /* -- On either processor --------------------------------------------------------------------------
@@ -206,7 +206,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         hd_pixel_pong_play(&c.envs, &c.steps, t);
     }
     hd_fragments_complete(&c.fragments, &c.ends);
-    memcpy(context->head, c.t.made, (size_t)hd_trajectories_counts_bytes(args->to));
+    memcpy(context->header, c.t.made, (size_t)hd_trajectories_counts_bytes(args->to));
     return HD_OK;
 }
 
@@ -241,7 +241,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
     }
     HD_TRY(hd_fragments_complete_cuda(&c.fragments, &c.ends, stream));
-    return hd_device_copy(context->head, c.t.made, hd_trajectories_counts_bytes(args->to), stream);
+    return hd_device_copy(context->header, c.t.made, hd_trajectories_counts_bytes(args->to),
+                          stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {
@@ -255,7 +256,7 @@ static const struct hd_gpu_verb on_gpu = {
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_trajectories t = hd_trajectories_at(args->to, context->heads[0], 0);
+    const struct hd_trajectories t = hd_trajectories_at(args->to, context->headers[0], 0);
     hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTS].data);
     return HD_OK;
 }

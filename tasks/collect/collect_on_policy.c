@@ -241,41 +241,41 @@ static int play_all(struct collect *c)
 /* -- With a GPU -----------------------------------------------------------------------------------
  * Stage 0 begins, on a CPU; then the GPU acts and a CPU steps in turns, and the last stage, the
  * GPU's, fetches what it has not seen yet. The group on either side is complete then. Of what envs
- * show each frame goes to the GPU once; logits and actions come back in the item's head. */
+ * show each frame goes to the GPU once; logits and actions come back in the item's header. */
 
-struct head {
+struct header {
     float *logit;    /* [E][actions] */
     int32_t *action; /* [E] */
     int64_t *here;   /* [E]: frames that the GPU knows */
 };
 
-static int64_t lay_out_head(const struct args *args, void *memory, struct head *head)
+static int64_t lay_out_header(const struct args *args, void *memory, struct header *header)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t envs = args->envs->envs;
-    head->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *head->logit);
-    head->action = hd_arena_take(&arena, envs, sizeof *head->action);
-    head->here = hd_arena_take(&arena, envs, sizeof *head->here);
+    header->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *header->logit);
+    header->action = hd_arena_take(&arena, envs, sizeof *header->action);
+    header->here = hd_arena_take(&arena, envs, sizeof *header->here);
     return arena.used;
 }
 
 /* What the GPU decided, noted as `act` notes it. */
-static void take_actions(struct collect *c, const struct head *head)
+static void take_actions(struct collect *c, const struct header *header)
 {
     const int64_t actions = c->to->actions;
     for (int64_t env = 0; env < c->shape->envs; env++)
-        note_action(c, env, head->logit + env * actions, head->action[env]);
+        note_action(c, env, header->logit + env * actions, header->action[env]);
 }
 
-static int play_beside_gpu(struct collect *c, const struct head *head)
+static int play_beside_gpu(struct collect *c, const struct header *header)
 {
     if (c->context->stage == 0) {
-        memset(head->here, 0, (size_t)c->shape->envs * sizeof *head->here);
+        memset(header->here, 0, (size_t)c->shape->envs * sizeof *header->here);
         return begin(c);
     }
     if (is_through(c))
         return HD_OK;
-    take_actions(c, head);
+    take_actions(c, header);
     return step(c);
 }
 
@@ -296,9 +296,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     c.first = hd_envs_first(c.shape, context->shard, context->item);
     c.play = hd_play_at(c.shape, c.net, context->scratch);
     if (context->gpu) {
-        struct head head;
-        lay_out_head(args, context->head, &head);
-        return play_beside_gpu(&c, &head);
+        struct header header;
+        lay_out_header(args, context->header, &header);
+        return play_beside_gpu(&c, &header);
     }
     return args->split ? play_stage(&c, context->stage) : play_all(&c);
 }
@@ -332,12 +332,12 @@ static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks
 {
     const struct args *args = memory;
     struct hd_play_on_gpu play;
-    struct head head;
+    struct header header;
     *subtasks_p =
         (struct hd_subtasks){.items = args->groups,
                              .stages = last_stage(args) + 1,
                              .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
-                             .head_bytes = lay_out_head(args, NULL, &head),
+                             .header_bytes = lay_out_header(args, NULL, &header),
                              .finish_last = true};
 }
 
@@ -367,10 +367,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
     struct hd_show show = hd_trajectories_show(shape, &host);
     struct hd_play_on_gpu play;
-    struct head head;
+    struct header header;
     struct hd_obs_norm norm;
-    lay_out_head(args, context->head, &head);
-    show.here = head.here;
+    lay_out_header(args, context->header, &header);
+    show.here = header.here;
     show.frames_here = here.frames;
     if (context->stage == last_stage(args))
         return fetch_rest(context, to, &show);
@@ -383,7 +383,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_statistics_norm(&views[NORM], &norm), context->stream));
     return hd_categorical_cuda(play.out, hd_net_outputs(args->net), shape->actions, shape->envs,
-                               context->rng, item, head.action, head.logit, context->stream);
+                               context->rng, item, header.action, header.logit, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

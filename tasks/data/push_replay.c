@@ -57,7 +57,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct hd_replay_shape *shape = views[REPLAY].spec->shape;
     const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
     const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
-    struct hd_replay_report *report = context->head;
+    struct hd_replay_report *report = context->header;
     void *ring = views[REPLAY].data;
     report->broken = find_gap(&views[REPLAY], &rollout);
     for (int64_t i = 0; !report->broken && i < *rollout.n_frames; i++)
@@ -71,13 +71,13 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
     *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .head_bytes = sizeof(struct hd_replay_report)};
+        .items = 1, .stages = 1, .header_bytes = sizeof(struct hd_replay_report)};
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const struct hd_replay_report *report = context->heads[0];
+    const struct hd_replay_report *report = context->headers[0];
     if (report->broken == 0)
         return HD_OK;
     return hd_body_fail(context,
@@ -108,7 +108,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         .n_transitions = from->n_sample,
     };
     return hd_replay_store_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &news,
-                                context->scratch, context->head, context->stream);
+                                context->scratch, context->header, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

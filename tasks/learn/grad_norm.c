@@ -85,20 +85,20 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
             squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, buffer), hi - lo);
         }
     }
-    *(double *)context->head = reduce(squares, 0, blocks);
+    *(double *)context->header = reduce(squares, 0, blocks);
     return HD_OK;
 }
 
 static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
-    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 1, .head_bytes = sizeof(double)};
+    *subtasks_p = (struct hd_subtasks){.items = 1, .stages = 1, .header_bytes = sizeof(double)};
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const double *squares = context->heads[0];
+    const double *squares = context->headers[0];
     hd_scalars_push(views[NORM].spec, views[NORM].data, 0, sqrt(*squares), 1);
     return HD_OK;
 }
@@ -114,7 +114,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         hd_spec_get_bucket(grad->spec, bucket, &lo, &hi);
         HD_TRY(hd_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
     }
-    return hd_squares_sum_cuda(context->scratch, blocks, context->head, context->stream);
+    return hd_squares_sum_cuda(context->scratch, blocks, context->header, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

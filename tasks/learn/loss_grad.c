@@ -102,7 +102,7 @@ struct args {
 
 /* A microbatch's work memory. */
 struct work {
-    void *head; /* the loss's, which starts with how many of the rows count */
+    void *header; /* the loss's, which starts with how many of the rows count */
     void *loss_work;
     float *out, *dout; /* [micro][outputs] */
     char *forward, *backward;
@@ -127,14 +127,14 @@ static struct pass_bytes bytes_on_cpu(const struct args *args)
 }
 
 /* Returns the bytes; memory NULL: only counts. */
-static int64_t lay_out(const struct args *args, struct pass_bytes bytes, void *memory, void *head,
+static int64_t lay_out(const struct args *args, struct pass_bytes bytes, void *memory, void *header,
                        struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t loss_work =
         args->loss->loss_work_bytes ? args->loss->loss_work_bytes(args->net, args->micro) : 0;
     const int64_t outputs = args->micro * hd_net_outputs(args->net);
-    work->head = head;
+    work->header = header;
     work->loss_work = hd_arena_take(&arena, loss_work, 1);
     work->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *work->out);
     work->dout = hd_arena_take(&arena, outputs, sizeof *work->dout);
@@ -237,7 +237,7 @@ static void get_subtasks(const void *arg, struct hd_subtasks *subtasks_p)
                   : args->backward_stages == 1 ? 1
                                                : 1 + args->backward_stages,
         .work_bytes = lay_out(args, bytes_on_cpu(args), NULL, NULL, &unused),
-        .head_bytes = args->loss->head_bytes,
+        .header_bytes = args->loss->header_bytes,
         .finish_last = args->levels > 0,
     };
 }
@@ -275,17 +275,17 @@ static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view
         .rows = args->micro,
         .forward = work->forward,
         .loss_work = work->loss_work,
-        .head = work->head,
+        .header = work->header,
         .out = work->out,
         .dout = work->dout,
     };
 }
 
-/* How many rows count stands first in the head. */
+/* How many rows count stands first in the header. */
 static void count_rows(const struct args *args, const struct hd_loss_pass *pass)
 {
     const int64_t used = *args->loss->used(&pass->views[HD_LOSS_BATCH]);
-    *(int64_t *)pass->head = hd_samples_count(used, pass->first, pass->rows);
+    *(int64_t *)pass->header = hd_samples_count(used, pass->first, pass->rows);
 }
 
 static void go_forward(const struct args *args, const struct hd_view *views, int64_t item,
@@ -317,18 +317,18 @@ static void count_samples(const struct hd_view *grad, int64_t partial, float row
 }
 
 /* A microbatch's loss. */
-static bool is_finite(const struct args *args, void *head)
+static bool is_finite(const struct args *args, void *header)
 {
     double values[MOST_FIELDS], weights[MOST_FIELDS];
-    return isfinite(args->loss->sum(args->loss_args, &head, 1, values, weights));
+    return isfinite(args->loss->sum(args->loss_args, &header, 1, values, weights));
 }
 
 /* What a microbatch counts for in the mean. */
-static float count_of(const struct args *args, void *head)
+static float count_of(const struct args *args, void *header)
 {
-    if (args->skips && !is_finite(args, head))
+    if (args->skips && !is_finite(args, header))
         return NAN;
-    return (float)*(const int64_t *)head;
+    return (float)*(const int64_t *)header;
 }
 
 static void go_backward(const struct args *args, const struct hd_view *views, int64_t item,
@@ -340,7 +340,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro, forward_rows(args),
                     work->forward, work->dout, work->backward, stage,
                     hd_grad_get_partial(grad->spec, grad->data, item));
-    count_samples(grad, item, count_of(args, work->head), lo, hi);
+    count_samples(grad, item, count_of(args, work->header), lo, hi);
 }
 
 /* A stage of a net with batch norm; the one in the middle goes both ways. */
@@ -381,14 +381,14 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = arg;
     struct work work;
-    lay_out(args, bytes_on_cpu(args), context->work, context->head, &work);
+    lay_out(args, bytes_on_cpu(args), context->work, context->header, &work);
     if (args->levels > 0) {
         go_through_norms(context, views, args, &work);
         return HD_OK;
     }
     if (context->stage == 0) {
         go_forward(args, views, context->item, &work);
-        if (context->keep && !is_finite(args, work.head))
+        if (context->keep && !is_finite(args, work.header))
             context->keep(context, views, "the loss is not a number");
     }
     if (args->backward_stages == 1 || context->stage > 0)
@@ -414,7 +414,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     double values[MOST_FIELDS], weights[MOST_FIELDS];
     if (args->levels > 0)
         track(args, &views[HD_LOSS_NORM_STATE], context->work_buffers[0]);
-    double loss = args->loss->sum(args->loss_args, context->heads, args->items, values, weights);
+    double loss = args->loss->sum(args->loss_args, context->headers, args->items, values, weights);
     if (args->skips && stats->data)
         hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);
     if (args->skips && !isfinite(loss)) {
@@ -462,7 +462,7 @@ static void get_subtasks_on_gpu(const void *arg, struct hd_subtasks *subtasks_p)
         .items = args->items,
         .stages = in_one_stage(args) ? 1 : 1 + args->backward_stages,
         .work_bytes = lay_out(args, bytes_on_gpu(args), NULL, NULL, &unused),
-        .head_bytes = args->loss->head_bytes,
+        .header_bytes = args->loss->header_bytes,
     };
 }
 
@@ -476,7 +476,7 @@ static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass 
 {
     struct hd_obs_norm norm;
     HD_TRY(hd_samples_count_cuda(args->loss->used(&pass->views[HD_LOSS_BATCH]), pass->first,
-                                 pass->rows, pass->head, pass->stream));
+                                 pass->rows, pass->header, pass->stream));
     if (args->loss->obs)
         HD_TRY(hd_net_forward_cuda(args->net, pass->views[HD_LOSS_POLICY].data,
                                    hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
@@ -523,7 +523,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct args *args = arg;
     const int stage = context->stage;
     struct work work;
-    lay_out(args, bytes_on_gpu(args), context->work, context->head, &work);
+    lay_out(args, bytes_on_gpu(args), context->work, context->header, &work);
     struct hd_loss_pass pass = pass_of(args, views, context->item, &work);
     pass.stream = context->stream;
     if (stage == 0)

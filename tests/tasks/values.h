@@ -153,7 +153,7 @@ static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *co
                                const struct hd_view *views, const void *args, int64_t scratch)
 {
     enum { MOST_ITEMS = 64 };
-    void *work_buffers[MOST_ITEMS], *heads[MOST_ITEMS];
+    void *work_buffers[MOST_ITEMS], *headers[MOST_ITEMS];
     struct hd_subtasks subtasks;
     int status = HD_OK;
     verb->get_subtasks(args, &subtasks);
@@ -162,30 +162,30 @@ static inline int run_subtasks(const struct hd_verb *verb, struct hd_context *co
     for (int64_t i = 0; i < subtasks.items; i++) {
         work_buffers[i] = hd_alloc(1, (size_t)subtasks.work_bytes + GUARD_BYTES);
         memset(work_buffers[i], 0xA5, (size_t)subtasks.work_bytes + GUARD_BYTES);
-        heads[i] = hd_alloc(1, (size_t)subtasks.head_bytes + GUARD_BYTES);
-        memset(heads[i], 0xA5, (size_t)subtasks.head_bytes + GUARD_BYTES);
+        headers[i] = hd_alloc(1, (size_t)subtasks.header_bytes + GUARD_BYTES);
+        memset(headers[i], 0xA5, (size_t)subtasks.header_bytes + GUARD_BYTES);
     }
     for (context->stage = 0; context->stage < subtasks.stages; context->stage++)
         for (int64_t i = 0; status == HD_OK && i < subtasks.items; i++) {
             context->item = first_item_first ? i : subtasks.items - 1 - i;
             context->work = work_buffers[context->item];
-            context->head = heads[context->item];
+            context->header = headers[context->item];
             memset(context->scratch, 0xA5, (size_t)scratch);
             status = verb->body(context, views, args);
         }
-    context->work = context->head = NULL;
+    context->work = context->header = NULL;
     context->work_buffers = work_buffers;
-    context->heads = heads;
+    context->headers = headers;
     memset(context->scratch, 0xA5, (size_t)scratch);
     if (status == HD_OK && verb->finish)
         status = verb->finish(context, views, args);
     for (int64_t i = 0; i < subtasks.items; i++) {
         for (int j = 0; j < GUARD_BYTES; j++) {
             ck_assert_uint_eq(((unsigned char *)work_buffers[i])[subtasks.work_bytes + j], 0xA5);
-            ck_assert_uint_eq(((unsigned char *)heads[i])[subtasks.head_bytes + j], 0xA5);
+            ck_assert_uint_eq(((unsigned char *)headers[i])[subtasks.header_bytes + j], 0xA5);
         }
         hd_free(work_buffers[i]);
-        hd_free(heads[i]);
+        hd_free(headers[i]);
     }
     return status;
 }

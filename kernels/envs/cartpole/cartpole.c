@@ -13,7 +13,7 @@ static const double pole_moment = 0.05; /* mass of the pole times half its lengt
 static const double push = 10.0, seconds_per_step = 0.02;
 static const double x_limit = 2.4, theta_limit = 12 * 2 * M_PI / 360;
 
-/* A group: this head, then x[envs], x_dot[envs], theta[envs], theta_dot[envs], steps[envs]. */
+/* A group: this header, then x[envs], x_dot[envs], theta[envs], theta_dot[envs], steps[envs]. */
 struct group {
     int64_t envs;
     double x[];

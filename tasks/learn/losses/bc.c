@@ -29,7 +29,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     return HD_OK;
 }
 
-struct head {
+struct header {
     int64_t used;
     struct hd_cross_entropy_sums sums;
 };
@@ -61,10 +61,10 @@ static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t 
 static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     (void)args;
-    struct head *head = pass->head;
-    const struct hd_cross_entropy loss = loss_of(pass, head->used);
+    struct header *header = pass->header;
+    const struct hd_cross_entropy loss = loss_of(pass, header->used);
     memset(pass->dout, 0, (size_t)(pass->rows * loss.actions) * sizeof *pass->dout);
-    hd_cross_entropy(&loss, pass->dout, &head->sums);
+    hd_cross_entropy(&loss, pass->dout, &header->sums);
 }
 
 #if HD_CUDA
@@ -73,7 +73,7 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
     (void)args;
     const struct hd_cross_entropy loss = loss_of(pass, pass->rows);
     return hd_cross_entropy_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                                 &((struct head *)pass->head)->sums, pass->stream);
+                                 &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 
@@ -83,11 +83,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     (void)memory;
     struct hd_cross_entropy_sums sums = {0};
     for (int64_t i = 0; i < n; i++) {
-        const struct head *head = items[i];
-        sums.loss += head->sums.loss;
-        sums.weight += head->sums.weight;
-        sums.weighted_loss += head->sums.weighted_loss;
-        sums.weighted_hits += head->sums.weighted_hits;
+        const struct header *header = items[i];
+        sums.loss += header->sums.loss;
+        sums.weight += header->sums.weight;
+        sums.weighted_loss += header->sums.weighted_loss;
+        sums.weighted_hits += header->sums.weighted_hits;
     }
     values[TOTAL_LOSS] = sums.weight > 0 ? sums.weighted_loss / sums.weight : 0;
     values[ACCURACY] = sums.weight > 0 ? sums.weighted_hits / sums.weight : 0;
@@ -103,7 +103,7 @@ const struct hd_loss hd_loss_bc = {
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
-    .head_bytes = sizeof(struct head),
+    .header_bytes = sizeof(struct header),
     .used = used,
     .obs = obs,
     .differentiate = differentiate,

@@ -24,7 +24,7 @@ struct args {
     float gamma;
 };
 
-struct head {
+struct header {
     int64_t used;
     struct hd_dqn_sums sums;
 };
@@ -103,16 +103,16 @@ static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
 
 static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
-    struct head *head = pass->head;
-    const struct hd_dqn_loss loss = loss_of(args, pass, head->used);
+    struct header *header = pass->header;
+    const struct hd_dqn_loss loss = loss_of(args, pass, header->used);
     const int64_t rows = pass->rows, actions = loss.actions;
     struct passes p;
     set_passes(pass, &p);
     hd_net_forward(pass->net, p.target, p.norm, p.next_obs, rows, pass->forward, p.target_next);
     hd_net_forward_pair(pass->net, p.policy, p.norm, p.obs, p.next_obs, rows, pass->forward, p.q);
-    memset(pass->dout + head->used * actions, 0,
-           (size_t)((rows - head->used) * actions) * sizeof *pass->dout);
-    hd_dqn_loss(&loss, pass->dout, NULL, &head->sums);
+    memset(pass->dout + header->used * actions, 0,
+           (size_t)((rows - header->used) * actions) * sizeof *pass->dout);
+    hd_dqn_loss(&loss, pass->dout, NULL, &header->sums);
 }
 
 #if HD_CUDA
@@ -126,7 +126,7 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
     HD_TRY(hd_net_forward_pair_cuda(pass->net, p.policy, p.norm, p.obs, p.next_obs, pass->rows,
                                     pass->forward, p.q, pass->stream));
     return hd_dqn_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                            &((struct head *)pass->head)->sums, pass->stream);
+                            &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 
@@ -137,11 +137,11 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     struct hd_dqn_sums sums = {0};
     double rows = 0;
     for (int64_t i = 0; i < n; i++) {
-        const struct head *head = items[i];
-        sums.loss += head->sums.loss;
-        sums.q += head->sums.q;
-        sums.target_q += head->sums.target_q;
-        rows += (double)head->used;
+        const struct header *header = items[i];
+        sums.loss += header->sums.loss;
+        sums.q += header->sums.q;
+        sums.target_q += header->sums.target_q;
+        rows += (double)header->used;
     }
     const double matrix = rows * (double)hd_net_actions(args->net);
     values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
@@ -160,7 +160,7 @@ const struct hd_loss hd_loss_dqn = {
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
-    .head_bytes = sizeof(struct head),
+    .header_bytes = sizeof(struct header),
     .loss_work_bytes = loss_work_bytes,
     .used = used,
     .differentiate = differentiate,

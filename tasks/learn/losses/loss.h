@@ -31,8 +31,8 @@ struct hd_loss_pass {
     int64_t first, rows;         /* of them, those of this microbatch */
     void *forward;               /* work memory of the net's forward pass */
     void *loss_work;             /* the loss's, `loss_work_bytes` */
-    void *head;       /* the loss's, `head_bytes`: what `sum` takes from it. It starts with
-                         an int64_t: of the rows, those that count, the first ones */
+    void *header;     /* the loss's, `header_bytes`: what `sum` takes from it. It starts with
+                       an int64_t: of the rows, those that count, the first ones */
     const float *out; /* [rows][outputs] of the net, for losses that have `obs` */
     float *dout;      /* [rows][outputs]: to be filled */
     void *stream;     /* on a GPU */
@@ -41,12 +41,12 @@ struct hd_loss_pass {
 /* Of the rows, those that count: known on the host; where a GPU finds it. */
 static inline int64_t hd_loss_used(const struct hd_loss_pass *pass)
 {
-    return *(const int64_t *)pass->head;
+    return *(const int64_t *)pass->header;
 }
 
 static inline const int64_t *hd_loss_used_at(const struct hd_loss_pass *pass)
 {
-    return pass->head;
+    return pass->header;
 }
 
 /* Rows of the forward pass whose activations go back, per row of the batch. */
@@ -62,7 +62,7 @@ struct hd_loss {
     /* Mistakes in the config go to setup->diag. Released by hd_free. */
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
-    int64_t head_bytes;
+    int64_t header_bytes;
     int64_t (*loss_work_bytes)(const struct hd_net *net, int64_t rows); /* NULL: none */
     /* Where the batch says how many of its rows count, the first ones. */
     const int64_t *(*used)(const struct hd_view *batch);
@@ -75,9 +75,9 @@ struct hd_loss {
     void (*differentiate)(const void *args, const struct hd_loss_pass *pass);
     /* The same on a GPU: queues, by the addresses in *pass alone, and returns a status. */
     int (*differentiate_on_gpu)(const void *args, const struct hd_loss_pass *pass);
-    /* The statistics of a batch from its microbatches' heads, and the weights that they have in
+    /* The statistics of a batch from its microbatches' headers, and the weights that they have in
      * means; returns the loss. */
-    double (*sum)(const void *args, void *const *heads, int64_t items, double *values,
+    double (*sum)(const void *args, void *const *headers, int64_t items, double *values,
                   double *weights);
 };
 

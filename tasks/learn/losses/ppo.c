@@ -45,7 +45,7 @@ struct args {
     bool value_clip;
 };
 
-struct head {
+struct header {
     int64_t used;
     struct hd_ppo_sums sums;
 };
@@ -102,11 +102,11 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
 
 static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
-    struct head *head = pass->head;
-    const struct hd_ppo_loss loss = loss_of(args, pass, head->used);
+    struct header *header = pass->header;
+    const struct hd_ppo_loss loss = loss_of(args, pass, header->used);
     const int64_t outputs = hd_net_outputs(pass->net);
     memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
-    hd_ppo_loss(&loss, pass->dout, &head->sums);
+    hd_ppo_loss(&loss, pass->dout, &header->sums);
 }
 
 #if HD_CUDA
@@ -114,7 +114,7 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 {
     const struct hd_ppo_loss loss = loss_of(args, pass, pass->rows);
     return hd_ppo_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                            &((struct head *)pass->head)->sums, pass->stream);
+                            &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 
@@ -139,9 +139,9 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
     struct hd_ppo_sums sums = {.adv_max = -INFINITY, .v_max = -INFINITY};
     double rows = 0;
     for (int64_t i = 0; i < n; i++) {
-        const struct head *head = items[i];
-        add(&sums, &head->sums);
-        rows += (double)head->used;
+        const struct header *header = items[i];
+        add(&sums, &header->sums);
+        rows += (double)header->used;
     }
     const double total =
         sums.policy + args->value_weight * sums.value - args->entropy_weight * sums.entropy;
@@ -172,7 +172,7 @@ const struct hd_loss hd_loss_ppo = {
     .fields = fields,
     .n_fields = N_FIELDS,
     .prepare = prepare,
-    .head_bytes = sizeof(struct head),
+    .header_bytes = sizeof(struct header),
     .used = used,
     .obs = obs,
     .differentiate = differentiate,

@@ -125,17 +125,17 @@ static void call(int (*body)(struct hd_context *, const struct hd_view *, const 
 
 /* Stages [from, to) of all items, one item after another: items must not see one another. */
 static void run_items(const struct hd_step *step, struct hd_context *context,
-                      const struct hd_view *views, void **work_buffers, void **heads, int from,
+                      const struct hd_view *views, void **work_buffers, void **headers, int from,
                       int to)
 {
     for (context->item = 0; context->item < context->items; context->item++) {
         context->work = work_buffers[context->item];
-        context->head = heads[context->item];
+        context->header = headers[context->item];
         for (context->stage = from; context->stage < to; context->stage++)
             call(step->verb->body, context, views, step->args);
     }
     context->item = context->stage = 0;
-    context->work = context->head = NULL;
+    context->work = context->header = NULL;
 }
 
 static void run_subtasks(const struct hd_step *step, struct hd_context *context,
@@ -144,28 +144,28 @@ static void run_subtasks(const struct hd_step *step, struct hd_context *context,
     struct hd_subtasks subtasks = {.items = 1, .stages = 1};
     if (step->verb->get_subtasks)
         step->verb->get_subtasks(step->args, &subtasks);
-    const int head = subtasks.finish_last ? subtasks.stages : 1;
+    const int header = subtasks.finish_last ? subtasks.stages : 1;
     void **work_buffers = hd_alloc(subtasks.items, sizeof *work_buffers);
-    void **heads = hd_alloc(subtasks.items, sizeof *heads);
+    void **headers = hd_alloc(subtasks.items, sizeof *headers);
     for (int64_t i = 0; i < subtasks.items; i++) {
         work_buffers[i] = hd_alloc(subtasks.work_bytes, 1);
-        heads[i] = hd_alloc(subtasks.head_bytes, 1);
+        headers[i] = hd_alloc(subtasks.header_bytes, 1);
     }
     context->items = subtasks.items;
-    run_items(step, context, views, work_buffers, heads, 0, head);
+    run_items(step, context, views, work_buffers, headers, 0, header);
     if (step->verb->finish) {
         context->work_buffers = work_buffers;
-        context->heads = heads;
+        context->headers = headers;
         call(step->verb->finish, context, views, step->args);
-        context->work_buffers = context->heads = NULL;
+        context->work_buffers = context->headers = NULL;
     }
-    run_items(step, context, views, work_buffers, heads, head, subtasks.stages);
+    run_items(step, context, views, work_buffers, headers, header, subtasks.stages);
     for (int64_t i = 0; i < subtasks.items; i++) {
         hd_free(work_buffers[i]);
-        hd_free(heads[i]);
+        hd_free(headers[i]);
     }
     hd_free(work_buffers);
-    hd_free(heads);
+    hd_free(headers);
 }
 
 static int get_buckets(const struct hd_reference *r, const struct hd_step *step)

@@ -178,8 +178,8 @@ struct cut {
 };
 
 struct work {
-    uint64_t head;  /* stage 0's, read by a finish after it */
-    uint64_t state; /* every stage's, read by a finish after all */
+    uint64_t header; /* stage 0's, read by a finish after it */
+    uint64_t state;  /* every stage's, read by a finish after all */
 };
 
 static int prepare_spread(const struct hd_setup *setup, void **args_p)
@@ -219,7 +219,7 @@ static void write_range(struct hd_context *context, const struct hd_view *views,
 {
     const struct hd_view *to = &views[TO], *b = &views[B];
     const struct work *work = context->work;
-    const bool empty = work->head % 2;
+    const bool empty = work->header % 2;
     float *floats = partial_floats(to->spec, to->data, context->item);
     for (int64_t i = lo; i < hi; i++) {
         float other = b->spec->type->flat ? ((const float *)b->data)[i] : 0.5f;
@@ -241,11 +241,11 @@ static int spread(struct hd_context *context, const struct hd_view *views, const
     struct work *work = context->work;
     int64_t lo, hi;
     if (context->stage == 0) {
-        work->head = hd_rng_draw_u64(&context->rng, (uint32_t)context->item);
+        work->header = hd_rng_draw_u64(&context->rng, (uint32_t)context->item);
         for (int i = 0; i < INTS; i++)
-            work->head = hd_hash_mix(work->head, (uint64_t)(hd_toy_element(&views[A], i) +
-                                                            3 * hd_toy_element(&views[B], i)));
-        work->state = work->head;
+            work->header = hd_hash_mix(work->header, (uint64_t)(hd_toy_element(&views[A], i) +
+                                                                3 * hd_toy_element(&views[B], i)));
+        work->state = work->header;
     }
     work->state = hd_hash_mix(work->state, (uint64_t)context->stage);
     if (cut->subtasks.stages == 1) {
@@ -266,7 +266,7 @@ static int finish_spread(struct hd_context *context, const struct hd_view *views
         const struct work *work = context->work_buffers[item];
         int64_t *at = &tally[item % INTS];
         /* By address, so that no compiler reads both: the state may be under way. */
-        const uint64_t *seen = cut->subtasks.finish_last ? &work->state : &work->head;
+        const uint64_t *seen = cut->subtasks.finish_last ? &work->state : &work->header;
         *at = (int64_t)(hd_hash_mix((uint64_t)*at, *seen) % 1000);
     }
     return HD_OK;
@@ -295,10 +295,10 @@ static int fill(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)args;
     for (context->item = 0; context->item < views[TO].spec->partials; context->item++) {
-        struct work work = {.head = hd_rng_draw_u64(&context->rng, (uint32_t)context->item)};
+        struct work work = {.header = hd_rng_draw_u64(&context->rng, (uint32_t)context->item)};
         for (int i = 0; i < INTS; i++)
-            work.head = hd_hash_mix(work.head, (uint64_t)hd_toy_element(&views[A], i));
-        work.state = work.head;
+            work.header = hd_hash_mix(work.header, (uint64_t)hd_toy_element(&views[A], i));
+        work.state = work.header;
         context->work = &work;
         write_range(context, views, 0, FLOATS);
     }

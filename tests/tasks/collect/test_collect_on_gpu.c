@@ -298,7 +298,7 @@ static const double logits_off_by = 1e-5; /* of numbers around 1 */
 /* Copies of a world's values as the executor makes them. */
 struct mirror {
     struct hd_view views[N_VALUES];
-    void *scratch, *head;
+    void *scratch, *header;
     void *args;
 };
 
@@ -310,7 +310,7 @@ static struct mirror mirror_of(struct world *w)
     w->verb->get_subtasks(m.args, &subtasks);
     ck_assert(gpu != NULL && gpu->ready(m.args) == HD_OK);
     m.scratch = device_make(NULL, gpu->scratch(m.args));
-    m.head = device_shared(subtasks.head_bytes);
+    m.header = device_shared(subtasks.header_bytes);
     for (int i = 0; i < N_VALUES; i++) {
         const struct value *value = &w->values[i];
         m.views[i] = (struct hd_view){.spec = &value->spec, .data = value->data};
@@ -339,13 +339,13 @@ static void collect_on_gpu(struct mirror *m, struct world *to, int64_t iteration
     context.items = 1;
     context.gpu = true;
     context.scratch = m->scratch;
-    context.head = m->head;
+    context.header = m->header;
     context.stream = device_stream();
     m->views[COUNTS].data = to->values[COUNTS].data;
     m->views[EPISODES].data = to->values[EPISODES].data;
     ck_assert_int_eq(to->verb->gpu->body(&context, m->views, m->args), HD_OK);
     device_get(&unused, m->views[TRAJECTORIES].data, 1); /* waits */
-    context.heads = &m->head;
+    context.headers = &m->header;
     ck_assert_int_eq(to->verb->finish(&context, m->views, m->args), HD_OK);
 }
 

@@ -55,7 +55,7 @@ static void spoil(struct world *w)
  */
 
 struct split {
-    void *args, *policy, *head, *work, *scratch;
+    void *args, *policy, *header, *work, *scratch;
     struct hd_subtasks subtasks;
     char *obs, *seen, *none; /* what the GPU acts on, that on the host, nothing */
     int64_t obs_bytes;
@@ -73,7 +73,7 @@ static struct split split_open(const struct world *w)
     ck_assert_int_eq(form->ready(&policy->spec), HD_OK);
     ck_assert_int_eq(verb->gpu->ready(s.args), HD_OK);
     verb->gpu->get_subtasks(s.args, &s.subtasks);
-    s.head = device_shared(s.subtasks.head_bytes);
+    s.header = device_shared(s.subtasks.header_bytes);
     s.work = device_make(NULL, s.subtasks.work_bytes);
     s.scratch = test_alloc(verb->scratch(s.args), 1);
     const struct hd_envs_shape *envs = hd_envs_shape(&w->values[ENVS].spec);
@@ -130,14 +130,14 @@ static void collect_split(struct split *s, struct world *w, int64_t iteration)
     char message[HD_MESSAGE_BYTES] = "";
     context.items = 1;
     context.gpu = true;
-    context.head = s->head;
+    context.header = s->header;
     context.message = message;
-    memset(s->head, 0xA5, (size_t)s->subtasks.head_bytes);
+    memset(s->header, 0xA5, (size_t)s->subtasks.header_bytes);
     DEVICE_TRY(cudaMemset(s->work, 0xFF, (size_t)s->subtasks.work_bytes));
     spoil(w);
     for (context.stage = 0; context.stage < s->subtasks.stages; context.stage++)
         run_stage(s, w, &context);
-    context.heads = &s->head;
+    context.headers = &s->header;
     counts[COUNTS] = (struct hd_view){.data = w->values[COUNTS].data};
     ck_assert_int_eq(hd_verb_collect.finish(&context, counts, s->args), HD_OK);
 }

@@ -17,7 +17,7 @@ enum { OBS = 4, ACTIONS = 2, MOST_SHARDS = 4, MOST_ITEMS = 4, MOST_SUMS = 64 };
 /* The learner of one shard. */
 struct shard {
     struct value batch, stats, grad, state, *ports[MAX_PORTS];
-    void *work_buffers[MOST_ITEMS], *heads[MOST_ITEMS];
+    void *work_buffers[MOST_ITEMS], *headers[MOST_ITEMS];
 };
 
 struct world {
@@ -209,10 +209,10 @@ static void learn(struct world *w)
                 if (context.stage == 0)
                     memset(shard->work_buffers[context.item], 0xFF, (size_t)subtasks.work_bytes);
                 if (context.stage == 0)
-                    shard->heads[context.item] = hd_alloc(subtasks.head_bytes, 1);
+                    shard->headers[context.item] = hd_alloc(subtasks.header_bytes, 1);
                 context.shard = s;
                 context.work = shard->work_buffers[context.item];
-                context.head = shard->heads[context.item];
+                context.header = shard->headers[context.item];
                 context.partial_sums = n > 0 ? to->partial[s * w->items + context.item] : NULL;
                 context.cross_shard_sums = context.stage > 0 ? from->sum : NULL;
                 views_of(w, s, context.stage, subtasks.stages, false, views);
@@ -220,17 +220,17 @@ static void learn(struct world *w)
             }
         add_up(to, w->shards * w->items, n);
     }
-    context.work = context.head = NULL;
+    context.work = context.header = NULL;
     context.partial_sums = NULL;
     context.cross_shard_sums = NULL;
     for (int s = 0; s < w->shards; s++) {
         context.shard = s;
         context.work_buffers = w->shard[s].work_buffers;
-        context.heads = w->shard[s].heads;
+        context.headers = w->shard[s].headers;
         views_of(w, s, subtasks.stages - 1, subtasks.stages, true, views);
         ck_assert_msg(verb->finish(&context, views, w->args) == HD_OK, "%s", message);
         for (int64_t i = 0; i < w->items; i++)
-            hd_free(w->shard[s].work_buffers[i]), hd_free(w->shard[s].heads[i]);
+            hd_free(w->shard[s].work_buffers[i]), hd_free(w->shard[s].headers[i]);
     }
     hd_free(context.scratch);
 }

@@ -23,7 +23,7 @@ struct group {
 };
 
 /* The beginning of a saved state; the emulator's follows. */
-struct head {
+struct header {
     char game[64];
     int64_t emulator_bytes;
     struct hd_atari_state state;
@@ -223,39 +223,39 @@ static int step(void *data, const int32_t *action, const struct hd_env_outcome *
 static int64_t state_bytes(const void *data)
 {
     const struct group *group = data;
-    return (int64_t)sizeof(struct head) + hd_emulator_state_bytes(group->emulator[0]);
+    return (int64_t)sizeof(struct header) + hd_emulator_state_bytes(group->emulator[0]);
 }
 
-static struct head head_of(const struct group *group, int64_t env)
+static struct header make_header(const struct group *group, int64_t env)
 {
-    struct head head;
-    memset(&head, 0, sizeof head);
-    memcpy(head.game, group->game, strlen(group->game));
-    head.emulator_bytes = hd_emulator_state_bytes(group->emulator[env]);
-    head.state = group->env[env].state;
-    return head;
+    struct header header;
+    memset(&header, 0, sizeof header);
+    memcpy(header.game, group->game, strlen(group->game));
+    header.emulator_bytes = hd_emulator_state_bytes(group->emulator[env]);
+    header.state = group->env[env].state;
+    return header;
 }
 
 static int save(const void *data, int64_t env, void *state, char message[HD_ENV_MESSAGE])
 {
     const struct group *group = data;
-    struct head head = head_of(group, env);
-    memcpy(state, &head, sizeof head);
-    hd_emulator_save(group->emulator[env], (uint8_t *)state + sizeof head);
+    struct header header = make_header(group, env);
+    memcpy(state, &header, sizeof header);
+    hd_emulator_save(group->emulator[env], (uint8_t *)state + sizeof header);
     return check(group, env, "save", message);
 }
 
 static int load(void *data, int64_t env, const void *state, char message[HD_ENV_MESSAGE])
 {
     struct group *group = data;
-    struct head head, wanted = head_of(group, env);
-    memcpy(&head, state, sizeof head);
-    if (memcmp(head.game, wanted.game, sizeof head.game) != 0 ||
-        head.emulator_bytes != wanted.emulator_bytes)
+    struct header header, wanted = make_header(group, env);
+    memcpy(&header, state, sizeof header);
+    if (memcmp(header.game, wanted.game, sizeof header.game) != 0 ||
+        header.emulator_bytes != wanted.emulator_bytes)
         return refuse(message, "%s: env %lld cannot load what is not a saved state of this game",
                       group->game, (long long)env);
-    hd_emulator_load(group->emulator[env], (const uint8_t *)state + sizeof head);
-    group->env[env].state = head.state;
+    hd_emulator_load(group->emulator[env], (const uint8_t *)state + sizeof header);
+    group->env[env].state = header.state;
     return check(group, env, "load", message);
 }
 
