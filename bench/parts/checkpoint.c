@@ -61,5 +61,5 @@ static int measure(int argc, char **argv)
     return system(command) == 0 ? status : HD_ERR_SYSTEM;
 }
 
-const struct hd_part hd_part_checkpoint = {
+const struct hd_conv_net_clip_part hd_part_checkpoint = {
     "", "a checkpoint of a replay of 100,000 frames: the first, and one after 5,000 more", measure};

@@ -94,6 +94,6 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_part hd_part_envs = {
+const struct hd_conv_net_clip_part hd_part_envs = {
     "TYPE [ENVS [SCREENS [ENV_ID]]]",
     "env steps of a group of ENVS (8), which play SCREENS (1) screens a step", measure};

@@ -220,7 +220,7 @@ static int measure(int argc, char **argv)
     return buckets > BUCKETS_MAX ? HD_ERR_INPUT : run_ranks((int)ranks, elements, (int)buckets);
 }
 
-const struct hd_part hd_part_exchange = {
+const struct hd_conv_net_clip_part hd_part_exchange = {
     "MEGABYTES RANKS|copy PART_MB",
     "a mean over ranks with Adam in slices, buckets of so many MiB; or a copy of as many bytes",
     measure};

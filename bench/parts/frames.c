@@ -20,7 +20,7 @@ struct conversion {
 static void convert(void *arg)
 {
     const struct conversion *c = arg;
-    hd_frames_from_bytes(&c->frames, c->norm, c->rows, c->obs, c->to);
+    hd_frames_convert_bytes(&c->frames, c->norm, c->rows, c->obs, c->to);
 }
 
 static void report(const struct conversion *c, const char *name)
@@ -37,7 +37,7 @@ static int measure(int argc, char **argv)
     struct conversion c = {.frames = {.channels = FRAMES,
                                       .height = SIDE,
                                       .width = SIDE,
-                                      .fold = 4,
+                                      .block = 4,
                                       .layout = bf16 ? HD_NHWC : HD_NCHW16,
                                       .bf16 = bf16},
                            .rows = hd_part_number(argc, argv, 1, 24)};
@@ -61,5 +61,5 @@ static int measure(int argc, char **argv)
     return HD_OK;
 }
 
-const struct hd_part hd_part_frames = {"f32|bf16 [ROWS]", "bytes of frames as a net takes them",
-                                       measure};
+const struct hd_conv_net_clip_part hd_part_frames = {
+    "f32|bf16 [ROWS]", "bytes of frames as a net takes them", measure};

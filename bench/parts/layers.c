@@ -221,5 +221,6 @@ static int measure(int argc, char **argv)
     return HD_ERR_INPUT;
 }
 
-const struct hd_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
-                                       "the layers of a convolutional net one by one", measure};
+const struct hd_conv_net_clip_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
+                                                     "the layers of a convolutional net one by one",
+                                                     measure};

@@ -12,7 +12,7 @@
 
 static const struct {
     const char *name;
-    const struct hd_part *part;
+    const struct hd_conv_net_clip_part *part;
 } parts[] = {
 #define PART(name) {#name, &hd_part_##name},
 #include "bench/parts/list.def"

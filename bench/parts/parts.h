@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-struct hd_part {
+struct hd_conv_net_clip_part {
     const char *arguments; /* as a usage line shows them */
     const char *help;
     /* argv[0..argc) are the arguments. Returns HD_ERR_INPUT, without a message, when it cannot use
@@ -14,7 +14,7 @@ struct hd_part {
     int (*measure)(int argc, char **argv);
 };
 
-#define PART(name) extern const struct hd_part hd_part_##name;
+#define PART(name) extern const struct hd_conv_net_clip_part hd_part_##name;
 #include "bench/parts/list.def"
 #undef PART
 

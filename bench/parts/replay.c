@@ -109,5 +109,5 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_part hd_part_replay = {
+const struct hd_conv_net_clip_part hd_part_replay = {
     "", "the replay ring of DI-engine's Pong: its size, and drawing a batch of 32", measure};

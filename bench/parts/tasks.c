@@ -74,7 +74,7 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_part hd_part_tasks = {
+const struct hd_conv_net_clip_part hd_part_tasks = {
     "independent|chained [WORKERS]",
     "cost of an empty task that shares nothing, or that updates one value like all others",
     measure};

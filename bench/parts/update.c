@@ -38,7 +38,7 @@ struct update {
 static void target_forward(void *arg)
 {
     const struct update *u = arg;
-    const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
+    const char *next_obs = u->obs + u->batch * hd_net_get_obs_bytes(u->net);
     hd_net_forward(u->net, u->target, NULL, next_obs, u->batch, u->work, u->next);
 }
 
@@ -73,7 +73,7 @@ static void norm(void *arg)
 {
     const double longest = 0.5;
     struct update *u = arg;
-    const int64_t n = hd_net_elements(u->net);
+    const int64_t n = hd_net_count_params(u->net);
     double squares = 0;
     for (int64_t at = 0; at < n; at += HD_BLOCK)
         squares += hd_squares(u->grad + at, n - at < HD_BLOCK ? n - at : HD_BLOCK);
@@ -84,7 +84,7 @@ static void norm(void *arg)
 static void step(void *arg)
 {
     struct update *u = arg;
-    const int64_t n = hd_net_elements(u->net);
+    const int64_t n = hd_net_count_params(u->net);
     u->t++;
     for (int64_t at = 0; at < n; at += HD_BLOCK) {
         int64_t end = n - at < HD_BLOCK ? n : at + HD_BLOCK;
@@ -101,7 +101,7 @@ static void update(void *arg)
         target_forward(u);
     forward(u);
     loss(u);
-    for (u->stage = 0; u->stage < hd_net_stages(u->net); u->stage++)
+    for (u->stage = 0; u->stage < hd_net_count_stages(u->net); u->stage++)
         backward(u);
     if (u->ppo)
         norm(u);
@@ -110,7 +110,7 @@ static void update(void *arg)
 
 static int allocate_dqn_loss(struct update *u)
 {
-    const int64_t b = u->batch, actions = hd_net_actions(u->net);
+    const int64_t b = u->batch, actions = hd_net_count_actions(u->net);
     float *reward = hd_alloc(b, 4), *done = hd_alloc(b, 4);
     int32_t *action = hd_alloc(b, 4);
     u->next = hd_alloc(b * actions, 4);
@@ -130,7 +130,7 @@ static int allocate_dqn_loss(struct update *u)
 
 static int allocate_ppo_loss(struct update *u)
 {
-    const int64_t b = u->batch, actions = hd_net_actions(u->net);
+    const int64_t b = u->batch, actions = hd_net_count_actions(u->net);
     float *logit = hd_alloc(b * actions, 4), *value = hd_alloc(b, 4);
     float *target = hd_alloc(b, 4);
     int32_t *action = hd_alloc(b, 4);
@@ -156,14 +156,14 @@ static int allocate_ppo_loss(struct update *u)
 
 static int allocate(struct update *u)
 {
-    const int64_t n = hd_net_elements(u->net), params = hd_net_params_bytes(u->net);
-    u->obs = hd_alloc(u->rows * hd_net_obs_bytes(u->net), 1);
+    const int64_t n = hd_net_count_params(u->net), params = hd_net_get_params_bytes(u->net);
+    u->obs = hd_alloc(u->rows * hd_net_get_obs_bytes(u->net), 1);
     u->params = hd_alloc(params, 1), u->target = hd_alloc(params, 1), u->grad = hd_alloc(n, 4);
     u->m = hd_alloc(n, 4), u->v = hd_alloc(n, 4);
-    u->work = hd_alloc(hd_net_forward_bytes(u->net, u->rows), 1);
-    u->scratch = hd_alloc(hd_net_backward_bytes(u->net, u->batch), 1);
-    u->q = hd_alloc(u->rows * hd_net_outputs(u->net), 4);
-    u->dq = hd_alloc(u->batch * hd_net_outputs(u->net), 4);
+    u->work = hd_alloc(hd_net_get_forward_bytes(u->net, u->rows), 1);
+    u->scratch = hd_alloc(hd_net_get_backward_bytes(u->net, u->batch), 1);
+    u->q = hd_alloc(u->rows * hd_net_count_outputs(u->net), 4);
+    u->dq = hd_alloc(u->batch * hd_net_count_outputs(u->net), 4);
     u->adam = hd_adam_default(1e-6);
     if (!u->obs || !u->params || !u->target || !u->grad || !u->m || !u->v || !u->work ||
         !u->scratch || !u->q || !u->dq)
@@ -175,9 +175,9 @@ static int fill(struct update *u)
 {
     struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
     HD_TRY(hd_net_init(u->net, &rng, u->params));
-    memcpy(u->target, u->params, (size_t)hd_net_params_bytes(u->net));
-    for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
-        if (hd_net_obs_u8(u->net))
+    memcpy(u->target, u->params, (size_t)hd_net_get_params_bytes(u->net));
+    for (int64_t i = 0; i < u->rows * hd_net_count_obs(u->net); i++)
+        if (hd_net_has_u8_obs(u->net))
             u->obs[i] = (char)hd_rng_draw_below(&rng, (uint32_t)i, 256);
         else
             ((float *)u->obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
@@ -197,20 +197,20 @@ static int measure(int argc, char **argv)
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
     HD_TRY(hd_bench_net(argv[0], argv[1], &u.net));
-    u.ppo = hd_net_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
+    u.ppo = hd_net_get_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
     u.rows = u.ppo ? u.batch : 2 * u.batch;
     HD_TRY(hd_net_prepare(u.net, u.rows, u.batch));
     HD_TRY(hd_net_prepare(u.net, u.batch, 0));
     HD_TRY(allocate(&u));
     HD_TRY(fill(&u));
     report(&u, NULL, update);
-    if (hd_net_stages(u.net) == 1)
+    if (hd_net_count_stages(u.net) == 1)
         return HD_OK;
     if (!u.ppo)
         report(&u, "target", target_forward);
     report(&u, "forward", forward);
     report(&u, "loss", loss);
-    for (u.stage = 0; u.stage < hd_net_stages(u.net); u.stage++) {
+    for (u.stage = 0; u.stage < hd_net_count_stages(u.net); u.stage++) {
         snprintf(name, sizeof name, "backward_%d", u.stage);
         report(&u, name, backward);
     }
@@ -220,7 +220,7 @@ static int measure(int argc, char **argv)
     return HD_OK;
 }
 
-const struct hd_part hd_part_update = {
+const struct hd_conv_net_clip_part hd_part_update = {
     HD_BENCH_NETS " f32|bf16 [BATCH]",
     "a whole update on the kernels alone, one thread, of DQN or PPO as the net is; then its parts",
     measure};

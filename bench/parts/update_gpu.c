@@ -43,7 +43,7 @@ typedef int (*launcher)(const struct update *u);
 
 static int target_forward(const struct update *u)
 {
-    const char *next_obs = u->obs + u->batch * hd_net_obs_bytes(u->net);
+    const char *next_obs = u->obs + u->batch * hd_net_get_obs_bytes(u->net);
     return hd_net_forward_cuda(u->net, u->target, NULL, next_obs, u->batch, u->work, u->next,
                                u->stream);
 }
@@ -64,7 +64,7 @@ static int loss(const struct update *u)
 static int backward(const struct update *u)
 {
     return hd_net_backward_cuda(u->net, u->params, u->batch, u->rows, u->work, u->dq, u->scratch, 0,
-                                hd_net_stages(u->net), u->grad, u->stream);
+                                hd_net_count_stages(u->net), u->grad, u->stream);
 }
 
 static struct hd_partials make_partials(const struct update *u)
@@ -210,7 +210,7 @@ static int put(void *to, const void *from, int64_t bytes)
 
 static int make_loss(struct update *u)
 {
-    const int64_t b = u->batch, actions = hd_net_actions(u->net);
+    const int64_t b = u->batch, actions = hd_net_count_actions(u->net);
     float *host = hd_alloc(b, 4), *reward = on_device(b * 4), *other = on_device(b * 4);
     float *logit = on_device(b * actions * 4), *value = on_device(b * 4);
     int32_t *action = on_device(b * 4);
@@ -250,12 +250,12 @@ static int make_loss(struct update *u)
 
 static int allocate(struct update *u)
 {
-    const int64_t outputs = hd_net_outputs(u->net), n = u->n;
-    u->obs = on_device(u->rows * hd_net_obs_bytes(u->net));
-    u->params = on_device(hd_net_device_bytes(u->net));
-    u->target = on_device(hd_net_device_bytes(u->net));
-    u->work = on_device(hd_net_forward_cuda_bytes(u->net, u->rows));
-    u->scratch = on_device(hd_net_backward_cuda_bytes(u->net, u->batch));
+    const int64_t outputs = hd_net_count_outputs(u->net), n = u->n;
+    u->obs = on_device(u->rows * hd_net_get_obs_bytes(u->net));
+    u->params = on_device(hd_net_get_device_bytes(u->net));
+    u->target = on_device(hd_net_get_device_bytes(u->net));
+    u->work = on_device(hd_net_get_forward_cuda_bytes(u->net, u->rows));
+    u->scratch = on_device(hd_net_get_backward_cuda_bytes(u->net, u->batch));
     u->grad = on_device(n * 4), u->m = on_device(n * 4), u->v = on_device(n * 4);
     u->q = on_device(u->rows * outputs * 4), u->dq = on_device(u->batch * outputs * 4);
     u->next = on_device(u->batch * outputs * 4);
@@ -274,14 +274,14 @@ static int allocate(struct update *u)
 static int fill(struct update *u)
 {
     const struct hd_rng rng = hd_rng_make(1, 1, 0, 0, 0);
-    const int64_t bytes = u->rows * hd_net_obs_bytes(u->net);
+    const int64_t bytes = u->rows * hd_net_get_obs_bytes(u->net);
     const float count = (float)u->batch;
     char *obs = hd_alloc(bytes, 1);
-    float *params = hd_alloc(hd_net_params_bytes(u->net), 1);
+    float *params = hd_alloc(hd_net_get_params_bytes(u->net), 1);
     if (!obs || !params)
         return HD_ERR_NOMEM;
-    for (int64_t i = 0; i < u->rows * hd_net_obs(u->net); i++)
-        if (hd_net_obs_u8(u->net))
+    for (int64_t i = 0; i < u->rows * hd_net_count_obs(u->net); i++)
+        if (hd_net_has_u8_obs(u->net))
             obs[i] = (char)hd_rng_draw_below(&rng, (uint32_t)i, 256);
         else
             ((float *)obs)[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
@@ -322,9 +322,9 @@ static int measure(int argc, char **argv)
         return hd_fail(HD_ERR_DEVICE, "no GPU here");
     if (cudaStreamCreateWithFlags(&u.stream, cudaStreamNonBlocking) != cudaSuccess)
         return hd_fail(HD_ERR_DEVICE, "no stream on the GPU");
-    u.ppo = hd_net_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
+    u.ppo = hd_net_get_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
     u.rows = u.ppo ? u.batch : 2 * u.batch;
-    u.n = hd_net_elements(u.net);
+    u.n = hd_net_count_params(u.net);
     u.adam = hd_adam_default(1e-6);
     HD_TRY(hd_net_prepare_cuda(u.net, u.rows, u.batch));
     HD_TRY(hd_net_prepare_cuda(u.net, u.batch, 0));
@@ -343,6 +343,6 @@ static int measure(int argc, char **argv)
 
 #endif
 
-const struct hd_part hd_part_update_gpu = {
+const struct hd_conv_net_clip_part hd_part_update_gpu = {
     HD_BENCH_NETS " f32|tf32|bf16 [BATCH]",
     "a whole update on a GPU, as a CUDA graph and launch by launch; then its parts", measure};

@@ -10,8 +10,8 @@ struct strides {
 
 static struct strides strides_of(const struct hd_frames *f)
 {
-    int64_t channels = f->channels * f->fold * f->fold;
-    int64_t height = f->height / f->fold, width = f->width / f->fold, plane = height * width;
+    int64_t channels = f->channels * f->block * f->block;
+    int64_t height = f->height / f->block, width = f->width / f->block, plane = height * width;
     switch (f->layout) {
     case HD_NHWC:
         return (struct strides){channels * plane, width * channels, channels, 16, 1};
@@ -39,7 +39,7 @@ HD_ALWAYS hd_vec scale(hd_vec x)
 #endif
 }
 
-/* x as hd_obs_normal has it. */
+/* x as hd_obs_normalise has it. */
 HD_ALWAYS hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
 {
     hd_vec y;
@@ -203,9 +203,9 @@ static void patches_of_rows(const struct patch_args *j)
 static int64_t place(const struct hd_frames *f, const struct strides *s, int64_t c, int64_t y,
                      int64_t x)
 {
-    int64_t channel = (c * f->fold + y % f->fold) * f->fold + x % f->fold;
-    return channel / 16 * s->group + channel % 16 * s->channel + y / f->fold * s->y +
-           x / f->fold * s->x;
+    int64_t channel = (c * f->block + y % f->block) * f->block + x % f->block;
+    return channel / 16 * s->group + channel % 16 * s->channel + y / f->block * s->y +
+           x / f->block * s->x;
 }
 
 static void put_one(const struct hd_frames *f, float value, void *to, int64_t at)
@@ -221,7 +221,7 @@ static float element(const struct hd_obs_norm *norm, const uint8_t *bytes, const
                      int64_t i)
 {
     if (norm)
-        return hd_obs_normal(norm, i, bytes ? (float)bytes[i] : floats[i]);
+        return hd_obs_normalise(norm, i, bytes ? (float)bytes[i] : floats[i]);
     return bytes ? (float)bytes[i] / 255.0f : floats[i];
 }
 
@@ -240,19 +240,19 @@ static void elements_of_row(const struct hd_frames *f, const struct strides *s,
 static void clear_padding(const struct hd_frames *f, const struct strides *s, int64_t rows,
                           void *to)
 {
-    int64_t channels = f->channels * f->fold * f->fold;
+    int64_t channels = f->channels * f->block * f->block;
     if (f->layout == HD_NCHW16 && channels % 16 != 0)
         memset(to, 0, (size_t)(rows * s->row) * (f->bf16 ? sizeof(hd_bf16) : sizeof(float)));
 }
 
-void hd_frames_from_bytes(const struct hd_frames *f, const struct hd_obs_norm *norm, int64_t rows,
-                          const uint8_t *obs, void *to)
+void hd_frames_convert_bytes(const struct hd_frames *f, const struct hd_obs_norm *norm,
+                             int64_t rows, const uint8_t *obs, void *to)
 {
     const struct strides s = strides_of(f);
     const int64_t size = f->channels * f->height * f->width;
     enum { ROWS = 4 }; /* at once: few enough for the caches */
     clear_padding(f, &s, rows, to);
-    if (f->fold == SIDE && s.channel == 1 && f->width >= SIDE * GROUP) {
+    if (f->block == SIDE && s.channel == 1 && f->width >= SIDE * GROUP) {
         const int64_t row_bytes = s.row * (int64_t)(f->bf16 ? sizeof(hd_bf16) : sizeof(float));
         for (int64_t r = 0; r < rows; r += ROWS) {
             const struct patch_args j = {.f = f,
@@ -269,8 +269,8 @@ void hd_frames_from_bytes(const struct hd_frames *f, const struct hd_obs_norm *n
         elements_of_row(f, &s, norm, obs + r * size, NULL, to, r * s.row);
 }
 
-void hd_frames_from_floats(const struct hd_frames *f, const struct hd_obs_norm *norm, int64_t rows,
-                           const float *obs, void *to)
+void hd_frames_convert_floats(const struct hd_frames *f, const struct hd_obs_norm *norm,
+                              int64_t rows, const float *obs, void *to)
 {
     const struct strides s = strides_of(f);
     const int64_t size = f->channels * f->height * f->width;
@@ -282,31 +282,32 @@ void hd_frames_from_floats(const struct hd_frames *f, const struct hd_obs_norm *
 /* -- Weights -------------------------------------------------------------------------------------
  */
 
-static int64_t folded_place(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,
-                            int64_t x)
+static int64_t find_rearranged(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,
+                               int64_t x)
 {
-    int64_t side = kernel / f->fold;
-    int64_t channel = (c * f->fold + y % f->fold) * f->fold + x % f->fold;
-    return (channel * side + y / f->fold) * side + x / f->fold;
+    int64_t side = kernel / f->block;
+    int64_t channel = (c * f->block + y % f->block) * f->block + x % f->block;
+    return (channel * side + y / f->block) * side + x / f->block;
 }
 
-void hd_frames_fold_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                            const float *row_major, float *folded)
+void hd_frames_rearrange_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
+                                 const float *row_major, float *rearranged)
 {
     const int64_t size = f->channels * kernel * kernel;
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < size; i++)
-            folded[o * size + folded_place(f, kernel, i / (kernel * kernel), i / kernel % kernel,
-                                           i % kernel)] = row_major[o * size + i];
+            rearranged[o * size + find_rearranged(f, kernel, i / (kernel * kernel),
+                                                  i / kernel % kernel, i % kernel)] =
+                row_major[o * size + i];
 }
 
-void hd_frames_unfold_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
-                              const float *folded, float *row_major)
+void hd_frames_restore_weights(const struct hd_frames *f, int64_t out, int64_t kernel,
+                               const float *rearranged, float *row_major)
 {
     const int64_t size = f->channels * kernel * kernel;
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < size; i++)
             row_major[o * size + i] =
-                folded[o * size + folded_place(f, kernel, i / (kernel * kernel),
-                                               i / kernel % kernel, i % kernel)];
+                rearranged[o * size + find_rearranged(f, kernel, i / (kernel * kernel),
+                                                      i / kernel % kernel, i % kernel)];
 }

@@ -13,7 +13,7 @@
 /* -- Making one ----------------------------------------------------------------------------------
  */
 
-const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
+const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
 {
     if (fields->obs_dims != 1 && fields->obs_dims != 3) {
         snprintf(message, HD_NET_MESSAGE,
@@ -33,7 +33,7 @@ const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_N
         return "precision";
     }
     if (fields->obs_dims == 3)
-        return hd_conv_net_mistake(fields, message);
+        return hd_conv_net_find_mistake(fields, message);
     if (fields->precision != HD_F32) {
         snprintf(message, HD_NET_MESSAGE,
                  "bf16 is for convolutional nets; dense nets compute in f32");
@@ -59,7 +59,7 @@ void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, 
 int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features)
 {
     struct hd_net_norm *norm = &net->norms[net->n_norms];
-    *norm = (struct hd_net_norm){.features = features, .mean = hd_net_running(net)};
+    *norm = (struct hd_net_norm){.features = features, .mean = hd_net_count_running(net)};
     norm->var = norm->mean + features;
     snprintf(norm->name, sizeof norm->name, "%s", module);
     hd_net_add_tensor(net, module, "weight", 1, &features, 0);
@@ -67,7 +67,7 @@ int hd_net_add_norm(struct hd_net *net, const char *module, int64_t features)
     return net->n_norms++;
 }
 
-struct hd_net hd_net_base(const struct hd_net_fields *fields)
+struct hd_net hd_net_make_base(const struct hd_net_fields *fields)
 {
     struct hd_net net = {.obs = 1,
                          .actions = fields->actions,
@@ -90,7 +90,7 @@ struct hd_net hd_net_base(const struct hd_net_fields *fields)
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
 {
     char message[HD_NET_MESSAGE];
-    if (hd_net_mistake(fields, message))
+    if (hd_net_find_mistake(fields, message))
         return HD_ERR_INPUT;
     struct hd_net *net;
     HD_TRY(fields->obs_dims == 3 ? hd_conv_net_create(fields, &net)
@@ -113,49 +113,49 @@ void hd_net_destroy(struct hd_net *net)
         return;
     for (int i = 0; i < HD_NET_GPUS && net->gpus && net->gpus->release; i++)
         net->gpus->release(net->gpus->on[i]);
-    net->kind->destroy(net);
+    net->ops->destroy(net);
     hd_free(net->gpus);
     hd_free(net->norms);
     hd_free(net->tensors);
     hd_free(net);
 }
 
-int64_t hd_net_elements(const struct hd_net *net)
+int64_t hd_net_count_params(const struct hd_net *net)
 {
     return net->elements;
 }
 
-int64_t hd_net_params_bytes(const struct hd_net *net)
+int64_t hd_net_get_params_bytes(const struct hd_net *net)
 {
     return net->params_bytes;
 }
 
-int64_t hd_net_obs(const struct hd_net *net)
+int64_t hd_net_count_obs(const struct hd_net *net)
 {
     return net->obs;
 }
 
-int64_t hd_net_obs_bytes(const struct hd_net *net)
+int64_t hd_net_get_obs_bytes(const struct hd_net *net)
 {
     return net->obs * (int64_t)(net->obs_u8 ? sizeof(uint8_t) : sizeof(float));
 }
 
-bool hd_net_obs_u8(const struct hd_net *net)
+bool hd_net_has_u8_obs(const struct hd_net *net)
 {
     return net->obs_u8;
 }
 
-int64_t hd_net_actions(const struct hd_net *net)
+int64_t hd_net_count_actions(const struct hd_net *net)
 {
     return net->actions;
 }
 
-enum hd_heads hd_net_heads(const struct hd_net *net)
+enum hd_heads hd_net_get_heads(const struct hd_net *net)
 {
     return net->heads;
 }
 
-int64_t hd_net_outputs(const struct hd_net *net)
+int64_t hd_net_count_outputs(const struct hd_net *net)
 {
     return net->outputs;
 }
@@ -163,30 +163,30 @@ int64_t hd_net_outputs(const struct hd_net *net)
 /* -- Parameters ---------------------------------------------------------------------------------
  */
 
-int hd_net_tensors(const struct hd_net *net)
+int hd_net_count_tensors(const struct hd_net *net)
 {
     return net->n_tensors;
 }
 
-const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i)
+const struct hd_tensor *hd_net_get_tensor(const struct hd_net *net, int i)
 {
     return &net->tensors[i];
 }
 
-int hd_net_export(const struct hd_net *net, const float *params, int i, float *row_major)
+int hd_net_export_tensor(const struct hd_net *net, const float *params, int i, float *row_major)
 {
-    return net->kind->export(net, params, i, row_major);
+    return net->ops->export_tensor(net, params, i, row_major);
 }
 
-int hd_net_import(const struct hd_net *net, const float *row_major, int i, float *params)
+int hd_net_import_tensor(const struct hd_net *net, const float *row_major, int i, float *params)
 {
-    return net->kind->import(net, row_major, i, params);
+    return net->ops->import_tensor(net, row_major, i, params);
 }
 
 void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi)
 {
-    if (net->kind->refresh)
-        net->kind->refresh(net, params, lo, hi);
+    if (net->ops->refresh)
+        net->ops->refresh(net, params, lo, hi);
 }
 
 /* The gain of a weight matrix that starts orthogonal; 0: the tensor starts as PyTorch's default. */
@@ -247,7 +247,7 @@ static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng
     else if (!starts_at_zero(net, i))
         draw_uniform(tensor, rng, row_major);
     if (status == HD_OK)
-        status = hd_net_import(net, row_major, i, params);
+        status = hd_net_import_tensor(net, row_major, i, params);
     hd_free(row_major);
     return status;
 }
@@ -265,18 +265,18 @@ int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params
 
 int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch)
 {
-    return net->kind->prepare ? net->kind->prepare(net, batch, backward_batch) : HD_OK;
+    return net->ops->prepare ? net->ops->prepare(net, batch, backward_batch) : HD_OK;
 }
 
-int64_t hd_net_forward_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch)
 {
-    return net->kind->forward_bytes(net, batch);
+    return net->ops->forward_bytes(net, batch);
 }
 
-static void forward(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+static void forward(const struct hd_net *net, const void *params, const struct hd_net_rows *rows,
                     void *work, float *q)
 {
-    if (net->kind->forward(net, params, rows, work, q) == HD_OK)
+    if (net->ops->forward(net, params, rows, work, q) == HD_OK)
         return;
     for (int64_t i = 0; i < (rows->n_first + rows->n_second) * net->outputs; i++)
         q[i] = NAN;
@@ -285,7 +285,7 @@ static void forward(const struct hd_net *net, const void *params, const struct h
 void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
                     const void *obs, int64_t batch, void *work, float *q)
 {
-    const struct hd_rows rows = {
+    const struct hd_net_rows rows = {
         .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm};
     forward(net, params, &rows, work, q);
 }
@@ -294,7 +294,7 @@ void hd_net_forward_floats(const struct hd_net *net, const void *params,
                            const struct hd_obs_norm *norm, const float *obs, int64_t batch,
                            void *work, float *q)
 {
-    const struct hd_rows rows = {.first = obs, .n_first = batch, .floats = true, .norm = norm};
+    const struct hd_net_rows rows = {.first = obs, .n_first = batch, .floats = true, .norm = norm};
     forward(net, params, &rows, work, q);
 }
 
@@ -302,12 +302,12 @@ void hd_net_forward_pair(const struct hd_net *net, const void *params,
                          const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                          int64_t rows, void *work, float *q)
 {
-    const struct hd_rows both = {.first = obs,
-                                 .n_first = rows,
-                                 .second = next_obs,
-                                 .n_second = rows,
-                                 .floats = !net->obs_u8,
-                                 .norm = norm};
+    const struct hd_net_rows both = {.first = obs,
+                                     .n_first = rows,
+                                     .second = next_obs,
+                                     .n_second = rows,
+                                     .floats = !net->obs_u8,
+                                     .norm = norm};
     forward(net, params, &both, work, q);
 }
 
@@ -315,27 +315,27 @@ void hd_net_forward_running(const struct hd_net *net, const void *params, const 
                             const struct hd_obs_norm *norm, const void *obs, int64_t batch,
                             void *work, float *q)
 {
-    const struct hd_rows rows = {
+    const struct hd_net_rows rows = {
         .first = obs, .n_first = batch, .floats = !net->obs_u8, .norm = norm, .running = running};
     forward(net, params, &rows, work, q);
 }
 
-int hd_net_stages(const struct hd_net *net)
+int hd_net_count_stages(const struct hd_net *net)
 {
-    return net->kind->stages ? net->kind->stages(net) : 1;
+    return net->ops->stages ? net->ops->stages(net) : 1;
 }
 
-void hd_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
+void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     *lo_p = 0;
     *hi_p = net->elements;
-    if (net->kind->stage_range)
-        net->kind->stage_range(net, stage, lo_p, hi_p);
+    if (net->ops->stage_range)
+        net->ops->stage_range(net, stage, lo_p, hi_p);
 }
 
-int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
 {
-    return net->kind->backward_bytes(net, batch);
+    return net->ops->backward_bytes(net, batch);
 }
 
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
@@ -343,10 +343,10 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
                      int stage, float *grad)
 {
     int64_t lo, hi;
-    if (net->kind->backward(net, params, batch, forward_batch, work, dq, scratch, stage, grad) ==
+    if (net->ops->backward(net, params, batch, forward_batch, work, dq, scratch, stage, grad) ==
         HD_OK)
         return;
-    hd_net_stage_range(net, stage, &lo, &hi);
+    hd_net_get_stage_range(net, stage, &lo, &hi);
     for (int64_t i = lo; i < hi; i++)
         grad[i] = NAN;
 }
@@ -354,22 +354,22 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
 /* -- Training with batch norm --------------------------------------------------------------------
  */
 
-int hd_net_levels(const struct hd_net *net)
+int hd_net_count_levels(const struct hd_net *net)
 {
     return net->levels;
 }
 
-int hd_net_norms(const struct hd_net *net)
+int hd_net_count_norms(const struct hd_net *net)
 {
     return net->n_norms;
 }
 
-const struct hd_net_norm *hd_net_norm(const struct hd_net *net, int i)
+const struct hd_net_norm *hd_net_get_norm(const struct hd_net *net, int i)
 {
     return &net->norms[i];
 }
 
-int64_t hd_net_running(const struct hd_net *net)
+int64_t hd_net_count_running(const struct hd_net *net)
 {
     int64_t floats = 0;
     for (int i = 0; i < net->n_norms; i++)
@@ -377,7 +377,7 @@ int64_t hd_net_running(const struct hd_net *net)
     return floats;
 }
 
-void hd_net_running_init(const struct hd_net *net, float *running)
+void hd_net_init_running(const struct hd_net *net, float *running)
 {
     for (int i = 0; i < net->n_norms; i++)
         for (int64_t j = 0; j < net->norms[i].features; j++) {
@@ -386,29 +386,30 @@ void hd_net_running_init(const struct hd_net *net, float *running)
         }
 }
 
-int64_t hd_net_training_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch)
 {
-    return net->kind->training_bytes(net, batch);
+    return net->ops->training_bytes(net, batch);
 }
 
-int64_t hd_net_training_sums(const struct hd_net *net, int number)
+int64_t hd_net_count_training_sums(const struct hd_net *net, int number)
 {
-    return net->levels > 0 ? net->kind->training_sums(net, number) : 0;
+    return net->levels > 0 ? net->ops->training_sums(net, number) : 0;
 }
 
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *pooled, double *sums)
 {
-    net->kind->training_forward(net, pass, stage, pooled, sums);
+    net->ops->training_forward(net, pass, stage, pooled, sums);
 }
 
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
                               int stage, const double *pooled, double *sums)
 {
-    net->kind->training_backward(net, pass, stage, pooled, sums);
+    net->ops->training_backward(net, pass, stage, pooled, sums);
 }
 
-bool hd_net_track(const struct hd_net *net, const struct hd_training_pass *pass, float *running)
+bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
+                           float *running)
 {
-    return net->kind->track(net, pass, running);
+    return net->ops->track(net, pass, running);
 }

@@ -3,11 +3,11 @@
  * FCEncoder (dense layers in plain C) for observations of one dimension, ConvEncoder (convolutions
  * through oneDNN) for those of three; then a single head, a dueling one, or those of an actor and
  * its critic. All parameters are one flat array of
- * floats, laid out as the passes like them; hd_net_import and export lead to and from PyTorch's
- * layout. A params instance is that array and then shadows of it in bf16, if the net computes in
- * bf16. Compute calls get their memory from the caller; they run on the calling thread alone and
- * are thread safe on different memory: a net is read-only once made, but for the passes that it
- * prepares under a lock. */
+ * floats, laid out as the passes like them; hd_net_import_tensor and export lead to and from
+ * PyTorch's layout. A params instance is that array and then shadows of it in bf16, if the net
+ * computes in bf16. Compute calls get their memory from the caller; they run on the calling thread
+ * alone and are thread safe on different memory: a net is read-only once made, but for the passes
+ * that it prepares under a lock. */
 #ifndef HD_KERNELS_NET_NET_H
 #define HD_KERNELS_NET_NET_H
 
@@ -86,36 +86,36 @@ struct hd_net;
 
 /* Why no net can be made of the fields: a sentence in `message`, and the field that is to blame by
  * its name above; NULL: it can. */
-const char *hd_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
 
 /* Released by hd_net_destroy (accepts NULL). Errors: HD_ERR_NOMEM, HD_ERR_INPUT (a mistake, not
  * logged), HD_ERR_UNSUPPORTED (this machine or library, logged). */
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
 void hd_net_destroy(struct hd_net *net);
 
-int64_t hd_net_elements(const struct hd_net *net);     /* floats of the flat array */
-int64_t hd_net_params_bytes(const struct hd_net *net); /* of an instance, a multiple of 64 */
-int64_t hd_net_obs(const struct hd_net *net);          /* numbers of an observation */
-int64_t hd_net_obs_bytes(const struct hd_net *net);    /* and its bytes, u8 or float */
-bool hd_net_obs_u8(const struct hd_net *net);
-int64_t hd_net_actions(const struct hd_net *net);
-enum hd_heads hd_net_heads(const struct hd_net *net);
+int64_t hd_net_count_params(const struct hd_net *net);     /* floats of the flat array */
+int64_t hd_net_get_params_bytes(const struct hd_net *net); /* of an instance, a multiple of 64 */
+int64_t hd_net_count_obs(const struct hd_net *net);        /* numbers of an observation */
+int64_t hd_net_get_obs_bytes(const struct hd_net *net);    /* and its bytes, u8 or float */
+bool hd_net_has_u8_obs(const struct hd_net *net);
+int64_t hd_net_count_actions(const struct hd_net *net);
+enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
 /* Numbers that a row yields: a value of each action; of an actor and its critic the logit of each
  * action, then the value of the observation. */
-int64_t hd_net_outputs(const struct hd_net *net);
+int64_t hd_net_count_outputs(const struct hd_net *net);
 
 /* -- Parameters ---------------------------------------------------------------------------------
  */
 
 /* The tensors in DI-engine's order. */
-int hd_net_tensors(const struct hd_net *net);
-const struct hd_tensor *hd_net_tensor(const struct hd_net *net, int i);
+int hd_net_count_tensors(const struct hd_net *net);
+const struct hd_tensor *hd_net_get_tensor(const struct hd_net *net, int i);
 
 /* row_major[tensor's count] from or to an instance; import leaves shadows as they are
  * (hd_net_refresh). HD_ERR_NOMEM. */
-int hd_net_export(const struct hd_net *net, const float *params, int i, float *row_major);
-int hd_net_import(const struct hd_net *net, const float *row_major, int i, float *params);
+int hd_net_export_tensor(const struct hd_net *net, const float *params, int i, float *row_major);
+int hd_net_import_tensor(const struct hd_net *net, const float *row_major, int i, float *params);
 
 /* Renews the shadows after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
  * at once. */
@@ -135,9 +135,9 @@ int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_bat
 
 /* Bytes of work memory, a multiple of 64, for a forward pass of `batch` observations; it holds the
  * activations afterwards. */
-int64_t hd_net_forward_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
 
-/* q[batch][outputs] of obs[batch][hd_net_obs_bytes], which enter as `norm` says (NULL: bytes
+/* q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], which enter as `norm` says (NULL: bytes
  * divided by 255, floats as they are). In dense nets a row's result depends on that row alone, by
  * bits; in convolutional ones on `batch` too. `work` is 64-byte aligned. When the library fails,
  * which is logged, q is NaN. */
@@ -154,20 +154,20 @@ void hd_net_forward_pair(const struct hd_net *net, const void *params,
                          const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                          int64_t rows, void *work, float *q);
 
-/* As hd_net_forward, of a net with batch norm: by running statistics (hd_net_running). Nets without
- * it look at none; nets with it yield NaN where there are none, as in the calls above. */
+/* As hd_net_forward, of a net with batch norm: by running statistics (hd_net_count_running). Nets
+ * without it look at none; nets with it yield NaN where there are none, as in the calls above. */
 void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
                             const struct hd_obs_norm *norm, const void *obs, int64_t batch,
                             void *work, float *q);
 
-/* Backward goes in stages 0 … hd_net_stages - 1, in this order. Stage s reads the parameters and
- * writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
-int hd_net_stages(const struct hd_net *net);
-void hd_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+/* Backward goes in stages 0 … hd_net_count_stages - 1, in this order. Stage s reads the parameters
+ * and writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
+int hd_net_count_stages(const struct hd_net *net);
+void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
 
 /* Bytes of scratch, a multiple of 64, kept from stage to stage, for a backward pass of `batch`
  * observations. */
-int64_t hd_net_backward_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch);
 
 /* One stage of: grad, laid out like the floats of the parameters, = sum over rows b < batch of
  * dq[b][outputs] times the derivative of row b's output. `work` is that of a forward pass of
@@ -177,15 +177,16 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
                      int stage, float *grad);
 
 /* -- On a GPU ------------------------------------------------------------------------------------
- * Params instances on a GPU are other than a processor's: the same floats, hd_net_elements of them,
- * and then a shadow of them, padded and in the precision and order in which the GPU multiplies.
- * Calls are about the current GPU and, but for preparing, only enqueue on `stream`: they can be
- * captured in a CUDA graph. Pointers are to memory of the GPU, aligned to 64 bytes, unless they are
- * said to be the host's. Results depend on the number of rows too. Errors: HD_ERR_UNSUPPORTED (nets
- * with batch norm; no library), HD_ERR_DEVICE, HD_ERR_INPUT (nobody prepared), all logged. */
+ * Params instances on a GPU are other than a processor's: the same floats, hd_net_count_params of
+ * them, and then a shadow of them, padded and in the precision and order in which the GPU
+ * multiplies. Calls are about the current GPU and, but for preparing, only enqueue on `stream`:
+ * they can be captured in a CUDA graph. Pointers are to memory of the GPU, aligned to 64 bytes,
+ * unless they are said to be the host's. Results depend on the number of rows too. Errors:
+ * HD_ERR_UNSUPPORTED (nets with batch norm; no library), HD_ERR_DEVICE, HD_ERR_INPUT (nobody
+ * prepared), all logged. */
 
 /* Bytes of a params instance there, a multiple of 64. */
-int64_t hd_net_device_bytes(const struct hd_net *net);
+int64_t hd_net_get_device_bytes(const struct hd_net *net);
 
 /* Builds and keeps what passes need on the current GPU, and the choice of algorithms for forward
  * passes of `batch` rows and backward passes of `backward_batch` rows (0: none); at once when it is
@@ -198,7 +199,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
                         void *stream);
 
 /* As hd_net_forward and hd_net_forward_pair; `norm` is the host's, its scale and shift are not. */
-int64_t hd_net_forward_cuda_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm, const void *obs, int64_t batch, void *work,
                         float *q, void *stream);
@@ -207,7 +208,7 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
                              int64_t rows, void *work, float *q, void *stream);
 
 /* As hd_net_backward, in stages [first, last). `scratch` is kept from stage to stage. */
-int64_t hd_net_backward_cuda_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, void *stream);
@@ -216,34 +217,34 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
  */
 
 /* Of nets that have it, in levels of layers one behind another; else 0. */
-int hd_net_levels(const struct hd_net *net);
-int hd_net_norms(const struct hd_net *net);
-const struct hd_net_norm *hd_net_norm(const struct hd_net *net, int i);
+int hd_net_count_levels(const struct hd_net *net);
+int hd_net_count_norms(const struct hd_net *net);
+const struct hd_net_norm *hd_net_get_norm(const struct hd_net *net, int i);
 
 /* Floats of the running statistics of all batch norms; and as they start, means 0, variances 1. */
-int64_t hd_net_running(const struct hd_net *net);
-void hd_net_running_init(const struct hd_net *net, float *running);
+int64_t hd_net_count_running(const struct hd_net *net);
+void hd_net_init_running(const struct hd_net *net, float *running);
 
 /* A pass over some of a batch's samples, those of an item. */
 struct hd_training_pass {
     const void *params;
     const struct hd_obs_norm *norm; /* NULL: observations as they are */
-    const void *obs;                /* [batch][hd_net_obs_bytes] */
+    const void *obs;                /* [batch][hd_net_get_obs_bytes] */
     int64_t batch, used;            /* rows, of which the first `used` count */
-    void *work;                     /* hd_net_training_bytes, 64-byte aligned, kept throughout */
-    float *q;                       /* [batch][outputs], in the last stage forward */
+    void *work;      /* hd_net_get_training_bytes, 64-byte aligned, kept throughout */
+    float *q;        /* [batch][outputs], in the last stage forward */
     const float *dq; /* [batch][outputs], in the first stage back; 0 from `used` on */
     float *grad;     /* in the last stage back: as hd_net_backward's */
 };
 
 /* Bytes of its work memory, a multiple of 64. */
-int64_t hd_net_training_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch);
 
 /* It goes forward in stages 0 … L, L the levels, then back in stages 0 … L. Forward stage s < L
  * leaves sums of number s, backward stage s < L sums of number L + s: somebody adds them up over
  * all items of the batch, and what that comes to is `pooled` of the next stage in the same
  * direction. The last stage in either direction leaves none, the first is given none. */
-int64_t hd_net_training_sums(const struct hd_net *net, int number);
+int64_t hd_net_count_training_sums(const struct hd_net *net, int number);
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *pooled, double *sums);
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
@@ -251,6 +252,7 @@ void hd_net_training_backward(const struct hd_net *net, const struct hd_training
 
 /* Running statistics take in those of the batch, from any item's pass that went forward; they are
  * the same by bits. False: of fewer than two samples nothing is taken. */
-bool hd_net_track(const struct hd_net *net, const struct hd_training_pass *pass, float *running);
+bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
+                           float *running);
 
 #endif

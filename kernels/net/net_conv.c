@@ -23,12 +23,13 @@ static const struct hd_conv_net *of(const struct hd_net *net)
     return (const struct hd_conv_net *)net;
 }
 
-int64_t hd_conv_net_stride(int i)
+int64_t hd_conv_net_get_stride(int i)
 {
     return strides[i];
 }
 
-const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
+const char *hd_conv_net_find_mistake(const struct hd_net_fields *fields,
+                                     char message[HD_NET_MESSAGE])
 {
     if (fields->n_hidden != 3 && fields->n_hidden != 4) {
         snprintf(message, HD_NET_MESSAGE,
@@ -110,7 +111,7 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
     net->frames = (struct hd_frames){.channels = shape[0],
                                      .height = shape[1],
                                      .width = shape[2],
-                                     .fold = folds ? stride : 1,
+                                     .block = folds ? stride : 1,
                                      .layout = HD_NCHW,
                                      .bf16 = net->base.bf16};
     if (folds)
@@ -141,7 +142,7 @@ static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
 static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
                       int64_t *width_p)
 {
-    const int64_t fold = net->frames.fold;
+    const int64_t fold = net->frames.block;
     struct hd_conv_fields fields = {.in_channels = net->frames.channels * fold * fold,
                                     .in_height = net->frames.height / fold,
                                     .in_width = net->frames.width / fold,
@@ -198,7 +199,7 @@ static int64_t take(int64_t *used, int64_t n, int64_t *end_p)
 }
 
 static void place_layer(struct layout *layout, int64_t weights, int64_t biases, int64_t shadow,
-                        bool bias_first, struct hd_place *place)
+                        bool bias_first, struct hd_layer_offsets *place)
 {
     int64_t unused;
     if (bias_first)
@@ -213,15 +214,16 @@ static void place_all(struct hd_conv_net *net)
 {
     struct layout layout = {0};
     const bool bf16 = net->base.bf16;
-    const int64_t outputs = hd_heads_outputs(net);
+    const int64_t outputs = hd_heads_count_outputs(net);
     const int64_t hidden = hd_packed_weights(&net->hidden), mid = hd_packed_weights(&net->mid);
-    place_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_place);
+    place_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_offsets);
     place_layer(&layout, hidden, hd_packed_outputs(&net->hidden), bf16 ? hidden : 0, false,
-                &net->hidden_place);
-    place_layer(&layout, mid, hd_packed_outputs(&net->mid), bf16 ? mid : 0, true, &net->mid_place);
+                &net->hidden_offsets);
+    place_layer(&layout, mid, hd_packed_outputs(&net->mid), bf16 ? mid : 0, true,
+                &net->mid_offsets);
     for (int i = HD_CONVS - 1; i >= 0; i--)
         place_layer(&layout, hd_conv_weights(net->conv[i]), net->channels[i],
-                    hd_conv_count_shadow(net->conv[i]), false, &net->conv_place[i]);
+                    hd_conv_count_shadow(net->conv[i]), false, &net->conv_offsets[i]);
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
     int64_t shadow_bytes = layout.shadow * (int64_t)sizeof(hd_bf16);
@@ -243,7 +245,8 @@ static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
 {
     const int64_t outputs =
         hd_conv_output_elements(net->conv[0]) + hd_conv_output_elements(net->conv[1]);
-    return (hd_conv_input_elements(net->conv[0]) + times * outputs) * (int64_t)hd_element(net);
+    return (hd_conv_input_elements(net->conv[0]) + times * outputs) *
+           (int64_t)hd_conv_net_get_element_bytes(net);
 }
 
 /* Floats take so long to multiply that reading activations again does not matter. */
@@ -292,20 +295,21 @@ static void copy_packed(const struct hd_packed *packed, const int32_t *feature, 
 static int copy_conv(const struct hd_conv_net *net, int i, float *row_major, float *weights,
                      bool import)
 {
-    if (i > 0 || net->frames.fold == 1)
+    if (i > 0 || net->frames.block == 1)
         return import ? hd_conv_import(net->conv[i], row_major, weights)
                       : hd_conv_export(net->conv[i], weights, row_major);
     int64_t out = net->channels[0];
-    float *folded = hd_alloc(out * net->frames.channels * kernels[0] * kernels[0], sizeof *folded);
-    if (!folded)
+    float *rearranged =
+        hd_alloc(out * net->frames.channels * kernels[0] * kernels[0], sizeof *rearranged);
+    if (!rearranged)
         return HD_ERR_NOMEM;
     if (import)
-        hd_frames_fold_weights(&net->frames, out, kernels[0], row_major, folded);
-    int status = import ? hd_conv_import(net->conv[0], folded, weights)
-                        : hd_conv_export(net->conv[0], weights, folded);
+        hd_frames_rearrange_weights(&net->frames, out, kernels[0], row_major, rearranged);
+    int status = import ? hd_conv_import(net->conv[0], rearranged, weights)
+                        : hd_conv_export(net->conv[0], weights, rearranged);
     if (!import)
-        hd_frames_unfold_weights(&net->frames, out, kernels[0], folded, row_major);
-    hd_free(folded);
+        hd_frames_restore_weights(&net->frames, out, kernels[0], rearranged, row_major);
+    hd_free(rearranged);
     return status;
 }
 
@@ -315,15 +319,15 @@ static int copy_weight(const struct hd_conv_net *net, int i, float *row_major, f
     const struct hd_tensor *tensor = &net->base.tensors[i];
     const int64_t out = tensor->shape[0], in = tensor->shape[1];
     if (i < CONV_TENSORS)
-        return copy_conv(net, i / 2, row_major, params + net->conv_place[i / 2].weight, import);
+        return copy_conv(net, i / 2, row_major, params + net->conv_offsets[i / 2].weight, import);
     if (i < MID_TENSORS) {
-        copy_packed(&net->mid, net->feature, 0, out, in, row_major, params + net->mid_place.weight,
-                    import);
+        copy_packed(&net->mid, net->feature, 0, out, in, row_major,
+                    params + net->mid_offsets.weight, import);
     } else if ((i - MID_TENSORS) % 4 == 0) {
         copy_packed(&net->hidden, NULL, head_row(net, i, false), out, in, row_major,
-                    params + net->hidden_place.weight, import);
+                    params + net->hidden_offsets.weight, import);
     } else {
-        float *weights = params + net->output_place.weight + head_row(net, i, true) * in;
+        float *weights = params + net->output_offsets.weight + head_row(net, i, true) * in;
         memcpy(import ? weights : row_major, import ? row_major : weights,
                (size_t)tensor->count * sizeof *row_major);
     }
@@ -333,11 +337,12 @@ static int copy_weight(const struct hd_conv_net *net, int i, float *row_major, f
 static int64_t bias_place(const struct hd_conv_net *net, int i)
 {
     if (i < CONV_TENSORS)
-        return net->conv_place[i / 2].bias;
+        return net->conv_offsets[i / 2].bias;
     if (i < MID_TENSORS)
-        return net->mid_place.bias;
+        return net->mid_offsets.bias;
     bool output = (i - MID_TENSORS) % 4 >= 2;
-    return (output ? net->output_place.bias : net->hidden_place.bias) + head_row(net, i, output);
+    return (output ? net->output_offsets.bias : net->hidden_offsets.bias) +
+           head_row(net, i, output);
 }
 
 /* Tensors alternate: weight, bias. */
@@ -363,7 +368,7 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
 }
 
 /* The part of [lo, hi) within a tensor, in its own elements; false: none. */
-static bool part_of(const struct hd_place *place, int64_t lo, int64_t hi, int64_t *lo_p,
+static bool part_of(const struct hd_layer_offsets *place, int64_t lo, int64_t hi, int64_t *lo_p,
                     int64_t *hi_p)
 {
     *lo_p = (lo > place->weight ? lo : place->weight) - place->weight;
@@ -377,29 +382,30 @@ static void refresh(const struct hd_net *base, void *params, int64_t lo, int64_t
     if (!base->bf16)
         return;
     hd_bf16 *shadows = hd_conv_net_find_shadows(net, params);
-    const struct hd_place *const packed[] = {&net->hidden_place, &net->mid_place};
+    const struct hd_layer_offsets *const packed[] = {&net->hidden_offsets, &net->mid_offsets};
     int64_t from, to;
     for (int i = 0; i < 2; i++)
         if (part_of(packed[i], lo, hi, &from, &to))
             hd_shadow_refresh(NULL, (const float *)params + packed[i]->weight, from, to,
                               shadows + packed[i]->shadow);
     for (int i = 0; i < HD_CONVS; i++)
-        if (part_of(&net->conv_place[i], lo, hi, &from, &to))
-            hd_conv_refresh_shadow(net->conv[i], (const float *)params + net->conv_place[i].weight,
-                                   from, to, shadows + net->conv_place[i].shadow);
+        if (part_of(&net->conv_offsets[i], lo, hi, &from, &to))
+            hd_conv_refresh_shadow(net->conv[i],
+                                   (const float *)params + net->conv_offsets[i].weight, from, to,
+                                   shadows + net->conv_offsets[i].shadow);
 }
 
-static const struct hd_net_kind kind = {
+static const struct hd_net_ops kind = {
     .destroy = destroy,
-    .export = export,
-    .import = import,
+    .export_tensor = export,
+    .import_tensor = import,
     .refresh = refresh,
     .prepare = hd_conv_net_prepare,
-    .forward_bytes = hd_conv_net_forward_bytes,
+    .forward_bytes = hd_conv_net_get_forward_bytes,
     .forward = hd_conv_net_forward,
-    .stages = hd_conv_net_stages,
-    .stage_range = hd_conv_net_stage_range,
-    .backward_bytes = hd_conv_net_backward_bytes,
+    .stages = hd_conv_net_count_stages,
+    .stage_range = hd_conv_net_get_stage_range,
+    .backward_bytes = hd_conv_net_get_backward_bytes,
     .backward = hd_conv_net_backward,
 };
 
@@ -433,8 +439,8 @@ int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p
         hd_free(tensors);
         return HD_ERR_NOMEM;
     }
-    net->base = hd_net_base(fields);
-    net->base.kind = &kind;
+    net->base = hd_net_make_base(fields);
+    net->base.ops = &kind;
     net->base.tensors = tensors;
     int status = build(net, fields);
     if (status != HD_OK) {

@@ -21,7 +21,7 @@ static int64_t max(int64_t a, int64_t b)
 
 enum { HEAD_STAGES = 1, CONV_STAGES = HD_CONVS - HD_FRONT + 1 };
 
-int hd_conv_net_stages(const struct hd_net *net)
+int hd_conv_net_count_stages(const struct hd_net *net)
 {
     return HEAD_STAGES + of(net)->mid_stages + CONV_STAGES;
 }
@@ -47,18 +47,18 @@ static int64_t stage_start(const struct hd_conv_net *net, int stage)
     int conv = conv_of_stage(net, stage);
     int64_t first, last;
     if (stage == 0)
-        return net->output_place.weight;
-    if (stage == hd_conv_net_stages(&net->base))
+        return net->output_offsets.weight;
+    if (stage == hd_conv_net_count_stages(&net->base))
         return net->base.elements;
     if (conv >= 0)
-        return net->conv_place[conv].weight;
+        return net->conv_offsets[conv].weight;
     if (stage == HEAD_STAGES)
-        return net->mid_place.bias;
+        return net->mid_offsets.bias;
     mid_blocks(net, stage, &first, &last);
-    return net->mid_place.weight + first * hd_packed_out_blocks(&net->mid) * HD_PACK_BLOCK;
+    return net->mid_offsets.weight + first * hd_packed_out_blocks(&net->mid) * HD_PACK_BLOCK;
 }
 
-void hd_conv_net_stage_range(const struct hd_net *base, int stage, int64_t *lo_p, int64_t *hi_p)
+void hd_conv_net_get_stage_range(const struct hd_net *base, int stage, int64_t *lo_p, int64_t *hi_p)
 {
     *lo_p = stage_start(of(base), stage);
     *hi_p = stage_start(of(base), stage + 1);
@@ -78,52 +78,52 @@ struct gradients {
     void *scratch, *of_front[HD_FRONT][HD_CONV_PASSES];
 };
 
-static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd_cut *cut,
+static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd_bump *bump,
                           struct gradients *g)
 {
     for (int i = 0; i < HD_FRONT; i++)
         for (int pass = HD_CONV_WEIGHTS; pass <= (i > 0 ? HD_CONV_DATA : HD_CONV_WEIGHTS); pass++)
             g->of_front[i][pass] =
-                hd_cut_piece(cut, hd_conv_scratch(net->conv[i], (enum hd_conv_pass)pass, part), 1);
+                hd_bump_take(bump, hd_conv_scratch(net->conv[i], (enum hd_conv_pass)pass, part), 1);
 }
 
 /* Bytes until `cut` is a line beyond where `like` is, within a page: the processor takes a load for
  * one of what was stored just before when these bits are alike. */
 enum { PAGE = 4096, LINE = 64 };
 
-static int64_t until_beside(const struct hd_cut *cut, const void *like)
+static int64_t until_beside(const struct hd_bump *bump, const void *like)
 {
-    const uintptr_t at = (uintptr_t)cut->at + (uintptr_t)cut->used;
-    return cut->at ? (int64_t)(((uintptr_t)like + LINE - at) % PAGE) : PAGE;
+    const uintptr_t at = (uintptr_t)bump->at + (uintptr_t)bump->used;
+    return bump->at ? (int64_t)(((uintptr_t)like + LINE - at) % PAGE) : PAGE;
 }
 
 /* `a`: of the forward pass, if memory is not NULL. */
 static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, void *memory,
                                  const struct hd_activations *a, struct gradients *g)
 {
-    struct hd_cut cut = {.at = memory};
-    const size_t size = hd_element(net);
-    const int64_t hidden = rows * hd_row_ld(net->hidden.out);
-    const int64_t part = hd_part(net->backward_part, rows);
+    struct hd_bump bump = {.at = memory};
+    const size_t size = hd_conv_net_get_element_bytes(net);
+    const int64_t hidden = rows * hd_conv_net_get_row_ld(net->hidden.out);
+    const int64_t part = hd_conv_net_clip_part(net->backward_part, rows);
     int64_t scratch =
         max(hd_packed_scratch(&net->mid, rows), hd_packed_scratch(&net->hidden, rows));
-    g->hidden = hd_cut_piece(&cut, hidden, sizeof *g->hidden);
-    g->hidden_bf16 = net->base.bf16 ? hd_cut_piece(&cut, hidden, sizeof *g->hidden_bf16) : NULL;
-    g->mid = hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), size);
-    cut.used += until_beside(&cut, a ? a->conv[HD_CONVS - 1] : NULL);
+    g->hidden = hd_bump_take(&bump, hidden, sizeof *g->hidden);
+    g->hidden_bf16 = net->base.bf16 ? hd_bump_take(&bump, hidden, sizeof *g->hidden_bf16) : NULL;
+    g->mid = hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.out), size);
+    bump.used += until_beside(&bump, a ? a->conv[HD_CONVS - 1] : NULL);
     for (int i = HD_CONVS - 1; i >= 0; i--)
-        g->conv[i] = hd_cut_piece(
-            &cut, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
+        g->conv[i] = hd_bump_take(
+            &bump, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
     for (int i = HD_FRONT; i < HD_CONVS; i++) {
         scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_WEIGHTS, rows));
         scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_DATA, rows));
     }
-    g->scratch = hd_cut_piece(&cut, scratch, 1);
-    lay_out_front(net, part, &cut, g);
-    return cut.used;
+    g->scratch = hd_bump_take(&bump, scratch, 1);
+    lay_out_front(net, part, &bump, g);
+    return bump.used;
 }
 
-int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_conv_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
 {
     struct gradients unused;
     return lay_out_gradients(of(net), batch, NULL, NULL, &unused);
@@ -156,11 +156,12 @@ static void heads_stage(const struct backward *b, const float *dq)
 {
     const struct hd_conv_net *net = b->net;
     const struct hd_packed *hidden = &net->hidden;
-    const struct hd_place *place = &net->hidden_place;
-    const int64_t rows = b->rows, ld = hd_row_ld(hidden->out), ld_mid = hd_row_ld(net->mid.out);
+    const struct hd_layer_offsets *place = &net->hidden_offsets;
+    const int64_t rows = b->rows, ld = hd_conv_net_get_row_ld(hidden->out),
+                  ld_mid = hd_conv_net_get_row_ld(net->mid.out);
     const int64_t blocks = hd_packed_in_blocks(hidden);
     float *dw = b->grad + place->weight;
-    memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_element(net));
+    memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_conv_net_get_element_bytes(net));
     hd_heads_backward(net, b->params, rows, b->a.hidden, ld, dq, b->grad, b->g.hidden);
     if (net->base.bf16) {
         const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
@@ -184,8 +185,8 @@ static void mid_stage(const struct backward *b, int stage)
 {
     const struct hd_conv_net *net = b->net;
     const struct hd_packed *mid = &net->mid;
-    const struct hd_place *place = &net->mid_place;
-    const int64_t rows = b->rows, ld = hd_row_ld(mid->out);
+    const struct hd_layer_offsets *place = &net->mid_offsets;
+    const int64_t rows = b->rows, ld = hd_conv_net_get_row_ld(mid->out);
     int64_t first, last;
     mid_blocks(net, stage, &first, &last);
     float *dw = b->grad + place->weight;
@@ -198,8 +199,8 @@ static void mid_stage(const struct backward *b, int stage)
         const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;
         const hd_bf16 *x = b->a.features ? b->a.features : features;
         hd_packed_backward_weights_bf16(mid, rows, b->g.mid, ld, x,
-                                        b->a.features ? hd_row_ld(mid->in) : mid->in, first, last,
-                                        dw, b->g.scratch);
+                                        b->a.features ? hd_conv_net_get_row_ld(mid->in) : mid->in,
+                                        first, last, dw, b->g.scratch);
         hd_packed_backward_data_bf16(mid, rows, shadow, b->g.mid, ld, first, last, features, dx,
                                      mid->in, b->g.scratch);
     } else {
@@ -217,7 +218,7 @@ static void mid_stage(const struct backward *b, int stage)
 static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t max_rows,
                  void *scratch, struct hd_conv_run *run)
 {
-    const struct hd_place *place = &b->net->conv_place[i];
+    const struct hd_layer_offsets *place = &b->net->conv_offsets[i];
     *run = (struct hd_conv_run){.conv = b->net->conv[i],
                                 .pass = pass,
                                 .max_batch = max_rows,
@@ -242,7 +243,7 @@ static int conv_stage(const struct backward *b, int i)
 
 static void *row_of(const struct backward *b, void *rows, int64_t elements, int64_t row)
 {
-    return (char *)rows + row * elements * (int64_t)hd_element(b->net);
+    return (char *)rows + row * elements * (int64_t)hd_conv_net_get_element_bytes(b->net);
 }
 
 /* The second convolution's passes and the first one's over a part of the rows, so that what goes
@@ -255,9 +256,11 @@ static int front_part(const struct backward *b, int64_t first, int64_t n, struct
     const void *x = row_of(b, b->a.input, in, first), *y = row_of(b, b->a.conv[0], out, first);
     const void *dy = row_of(b, b->g.conv[1], hd_conv_output_elements(conv[1]), first);
     const int64_t left = b->rows - first - n, next = left < n ? left : n;
-    second->ahead = (struct hd_conv_ahead){x, n * in * (int64_t)hd_element(b->net), false};
-    first_run->ahead = (struct hd_conv_ahead){row_of(b, b->a.conv[0], out, first + n),
-                                              next * out * (int64_t)hd_element(b->net), false};
+    second->ahead =
+        (struct hd_conv_ahead){x, n * in * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
+    first_run->ahead =
+        (struct hd_conv_ahead){row_of(b, b->a.conv[0], out, first + n),
+                               next * out * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
     HD_TRY(hd_conv_backward_data(data, n, dy, y, b->g.conv[0]));
     HD_TRY(hd_conv_backward_weights(second, n, y, dy));
     return hd_conv_backward_weights(first_run, n, x, b->g.conv[0]);
@@ -265,7 +268,7 @@ static int front_part(const struct backward *b, int64_t first, int64_t n, struct
 
 static int front_stage(const struct backward *b)
 {
-    const int64_t part = hd_part(b->net->backward_part, b->rows);
+    const int64_t part = hd_conv_net_clip_part(b->net->backward_part, b->rows);
     struct hd_conv_run data, second, first_run;
     HD_TRY(begin(b, 1, HD_CONV_DATA, part, b->g.of_front[1][HD_CONV_DATA], &data));
     HD_TRY(begin(b, 1, HD_CONV_WEIGHTS, part, b->g.of_front[1][HD_CONV_WEIGHTS], &second));
@@ -282,11 +285,11 @@ static int front_stage(const struct backward *b)
 /* Zeros the gaps between a stage's tensors. */
 static void clear_gaps(const struct hd_conv_net *net, int stage, float *grad)
 {
-    const struct hd_place *places[] = {&net->output_place,  &net->hidden_place,
-                                       &net->mid_place,     &net->conv_place[0],
-                                       &net->conv_place[1], &net->conv_place[2]};
+    const struct hd_layer_offsets *places[] = {&net->output_offsets,  &net->hidden_offsets,
+                                               &net->mid_offsets,     &net->conv_offsets[0],
+                                               &net->conv_offsets[1], &net->conv_offsets[2]};
     int64_t lo, hi;
-    hd_conv_net_stage_range(&net->base, stage, &lo, &hi);
+    hd_conv_net_get_stage_range(&net->base, stage, &lo, &hi);
     for (int i = 0; i < (int)(sizeof places / sizeof *places); i++) {
         const int64_t ends[] = {places[i]->weight_end, places[i]->bias_end};
         for (int j = 0; j < 2; j++)

@@ -22,27 +22,29 @@ static bool fills_up(const struct hd_conv_net *net)
 int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void *work,
                                struct hd_activations *a)
 {
-    struct hd_cut cut = {.at = work};
-    const size_t size = hd_element(net);
-    a->input = hd_cut_piece(&cut, rows * hd_conv_input_elements(net->conv[0]), size);
+    struct hd_bump bump = {.at = work};
+    const size_t size = hd_conv_net_get_element_bytes(net);
+    a->input = hd_bump_take(&bump, rows * hd_conv_input_elements(net->conv[0]), size);
     for (int i = 0; i < HD_CONVS; i++)
-        a->conv[i] = hd_cut_piece(&cut, rows * hd_conv_output_elements(net->conv[i]), size);
-    a->features = fills_up(net)
-                      ? hd_cut_piece(&cut, rows * hd_row_ld(net->mid.in), sizeof *a->features)
-                      : NULL;
-    a->mid = hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), sizeof *a->mid);
-    a->mid_bf16 = net->base.bf16
-                      ? hd_cut_piece(&cut, rows * hd_row_ld(net->mid.out), sizeof *a->mid_bf16)
-                      : NULL;
-    a->hidden = hd_cut_piece(&cut, rows * hd_row_ld(net->hidden.out), sizeof *a->hidden);
+        a->conv[i] = hd_bump_take(&bump, rows * hd_conv_output_elements(net->conv[i]), size);
+    a->features = fills_up(net) ? hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.in),
+                                               sizeof *a->features)
+                                : NULL;
+    a->mid = hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.out), sizeof *a->mid);
+    a->mid_bf16 = net->base.bf16 ? hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.out),
+                                                sizeof *a->mid_bf16)
+                                 : NULL;
+    a->hidden =
+        hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->hidden.out), sizeof *a->hidden);
     for (int i = 0; i < HD_CONVS; i++) {
-        const int64_t part = i < HD_FRONT ? hd_part(net->forward_part, rows) : rows;
-        a->scratch[i] = hd_cut_piece(&cut, hd_conv_scratch(net->conv[i], HD_CONV_FORWARD, part), 1);
+        const int64_t part = i < HD_FRONT ? hd_conv_net_clip_part(net->forward_part, rows) : rows;
+        a->scratch[i] =
+            hd_bump_take(&bump, hd_conv_scratch(net->conv[i], HD_CONV_FORWARD, part), 1);
     }
-    return cut.used;
+    return bump.used;
 }
 
-int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_conv_net_get_forward_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_activations unused;
     return batch > 0 ? hd_activations_lay_out(of(net), batch, NULL, &unused) : 0;
@@ -52,7 +54,7 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
                  const struct hd_activations *a, struct hd_conv_run *run)
 {
     const hd_bf16 *shadows = hd_conv_net_find_shadows(net, (void *)params);
-    const struct hd_place *place = &net->conv_place[i];
+    const struct hd_layer_offsets *place = &net->conv_offsets[i];
     const float *floats = params;
     *run = (struct hd_conv_run){.conv = net->conv[i],
                                 .pass = HD_CONV_FORWARD,
@@ -66,10 +68,11 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
 }
 
 /* Observations [first, first + n) of all. */
-static void read_input(const struct hd_conv_net *net, const struct hd_rows *rows, int64_t first,
+static void read_input(const struct hd_conv_net *net, const struct hd_net_rows *rows, int64_t first,
                        int64_t n, void *input)
 {
-    const int64_t row = hd_conv_input_elements(net->conv[0]) * (int64_t)hd_element(net);
+    const int64_t row =
+        hd_conv_input_elements(net->conv[0]) * (int64_t)hd_conv_net_get_element_bytes(net);
     const int64_t obs = net->base.obs * (int64_t)(rows->floats ? sizeof(float) : 1);
     while (n > 0) {
         const bool in_first = first < rows->n_first;
@@ -77,9 +80,9 @@ static void read_input(const struct hd_conv_net *net, const struct hd_rows *rows
         const char *from = in_first ? (const char *)rows->first + first * obs
                                     : (const char *)rows->second - left * obs;
         if (rows->floats)
-            hd_frames_from_floats(&net->frames, rows->norm, some, (const float *)from, input);
+            hd_frames_convert_floats(&net->frames, rows->norm, some, (const float *)from, input);
         else
-            hd_frames_from_bytes(&net->frames, rows->norm, some, (const uint8_t *)from, input);
+            hd_frames_convert_bytes(&net->frames, rows->norm, some, (const uint8_t *)from, input);
         input = (char *)input + some * row;
         first += some;
         n -= some;
@@ -88,7 +91,7 @@ static void read_input(const struct hd_conv_net *net, const struct hd_rows *rows
 
 static void *row_of(const struct hd_conv_net *net, void *rows, int64_t elements, int64_t row)
 {
-    return (char *)rows + row * elements * (int64_t)hd_element(net);
+    return (char *)rows + row * elements * (int64_t)hd_conv_net_get_element_bytes(net);
 }
 
 /* What the next part, of `n` rows from `first` on, writes: its input while the first convolution
@@ -100,13 +103,15 @@ static struct hd_conv_ahead written_next(const struct hd_conv_net *net,
     const int64_t elements =
         i == 0 ? hd_conv_input_elements(net->conv[0]) : hd_conv_output_elements(net->conv[0]);
     void *at = row_of(net, i == 0 ? a->input : a->conv[0], elements, first);
-    return (struct hd_conv_ahead){at, n * elements * (int64_t)hd_element(net), true};
+    return (struct hd_conv_ahead){at, n * elements * (int64_t)hd_conv_net_get_element_bytes(net),
+                                  true};
 }
 
-static int run_convs(const struct hd_conv_net *net, const void *params, const struct hd_rows *rows,
-                     const struct hd_activations *a)
+static int run_convs(const struct hd_conv_net *net, const void *params,
+                     const struct hd_net_rows *rows, const struct hd_activations *a)
 {
-    const int64_t n = rows->n_first + rows->n_second, part = hd_part(net->forward_part, n);
+    const int64_t n = rows->n_first + rows->n_second,
+                  part = hd_conv_net_clip_part(net->forward_part, n);
     struct hd_conv_run run[HD_CONVS];
     for (int i = 0; i < HD_CONVS; i++)
         HD_TRY(begin(net, params, i, i < HD_FRONT ? part : n, a, &run[i]));
@@ -137,7 +142,7 @@ static const hd_bf16 *whole_features(const struct hd_conv_net *net, int64_t rows
     *ld_p = net->mid.in;
     if (!a->features)
         return features;
-    *ld_p = hd_row_ld(net->mid.in);
+    *ld_p = hd_conv_net_get_row_ld(net->mid.in);
     memset(a->features, 0, (size_t)(rows * *ld_p) * sizeof *a->features);
     for (int64_t r = 0; r < rows; r++)
         memcpy(a->features + r * *ld_p, features + r * net->mid.in,
@@ -156,31 +161,32 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
                       const struct hd_activations *a)
 {
     const float *floats = params;
-    const float *mid_bias = floats + net->mid_place.bias;
-    const float *hidden_bias = floats + net->hidden_place.bias;
-    const int64_t ld_mid = hd_row_ld(net->mid.out), ld_hidden = hd_row_ld(net->hidden.out);
+    const float *mid_bias = floats + net->mid_offsets.bias;
+    const float *hidden_bias = floats + net->hidden_offsets.bias;
+    const int64_t ld_mid = hd_conv_net_get_row_ld(net->mid.out),
+                  ld_hidden = hd_conv_net_get_row_ld(net->hidden.out);
     if (net->base.bf16) {
         const hd_bf16 *shadows = hd_conv_net_find_shadows(net, (void *)params);
         int64_t ld;
         const hd_bf16 *features = whole_features(net, rows, a, &ld);
-        hd_packed_forward_bf16(&net->mid, rows, shadows + net->mid_place.shadow, mid_bias, features,
-                               ld, a->mid, ld_mid);
+        hd_packed_forward_bf16(&net->mid, rows, shadows + net->mid_offsets.shadow, mid_bias,
+                               features, ld, a->mid, ld_mid);
         clear_columns(rows, hd_packed_outputs(&net->mid), ld_mid, a->mid);
         hd_bf16_round(a->mid, rows * ld_mid, a->mid_bf16);
-        hd_packed_forward_bf16(&net->hidden, rows, shadows + net->hidden_place.shadow, hidden_bias,
-                               a->mid_bf16, ld_mid, a->hidden, ld_hidden);
+        hd_packed_forward_bf16(&net->hidden, rows, shadows + net->hidden_offsets.shadow,
+                               hidden_bias, a->mid_bf16, ld_mid, a->hidden, ld_hidden);
     } else {
-        hd_packed_forward(&net->mid, rows, floats + net->mid_place.weight, mid_bias,
+        hd_packed_forward(&net->mid, rows, floats + net->mid_offsets.weight, mid_bias,
                           a->conv[HD_CONVS - 1], net->mid.in, a->mid, ld_mid);
-        hd_packed_forward(&net->hidden, rows, floats + net->hidden_place.weight, hidden_bias,
+        hd_packed_forward(&net->hidden, rows, floats + net->hidden_offsets.weight, hidden_bias,
                           a->mid, ld_mid, a->hidden, ld_hidden);
     }
     clear_columns(rows, hd_packed_outputs(&net->hidden), ld_hidden, a->hidden);
     hd_relu_forward(rows * ld_hidden, a->hidden);
 }
 
-int hd_conv_net_forward(const struct hd_net *base, const void *params, const struct hd_rows *rows,
-                        void *work, float *q)
+int hd_conv_net_forward(const struct hd_net *base, const void *params,
+                        const struct hd_net_rows *rows, void *work, float *q)
 {
     const struct hd_conv_net *net = of(base);
     const int64_t n = rows->n_first + rows->n_second;
@@ -188,7 +194,7 @@ int hd_conv_net_forward(const struct hd_net *base, const void *params, const str
     hd_activations_lay_out(net, n, work, &a);
     HD_TRY(run_convs(net, params, rows, &a));
     run_dense(net, params, n, &a);
-    hd_heads_forward(net, params, n, a.hidden, hd_row_ld(net->hidden.out), q);
+    hd_heads_forward(net, params, n, a.hidden, hd_conv_net_get_row_ld(net->hidden.out), q);
     return HD_OK;
 }
 
@@ -197,7 +203,7 @@ static int prepare_parts(struct hd_conv *conv, enum hd_conv_pass pass, int64_t r
 {
     if (rows == 0)
         return HD_OK;
-    HD_TRY(hd_conv_prepare(conv, pass, hd_part(part, rows)));
+    HD_TRY(hd_conv_prepare(conv, pass, hd_conv_net_clip_part(part, rows)));
     return rows > part && rows % part > 0 ? hd_conv_prepare(conv, pass, rows % part) : HD_OK;
 }
 

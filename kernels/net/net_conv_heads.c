@@ -2,7 +2,7 @@
 #include "kernels/common/vector.h"
 #include "kernels/net/net_conv_internal.h"
 
-int64_t hd_heads_outputs(const struct hd_conv_net *net)
+int64_t hd_heads_count_outputs(const struct hd_conv_net *net)
 {
     return net->base.actions + (hd_net_has_value(&net->base) ? 1 : 0);
 }
@@ -34,7 +34,7 @@ void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_
                       const float *hidden, int64_t ld, float *q)
 {
     const int64_t actions = net->base.actions, width = net->width;
-    const float *w = params + net->output_place.weight, *bias = params + net->output_place.bias;
+    const float *w = params + net->output_offsets.weight, *bias = params + net->output_offsets.bias;
     for (int64_t r = 0; r < rows; r++) {
         const float *row = hidden + r * ld;
         float *out = q + r * net->base.outputs, shift = 0;
@@ -72,9 +72,9 @@ void hd_heads_backward(const struct hd_conv_net *net, const float *params, int64
                        const float *hidden, int64_t ld, const float *dq, float *grad,
                        float *dhidden)
 {
-    const int64_t outputs = hd_heads_outputs(net), width = net->width;
-    const float *w = params + net->output_place.weight;
-    float *dw = grad + net->output_place.weight, *dbias = grad + net->output_place.bias;
+    const int64_t outputs = hd_heads_count_outputs(net), width = net->width;
+    const float *w = params + net->output_offsets.weight;
+    float *dw = grad + net->output_offsets.weight, *dbias = grad + net->output_offsets.bias;
     memset(dw, 0, (size_t)(outputs * width) * sizeof *dw);
     memset(dbias, 0, (size_t)outputs * sizeof *dbias);
     for (int64_t r = 0; r < rows; r++) {

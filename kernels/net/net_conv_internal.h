@@ -15,7 +15,7 @@
 enum { HD_CONVS = 3, HD_FRONT = 2 };
 
 /* A tensor pair in the flat array: offsets in floats, and of the shadow in elements of bf16. */
-struct hd_place {
+struct hd_layer_offsets {
     int64_t weight, weight_end, bias, bias_end, shadow;
 };
 
@@ -28,13 +28,13 @@ struct hd_conv_net {
     struct hd_frames frames; /* input of the first convolution */
     int64_t channels[HD_CONVS];
     struct hd_conv *conv[HD_CONVS];
-    struct hd_place conv_place[HD_CONVS];
+    struct hd_layer_offsets conv_offsets[HD_CONVS];
     int32_t *feature; /* [mid.in]: which of PyTorch's features an output element of the last
                          convolution is; -1: padding */
     int64_t width;    /* outputs of mid and of each stream's hidden layer */
     int streams;      /* 1, or 2: that of the actions, then that of the value */
     struct hd_packed mid, hidden; /* hidden: the streams' layers side by side */
-    struct hd_place mid_place, hidden_place, output_place;
+    struct hd_layer_offsets mid_offsets, hidden_offsets, output_offsets;
     int64_t forward_part, backward_part; /* rows of a part of the front */
     int mid_stages; /* mid is cut by inputs: nearly all parameters of a net may be there */
     int64_t mid_stage_blocks;
@@ -48,33 +48,33 @@ static inline hd_bf16 *hd_conv_net_find_shadows(const struct hd_conv_net *net, v
 }
 
 /* Rows of a part, of so many. */
-static inline int64_t hd_part(int64_t part, int64_t rows)
+static inline int64_t hd_conv_net_clip_part(int64_t part, int64_t rows)
 {
     return rows < part ? rows : part;
 }
 
 /* Rows of dense layers are filled up, so that bf16 products find whole blocks. */
-static inline int64_t hd_row_ld(int64_t n)
+static inline int64_t hd_conv_net_get_row_ld(int64_t n)
 {
     return (n + HD_PACK_IN - 1) / HD_PACK_IN * HD_PACK_IN;
 }
 
 /* Bytes of an activation. */
-static inline size_t hd_element(const struct hd_conv_net *net)
+static inline size_t hd_conv_net_get_element_bytes(const struct hd_conv_net *net)
 {
     return net->base.bf16 ? sizeof(hd_bf16) : sizeof(float);
 }
 
 /* Cuts memory into pieces, or only counts (at NULL). */
-struct hd_cut {
+struct hd_bump {
     char *at;
     int64_t used;
 };
 
-static inline void *hd_cut_piece(struct hd_cut *cut, int64_t elements, size_t size)
+static inline void *hd_bump_take(struct hd_bump *bump, int64_t elements, size_t size)
 {
-    void *start = cut->at ? cut->at + cut->used : NULL;
-    cut->used += hd_align_up(elements * (int64_t)size);
+    void *start = bump->at ? bump->at + bump->used : NULL;
+    bump->used += hd_align_up(elements * (int64_t)size);
     return start;
 }
 
@@ -93,14 +93,14 @@ struct hd_activations {
 int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void *work,
                                struct hd_activations *activations);
 
-/* As in struct hd_net_kind. */
+/* As in struct hd_net_ops. */
 int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
-int64_t hd_conv_net_forward_bytes(const struct hd_net *net, int64_t batch);
-int hd_conv_net_forward(const struct hd_net *net, const void *params, const struct hd_rows *rows,
-                        void *work, float *q);
-int hd_conv_net_stages(const struct hd_net *net);
-void hd_conv_net_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
-int64_t hd_conv_net_backward_bytes(const struct hd_net *net, int64_t batch);
+int64_t hd_conv_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
+int hd_conv_net_forward(const struct hd_net *net, const void *params,
+                        const struct hd_net_rows *rows, void *work, float *q);
+int hd_conv_net_count_stages(const struct hd_net *net);
+void hd_conv_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
+int64_t hd_conv_net_get_backward_bytes(const struct hd_net *net, int64_t batch);
 int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int stage, float *grad);
@@ -109,7 +109,7 @@ int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t b
  */
 
 /* Outputs of these layers for a row: actions, and the value's stream's one if there is one. */
-int64_t hd_heads_outputs(const struct hd_conv_net *net);
+int64_t hd_heads_count_outputs(const struct hd_conv_net *net);
 
 /* q[rows][outputs] of hidden[rows][ld], after its ReLU. */
 void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_t rows,

@@ -114,19 +114,19 @@ static int import(const struct hd_net *net, const float *row_major, int i, float
     return HD_OK;
 }
 
-static const struct hd_net_kind kind = {
+static const struct hd_net_ops kind = {
     .destroy = destroy,
-    .export = export,
-    .import = import,
-    .forward_bytes = hd_dense_forward_bytes,
+    .export_tensor = export,
+    .import_tensor = import,
+    .forward_bytes = hd_dense_get_forward_bytes,
     .forward = hd_dense_forward,
-    .backward_bytes = hd_dense_backward_bytes,
+    .backward_bytes = hd_dense_get_backward_bytes,
     .backward = hd_dense_backward,
-    .training_bytes = hd_dense_training_bytes,
-    .training_sums = hd_dense_training_sums,
+    .training_bytes = hd_dense_get_training_bytes,
+    .training_sums = hd_dense_count_training_sums,
     .training_forward = hd_dense_training_forward,
     .training_backward = hd_dense_training_backward,
-    .track = hd_dense_track,
+    .track = hd_dense_update_running,
 };
 
 int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
@@ -143,8 +143,8 @@ int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_
         hd_free(norms);
         return HD_ERR_NOMEM;
     }
-    net->base = hd_net_base(fields);
-    net->base.kind = &kind;
+    net->base = hd_net_make_base(fields);
+    net->base.ops = &kind;
     net->base.tensors = tensors;
     net->base.norms = norms;
     net->layers = layers;

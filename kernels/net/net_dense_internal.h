@@ -29,12 +29,12 @@ struct dense_net {
     struct layer *layers; /* in order of the forward pass, which is that of the parameters */
 };
 
-static inline const struct dense_net *dense(const struct hd_net *net)
+static inline const struct dense_net *as_dense(const struct hd_net *net)
 {
     return (const struct dense_net *)net;
 }
 
-static inline int64_t padded_floats(int64_t floats)
+static inline int64_t pad_floats(int64_t floats)
 {
     return (floats + HD_LANES - 1) / HD_LANES * HD_LANES;
 }
@@ -44,56 +44,57 @@ static inline int64_t padded_floats(int64_t floats)
  */
 
 /* Work memory: the observations, then every layer's output behind its ReLU. */
-int64_t hd_dense_forward_bytes(const struct hd_net *base, int64_t batch);
-int hd_dense_forward(const struct hd_net *base, const void *params, const struct hd_rows *rows,
+int64_t hd_dense_get_forward_bytes(const struct hd_net *base, int64_t batch);
+int hd_dense_forward(const struct hd_net *base, const void *params, const struct hd_net_rows *rows,
                      void *work, float *q);
 
 /* Scratch: dL/doutput of every layer, then one transposed input. */
-int64_t hd_dense_backward_bytes(const struct hd_net *base, int64_t batch);
+int64_t hd_dense_get_backward_bytes(const struct hd_net *base, int64_t batch);
 int hd_dense_backward(const struct hd_net *base, const void *params, int64_t batch,
                       int64_t forward_batch, const void *work, const float *dq, void *scratch,
                       int stage, float *grad);
 
 /* Training passes of nets with batch norm (net_dense_norm.c). */
-int64_t hd_dense_training_bytes(const struct hd_net *base, int64_t batch);
-int64_t hd_dense_training_sums(const struct hd_net *base, int stage);
+int64_t hd_dense_get_training_bytes(const struct hd_net *base, int64_t batch);
+int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage);
 void hd_dense_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
                                int stage, const double *pooled, double *sums);
 void hd_dense_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
                                 int stage, const double *pooled, double *sums);
-bool hd_dense_track(const struct hd_net *base, const struct hd_training_pass *pass, float *running);
+bool hd_dense_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
+                             float *running);
 
 /* -- Steps of passes, for leading dimensions ld of the memory in question -------------------------
  */
 
 /* A layer's output in work memory; FROM_OBS: the observations. */
-float *hd_dense_output(const struct dense_net *net, const void *work, int layer, int64_t ld);
+float *hd_dense_get_output(const struct dense_net *net, const void *work, int layer, int64_t ld);
 
 /* The observations to their place. */
-void hd_dense_take_obs(const struct dense_net *net, const struct hd_rows *rows, void *work,
+void hd_dense_take_obs(const struct dense_net *net, const struct hd_net_rows *rows, void *work,
                        int64_t ld);
 
 /* A layer's output, with its ReLU if `relu`, to y[out][ld]. */
-void hd_dense_layer(const struct dense_net *net, const float *params, const void *work, int layer,
-                    int64_t ld, bool relu, float *y);
+void hd_dense_forward_layer(const struct dense_net *net, const float *params, const void *work,
+                            int layer, int64_t ld, bool relu, float *y);
 
 /* q of the output layers. */
 void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64_t batch,
                             int64_t ld, float *q);
 
 /* dL/doutput of a layer in scratch; of the output layers, from dq. */
-float *hd_dense_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld);
+float *hd_dense_get_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld);
 void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t batch, int64_t ld,
                           void *scratch);
 
 /* From dL/doutput of a layer the gradients of its weight and bias. */
-void hd_dense_layer_weights(const struct dense_net *net, int layer, const void *work,
-                            int64_t ld_forward, int64_t batch, int64_t ld, void *scratch,
-                            float *grad);
+void hd_dense_backward_layer_weights(const struct dense_net *net, int layer, const void *work,
+                                     int64_t ld_forward, int64_t batch, int64_t ld, void *scratch,
+                                     float *grad);
 
 /* And what it adds to that of the layer that it reads, before that one's ReLU. Layers are taken
  * from the last to the first. */
-void hd_dense_layer_data(const struct dense_net *net, const float *params, int layer,
-                         const void *work, int64_t ld_forward, int64_t ld, void *scratch);
+void hd_dense_backward_layer_data(const struct dense_net *net, const float *params, int layer,
+                                  const void *work, int64_t ld_forward, int64_t ld, void *scratch);
 
 #endif

@@ -30,9 +30,9 @@ static int64_t lay_out(const struct dense_net *net, int64_t batch, void *work, s
 {
     const int64_t n = net->features, floats = n * (int64_t)sizeof(float);
     const int64_t doubles = n * (int64_t)sizeof(double);
-    int64_t used = hd_dense_forward_bytes(&net->base, batch); /* at the start */
+    int64_t used = hd_dense_get_forward_bytes(&net->base, batch); /* at the start */
     t->xhat = take(work, &used, floats * hd_linear_ld(batch));
-    t->scratch = take(work, &used, hd_dense_backward_bytes(&net->base, batch));
+    t->scratch = take(work, &used, hd_dense_get_backward_bytes(&net->base, batch));
     t->dweight = take(work, &used, floats);
     t->dbias = take(work, &used, floats);
     t->mean = take(work, &used, doubles);
@@ -41,16 +41,16 @@ static int64_t lay_out(const struct dense_net *net, int64_t batch, void *work, s
     return used;
 }
 
-int64_t hd_dense_training_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_dense_get_training_bytes(const struct hd_net *base, int64_t batch)
 {
     struct training unused;
-    return lay_out(dense(base), batch, NULL, &unused);
+    return lay_out(as_dense(base), batch, NULL, &unused);
 }
 
 /* A level's layers one after another; the first sums of all begin with the count. */
-int64_t hd_dense_training_sums(const struct hd_net *base, int stage)
+int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     const int level = stage < base->levels ? stage : 2 * base->levels - 1 - stage;
     int64_t n = stage == 0;
     for (int i = 0; i < net->n_layers && level >= 0; i++)
@@ -77,7 +77,7 @@ static void normalise(const struct dense_net *net, const struct hd_training_pass
         hd_batch_norm_moments(layer->out, *t->count, pooled, mean, variance);
         hd_batch_norm_forward(layer->out, ld, mean, variance, params + layer->norm_weight,
                               params + layer->norm_bias, t->xhat + layer->feature * ld, ld,
-                              hd_dense_output(net, pass->work, i, ld), ld);
+                              hd_dense_get_output(net, pass->work, i, ld), ld);
         pooled += 2 * layer->out;
     }
 }
@@ -85,12 +85,12 @@ static void normalise(const struct dense_net *net, const struct hd_training_pass
 void hd_dense_training_forward(const struct hd_net *base, const struct hd_training_pass *pass,
                                int stage, const double *pooled, double *sums)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_ld(pass->batch);
     struct training t;
     lay_out(net, pass->batch, pass->work, &t);
     if (stage == 0) {
-        const struct hd_rows rows = {
+        const struct hd_net_rows rows = {
             .first = pass->obs, .n_first = pass->batch, .floats = true, .norm = pass->norm};
         hd_dense_take_obs(net, &rows, pass->work, ld);
         *sums++ = (double)pass->used;
@@ -100,10 +100,11 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
         const bool normed = layer->norm != NO_NORM;
-        float *y = normed ? t.xhat + layer->feature * ld : hd_dense_output(net, pass->work, i, ld);
+        float *y =
+            normed ? t.xhat + layer->feature * ld : hd_dense_get_output(net, pass->work, i, ld);
         if (layer->level != stage)
             continue;
-        hd_dense_layer(net, pass->params, pass->work, i, ld, false, y);
+        hd_dense_forward_layer(net, pass->params, pass->work, i, ld, false, y);
         if (!normed)
             continue;
         hd_batch_norm_sums(layer->out, pass->used, y, ld, sums);
@@ -113,9 +114,10 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
         hd_dense_combine_heads(net, pass->work, pass->batch, ld, pass->q);
 }
 
-bool hd_dense_track(const struct hd_net *base, const struct hd_training_pass *pass, float *running)
+bool hd_dense_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
+                             float *running)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     struct training t;
     lay_out(net, pass->batch, pass->work, &t);
     for (int i = 0; i < net->n_layers; i++) {
@@ -145,7 +147,7 @@ static void go_back(const struct dense_net *net, const struct hd_training_pass *
         hd_batch_norm_backward(layer->out, ld, pass->used, *t->count, pooled,
                                t->variance + layer->feature, params + layer->norm_weight,
                                t->xhat + layer->feature * ld, ld,
-                               hd_dense_delta(net, t->scratch, i, ld), ld);
+                               hd_dense_get_delta(net, t->scratch, i, ld), ld);
         pooled += 2 * layer->out;
     }
 }
@@ -158,8 +160,9 @@ static void add_up(const struct dense_net *net, const struct hd_training_pass *p
         const struct layer *layer = &net->layers[i];
         if (layer->level != level)
             continue;
-        hd_batch_norm_backward_sums(layer->out, pass->used, hd_dense_delta(net, t->scratch, i, ld),
-                                    ld, t->xhat + layer->feature * ld, ld, sums);
+        hd_batch_norm_backward_sums(layer->out, pass->used,
+                                    hd_dense_get_delta(net, t->scratch, i, ld), ld,
+                                    t->xhat + layer->feature * ld, ld, sums);
         for (int64_t j = 0; j < layer->out; j++) {
             t->dbias[layer->feature + j] = (float)sums[j];
             t->dweight[layer->feature + j] = (float)sums[layer->out + j];
@@ -175,7 +178,8 @@ static void write_gradients(const struct dense_net *net, const struct hd_trainin
     for (int i = net->n_layers - 1; i >= 0; i--) {
         const struct layer *layer = &net->layers[i];
         const size_t bytes = (size_t)layer->out * sizeof(float);
-        hd_dense_layer_weights(net, i, pass->work, ld, pass->batch, ld, t->scratch, pass->grad);
+        hd_dense_backward_layer_weights(net, i, pass->work, ld, pass->batch, ld, t->scratch,
+                                        pass->grad);
         if (layer->norm == NO_NORM)
             continue;
         memcpy(pass->grad + layer->norm_weight, t->dweight + layer->feature, bytes);
@@ -186,7 +190,7 @@ static void write_gradients(const struct dense_net *net, const struct hd_trainin
 void hd_dense_training_backward(const struct hd_net *base, const struct hd_training_pass *pass,
                                 int stage, const double *pooled, double *sums)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_ld(pass->batch);
     const int level = base->levels - stage;
     struct training t;
@@ -197,7 +201,7 @@ void hd_dense_training_backward(const struct hd_net *base, const struct hd_train
         go_back(net, pass, &t, level, pooled);
     for (int i = net->n_layers - 1; i >= 0; i--)
         if (net->layers[i].level == level)
-            hd_dense_layer_data(net, pass->params, i, pass->work, ld, ld, t.scratch);
+            hd_dense_backward_layer_data(net, pass->params, i, pass->work, ld, ld, t.scratch);
     if (level > 0)
         add_up(net, pass, &t, level - 1, sums);
     else

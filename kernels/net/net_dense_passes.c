@@ -8,16 +8,16 @@
 /* -- Work memory: the observations and every layer's output, feature-major ------------------------
  */
 
-int64_t hd_dense_forward_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_dense_get_forward_bytes(const struct hd_net *base, int64_t batch)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     int64_t features = base->obs;
     for (int i = 0; i < net->n_layers; i++)
         features += net->layers[i].out;
     return features * hd_linear_ld(batch) * (int64_t)sizeof(float);
 }
 
-float *hd_dense_output(const struct dense_net *net, const void *work, int layer, int64_t ld)
+float *hd_dense_get_output(const struct dense_net *net, const void *work, int layer, int64_t ld)
 {
     float *at = (float *)work;
     if (layer == FROM_OBS)
@@ -34,8 +34,8 @@ void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64
 {
     const int64_t actions = net->base.actions, outputs = net->base.outputs;
     const bool dueling = net->base.heads == HD_HEADS_DUELING;
-    const float *v = net->of_value >= 0 ? hd_dense_output(net, work, net->of_value, ld) : NULL;
-    const float *a = hd_dense_output(net, work, net->of_actions, ld);
+    const float *v = net->of_value >= 0 ? hd_dense_get_output(net, work, net->of_value, ld) : NULL;
+    const float *a = hd_dense_get_output(net, work, net->of_actions, ld);
     for (int64_t b = 0; b < batch; b++) {
         float shift = 0;
         for (int64_t i = 0; i < actions && dueling; i++)
@@ -66,10 +66,10 @@ static void normalise(const struct hd_obs_norm *norm, int64_t features, int64_t 
 {
     for (int64_t j = 0; j < features; j++)
         for (int64_t b = 0; b < rows; b++)
-            x[j * ld + b] = hd_obs_normal(norm, j, x[j * ld + b]);
+            x[j * ld + b] = hd_obs_normalise(norm, j, x[j * ld + b]);
 }
 
-void hd_dense_take_obs(const struct dense_net *net, const struct hd_rows *rows, void *work,
+void hd_dense_take_obs(const struct dense_net *net, const struct hd_net_rows *rows, void *work,
                        int64_t ld)
 {
     const int64_t obs = net->base.obs;
@@ -80,19 +80,19 @@ void hd_dense_take_obs(const struct dense_net *net, const struct hd_rows *rows, 
         normalise(rows->norm, obs, rows->n_first + rows->n_second, work, ld);
 }
 
-void hd_dense_layer(const struct dense_net *net, const float *params, const void *work, int layer,
-                    int64_t ld, bool relu, float *y)
+void hd_dense_forward_layer(const struct dense_net *net, const float *params, const void *work,
+                            int layer, int64_t ld, bool relu, float *y)
 {
     const struct layer *is = &net->layers[layer];
-    const float *x = hd_dense_output(net, work, is->input, ld);
+    const float *x = hd_dense_get_output(net, work, is->input, ld);
     hd_linear_forward(is->out, is->in, ld, params + is->weight, params + is->bias, relu, x, ld, y,
                       ld);
 }
 
-int hd_dense_forward(const struct hd_net *base, const void *memory, const struct hd_rows *rows,
+int hd_dense_forward(const struct hd_net *base, const void *memory, const struct hd_net_rows *rows,
                      void *work, float *q)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     const float *params = memory;
     const int64_t n = rows->n_first + rows->n_second, ld = hd_linear_ld(n);
     if (base->batch_norm && !rows->running)
@@ -100,8 +100,9 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
     hd_dense_take_obs(net, rows, work, ld);
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
-        float *y = hd_dense_output(net, work, i, ld);
-        hd_dense_layer(net, params, work, i, ld, layer->hidden && layer->norm == NO_NORM, y);
+        float *y = hd_dense_get_output(net, work, i, ld);
+        hd_dense_forward_layer(net, params, work, i, ld, layer->hidden && layer->norm == NO_NORM,
+                               y);
         if (layer->norm == NO_NORM)
             continue;
         const struct hd_net_norm *norm = &base->norms[layer->norm];
@@ -115,16 +116,16 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
 /* -- Backward -----------------------------------------------------------------------------------
  */
 
-int64_t hd_dense_backward_bytes(const struct hd_net *base, int64_t batch)
+int64_t hd_dense_get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     int64_t features = 0, ld = hd_linear_ld(batch);
     for (int i = 0; i < net->n_layers; i++)
         features += net->layers[i].out;
-    return (features * ld + padded_floats(net->widest) * ld) * (int64_t)sizeof(float);
+    return (features * ld + pad_floats(net->widest) * ld) * (int64_t)sizeof(float);
 }
 
-float *hd_dense_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld)
+float *hd_dense_get_delta(const struct dense_net *net, void *scratch, int layer, int64_t ld)
 {
     float *at = scratch;
     for (int i = 0; i < layer; i++)
@@ -139,8 +140,8 @@ void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t 
 {
     const int64_t actions = net->base.actions, outputs = net->base.outputs;
     const bool dueling = net->base.heads == HD_HEADS_DUELING;
-    float *dv = net->of_value >= 0 ? hd_dense_delta(net, scratch, net->of_value, ld) : NULL;
-    float *da = hd_dense_delta(net, scratch, net->of_actions, ld);
+    float *dv = net->of_value >= 0 ? hd_dense_get_delta(net, scratch, net->of_value, ld) : NULL;
+    float *da = hd_dense_get_delta(net, scratch, net->of_actions, ld);
     for (int64_t b = 0; b < ld; b++) {
         const float *row = dq + b * outputs;
         float sum = 0;
@@ -154,46 +155,46 @@ void hd_dense_split_heads(const struct dense_net *net, const float *dq, int64_t 
     }
 }
 
-void hd_dense_layer_weights(const struct dense_net *net, int layer, const void *work,
-                            int64_t ld_forward, int64_t batch, int64_t ld, void *scratch,
-                            float *grad)
+void hd_dense_backward_layer_weights(const struct dense_net *net, int layer, const void *work,
+                                     int64_t ld_forward, int64_t batch, int64_t ld, void *scratch,
+                                     float *grad)
 {
     const struct layer *is = &net->layers[layer];
-    const int64_t ldx = padded_floats(is->in);
-    float *x = hd_dense_delta(net, scratch, net->n_layers, ld);
-    hd_transpose(is->in, batch, hd_dense_output(net, work, is->input, ld_forward), ld_forward, x,
-                 ldx);
-    hd_linear_backward_weights(is->out, is->in, batch, hd_dense_delta(net, scratch, layer, ld), ld,
-                               x, ldx, grad + is->weight, grad + is->bias);
+    const int64_t ldx = pad_floats(is->in);
+    float *x = hd_dense_get_delta(net, scratch, net->n_layers, ld);
+    hd_transpose(is->in, batch, hd_dense_get_output(net, work, is->input, ld_forward), ld_forward,
+                 x, ldx);
+    hd_linear_backward_weights(is->out, is->in, batch, hd_dense_get_delta(net, scratch, layer, ld),
+                               ld, x, ldx, grad + is->weight, grad + is->bias);
 }
 
 /* Two streams meet at the encoder: the last one comes first here, the other adds. */
-void hd_dense_layer_data(const struct dense_net *net, const float *params, int layer,
-                         const void *work, int64_t ld_forward, int64_t ld, void *scratch)
+void hd_dense_backward_layer_data(const struct dense_net *net, const float *params, int layer,
+                                  const void *work, int64_t ld_forward, int64_t ld, void *scratch)
 {
     const struct layer *is = &net->layers[layer];
     const bool add = hd_net_has_value(&net->base) && layer == net->n_layers - HEAD_LAYERS;
     if (is->input == FROM_OBS)
         return;
     hd_linear_backward_data(is->out, is->in, ld, params + is->weight,
-                            hd_dense_delta(net, scratch, layer, ld), ld, add,
-                            hd_dense_output(net, work, is->input, ld_forward), ld_forward,
-                            hd_dense_delta(net, scratch, is->input, ld), ld);
+                            hd_dense_get_delta(net, scratch, layer, ld), ld, add,
+                            hd_dense_get_output(net, work, is->input, ld_forward), ld_forward,
+                            hd_dense_get_delta(net, scratch, is->input, ld), ld);
 }
 
 int hd_dense_backward(const struct hd_net *base, const void *params, int64_t batch,
                       int64_t forward_batch, const void *work, const float *dq, void *scratch,
                       int stage, float *grad)
 {
-    const struct dense_net *net = dense(base);
+    const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_ld(batch), ld_forward = hd_linear_ld(forward_batch);
     (void)stage; /* the only one */
     if (base->batch_norm)
         return HD_ERR_INPUT;
     hd_dense_split_heads(net, dq, batch, ld, scratch);
     for (int i = net->n_layers - 1; i >= 0; i--) {
-        hd_dense_layer_weights(net, i, work, ld_forward, batch, ld, scratch, grad);
-        hd_dense_layer_data(net, params, i, work, ld_forward, ld, scratch);
+        hd_dense_backward_layer_weights(net, i, work, ld_forward, batch, ld, scratch, grad);
+        hd_dense_backward_layer_data(net, params, i, work, ld_forward, ld, scratch);
     }
     return HD_OK;
 }

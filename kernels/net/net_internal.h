@@ -6,7 +6,7 @@
 #include "kernels/net/net.h"
 
 /* The observations of a forward pass: rows of `first`, then of `second`. */
-struct hd_rows {
+struct hd_net_rows {
     const void *first, *second;
     int64_t n_first, n_second;
     bool floats; /* whatever the net takes */
@@ -15,14 +15,14 @@ struct hd_rows {
 };
 
 /* As the functions of kernels/net/net.h say. NULL: nothing to do. */
-struct hd_net_kind {
+struct hd_net_ops {
     void (*destroy)(struct hd_net *net);
-    int (*export)(const struct hd_net *net, const float *params, int i, float *row_major);
-    int (*import)(const struct hd_net *net, const float *row_major, int i, float *params);
+    int (*export_tensor)(const struct hd_net *net, const float *params, int i, float *row_major);
+    int (*import_tensor)(const struct hd_net *net, const float *row_major, int i, float *params);
     void (*refresh)(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
     int (*prepare)(const struct hd_net *net, int64_t batch, int64_t backward_batch);
     int64_t (*forward_bytes)(const struct hd_net *net, int64_t batch);
-    int (*forward)(const struct hd_net *net, const void *params, const struct hd_rows *rows,
+    int (*forward)(const struct hd_net *net, const void *params, const struct hd_net_rows *rows,
                    void *work, float *q);
     int (*stages)(const struct hd_net *net);
     void (*stage_range)(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
@@ -52,7 +52,7 @@ struct hd_net_gpus {
 
 /* The start of every kind's struct. */
 struct hd_net {
-    const struct hd_net_kind *kind;
+    const struct hd_net_ops *ops;
     int64_t obs_shape[3]; /* of convolutional nets; zeros in others */
     int64_t obs, actions, outputs, elements, params_bytes;
     int64_t row_major_elements; /* of the tensors so far */
@@ -68,7 +68,7 @@ struct hd_net {
 };
 
 /* What the fields alone say. */
-struct hd_net hd_net_base(const struct hd_net_fields *fields);
+struct hd_net hd_net_make_base(const struct hd_net_fields *fields);
 
 /* The heads have a stream that ends in one value, apart from that of the actions. */
 static inline bool hd_net_has_value(const struct hd_net *net)
@@ -81,10 +81,11 @@ int hd_dense_net_create(const struct hd_net_fields *fields, struct hd_net **net_
 int hd_conv_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
 
 /* The stride of a convolutional net's convolution i. */
-int64_t hd_conv_net_stride(int i);
+int64_t hd_conv_net_get_stride(int i);
 
 /* Names the mistakes of a convolutional net. */
-const char *hd_conv_net_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
+const char *hd_conv_net_find_mistake(const struct hd_net_fields *fields,
+                                     char message[HD_NET_MESSAGE]);
 
 /* Appends a tensor; shape[dims]. There is room for the tensors of every net that can be made. */
 void hd_net_add_tensor(struct hd_net *net, const char *layer, const char *kind, int dims,

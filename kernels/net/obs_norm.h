@@ -17,7 +17,7 @@ struct hd_obs_norm {
 };
 
 /* What the definition above says; kernels/net/frames_cpu.c has it 16 at once. */
-HD_INLINE float hd_obs_normal(const struct hd_obs_norm *norm, int64_t j, float x)
+HD_INLINE float hd_obs_normalise(const struct hd_obs_norm *norm, int64_t j, float x)
 {
     const float y = fmaf(x, norm->scale[j], norm->shift[j]), limit = norm->limit;
     return y > limit ? limit : y < -limit ? -limit : y;

@@ -418,8 +418,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_show_cuda(&header.show, work.play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
                                   context->stream));
-    return hd_argmax_cuda(work.play.out, hd_net_outputs(net), hd_net_actions(net), args->envs->envs,
-                          header.action, context->stream);
+    return hd_argmax_cuda(work.play.out, hd_net_count_outputs(net), hd_net_count_actions(net),
+                          args->envs->envs, header.action, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -66,7 +66,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_spec *to = setup->specs[TRAJECTORIES];
     const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
-    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+    if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
                                      "collect_on_gpu samples from the logits of an actor");
     HD_TRY(check_fragments(setup, hd_trajectories_shape(to)));
@@ -102,7 +102,7 @@ static int64_t lay_out(const struct args *args, int64_t forward_bytes, void *mem
     scratch->ended_return = hd_arena_take(&arena, steps, sizeof *scratch->ended_return);
     scratch->ended_steps = hd_arena_take(&arena, steps, sizeof *scratch->ended_steps);
     scratch->out =
-        hd_arena_take(&arena, args->envs * hd_net_outputs(args->net), sizeof *scratch->out);
+        hd_arena_take(&arena, args->envs * hd_net_count_outputs(args->net), sizeof *scratch->out);
     scratch->forward = hd_arena_take(&arena, forward_bytes, 1);
     return arena.used;
 }
@@ -111,7 +111,7 @@ static int64_t scratch(const void *memory)
 {
     const struct args *args = memory;
     struct scratch unused;
-    return lay_out(args, hd_net_forward_bytes(args->net, args->envs), NULL, &unused);
+    return lay_out(args, hd_net_get_forward_bytes(args->net, args->envs), NULL, &unused);
 }
 
 /* `finish` finds in the item's header what trajectories start with. */
@@ -195,13 +195,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     struct collect c;
-    set_up(&c, context, views, args, hd_net_forward_bytes(args->net, args->envs));
+    set_up(&c, context, views, args, hd_net_get_forward_bytes(args->net, args->envs));
     hd_trajectories_clear(views[TRAJECTORIES].spec, views[TRAJECTORIES].data, 0);
     hd_pixel_pong_begin(&c.envs, &c.steps);
     for (int64_t t = 0; t < args->steps; t++) {
         hd_net_forward(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
                        c.scratch.forward, c.scratch.out);
-        hd_fragments_draw_actions(&c.fragments, c.scratch.out, hd_net_outputs(args->net),
+        hd_fragments_draw_actions(&c.fragments, c.scratch.out, hd_net_count_outputs(args->net),
                                   &context->rng, (uint32_t)(t * args->envs), t);
         hd_pixel_pong_play(&c.envs, &c.steps, t);
     }
@@ -215,7 +215,7 @@ static int64_t scratch_on_gpu(const void *memory)
 {
     const struct args *args = memory;
     struct scratch unused;
-    return lay_out(args, hd_net_forward_cuda_bytes(args->net, args->envs), NULL, &unused);
+    return lay_out(args, hd_net_get_forward_cuda_bytes(args->net, args->envs), NULL, &unused);
 }
 
 static int ready_on_gpu(const void *memory)
@@ -229,14 +229,14 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct args *args = memory;
     void *stream = context->stream;
     struct collect c;
-    set_up(&c, context, views, args, hd_net_forward_cuda_bytes(args->net, args->envs));
+    set_up(&c, context, views, args, hd_net_get_forward_cuda_bytes(args->net, args->envs));
     HD_TRY(hd_fragments_clear_cuda(c.t.made, hd_trajectories_count_header_bytes(args->to), stream));
     HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
     for (int64_t t = 0; t < args->steps; t++) {
         HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data, c.norm, c.envs.obs, args->envs,
                                    c.scratch.forward, c.scratch.out, stream));
         HD_TRY(hd_fragments_draw_actions_cuda(&c.fragments, c.scratch.out,
-                                              hd_net_outputs(args->net), &context->rng,
+                                              hd_net_count_outputs(args->net), &context->rng,
                                               (uint32_t)(t * args->envs), t, stream));
         HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
     }

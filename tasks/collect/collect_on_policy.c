@@ -69,7 +69,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_spec *envs = setup->specs[ENVS];
     const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
     HD_TRY(hd_envs_check_role(envs, setup, false));
-    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+    if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
                                      "collect_on_policy samples from the logits of an actor");
     struct args *args = hd_alloc(1, sizeof *args);
@@ -150,7 +150,7 @@ static void note_action(struct collect *c, int64_t env, const float *logit, int3
 
 static void act(struct collect *c)
 {
-    const int64_t actions = c->to->actions, outputs = hd_net_outputs(c->net);
+    const int64_t actions = c->to->actions, outputs = hd_net_count_outputs(c->net);
     const int64_t all = c->shape->all, forward = *c->t.forward;
     struct hd_obs_norm norm;
     hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
@@ -253,7 +253,8 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t envs = args->envs->envs;
-    header->logit = hd_arena_take(&arena, envs * hd_net_actions(args->net), sizeof *header->logit);
+    header->logit =
+        hd_arena_take(&arena, envs * hd_net_count_actions(args->net), sizeof *header->logit);
     header->action = hd_arena_take(&arena, envs, sizeof *header->action);
     header->here = hd_arena_take(&arena, envs, sizeof *header->here);
     return arena.used;
@@ -382,8 +383,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_show_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_statistics_norm(&views[NORM], &norm), context->stream));
-    return hd_categorical_cuda(play.out, hd_net_outputs(args->net), shape->actions, shape->envs,
-                               context->rng, item, header.action, header.logit, context->stream);
+    return hd_categorical_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,
+                               shape->envs, context->rng, item, header.action, header.logit,
+                               context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

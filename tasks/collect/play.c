@@ -18,8 +18,8 @@ static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *n
     play->outcome.reward = hd_arena_take(&arena, n, sizeof *play->outcome.reward);
     play->outcome.done = hd_arena_take(&arena, n, sizeof *play->outcome.done);
     play->outcome.truncated = hd_arena_take(&arena, n, sizeof *play->outcome.truncated);
-    play->outputs = hd_arena_take(&arena, n * hd_net_outputs(net), sizeof *play->outputs);
-    play->forward = hd_arena_take(&arena, hd_net_forward_bytes(net, n), 1);
+    play->outputs = hd_arena_take(&arena, n * hd_net_count_outputs(net), sizeof *play->outputs);
+    play->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(net, n), 1);
     return arena.used;
 }
 
@@ -51,7 +51,7 @@ void hd_play_greedy(const struct hd_play *play, const struct hd_envs_shape *shap
                     const struct hd_envs *envs, const struct hd_net *net, const void *params,
                     const struct hd_obs_norm *norm)
 {
-    const int64_t outputs = hd_net_outputs(net), actions = hd_net_actions(net);
+    const int64_t outputs = hd_net_count_outputs(net), actions = hd_net_count_actions(net);
     hd_play_forward(play, shape, envs, net, params, norm);
     for (int64_t i = 0; i < shape->envs; i++)
         play->action[i] = (int32_t)hd_argmax(play->outputs + i * outputs, actions);
@@ -64,8 +64,8 @@ int64_t hd_play_on_gpu_at(const struct hd_envs_shape *shape, const struct hd_net
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs;
     play_p->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
-    play_p->out = hd_arena_take(&arena, n * hd_net_outputs(net), sizeof *play_p->out);
-    play_p->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(net, n), 1);
+    play_p->out = hd_arena_take(&arena, n * hd_net_count_outputs(net), sizeof *play_p->out);
+    play_p->forward = hd_arena_take(&arena, hd_net_get_forward_cuda_bytes(net, n), 1);
     return arena.used;
 }
 

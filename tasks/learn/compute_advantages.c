@@ -86,7 +86,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");
     args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     /* Passes of dense nets are too short to be cut. */
-    const bool whole = hd_net_stages(args->net) == 1;
+    const bool whole = hd_net_count_stages(args->net) == 1;
     args->block = whole ? args->samples : hd_learn_shape_of(config).micro;
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = (args->samples + args->block - 1) / args->block;
@@ -114,9 +114,9 @@ static int64_t lay_out(const struct args *args, int64_t rows, void *memory, stru
 {
     struct hd_arena arena = {.memory = memory};
     work->value = hd_arena_take(&arena, rows, sizeof *work->value);
-    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_obs_bytes(args->net));
-    work->out = hd_arena_take(&arena, rows * hd_net_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_forward_bytes(args->net, rows), 1);
+    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
+    work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(args->net, rows), 1);
     return arena.used;
 }
 
@@ -158,7 +158,7 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
 /* The rows of the last item that no fragment needs hold the first sample. */
 static void fill_after(const struct args *args, const struct hd_view *from, char *obs)
 {
-    const int64_t bytes = hd_net_obs_bytes(args->net);
+    const int64_t bytes = hd_net_get_obs_bytes(args->net);
     int64_t n = 0;
     for (int64_t i = 0; i < args->samples; i++)
         if (needs_after(from, i))
@@ -171,8 +171,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     const struct hd_view *from = &views[TRAJECTORIES];
-    const int64_t rows = rows_of(args, context->item), bytes = hd_net_obs_bytes(args->net);
-    const int64_t outputs = hd_net_outputs(args->net);
+    const int64_t rows = rows_of(args, context->item), bytes = hd_net_get_obs_bytes(args->net);
+    const int64_t outputs = hd_net_count_outputs(args->net);
     struct work work;
     struct hd_obs_norm norm;
     lay_out(args, rows, context->work, &work);
@@ -302,9 +302,9 @@ static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work
     work->value = hd_arena_take(&arena, args->samples, sizeof *work->value);
     work->after = hd_arena_take(&arena, args->after, sizeof *work->after);
     work->after_value = hd_arena_take(&arena, args->after, sizeof *work->after_value);
-    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_obs_bytes(args->net));
-    work->out = hd_arena_take(&arena, rows * hd_net_outputs(args->net), sizeof *work->out);
-    work->forward = hd_arena_take(&arena, hd_net_forward_cuda_bytes(args->net, rows), 1);
+    work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
+    work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
+    work->forward = hd_arena_take(&arena, hd_net_get_forward_cuda_bytes(args->net, rows), 1);
     work->targets = hd_arena_take(&arena, hd_targets_work_bytes(args->samples), 1);
     return arena.used;
 }
@@ -332,7 +332,7 @@ static int values_on_gpu(const struct args *args, const struct hd_view *views, i
     HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
                                hd_statistics_norm(&views[NORM], &norm), work->obs, rows,
                                work->forward, work->out, stream));
-    return hd_targets_values_cuda(work->out, rows, hd_net_outputs(args->net), value, stream);
+    return hd_targets_values_cuda(work->out, rows, hd_net_count_outputs(args->net), value, stream);
 }
 
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)

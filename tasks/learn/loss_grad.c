@@ -121,9 +121,9 @@ struct pass_bytes {
 static struct pass_bytes bytes_on_cpu(const struct args *args)
 {
     if (args->levels > 0)
-        return (struct pass_bytes){hd_net_training_bytes(args->net, args->micro), 0};
-    return (struct pass_bytes){hd_net_forward_bytes(args->net, forward_rows(args)),
-                               hd_net_backward_bytes(args->net, args->micro)};
+        return (struct pass_bytes){hd_net_get_training_bytes(args->net, args->micro), 0};
+    return (struct pass_bytes){hd_net_get_forward_bytes(args->net, forward_rows(args)),
+                               hd_net_get_backward_bytes(args->net, args->micro)};
 }
 
 /* Returns the bytes; memory NULL: only counts. */
@@ -133,7 +133,7 @@ static int64_t lay_out(const struct args *args, struct pass_bytes bytes, void *m
     struct hd_arena arena = {.memory = memory};
     const int64_t loss_work =
         args->loss->loss_work_bytes ? args->loss->loss_work_bytes(args->net, args->micro) : 0;
-    const int64_t outputs = args->micro * hd_net_outputs(args->net);
+    const int64_t outputs = args->micro * hd_net_count_outputs(args->net);
     work->header = header;
     work->loss_work = hd_arena_take(&arena, loss_work, 1);
     work->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *work->out);
@@ -205,9 +205,9 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
-    args->backward_stages = hd_net_stages(args->net);
+    args->backward_stages = hd_net_count_stages(args->net);
     args->buckets = setup->specs[HD_LOSS_GRAD]->buckets;
-    args->levels = hd_net_levels(args->net);
+    args->levels = hd_net_count_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
     HD_TRY(hd_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
@@ -251,7 +251,7 @@ static enum hd_access_scope get_scope(const void *arg, int port)
 
 static int64_t count_cross_shard_sums(const void *arg, int stage)
 {
-    return hd_net_training_sums(((const struct args *)arg)->net, stage);
+    return hd_net_count_training_sums(((const struct args *)arg)->net, stage);
 }
 
 static void stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p)
@@ -259,9 +259,9 @@ static void stage_range(const void *arg, int stage, int64_t *lo_p, int64_t *hi_p
     const struct args *args = arg;
     *lo_p = *hi_p = 0;
     if (args->levels > 0 ? stage == 2 * args->levels : args->backward_stages == 1)
-        *hi_p = hd_net_elements(args->net);
+        *hi_p = hd_net_count_params(args->net);
     else if (stage > 0 && args->levels == 0)
-        hd_net_stage_range(args->net, stage - 1, lo_p, hi_p);
+        hd_net_get_stage_range(args->net, stage - 1, lo_p, hi_p);
 }
 
 static struct hd_loss_pass pass_of(const struct args *args, const struct hd_view *views,
@@ -336,7 +336,7 @@ static void go_backward(const struct args *args, const struct hd_view *views, in
 {
     const struct hd_view *grad = &views[HD_LOSS_GRAD];
     int64_t lo, hi;
-    hd_net_stage_range(args->net, stage, &lo, &hi);
+    hd_net_get_stage_range(args->net, stage, &lo, &hi);
     hd_net_backward(args->net, views[HD_LOSS_POLICY].data, args->micro, forward_rows(args),
                     work->forward, work->dout, work->backward, stage,
                     hd_grad_get_partial(grad->spec, grad->data, item));
@@ -374,7 +374,7 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
                                  context->partial_sums);
     if (stage == 2 * levels)
         count_samples(grad, context->item, (float)hd_loss_used(&pass), 0,
-                      hd_net_elements(args->net));
+                      hd_net_count_params(args->net));
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *arg)
@@ -404,7 +404,7 @@ static void track(const struct args *args, const struct hd_view *state, void *me
     lay_out(args, bytes_on_cpu(args), memory, NULL, &work);
     const struct hd_training_pass training = {.batch = args->micro, .work = work.forward};
     *hd_norm_state_batches(state->data) +=
-        hd_net_track(args->net, &training, hd_norm_state_running(state->data));
+        hd_net_update_running(args->net, &training, hd_norm_state_running(state->data));
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *arg)
@@ -450,8 +450,8 @@ static bool supports_gpu(const void *arg)
 
 static struct pass_bytes bytes_on_gpu(const struct args *args)
 {
-    return (struct pass_bytes){hd_net_forward_cuda_bytes(args->net, forward_rows(args)),
-                               hd_net_backward_cuda_bytes(args->net, args->micro)};
+    return (struct pass_bytes){hd_net_get_forward_cuda_bytes(args->net, forward_rows(args)),
+                               hd_net_get_backward_cuda_bytes(args->net, args->micro)};
 }
 
 static void get_subtasks_on_gpu(const void *arg, struct hd_subtasks *subtasks_p)
@@ -509,8 +509,8 @@ static int go_backward_on_gpu(const struct args *args, const struct hd_loss_pass
 {
     const struct hd_view *grad = &pass->views[HD_LOSS_GRAD];
     int64_t lo, hi, unused;
-    hd_net_stage_range(args->net, from, &lo, &unused);
-    hd_net_stage_range(args->net, to - 1, &unused, &hi);
+    hd_net_get_stage_range(args->net, from, &lo, &unused);
+    hd_net_get_stage_range(args->net, to - 1, &unused, &hi);
     HD_TRY(hd_net_backward_cuda(args->net, pass->views[HD_LOSS_POLICY].data, args->micro,
                                 forward_rows(args), work->forward, work->dout, work->backward, from,
                                 to, hd_grad_get_partial(grad->spec, grad->data, item),

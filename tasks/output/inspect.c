@@ -50,13 +50,13 @@ static bool holds(const char *path, const struct hashes *hashes)
 static int export_tensors(const struct hd_net *net, const float *params,
                           struct hd_tensor_data *tensors, float *memory)
 {
-    for (int i = 0; i < hd_net_tensors(net); i++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+    for (int i = 0; i < hd_net_count_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
         float *row_major = memory + tensor->offset;
         tensors[i] =
             (struct hd_tensor_data){.name = tensor->name, .data = row_major, .dims = tensor->dims};
         memcpy(tensors[i].shape, tensor->shape, (size_t)tensor->dims * sizeof *tensor->shape);
-        HD_TRY(hd_net_export(net, params, i, row_major));
+        HD_TRY(hd_net_export_tensor(net, params, i, row_major));
     }
     return HD_OK;
 }
@@ -88,7 +88,7 @@ struct buffer_name {
 
 static int count_norms(const struct hd_weights *weights)
 {
-    return weights->norm_state ? hd_net_norms(hd_params_net(weights->norm_state)) : 0;
+    return weights->norm_state ? hd_net_count_norms(hd_params_net(weights->norm_state)) : 0;
 }
 
 static struct buffer_name name_buffer(const struct hd_net_norm *norm, int which)
@@ -105,7 +105,7 @@ static int export_buffers(const struct hd_weights *weights, int which, struct bu
     const int n = count_norms(weights);
     const float *running = hd_norm_state_running(weights->norm_state_data);
     for (int i = 0; i < n; i++) {
-        const struct hd_net_norm *norm = hd_net_norm(hd_params_net(weights->norm_state), i);
+        const struct hd_net_norm *norm = hd_net_get_norm(hd_params_net(weights->norm_state), i);
         const int64_t at = which == RUNNING_MEAN ? norm->mean : norm->var;
         names[i] = name_buffer(norm, which);
         tensors[i] = elements_tensor(names[i].text, running + at, norm->features);
@@ -157,8 +157,8 @@ static int write_file(const char *path, const struct hd_tensor_data *tensors, in
 int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter)
 {
     const struct hd_net *net = hd_params_net(weights->params);
-    const int n = hd_net_tensors(net), norms = count_norms(weights);
-    const struct hd_tensor *last = hd_net_tensor(net, n - 1);
+    const int n = hd_net_count_tensors(net), norms = count_norms(weights);
+    const struct hd_tensor *last = hd_net_get_tensor(net, n - 1);
     const struct hashes hashes = hash_all(weights);
     if (holds(path, &hashes))
         return HD_OK;
@@ -189,13 +189,13 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
 static int import_tensor(const struct hd_safetensors *file, const struct hd_net *net, int i,
                          float *params)
 {
-    const struct hd_tensor *tensor = hd_net_tensor(net, i);
+    const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
     float *row_major = hd_alloc(tensor->count, sizeof *row_major);
     if (!row_major)
         return HD_ERR_NOMEM;
     int status = hd_safetensors_copy(file, tensor->name, tensor->dims, tensor->shape, row_major);
     if (status == HD_OK)
-        status = hd_net_import(net, row_major, i, params);
+        status = hd_net_import_tensor(net, row_major, i, params);
     hd_free(row_major);
     return status;
 }
@@ -204,7 +204,7 @@ static int import_buffers(const struct hd_safetensors *file, const struct hd_wei
 {
     float *running = hd_norm_state_running(weights->norm_state_data);
     for (int i = 0; i < count_norms(weights); i++) {
-        const struct hd_net_norm *norm = hd_net_norm(hd_params_net(weights->norm_state), i);
+        const struct hd_net_norm *norm = hd_net_get_norm(hd_params_net(weights->norm_state), i);
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_MEAN).text, 1, &norm->features,
                                    running + norm->mean));
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_VAR).text, 1, &norm->features,
@@ -216,9 +216,9 @@ static int import_buffers(const struct hd_safetensors *file, const struct hd_wei
 static int import_all(const struct hd_safetensors *file, const struct hd_weights *weights)
 {
     const struct hd_net *net = hd_params_net(weights->params);
-    for (int i = 0; i < hd_net_tensors(net); i++)
+    for (int i = 0; i < hd_net_count_tensors(net); i++)
         HD_TRY(import_tensor(file, net, i, weights->data));
-    hd_net_refresh(net, weights->data, 0, hd_net_elements(net));
+    hd_net_refresh(net, weights->data, 0, hd_net_count_params(net));
     HD_TRY(import_buffers(file, weights));
     if (!weights->obs_norm)
         return HD_OK;
@@ -260,7 +260,7 @@ static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights
     const struct hd_view view = {.data = weights->obs_norm_data, .spec = weights->obs_norm};
     if (!weights->obs_norm || !hd_statistics_norm(&view, norm_p))
         return NULL;
-    const bool bytes = hd_net_obs_u8(hd_params_net(weights->params));
+    const bool bytes = hd_net_has_u8_obs(hd_params_net(weights->params));
     for (int64_t j = 0; j < hd_statistics_elements(weights->obs_norm); j++)
         scaled[j] = norm_p->scale[j] * (bytes ? 255.0f : 1.0f);
     norm_p->scale = scaled;
@@ -272,20 +272,23 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
 {
     enum { ROWS_AT_ONCE = 64 };
     const struct hd_net *net = hd_params_net(weights->params);
-    const int64_t outputs = hd_net_outputs(net), max = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
+    const int64_t outputs = hd_net_count_outputs(net),
+                  max = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
     const int64_t rest = max > 0 ? rows % max : 0;
     struct hd_obs_norm norm;
     HD_TRY(hd_net_prepare(net, max, 0));
     HD_TRY(hd_net_prepare(net, rest, 0));
-    int64_t bytes = hd_net_forward_bytes(net, max), rest_bytes = hd_net_forward_bytes(net, rest);
+    int64_t bytes = hd_net_get_forward_bytes(net, max),
+            rest_bytes = hd_net_get_forward_bytes(net, rest);
     void *work = hd_alloc(bytes > rest_bytes ? bytes : rest_bytes, 1);
-    float *q = hd_alloc(max * outputs, sizeof *q), *scaled = hd_alloc(hd_net_obs(net), sizeof *q);
+    float *q = hd_alloc(max * outputs, sizeof *q),
+          *scaled = hd_alloc(hd_net_count_obs(net), sizeof *q);
     int status = work && q && scaled ? HD_OK : HD_ERR_NOMEM;
     for (int64_t first = 0; status == HD_OK && first < rows; first += max) {
         int64_t n = rows - first < max ? rows - first : max;
         const struct hd_obs_norm *scales = norm_of_floats(weights, &norm, scaled);
-        const float *rows_obs = obs + first * hd_net_obs(net);
-        if (hd_net_levels(net) > 0)
+        const float *rows_obs = obs + first * hd_net_count_obs(net);
+        if (hd_net_count_levels(net) > 0)
             hd_net_forward_running(net, weights->data,
                                    hd_norm_state_running(weights->norm_state_data), scales,
                                    rows_obs, n, work, q);
@@ -313,11 +316,11 @@ int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, F
     int status = hd_safetensors_get_shape(tensors, "obs", shape, &dims);
     for (int i = 1; status == HD_OK && i < dims; i++)
         row *= shape[i];
-    if (status == HD_OK && (dims < 2 || row != hd_net_obs(net)))
+    if (status == HD_OK && (dims < 2 || row != hd_net_count_obs(net)))
         status = hd_fail(HD_ERR_INPUT,
                          "%s: a row of tensor 'obs' has %lld numbers, the net takes "
                          "%lld",
-                         obs_path, dims < 2 ? 0 : (long long)row, (long long)hd_net_obs(net));
+                         obs_path, dims < 2 ? 0 : (long long)row, (long long)hd_net_count_obs(net));
     if (status == HD_OK && !(obs = hd_alloc(shape[0] * row, sizeof *obs)))
         status = HD_ERR_NOMEM;
     if (status == HD_OK)

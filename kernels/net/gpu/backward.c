@@ -178,8 +178,8 @@ static int gather(const struct backward *b, int first, int last, float *grad)
 {
     const struct hd_gpu_plan *plan = b->plan;
     int64_t lo, hi, unused;
-    hd_net_stage_range(plan->net, first, &lo, &unused);
-    hd_net_stage_range(plan->net, last - 1, &unused, &hi);
+    hd_net_get_stage_range(plan->net, first, &lo, &unused);
+    hd_net_get_stage_range(plan->net, last - 1, &unused, &hi);
     HD_GPU_RUN(b->pass, hd_gpu_gather_gradient(
                             b->pass->on->gradient_at, lo, hi, b->scratch->gradient, plan->gradients,
                             b->scratch->sums, plan->sums, grad, b->pass->stream));

@@ -42,7 +42,7 @@ static inline __device__ float entering(const struct hd_gpu_obs &obs, From x, in
     if (!obs.scale)
         return to_float(x);
     const struct hd_obs_norm norm = {obs.scale, obs.shift, obs.limit};
-    return hd_obs_normal(&norm, j, number(x));
+    return hd_obs_normalise(&norm, j, number(x));
 }
 
 template <class From>

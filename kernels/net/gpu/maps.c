@@ -67,8 +67,8 @@ static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *
                       struct maps *maps)
 {
     int64_t *lowest = &maps->lowest[hd_gpu_layer_of(plan, t)];
-    HD_TRY(hd_net_export(plan->net, ramp->low, t, ramp->row_major_low));
-    HD_TRY(hd_net_export(plan->net, ramp->high, t, ramp->row_major_high));
+    HD_TRY(hd_net_export_tensor(plan->net, ramp->low, t, ramp->row_major_low));
+    HD_TRY(hd_net_export_tensor(plan->net, ramp->high, t, ramp->row_major_high));
     for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
         const int64_t flat =
             ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
@@ -160,9 +160,9 @@ static int copy_maps(const struct maps *maps, struct hd_net_on_gpu *on)
 static int stage_of(const struct hd_net *net, int64_t at)
 {
     int64_t lo, hi;
-    int stage = hd_net_stages(net);
+    int stage = hd_net_count_stages(net);
     do
-        hd_net_stage_range(net, --stage, &lo, &hi);
+        hd_net_get_stage_range(net, --stage, &lo, &hi);
     while (lo > at);
     return stage;
 }

@@ -62,7 +62,7 @@ static int rehearse(const struct hd_gpu_plan *plan, int64_t batch, int64_t backw
         HD_TRY(hd_gpu_forward(&pass, &obs, batch, &work, NULL));
     if (backward_batch > 0)
         HD_TRY(hd_gpu_backward(&pass, backward_batch, backward_batch, &work, NULL, &scratch, 0,
-                               hd_net_stages(plan->net), NULL));
+                               hd_net_count_stages(plan->net), NULL));
     return HD_OK;
 }
 
@@ -79,7 +79,7 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
 /* -- Parameters ----------------------------------------------------------------------------------
  */
 
-int64_t hd_net_device_bytes(const struct hd_net *net)
+int64_t hd_net_get_device_bytes(const struct hd_net *net)
 {
     struct hd_gpu_plan plan;
     if (hd_gpu_plan(net, &plan) != HD_OK)
@@ -103,7 +103,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
-int64_t hd_net_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_work unused;
@@ -157,7 +157,7 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
     return forward(net, params, &obs, 2 * rows, work, q, stream);
 }
 
-int64_t hd_net_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
+int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_scratch unused;

@@ -26,7 +26,7 @@ static struct hd_gpu_layer conv_layer(const struct hd_gpu_plan *plan, int i)
     const struct hd_tensor *weight = &plan->net->tensors[2 * i];
     const int64_t *obs = plan->net->obs_shape;
     const struct hd_gpu_window *before = i > 0 ? &plan->layers[i - 1].window : NULL;
-    const int32_t kernel = (int32_t)weight->shape[2], stride = (int32_t)hd_conv_net_stride(i);
+    const int32_t kernel = (int32_t)weight->shape[2], stride = (int32_t)hd_conv_net_get_stride(i);
     struct hd_gpu_window w = {.channels = (int32_t)(before ? plan->layers[i - 1].out : obs[0]),
                               .height = before ? before->out_height : (int32_t)obs[1],
                               .width = before ? before->out_width : (int32_t)obs[2],

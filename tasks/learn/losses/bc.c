@@ -23,7 +23,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
                    void **args_p)
 {
     (void)rows, (void)args_p;
-    if (hd_net_heads(net) != HD_HEADS_Q)
+    if (hd_net_get_heads(net) != HD_HEADS_Q)
         return hd_params_refuse_type(setup, "bc",
                                      "loss bc needs a net of one head, which yields logits");
     return HD_OK;
@@ -43,7 +43,7 @@ static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
-    return (const char *)rows.obs + pass->first * hd_net_obs_bytes(pass->net);
+    return (const char *)rows.obs + pass->first * hd_net_get_obs_bytes(pass->net);
 }
 
 static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t rows)
@@ -51,7 +51,7 @@ static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t 
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     return (struct hd_cross_entropy){
         .batch = rows,
-        .actions = hd_net_actions(pass->net),
+        .actions = hd_net_count_actions(pass->net),
         .logit = pass->out,
         .action = hd_batch_rows(batch->spec, batch->data).action + pass->first,
         .weight = hd_batch_use(batch->spec, batch->data).weight + pass->first,

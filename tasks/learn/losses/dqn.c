@@ -32,7 +32,7 @@ struct header {
 static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p)
 {
-    if (hd_net_heads(net) == HD_HEADS_ACTOR_CRITIC)
+    if (hd_net_get_heads(net) == HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "dqn", "loss dqn needs values of actions");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -46,7 +46,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 /* Its own memory is q[rows][actions] of obs, then of next_obs, then the target's of next_obs. */
 static int64_t loss_work_bytes(const struct hd_net *net, int64_t rows)
 {
-    return 3 * rows * hd_net_actions(net) * (int64_t)sizeof(float);
+    return 3 * rows * hd_net_count_actions(net) * (int64_t)sizeof(float);
 }
 
 static const int64_t *used(const struct hd_view *batch)
@@ -59,7 +59,7 @@ static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
-    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
+    const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
     const float *q = pass->loss_work;
     return (struct hd_dqn_loss){
         .batch = rows,
@@ -91,14 +91,14 @@ static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
     const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
-    const int64_t at = pass->first * hd_net_obs_bytes(pass->net);
+    const int64_t at = pass->first * hd_net_get_obs_bytes(pass->net);
     passes->policy = pass->views[HD_LOSS_POLICY].data;
     passes->target = pass->views[HD_LOSS_TARGET].data;
     passes->norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
     passes->obs = (const char *)from.obs + at;
     passes->next_obs = (const char *)from.next_obs + at;
     passes->q = pass->loss_work;
-    passes->target_next = passes->q + 2 * pass->rows * hd_net_actions(pass->net);
+    passes->target_next = passes->q + 2 * pass->rows * hd_net_count_actions(pass->net);
 }
 
 static void differentiate(const void *args, const struct hd_loss_pass *pass)
@@ -143,7 +143,7 @@ static double sum(const void *memory, void *const *items, int64_t n, double *val
         sums.target_q += header->sums.target_q;
         rows += (double)header->used;
     }
-    const double matrix = rows * (double)hd_net_actions(args->net);
+    const double matrix = rows * (double)hd_net_count_actions(args->net);
     values[TOTAL_LOSS] = rows > 0 ? sums.loss / rows : 0;
     values[Q_VALUE] = rows > 0 ? sums.q / matrix : 0;
     values[TARGET_Q_VALUE] = rows > 0 ? sums.target_q / matrix : 0;

@@ -55,7 +55,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 {
     (void)rows;
     const struct hd_config *config = setup->config;
-    if (hd_net_heads(net) != HD_HEADS_ACTOR_CRITIC)
+    if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -77,7 +77,7 @@ static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
-    return batch.obs + pass->first * hd_net_obs_bytes(pass->net);
+    return batch.obs + pass->first * hd_net_get_obs_bytes(pass->net);
 }
 
 static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
@@ -85,7 +85,7 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
     const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
-    const int64_t first = pass->first, actions = hd_net_actions(pass->net);
+    const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
     return (struct hd_ppo_loss){.batch = rows,
                                 .actions = actions,
                                 .clip = args->clip,
@@ -104,7 +104,7 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
 {
     struct header *header = pass->header;
     const struct hd_ppo_loss loss = loss_of(args, pass, header->used);
-    const int64_t outputs = hd_net_outputs(pass->net);
+    const int64_t outputs = hd_net_count_outputs(pass->net);
     memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
     hd_ppo_loss(&loss, pass->dout, &header->sums);
 }

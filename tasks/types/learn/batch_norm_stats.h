@@ -10,8 +10,8 @@
 
 extern const struct hd_type hd_type_norm_state;
 
-/* Its running statistics, laid out as hd_net_running says (NULL for no instance), and how many
- * batches they have taken in. */
+/* Its running statistics, laid out as hd_net_count_running says (NULL for no instance), and how
+ * many batches they have taken in. */
 float *hd_norm_state_running(void *data);
 int64_t *hd_norm_state_batches(void *data);
 

@@ -118,14 +118,14 @@ static int resolve_params(struct hd_spec *spec, const struct hd_setup *setup)
     fields.obs_u8 = n_shape == 3; /* frames of pixels */
     choose_heads(config, &fields);
     HD_TRY(check_widths(spec, setup, &fields));
-    const char *mistake = hd_net_mistake(&fields, message);
+    const char *mistake = hd_net_find_mistake(&fields, message);
     if (mistake)
         return report(spec, setup, mistake, message);
     struct hd_net *net;
     HD_TRY(hd_net_create(&fields, &net));
     spec->shape = net;
-    spec->elements = hd_net_elements(net);
-    spec->bytes = hd_net_params_bytes(net);
+    spec->elements = hd_net_count_params(net);
+    spec->bytes = hd_net_get_params_bytes(net);
     spec->buckets = count_parts(spec);
     return HD_OK;
 }
@@ -178,7 +178,7 @@ static int64_t common_bytes(const struct hd_spec *spec)
 
 static int64_t device_bytes(const struct hd_spec *spec)
 {
-    return hd_net_device_bytes(spec->shape);
+    return hd_net_get_device_bytes(spec->shape);
 }
 
 static int ready_on_gpu(const struct hd_spec *spec)

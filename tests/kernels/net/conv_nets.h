@@ -50,14 +50,15 @@ struct pass {
 static inline struct pass make_pass(const struct hd_net *net, int64_t rows)
 {
     struct pass p = {.net = net, .rows = rows};
-    int64_t n = 2 * rows * hd_net_obs_bytes(net), outputs = 2 * rows * hd_net_outputs(net);
+    int64_t n = 2 * rows * hd_net_get_obs_bytes(net),
+            outputs = 2 * rows * hd_net_count_outputs(net);
     p.obs = guarded(n);
     p.q = guarded(outputs * 4);
     p.dq = guarded(outputs * 4);
-    p.grad = guarded(hd_net_elements(net) * 4);
-    p.params = guarded(hd_net_params_bytes(net));
-    p.work = guarded(hd_net_forward_bytes(net, 2 * rows));
-    p.scratch = guarded(hd_net_backward_bytes(net, rows));
+    p.grad = guarded(hd_net_count_params(net) * 4);
+    p.params = guarded(hd_net_get_params_bytes(net));
+    p.work = guarded(hd_net_get_forward_bytes(net, 2 * rows));
+    p.scratch = guarded(hd_net_get_backward_bytes(net, rows));
     for (int64_t i = 0; i < n; i++)
         p.obs[i] = (uint8_t)(256 * fill(7, (uint64_t)i));
     for (int64_t i = 0; i < outputs; i++)
@@ -67,14 +68,14 @@ static inline struct pass make_pass(const struct hd_net *net, int64_t rows)
 
 static inline void check_guards(const struct pass *p)
 {
-    int64_t outputs = 2 * p->rows * hd_net_outputs(p->net);
-    check_guard(p->obs, 2 * p->rows * hd_net_obs_bytes(p->net));
+    int64_t outputs = 2 * p->rows * hd_net_count_outputs(p->net);
+    check_guard(p->obs, 2 * p->rows * hd_net_get_obs_bytes(p->net));
     check_guard(p->q, outputs * 4);
     check_guard(p->dq, outputs * 4);
-    check_guard(p->grad, hd_net_elements(p->net) * 4);
-    check_guard(p->params, hd_net_params_bytes(p->net));
-    check_guard(p->work, hd_net_forward_bytes(p->net, 2 * p->rows));
-    check_guard(p->scratch, hd_net_backward_bytes(p->net, p->rows));
+    check_guard(p->grad, hd_net_count_params(p->net) * 4);
+    check_guard(p->params, hd_net_get_params_bytes(p->net));
+    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * p->rows));
+    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, p->rows));
 }
 
 static const struct {

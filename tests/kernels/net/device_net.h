@@ -45,15 +45,15 @@ static inline void device_put(void *to, const void *from, int64_t bytes)
 static inline struct device_pass device_pass(const struct hd_net *net, int64_t rows, int64_t back)
 {
     struct device_pass p = {.net = net, .rows = rows, .back = back};
-    const int64_t outputs = hd_net_outputs(net) * 4, obs = hd_net_obs(net) * 4;
+    const int64_t outputs = hd_net_count_outputs(net) * 4, obs = hd_net_count_obs(net) * 4;
     ck_assert_int_eq(hd_net_prepare_cuda(net, rows, back), HD_OK);
-    p.params = device_make(NULL, hd_net_device_bytes(net));
-    p.obs = device_make(NULL, rows * hd_net_obs_bytes(net));
-    p.work = device_make(NULL, hd_net_forward_cuda_bytes(net, rows));
-    p.scratch = device_make(NULL, hd_net_backward_cuda_bytes(net, back));
+    p.params = device_make(NULL, hd_net_get_device_bytes(net));
+    p.obs = device_make(NULL, rows * hd_net_get_obs_bytes(net));
+    p.work = device_make(NULL, hd_net_get_forward_cuda_bytes(net, rows));
+    p.scratch = device_make(NULL, hd_net_get_backward_cuda_bytes(net, back));
     p.q = device_make(NULL, rows * outputs);
     p.dq = device_make(NULL, back * outputs);
-    p.grad = device_make(NULL, hd_net_elements(net) * 4);
+    p.grad = device_make(NULL, hd_net_count_params(net) * 4);
     p.scale = device_make(NULL, obs);
     p.shift = device_make(NULL, obs);
     return p;
@@ -61,7 +61,7 @@ static inline struct device_pass device_pass(const struct hd_net *net, int64_t r
 
 static inline void device_params(const struct device_pass *p, const float *params)
 {
-    const int64_t n = hd_net_elements(p->net);
+    const int64_t n = hd_net_count_params(p->net);
     device_put(p->params, params, n * 4);
     ck_assert_int_eq(hd_net_refresh_cuda(p->net, p->params, 0, n, device_stream()), HD_OK);
 }
@@ -71,13 +71,13 @@ static inline void device_params(const struct device_pass *p, const float *param
 static inline void device_forward(const struct device_pass *p, const struct hd_obs_norm *norm,
                                   const void *obs, const void *next_obs, int64_t rows, float *q)
 {
-    const int64_t n = next_obs ? rows / 2 : rows, bytes = n * hd_net_obs_bytes(p->net);
+    const int64_t n = next_obs ? rows / 2 : rows, bytes = n * hd_net_get_obs_bytes(p->net);
     void *next = device_make(next_obs, next_obs ? bytes : 0);
     struct hd_obs_norm on_device = {.scale = p->scale, .shift = p->shift};
     device_put(p->obs, obs, bytes);
     if (norm) {
-        device_put(p->scale, norm->scale, hd_net_obs(p->net) * 4);
-        device_put(p->shift, norm->shift, hd_net_obs(p->net) * 4);
+        device_put(p->scale, norm->scale, hd_net_count_obs(p->net) * 4);
+        device_put(p->shift, norm->shift, hd_net_count_obs(p->net) * 4);
         on_device.limit = norm->limit;
     }
     norm = norm ? &on_device : NULL;
@@ -86,30 +86,30 @@ static inline void device_forward(const struct device_pass *p, const struct hd_o
                               : hd_net_forward_cuda(p->net, p->params, norm, p->obs, rows, p->work,
                                                     p->q, device_stream()),
                      HD_OK);
-    device_get(q, p->q, rows * hd_net_outputs(p->net) * 4);
+    device_get(q, p->q, rows * hd_net_count_outputs(p->net) * 4);
 }
 
 /* After a forward pass of `rows` rows: grad[elements] from dq of the first `batch` of them. */
 static inline void device_backward(const struct device_pass *p, int64_t batch, int64_t rows,
                                    const float *dq, float *grad)
 {
-    device_put(p->dq, dq, batch * hd_net_outputs(p->net) * 4);
+    device_put(p->dq, dq, batch * hd_net_count_outputs(p->net) * 4);
     ck_assert_int_eq(hd_net_backward_cuda(p->net, p->params, batch, rows, p->work, p->dq,
-                                          p->scratch, 0, hd_net_stages(p->net), p->grad,
+                                          p->scratch, 0, hd_net_count_stages(p->net), p->grad,
                                           device_stream()),
                      HD_OK);
-    device_get(grad, p->grad, hd_net_elements(p->net) * 4);
+    device_get(grad, p->grad, hd_net_count_params(p->net) * 4);
 }
 
 /* What no tensor has is zero, bit by bit. */
 static inline void check_padding(const struct hd_net *net, const float *grad)
 {
-    const int64_t n = hd_net_elements(net);
+    const int64_t n = hd_net_count_params(net);
     float *other = hd_alloc(n, sizeof *other);
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        float *row_major = hd_alloc(hd_net_tensor(net, t)->count, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(net, grad, t, row_major), HD_OK);
-        ck_assert_int_eq(hd_net_import(net, row_major, t, other), HD_OK);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        float *row_major = hd_alloc(hd_net_get_tensor(net, t)->count, sizeof *row_major);
+        ck_assert_int_eq(hd_net_export_tensor(net, grad, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_import_tensor(net, row_major, t, other), HD_OK);
         hd_free(row_major);
     }
     ck_assert_mem_eq(grad, other, (size_t)n * sizeof *other);

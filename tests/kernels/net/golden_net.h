@@ -20,16 +20,16 @@ static inline double fill(uint64_t k, uint64_t j)
 /* Tensor t is filled with k = first + t. */
 static inline void fill_params(const struct hd_net *net, uint64_t first, void *params)
 {
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         float *row_major = hd_alloc(tensor->count, sizeof *row_major);
         for (int64_t j = 0; j < tensor->count; j++)
             row_major[j] = (float)((2 * fill(first + (uint64_t)t, (uint64_t)j) - 1) /
                                    sqrt((double)tensor->fan_in));
-        ck_assert_int_eq(hd_net_import(net, row_major, t, params), HD_OK);
+        ck_assert_int_eq(hd_net_import_tensor(net, row_major, t, params), HD_OK);
         hd_free(row_major);
     }
-    hd_net_refresh(net, params, 0, hd_net_elements(net));
+    hd_net_refresh(net, params, 0, hd_net_count_params(net));
 }
 
 /* Norm and sum of data[n] times scale, and its first elements, relative to the norm. */

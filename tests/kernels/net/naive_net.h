@@ -103,19 +103,19 @@ static inline void naive_create(struct naive_net *naive, const struct hd_net *ne
                                 const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
                                 enum hd_heads heads, const float *params)
 {
-    *naive =
-        (struct naive_net){.heads = heads, .actions = hd_net_actions(net), .obs = hd_net_obs(net)};
+    *naive = (struct naive_net){
+        .heads = heads, .actions = hd_net_count_actions(net), .obs = hd_net_count_obs(net)};
     naive->input = naive_alloc(naive->obs);
     if (shape)
         naive_layers(naive, shape, hidden, n_hidden);
     else
         naive_dense_layers(naive, hidden, n_hidden);
-    ck_assert_int_eq(hd_net_tensors(net), 2 * naive->layers);
+    ck_assert_int_eq(hd_net_count_tensors(net), 2 * naive->layers);
     for (int t = 0; t < 2 * naive->layers; t++) {
-        int64_t n = hd_net_tensor(net, t)->count;
+        int64_t n = hd_net_get_tensor(net, t)->count;
         float *row_major = hd_alloc(n, sizeof *row_major);
         double *wide = naive_alloc(n);
-        ck_assert_int_eq(hd_net_export(net, params, t, row_major), 0);
+        ck_assert_int_eq(hd_net_export_tensor(net, params, t, row_major), 0);
         for (int64_t i = 0; i < n; i++)
             wide[i] = row_major[i];
         hd_free(row_major);

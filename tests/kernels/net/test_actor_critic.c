@@ -55,17 +55,17 @@ static struct hd_net *pong_net(enum hd_precision precision)
 static void check_names(struct hd_net *net, const struct golden_ppo *golden, int64_t elements)
 {
     int64_t offset = 0;
-    ck_assert_int_eq(hd_net_tensors(net), golden->tensors);
+    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
     for (int t = 0; t < golden->tensors; t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         ck_assert_str_eq(tensor->name, golden->params_after[t].name);
         ck_assert_int_eq(tensor->offset, offset);
         offset += tensor->count;
     }
     ck_assert_int_eq(offset, elements);
-    ck_assert_int_eq(hd_net_heads(net), HD_HEADS_ACTOR_CRITIC);
-    ck_assert_int_eq(hd_net_actions(net), golden->actions);
-    ck_assert_int_eq(hd_net_outputs(net), golden->actions + 1);
+    ck_assert_int_eq(hd_net_get_heads(net), HD_HEADS_ACTOR_CRITIC);
+    ck_assert_int_eq(hd_net_count_actions(net), golden->actions);
+    ck_assert_int_eq(hd_net_count_outputs(net), golden->actions + 1);
     hd_net_destroy(net);
 }
 
@@ -82,23 +82,24 @@ typedef void forward_fn(const struct hd_net *net, const float *params, const voi
 static void forward_here(const struct hd_net *net, const float *params, const void *obs,
                          int64_t rows, float *q)
 {
-    char *work = guarded(hd_net_forward_bytes(net, rows));
+    char *work = guarded(hd_net_get_forward_bytes(net, rows));
     hd_net_forward(net, params, NULL, obs, rows, work, q);
-    check_guard(work, hd_net_forward_bytes(net, rows));
+    check_guard(work, hd_net_get_forward_bytes(net, rows));
 }
 
 /* Observations 0 … batch of spec 9.1, and their outputs. */
 static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance,
                          forward_fn *forward)
 {
-    const int64_t rows = golden->batch + 1, obs = hd_net_obs(net), outputs = golden->actions + 1;
-    float *params = guarded(hd_net_params_bytes(net)), *q = guarded(rows * outputs * 4);
-    char *memory = guarded(rows * hd_net_obs_bytes(net));
+    const int64_t rows = golden->batch + 1, obs = hd_net_count_obs(net),
+                  outputs = golden->actions + 1;
+    float *params = guarded(hd_net_get_params_bytes(net)), *q = guarded(rows * outputs * 4);
+    char *memory = guarded(rows * hd_net_get_obs_bytes(net));
     fill_params(net, 0, params);
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < obs; i++) {
             double u = fill(1000 + (uint64_t)b, (uint64_t)i);
-            if (hd_net_obs_u8(net))
+            if (hd_net_has_u8_obs(net))
                 ((uint8_t *)memory)[b * obs + i] = (uint8_t)(256 * u);
             else
                 ((float *)memory)[b * obs + i] = (float)(2 * u - 1);
@@ -111,7 +112,7 @@ static void check_golden(struct hd_net *net, const struct golden_ppo *golden, do
             CHECK_CLOSE(q[b * outputs + i], golden->logit_before[b * golden->actions + i], 1.0,
                         tolerance, "logit");
     }
-    check_guard(params, hd_net_params_bytes(net));
+    check_guard(params, hd_net_get_params_bytes(net));
     check_guard(q, rows * outputs * 4);
     hd_net_destroy(net);
 }
@@ -156,24 +157,25 @@ struct pass {
 
 static struct pass make_pass(struct hd_net *net)
 {
-    struct pass p = {.net = net, .obs = hd_net_obs(net), .outputs = hd_net_outputs(net)};
+    struct pass p = {
+        .net = net, .obs = hd_net_count_obs(net), .outputs = hd_net_count_outputs(net)};
     struct hd_rng rng = hd_rng_make(31, (uint64_t)p.obs, 0, 0, 0);
     p.floats = test_alloc(2 * ROWS * p.obs, 4);
-    p.memory = guarded(2 * ROWS * hd_net_obs_bytes(net));
+    p.memory = guarded(2 * ROWS * hd_net_get_obs_bytes(net));
     p.scale = test_alloc(p.obs, 4);
     p.shift = test_alloc(p.obs, 4);
-    p.params = guarded(hd_net_params_bytes(net));
+    p.params = guarded(hd_net_get_params_bytes(net));
     p.q = guarded(2 * ROWS * p.outputs * 4);
     p.dq = test_alloc(ROWS * p.outputs, 4);
-    p.grad = guarded(hd_net_elements(net) * 4);
-    p.work = guarded(hd_net_forward_bytes(net, 2 * ROWS));
-    p.scratch = guarded(hd_net_backward_bytes(net, ROWS));
+    p.grad = guarded(hd_net_count_params(net) * 4);
+    p.work = guarded(hd_net_get_forward_bytes(net, 2 * ROWS));
+    p.scratch = guarded(hd_net_get_backward_bytes(net, ROWS));
     p.norm = (struct hd_obs_norm){.scale = p.scale, .shift = p.shift, .limit = 1.5f};
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
-    const float range = hd_net_obs_u8(net) ? 255 : 4;
+    const float range = hd_net_has_u8_obs(net) ? 255 : 4;
     for (int64_t i = 0; i < 2 * ROWS * p.obs; i++) {
         p.floats[i] = range * (float)fill(40, (uint64_t)i);
-        if (hd_net_obs_u8(net))
+        if (hd_net_has_u8_obs(net))
             p.floats[i] = ((uint8_t *)p.memory)[i] = (uint8_t)p.floats[i];
         else
             ((float *)p.memory)[i] = p.floats[i];
@@ -195,12 +197,12 @@ static double normal(const struct pass *p, int64_t row, int64_t j)
 
 static void check_guards(const struct pass *p)
 {
-    check_guard(p->memory, 2 * ROWS * hd_net_obs_bytes(p->net));
-    check_guard(p->params, hd_net_params_bytes(p->net));
+    check_guard(p->memory, 2 * ROWS * hd_net_get_obs_bytes(p->net));
+    check_guard(p->params, hd_net_get_params_bytes(p->net));
     check_guard(p->q, 2 * ROWS * p->outputs * 4);
-    check_guard(p->grad, hd_net_elements(p->net) * 4);
-    check_guard(p->work, hd_net_forward_bytes(p->net, 2 * ROWS));
-    check_guard(p->scratch, hd_net_backward_bytes(p->net, ROWS));
+    check_guard(p->grad, hd_net_count_params(p->net) * 4);
+    check_guard(p->work, hd_net_get_forward_bytes(p->net, 2 * ROWS));
+    check_guard(p->scratch, hd_net_get_backward_bytes(p->net, ROWS));
 }
 
 /* p's outputs and gradients, of net odd[i]; `rounded`: the naive net rounds as a GPU does. */
@@ -221,10 +223,10 @@ static void check_against_naive(const struct pass *p, int i, bool rounded, doubl
     }
     double off = distance(p->q, q, 2 * ROWS * p->outputs);
     ck_assert_msg(off <= may_q, "net %d: outputs off by %.1e", i, off);
-    for (int t = 0; t < hd_net_tensors(p->net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(p->net, t);
+    for (int t = 0; t < hd_net_count_tensors(p->net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(p->net, t);
         float *row_major = test_alloc(tensor->count, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(p->net, p->grad, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(p->net, p->grad, t, row_major), HD_OK);
         off = distance(row_major, naive.grad[t], tensor->count);
         ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
     }
@@ -239,9 +241,9 @@ START_TEST(passes_are_those_of_a_naive_net)
         return; /* dense nets compute in f32 */
     struct pass p = make_pass(make_net(odd[i].dims, odd[i].shape, odd[i].widths, odd[i].n_hidden,
                                        odd[i].actions, precision));
-    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    const char *next = (const char *)p.memory + ROWS * hd_net_get_obs_bytes(p.net);
     hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, p.q);
-    for (int stage = 0; stage < hd_net_stages(p.net); stage++)
+    for (int stage = 0; stage < hd_net_count_stages(p.net); stage++)
         hd_net_backward(p.net, p.params, ROWS, 2 * ROWS, p.work, p.dq, p.scratch, stage, p.grad);
     check_guards(&p);
 
@@ -265,7 +267,7 @@ START_TEST(normalised_floats_are_normalised_bytes)
     hd_net_forward(p.net, p.params, &p.norm, p.memory, 2 * ROWS, p.work, p.q);
     hd_net_forward_floats(p.net, p.params, &p.norm, p.floats, 2 * ROWS, p.work, q);
     ck_assert_mem_eq(q, p.q, bytes);
-    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    const char *next = (const char *)p.memory + ROWS * hd_net_get_obs_bytes(p.net);
     hd_net_forward_pair(p.net, p.params, &p.norm, p.memory, next, ROWS, p.work, q);
     ck_assert_mem_eq(q, p.q, bytes);
     hd_net_destroy(p.net);
@@ -303,7 +305,7 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
     struct pass p =
         make_pass(make_net_for(odd[i].dims, odd[i].shape, odd[i].dims == 3 && i % 2 == 0,
                                odd[i].widths, odd[i].n_hidden, odd[i].actions, HD_F32, on_gpu));
-    const char *next = (const char *)p.memory + ROWS * hd_net_obs_bytes(p.net);
+    const char *next = (const char *)p.memory + ROWS * hd_net_get_obs_bytes(p.net);
     const struct device_pass device = device_pass(p.net, 2 * ROWS, ROWS);
     device_params(&device, p.params);
     device_forward(&device, &p.norm, p.memory, next, 2 * ROWS, p.q);

@@ -18,12 +18,12 @@
 static void forward(const struct pass *p)
 {
     hd_net_forward_pair(p->net, p->params, NULL, p->obs,
-                        p->obs + p->rows * hd_net_obs_bytes(p->net), p->rows, p->work, p->q);
+                        p->obs + p->rows * hd_net_get_obs_bytes(p->net), p->rows, p->work, p->q);
 }
 
 static void backward(const struct pass *p)
 {
-    for (int stage = 0; stage < hd_net_stages(p->net); stage++)
+    for (int stage = 0; stage < hd_net_count_stages(p->net); stage++)
         hd_net_backward(p->net, p->params, p->rows, 2 * p->rows, p->work, p->dq, p->scratch, stage,
                         p->grad);
 }
@@ -79,9 +79,9 @@ static struct update make_update(const struct hd_net *net, enum hd_precision pre
 {
     struct update u = {
         .p = make_pass(net, GOLDEN_BATCH), .tolerance = tolerances[precision], .passes = &here};
-    int64_t n = hd_net_elements(net), bytes = hd_net_obs_bytes(net);
-    u.target = guarded(hd_net_params_bytes(net));
-    u.target_work = guarded(hd_net_forward_bytes(net, GOLDEN_BATCH));
+    int64_t n = hd_net_count_params(net), bytes = hd_net_get_obs_bytes(net);
+    u.target = guarded(hd_net_get_params_bytes(net));
+    u.target_work = guarded(hd_net_get_forward_bytes(net, GOLDEN_BATCH));
     u.m = test_alloc(n, 4);
     u.v = test_alloc(n, 4);
     u.row_major = test_alloc(n, 4);
@@ -106,8 +106,8 @@ static void check_matrix(const float *found, const double *wanted, double tolera
 static void check_golden(const struct update *u, const float *flat, int k,
                          const struct golden_tensor *golden, double tolerance)
 {
-    const struct hd_tensor *tensor = hd_net_tensor(u->p.net, k);
-    ck_assert_int_eq(hd_net_export(u->p.net, flat, k, u->row_major), HD_OK);
+    const struct hd_tensor *tensor = hd_net_get_tensor(u->p.net, k);
+    ck_assert_int_eq(hd_net_export_tensor(u->p.net, flat, k, u->row_major), HD_OK);
     check_tensor(u->row_major, tensor->count, 1, golden->l2, golden->sum, golden->first,
                  golden->n_first, tolerance, tensor->name);
 }
@@ -141,7 +141,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
 {
     enum { OUTPUTS = GOLDEN_BATCH * GOLDEN_ACTIONS };
     const struct tolerance *may = &u->tolerance;
-    const int64_t n = hd_net_elements(u->p.net), bytes = hd_net_obs_bytes(u->p.net);
+    const int64_t n = hd_net_count_params(u->p.net), bytes = hd_net_get_obs_bytes(u->p.net);
     struct hd_dqn_sums sums;
     u->passes->of_target(u, u->target, u->p.obs + GOLDEN_BATCH * bytes, u->target_work);
     u->passes->forward(u);
@@ -184,8 +184,8 @@ START_TEST(three_updates_are_di_engine_s)
     struct update u = make_update(net, (enum hd_precision)_i);
     run_updates(&u);
     check_guards(&u.p);
-    check_guard(u.target, hd_net_params_bytes(net));
-    check_guard(u.target_work, hd_net_forward_bytes(net, GOLDEN_BATCH));
+    check_guard(u.target, hd_net_get_params_bytes(net));
+    check_guard(u.target_work, hd_net_get_forward_bytes(net, GOLDEN_BATCH));
     hd_net_destroy(net);
 }
 END_TEST
@@ -197,9 +197,9 @@ START_TEST(names_and_shapes_are_di_engine_s)
         512 * 512,       6 * 512,           512 * 512,         512};
     struct hd_net *net = pong_net(HD_F32);
     int64_t offset = 0;
-    ck_assert_int_eq(hd_net_tensors(net), GOLDEN_TENSORS);
+    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
     for (int t = 0; t < GOLDEN_TENSORS; t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         ck_assert_str_eq(tensor->name, golden_names[t]);
         ck_assert_int_eq(tensor->offset, offset);
         ck_assert_int_eq(tensor->dims, t % 2 ? 1 : t < 6 ? 4 : 2);
@@ -209,7 +209,7 @@ START_TEST(names_and_shapes_are_di_engine_s)
     }
     ck_assert_int_eq(offset, 14259975);
     /* Gaps between tensors, so that blocks of shadows never cross them, are all that is added. */
-    ck_assert_int_lt(hd_net_elements(net), offset + 16 * 1024);
+    ck_assert_int_lt(hd_net_count_params(net), offset + 16 * 1024);
     hd_net_destroy(net);
 }
 END_TEST
@@ -232,20 +232,20 @@ START_TEST(odd_nets_are_naive_nets)
     check_guards(&p);
     struct naive_net naive;
     naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].heads, p.params);
-    const int64_t outputs = hd_net_outputs(net);
+    const int64_t outputs = hd_net_count_outputs(net);
     double *q = test_alloc(ROWS * outputs, sizeof *q);
     for (int64_t r = 0; r < ROWS; r++)
-        naive_row(&naive, p.obs + r * hd_net_obs(net), p.dq + r * outputs, q + r * outputs);
+        naive_row(&naive, p.obs + r * hd_net_count_obs(net), p.dq + r * outputs, q + r * outputs);
     const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
     /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
      */
     const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
     double off = distance(p.q, q, ROWS * outputs);
     ck_assert_msg(off <= may_q, "net %d: q off by %.1e", i, off);
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         float *row_major = test_alloc(tensor->count, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(net, p.grad, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, p.grad, t, row_major), HD_OK);
         off = distance(row_major, naive.grad[t], tensor->count);
         ck_assert_msg(off <= may_grad, "net %d: gradient of %s off by %.1e", i, tensor->name, off);
     }
@@ -262,17 +262,17 @@ START_TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges)
     const int i = _i % N_ODD;
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                   odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
-    const int64_t n = hd_net_elements(net), bytes = hd_net_params_bytes(net);
+    const int64_t n = hd_net_count_params(net), bytes = hd_net_get_params_bytes(net);
     char *a = guarded(bytes), *b = guarded(bytes);
     fill_params(net, 3, a);
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        int64_t count = hd_net_tensor(net, t)->count;
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        int64_t count = hd_net_get_tensor(net, t)->count;
         float *row_major = test_alloc(count, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(net, (float *)a, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, (float *)a, t, row_major), HD_OK);
         ck_assert(row_major[count / 2] ==
                   (float)((2 * fill(3 + (uint64_t)t, (uint64_t)count / 2) - 1) /
-                          sqrt((double)hd_net_tensor(net, t)->fan_in)));
-        ck_assert_int_eq(hd_net_import(net, row_major, t, (float *)b), HD_OK);
+                          sqrt((double)hd_net_get_tensor(net, t)->fan_in)));
+        ck_assert_int_eq(hd_net_import_tensor(net, row_major, t, (float *)b), HD_OK);
     }
     int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
     for (int64_t block = blocks - 1; block >= 0; block--) {
@@ -291,12 +291,12 @@ START_TEST(init_does_not_depend_on_the_layout)
     struct hd_net *net[2] = {pong_net(HD_F32), pong_net(bf16_here() ? HD_BF16 : HD_F32)};
     struct hd_rng rng = hd_rng_make(5, 6, 0, 0, 0);
     for (int k = 0; k < 2; k++) {
-        float *params = guarded(hd_net_params_bytes(net[k]));
+        float *params = guarded(hd_net_get_params_bytes(net[k]));
         ck_assert_int_eq(hd_net_init(net[k], &rng, params), HD_OK);
-        for (int t = 0; t < hd_net_tensors(net[k]); t++) {
-            const struct hd_tensor *tensor = hd_net_tensor(net[k], t);
+        for (int t = 0; t < hd_net_count_tensors(net[k]); t++) {
+            const struct hd_tensor *tensor = hd_net_get_tensor(net[k], t);
             float *row_major = test_alloc(tensor->count, sizeof *row_major);
-            ck_assert_int_eq(hd_net_export(net[k], params, t, row_major), HD_OK);
+            ck_assert_int_eq(hd_net_export_tensor(net[k], params, t, row_major), HD_OK);
             double bound = 1 / sqrt((double)tensor->fan_in);
             for (int64_t j = 0; j < tensor->count; j += 1 + tensor->count / 1000)
                 ck_assert(
@@ -326,15 +326,15 @@ START_TEST(stages_tile_the_array_and_write_their_range_only)
 {
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct pass p = ready_pass(net, 2);
-    const int64_t n = hd_net_elements(net);
+    const int64_t n = hd_net_count_params(net);
     int64_t end = 0;
     float *all = test_alloc(n, sizeof *all);
     backward(&p);
     memcpy(all, p.grad, (size_t)n * sizeof *all);
-    ck_assert_int_gt(hd_net_stages(net), 5);
-    for (int stage = 0; stage < hd_net_stages(net); stage++) {
+    ck_assert_int_gt(hd_net_count_stages(net), 5);
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++) {
         int64_t lo, hi;
-        hd_net_stage_range(net, stage, &lo, &hi);
+        hd_net_get_stage_range(net, stage, &lo, &hi);
         ck_assert_int_eq(lo, end);
         ck_assert_int_gt(hi, lo);
         memset(p.grad, 0xFF, (size_t)n * sizeof *p.grad);
@@ -364,14 +364,14 @@ START_TEST(threads_at_once_give_the_same_bits)
     enum { THREADS = 2 };
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct pass alone = ready_pass(net, 4), p[THREADS];
-    const size_t bytes = (size_t)hd_net_elements(net) * 4;
+    const size_t bytes = (size_t)hd_net_count_params(net) * 4;
     pthread_t thread[THREADS];
     run_pass(&alone);
     hd_net_destroy(net);
     net = pong_net((enum hd_precision)_i); /* nothing is prepared: the threads do it at once */
     for (int k = 0; k < THREADS; k++) {
         p[k] = make_pass(net, 4);
-        memcpy(p[k].params, alone.params, (size_t)hd_net_params_bytes(net));
+        memcpy(p[k].params, alone.params, (size_t)hd_net_get_params_bytes(net));
     }
     for (int k = 0; k < THREADS; k++)
         ck_assert_int_eq(pthread_create(&thread[k], NULL, run_pass, &p[k]), 0);
@@ -389,10 +389,10 @@ START_TEST(microbatches_add_up_to_the_batch)
     enum { ROWS = 16, MICRO = 4 };
     struct hd_net *net = pong_net((enum hd_precision)_i);
     struct pass whole = ready_pass(net, ROWS), part = make_pass(net, MICRO);
-    const int64_t n = hd_net_elements(net), obs = hd_net_obs_bytes(net);
+    const int64_t n = hd_net_count_params(net), obs = hd_net_get_obs_bytes(net);
     double *sum = test_alloc(n, sizeof *sum), difference = 0, norm = 0;
     backward(&whole);
-    memcpy(part.params, whole.params, (size_t)hd_net_params_bytes(net));
+    memcpy(part.params, whole.params, (size_t)hd_net_get_params_bytes(net));
     for (int64_t first = 0; first < ROWS; first += MICRO) {
         memcpy(part.obs, whole.obs + first * obs, (size_t)(MICRO * obs));
         memcpy(part.obs + MICRO * obs, whole.obs + (ROWS + first) * obs, (size_t)(MICRO * obs));
@@ -420,7 +420,7 @@ START_TEST(floats_are_bytes_divided_by_255)
     struct hd_net *net = make_net(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                   odd[i].heads, _i < N_ODD ? HD_F32 : HD_BF16);
     struct pass p = ready_pass(net, 128); /* every byte comes up */
-    int64_t n = 256 * hd_net_obs(net), outputs = 256 * hd_net_outputs(net);
+    int64_t n = 256 * hd_net_count_obs(net), outputs = 256 * hd_net_count_outputs(net);
     float *floats = test_alloc(n, sizeof *floats), *q = test_alloc(outputs, sizeof *q);
     for (int64_t j = 0; j < n; j++)
         floats[j] = (float)p.obs[j] / 255.0f;
@@ -436,16 +436,16 @@ START_TEST(mistakes_name_their_field)
     static const int64_t small[] = {4, 32, 84}, list[] = {8, 8, 8, 8, 8};
     struct hd_net_fields fields = {
         .obs_dims = 3, .obs_shape = pong_shape, .actions = 2, .hidden = list, .n_hidden = 5};
-    ck_assert_str_eq(hd_net_mistake(&fields, message), "encoder_hidden_size_list");
+    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "encoder_hidden_size_list");
     fields.n_hidden = 3;
-    ck_assert_ptr_null(hd_net_mistake(&fields, message));
+    ck_assert_ptr_null(hd_net_find_mistake(&fields, message));
     fields.obs_shape = small;
-    ck_assert_str_eq(hd_net_mistake(&fields, message), "obs_shape");
+    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "obs_shape");
     fields.obs_dims = 2;
-    ck_assert_str_eq(hd_net_mistake(&fields, message), "obs_shape");
+    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "obs_shape");
     fields.obs_dims = 1;
     fields.precision = HD_BF16;
-    ck_assert_str_eq(hd_net_mistake(&fields, message), "precision");
+    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "precision");
 }
 END_TEST
 
@@ -465,7 +465,7 @@ static void forward_there(struct update *u)
 {
     const struct pass *p = &u->p;
     device_params(u->device, p->params);
-    device_forward(u->device, NULL, p->obs, p->obs + p->rows * hd_net_obs_bytes(p->net),
+    device_forward(u->device, NULL, p->obs, p->obs + p->rows * hd_net_get_obs_bytes(p->net),
                    2 * p->rows, p->q);
 }
 

@@ -21,14 +21,14 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes, MOST_ROWS = 9 };
 
 static int64_t stored_channels(const struct hd_frames *f)
 {
-    int64_t channels = f->channels * f->fold * f->fold;
+    int64_t channels = f->channels * f->block * f->block;
     return f->layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
 }
 
 /* Where element (c, y, x) of an observation lies. */
 static int64_t place(const struct hd_frames *f, int64_t c, int64_t y, int64_t x)
 {
-    const int64_t n = f->fold, height = f->height / n, width = f->width / n;
+    const int64_t n = f->block, height = f->height / n, width = f->width / n;
     const int64_t channel = (c * n + y % n) * n + x % n, pixel = y / n * width + x / n;
     switch (f->layout) {
     case HD_NHWC:
@@ -70,7 +70,7 @@ static void check_one(const struct conversion *c, const void *to, int64_t at, fl
 static void check_all(const struct conversion *c, const void *to)
 {
     const struct hd_frames *f = c->frames;
-    const int64_t row_size = stored_channels(f) * (f->height / f->fold) * (f->width / f->fold);
+    const int64_t row_size = stored_channels(f) * (f->height / f->block) * (f->width / f->block);
     const int64_t size = f->channels * f->height * f->width;
     int64_t zeros = 0;
     for (int64_t r = 0; r < c->rows; r++)
@@ -90,15 +90,15 @@ static void check_all(const struct conversion *c, const void *to)
 static void convert_and_check(const struct conversion *c)
 {
     const struct hd_frames *f = c->frames;
-    const int64_t n = c->rows * stored_channels(f) * (f->height / f->fold) * (f->width / f->fold);
+    const int64_t n = c->rows * stored_channels(f) * (f->height / f->block) * (f->width / f->block);
     const int64_t bytes = n * (f->bf16 ? 2 : 4);
     char *to = guarded(bytes);
     memset(to, 0xEE, (size_t)bytes);
-    hd_frames_from_bytes(f, c->norm, c->rows, c->bytes, to);
+    hd_frames_convert_bytes(f, c->norm, c->rows, c->bytes, to);
     check_all(c, to);
     check_guard(to, bytes);
     memset(to, 0xEE, (size_t)bytes);
-    hd_frames_from_floats(f, c->norm, c->rows, c->floats, to);
+    hd_frames_convert_floats(f, c->norm, c->rows, c->floats, to);
     check_all(c, to);
     check_guard(to, bytes);
 }

@@ -110,7 +110,7 @@ static struct hd_net *make_net(int dims, enum hd_init init, enum hd_precision pr
 static float *init_params(const struct hd_net *net)
 {
     struct hd_rng rng = hd_rng_make(21, 0, 0, 0, 0);
-    float *params = test_alloc(hd_net_params_bytes(net), 1);
+    float *params = test_alloc(hd_net_get_params_bytes(net), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     return params;
 }
@@ -150,12 +150,12 @@ static void check_init(int dims, enum hd_init init)
 {
     struct hd_net *net = make_net(dims, init, HD_F32);
     float *params = init_params(net);
-    for (int t = 0; t < hd_net_tensors(net); t += 2) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t += 2) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         float *weight = test_alloc(tensor->count, sizeof *weight);
         float *bias = test_alloc(tensor->shape[0], sizeof *bias);
-        ck_assert_int_eq(hd_net_export(net, params, t, weight), HD_OK);
-        ck_assert_int_eq(hd_net_export(net, params, t + 1, bias), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, params, t, weight), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, params, t + 1, bias), HD_OK);
         check_layer(weight, bias, tensor, wanted_gain(init, tensor));
     }
     hd_net_destroy(net);
@@ -180,11 +180,11 @@ START_TEST(init_does_not_depend_on_the_layout)
     struct hd_net *f32 = make_net(3, HD_INIT_SCALED, HD_F32);
     struct hd_net *other = make_net(3, HD_INIT_SCALED, bf16_here() ? HD_BF16 : HD_F32);
     float *params = init_params(f32), *others = init_params(other);
-    for (int t = 0; t < hd_net_tensors(f32); t++) {
-        const int64_t n = hd_net_tensor(f32, t)->count;
+    for (int t = 0; t < hd_net_count_tensors(f32); t++) {
+        const int64_t n = hd_net_get_tensor(f32, t)->count;
         float *a = test_alloc(n, sizeof *a), *b = test_alloc(n, sizeof *b);
-        ck_assert_int_eq(hd_net_export(f32, params, t, a), HD_OK);
-        ck_assert_int_eq(hd_net_export(other, others, t, b), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(f32, params, t, a), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(other, others, t, b), HD_OK);
         ck_assert_mem_eq(a, b, (size_t)n * sizeof *a);
     }
     hd_net_destroy(f32);

@@ -53,11 +53,11 @@ END_TEST
 START_TEST(names_and_shapes_are_di_engine_s)
 {
     struct hd_net *net = cartpole_net();
-    ck_assert_int_eq(hd_net_elements(net), 33923);
-    ck_assert_int_eq(hd_net_tensors(net), GOLDEN_TENSORS);
+    ck_assert_int_eq(hd_net_count_params(net), 33923);
+    ck_assert_int_eq(hd_net_count_tensors(net), GOLDEN_TENSORS);
     int64_t offset = 0;
     for (int t = 0; t < GOLDEN_TENSORS; t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         ck_assert_str_eq(tensor->name, golden_names[t]);
         ck_assert_int_eq(tensor->offset, offset);
         ck_assert_int_eq(tensor->dims, 2 - t % 2);
@@ -118,14 +118,14 @@ static const struct passes here = {forward_here, backward_here};
 static struct update make_update(void)
 {
     struct update u = {.net = cartpole_net(), .passes = &here};
-    int64_t n = hd_net_elements(u.net);
+    int64_t n = hd_net_count_params(u.net);
     u.params = test_alloc(n, sizeof(float));
     u.target = test_alloc(n, sizeof(float));
     u.grad = test_alloc(n, sizeof(float));
     u.m = test_alloc(n, sizeof(float));
     u.v = test_alloc(n, sizeof(float));
-    u.work = test_alloc(hd_net_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
-    u.scratch = test_alloc(hd_net_backward_bytes(u.net, GOLDEN_BATCH), 1);
+    u.work = test_alloc(hd_net_get_forward_bytes(u.net, 2 * GOLDEN_BATCH), 1);
+    u.scratch = test_alloc(hd_net_get_backward_bytes(u.net, GOLDEN_BATCH), 1);
     fill_params(u.net, 0, u.params);
     fill_params(u.net, 500, u.target);
     for (int b = 0; b < GOLDEN_BATCH; b++) {
@@ -143,7 +143,7 @@ static struct update make_update(void)
 
 static void run_update(struct update *u, int t, const struct golden_step *golden)
 {
-    int64_t n = hd_net_elements(u->net);
+    int64_t n = hd_net_count_params(u->net);
     u->passes->forward(u, u->target, u->obs + GOLDEN_BATCH * 4, GOLDEN_BATCH, u->target_q);
     u->passes->forward(u, u->params, u->obs, 2 * GOLDEN_BATCH, u->q);
     const struct hd_dqn_loss loss = {.batch = GOLDEN_BATCH,
@@ -176,7 +176,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     struct hd_adam adam = hd_adam_default(1e-3);
     hd_adam_step(&adam, t, n, u->grad, 1, 1, u->m, u->v, u->params);
     for (int k = 0; k < GOLDEN_TENSORS; k++) {
-        const struct hd_tensor *tensor = hd_net_tensor(u->net, k);
+        const struct hd_tensor *tensor = hd_net_get_tensor(u->net, k);
         check_golden(u->grad + tensor->offset, tensor, &golden->grad[k], 2e-5);
         check_golden(u->params + tensor->offset, tensor, &golden->params_after[k], 2e-6);
     }
@@ -218,7 +218,7 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
 {
     double sum = 0;
     hd_net_forward(net, params, NULL, obs, batch, work, q);
-    for (int64_t i = 0; i < batch * hd_net_outputs(net); i++)
+    for (int64_t i = 0; i < batch * hd_net_count_outputs(net); i++)
         sum += (double)c[i] * q[i];
     return sum;
 }
@@ -226,14 +226,15 @@ static double weighted_sum(const struct hd_net *net, const float *params, const 
 START_TEST(gradients_are_differences)
 {
     struct hd_net *net = small_net(_i);
-    int64_t n = hd_net_elements(net), batch = 1 + 4 * _i, outputs = batch * hd_net_outputs(net);
+    int64_t n = hd_net_count_params(net), batch = 1 + 4 * _i,
+            outputs = batch * hd_net_count_outputs(net);
     struct hd_rng rng = hd_rng_make(9, (uint64_t)_i, 0, 0, 0);
     float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *q = test_alloc(outputs, 4);
-    float *obs = test_alloc(batch * hd_net_obs(net), 4), *c = test_alloc(outputs, 4);
-    void *work = test_alloc(hd_net_forward_bytes(net, batch), 1);
-    void *scratch = test_alloc(hd_net_backward_bytes(net, batch), 1);
+    float *obs = test_alloc(batch * hd_net_count_obs(net), 4), *c = test_alloc(outputs, 4);
+    void *work = test_alloc(hd_net_get_forward_bytes(net, batch), 1);
+    void *scratch = test_alloc(hd_net_get_backward_bytes(net, batch), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
-    for (int64_t i = 0; i < batch * hd_net_obs(net); i++)
+    for (int64_t i = 0; i < batch * hd_net_count_obs(net); i++)
         obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(100000 + i)) - 1);
     for (int64_t i = 0; i < outputs; i++)
         c[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(200000 + i)) - 1);
@@ -266,9 +267,9 @@ START_TEST(a_row_does_not_depend_on_its_batch)
     enum { ALL = 130 };
     static const int64_t batches[] = {1, 3, 8, 64, 65, 128};
     struct hd_rng rng = hd_rng_make(4, 0, 0, 0, 0);
-    float *params = test_alloc(hd_net_elements(net), 4), *obs = test_alloc(ALL * 4, 4);
+    float *params = test_alloc(hd_net_count_params(net), 4), *obs = test_alloc(ALL * 4, 4);
     float *q = test_alloc(ALL * 2, 4), *part = test_alloc(ALL * 2, 4);
-    void *work = test_alloc(hd_net_forward_bytes(net, ALL), 1);
+    void *work = test_alloc(hd_net_get_forward_bytes(net, ALL), 1);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
     for (int i = 0; i < ALL * 4; i++)
         obs[i] = (float)(2 * hd_rng_draw_uniform(&rng, (uint32_t)(50000 + i)) - 1);
@@ -285,7 +286,7 @@ END_TEST
 START_TEST(backward_of_the_first_rows_is_that_of_a_smaller_batch)
 {
     struct update u = make_update();
-    int64_t n = hd_net_elements(u.net);
+    int64_t n = hd_net_count_params(u.net);
     float *other = test_alloc(n, 4);
     for (int i = 0; i < GOLDEN_BATCH * 2; i++)
         u.dq[i] = (float)(i - 3);
@@ -303,10 +304,10 @@ START_TEST(init_is_within_pytorch_s_bounds)
 {
     struct hd_net *net = cartpole_net();
     struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
-    float *params = test_alloc(hd_net_elements(net), 4);
+    float *params = test_alloc(hd_net_count_params(net), 4);
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         double bound = 1 / sqrt((double)tensor->fan_in), max = 0, sum = 0;
         for (int64_t j = 0; j < tensor->count; j++) {
             max = fmax(max, fabs(params[tensor->offset + j]));
@@ -365,7 +366,8 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
         n_hidden++;
     struct hd_net *net =
         make_net_for(3 + i, 1 + i % 5, small[i % 4], n_hidden, (enum hd_heads)(i / 4), precision);
-    const int64_t obs = hd_net_obs(net), outputs = hd_net_outputs(net), n = hd_net_elements(net);
+    const int64_t obs = hd_net_count_obs(net), outputs = hd_net_count_outputs(net),
+                  n = hd_net_count_params(net);
     struct hd_rng rng = hd_rng_make(9, (uint64_t)i, 0, 0, 0);
     float *params = test_alloc(n, 4), *grad = test_alloc(n, 4), *x = test_alloc(2 * ROWS * obs, 4);
     float *q = test_alloc(2 * ROWS * outputs, 4), *dq = test_alloc(2 * ROWS * outputs, 4);
@@ -390,8 +392,8 @@ START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
     }
     double off = distance(q, wanted, 2 * ROWS * outputs);
     CHECK_RESIDUAL(off, device_off_by[precision].q, in_precision("q", "", precision));
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         off = distance(grad + tensor->offset, naive.grad[t], tensor->count);
         CHECK_RESIDUAL(off, device_off_by[precision].grad,
                        in_precision("gradient of ", tensor->name, precision));

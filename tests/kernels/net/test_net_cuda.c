@@ -25,25 +25,25 @@ START_TEST(odd_nets_are_naive_nets_on_a_gpu)
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
     struct device_pass device = device_pass(net, 2 * ROWS, ROWS);
     device_params(&device, p.params);
-    device_forward(&device, NULL, p.obs, p.obs + ROWS * hd_net_obs_bytes(net), 2 * ROWS, p.q);
+    device_forward(&device, NULL, p.obs, p.obs + ROWS * hd_net_get_obs_bytes(net), 2 * ROWS, p.q);
     device_backward(&device, ROWS, 2 * ROWS, p.dq, p.grad);
     check_padding(net, p.grad);
     struct naive_net naive;
     naive_create(&naive, net, odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].heads, p.params);
     if (on_gpu == HD_BF16)
         naive_round(&naive);
-    const int64_t outputs = hd_net_outputs(net);
+    const int64_t outputs = hd_net_count_outputs(net);
     double *q = test_alloc(2 * ROWS * outputs, sizeof *q);
     float *none = test_alloc(outputs, sizeof *none);
     for (int64_t r = 0; r < 2 * ROWS; r++)
-        naive_row(&naive, p.obs + r * hd_net_obs(net), r < ROWS ? p.dq + r * outputs : none,
+        naive_row(&naive, p.obs + r * hd_net_count_obs(net), r < ROWS ? p.dq + r * outputs : none,
                   q + r * outputs);
     double off = distance(p.q, q, 2 * ROWS * outputs);
     CHECK_RESIDUAL(off, device_off_by[on_gpu].q, in_precision("q", "", on_gpu));
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         float *row_major = test_alloc(tensor->count, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(net, p.grad, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, p.grad, t, row_major), HD_OK);
         off = distance(row_major, naive.grad[t], tensor->count);
         CHECK_RESIDUAL(off, device_off_by[on_gpu].grad,
                        in_precision("gradient of ", tensor->name, on_gpu));
@@ -60,15 +60,15 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
     enum { ROWS = 70, BACK = 68 };
     static const int64_t shape[] = {1, 180, 180}, hidden[] = {64, 8, 8};
     struct hd_net *net = make_net(shape, hidden, 3, 3, HD_HEADS_Q, HD_F32);
-    const int64_t n = hd_net_elements(net);
+    const int64_t n = hd_net_count_params(net);
     struct pass p = make_pass(net, ROWS / 2);
     struct hd_rng rng = hd_rng_make(3, 0, 0, 0, 0);
     float *q = test_alloc(ROWS * 3, 4), *grad = test_alloc(n, 4);
-    void *scratch = test_alloc(hd_net_backward_bytes(net, BACK), 1);
+    void *scratch = test_alloc(hd_net_get_backward_bytes(net, BACK), 1);
     double largest = 0, off = 0;
     ck_assert_int_eq(hd_net_init(net, &rng, p.params), HD_OK);
     hd_net_forward(net, p.params, NULL, p.obs, ROWS, p.work, p.q);
-    for (int stage = 0; stage < hd_net_stages(net); stage++)
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, p.params, BACK, ROWS, p.work, p.dq, scratch, stage, p.grad);
     struct device_pass device = device_pass(net, ROWS, BACK);
     device_params(&device, p.params);
@@ -91,7 +91,7 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
     enum { ROWS = 2 };
     struct hd_net *net = make_net_for(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, HD_F32,
                                       (enum hd_precision)_i);
-    const int64_t n = hd_net_elements(net);
+    const int64_t n = hd_net_count_params(net);
     struct pass p = make_pass(net, ROWS);
     struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
     float *part = test_alloc(n, sizeof *part);
@@ -100,11 +100,11 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
     device_params(&device, p.params);
     device_forward(&device, NULL, p.obs, NULL, ROWS, p.q);
     device_backward(&device, ROWS, ROWS, p.dq, p.grad);
-    for (int stage = 0; stage < hd_net_stages(net);) {
-        const int last = stage + 2 < hd_net_stages(net) ? stage + 2 : stage + 1;
+    for (int stage = 0; stage < hd_net_count_stages(net);) {
+        const int last = stage + 2 < hd_net_count_stages(net) ? stage + 2 : stage + 1;
         int64_t lo, hi, unused;
-        hd_net_stage_range(net, stage, &lo, &unused);
-        hd_net_stage_range(net, last - 1, &unused, &hi);
+        hd_net_get_stage_range(net, stage, &lo, &unused);
+        hd_net_get_stage_range(net, last - 1, &unused, &hi);
         memset(part, 0xFF, (size_t)n * sizeof *part);
         device_put(device.grad, part, n * 4);
         ck_assert_int_eq(hd_net_backward_cuda(net, device.params, ROWS, ROWS, device.work,
@@ -129,8 +129,8 @@ START_TEST(shadows_on_a_gpu_follow_by_ranges)
     const int i = _i % N_ODD;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                       odd[i].heads, HD_F32, _i < N_ODD ? HD_F32 : HD_BF16);
-    const int64_t n = hd_net_elements(net), bytes = hd_net_device_bytes(net);
-    float *params = guarded(hd_net_params_bytes(net));
+    const int64_t n = hd_net_count_params(net), bytes = hd_net_get_device_bytes(net);
+    float *params = guarded(hd_net_get_params_bytes(net));
     char *whole = test_alloc(bytes, 1), *ranges = test_alloc(bytes, 1);
     fill_params(net, 3, params);
     struct device_pass device = device_pass(net, 1, 1);
@@ -156,7 +156,7 @@ START_TEST(passes_can_be_captured)
     const int i = 3;
     struct hd_net *net = make_net_for(odd[i].shape, odd[i].hidden, odd[i].n_hidden, odd[i].actions,
                                       odd[i].heads, HD_F32, (enum hd_precision)_i);
-    const int64_t n = hd_net_elements(net), q_bytes = ROWS * hd_net_outputs(net) * 4;
+    const int64_t n = hd_net_count_params(net), q_bytes = ROWS * hd_net_count_outputs(net) * 4;
     struct pass p = make_pass(net, ROWS);
     struct hd_rng rng = hd_rng_make(2, 0, 0, 0, 0);
     float *q = test_alloc(q_bytes, 1), *grad = test_alloc(n, 4);
@@ -173,7 +173,7 @@ START_TEST(passes_can_be_captured)
     ck_assert_int_eq(hd_net_forward_cuda(net, d.params, NULL, d.obs, ROWS, d.work, d.q, stream),
                      HD_OK);
     ck_assert_int_eq(hd_net_backward_cuda(net, d.params, ROWS, ROWS, d.work, d.dq, d.scratch, 0,
-                                          hd_net_stages(net), d.grad, stream),
+                                          hd_net_count_stages(net), d.grad, stream),
                      HD_OK);
     DEVICE_TRY(cudaStreamEndCapture(stream, &graph));
     DEVICE_TRY(cudaGraphInstantiate(&exec, graph, 0));

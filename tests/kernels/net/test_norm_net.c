@@ -63,19 +63,19 @@ static struct batch make_batch(int c, int64_t items, int64_t rows, int64_t used)
                           .obs = cases[c].obs};
     struct hd_net *net = batch.net;
     struct hd_rng rng = hd_rng_make(5, (uint64_t)c, 0, 0, 0);
-    batch.outputs = hd_net_outputs(net);
-    batch.params = guarded(hd_net_params_bytes(net));
+    batch.outputs = hd_net_count_outputs(net);
+    batch.params = guarded(hd_net_get_params_bytes(net));
     ck_assert_int_eq(hd_net_init(net, &rng, batch.params), HD_OK);
-    for (int64_t j = 0; j < hd_net_elements(net); j++) /* norms that do change something */
+    for (int64_t j = 0; j < hd_net_count_params(net); j++) /* norms that do change something */
         batch.params[j] += (float)(0.4 * fill(1, (uint64_t)j) - 0.2);
     for (int64_t k = 0; k < items; k++) {
         struct item *item = &batch.item[k];
         item->obs = test_alloc(rows * batch.obs, 4);
         item->q = guarded(rows * batch.outputs * 4);
         item->dq = test_alloc(rows * batch.outputs, 4);
-        item->grad = guarded(hd_net_elements(net) * 4);
-        item->work = guarded(hd_net_training_bytes(net, rows));
-        memset(item->work, 0xFF, (size_t)hd_net_training_bytes(net, rows));
+        item->grad = guarded(hd_net_count_params(net) * 4);
+        item->work = guarded(hd_net_get_training_bytes(net, rows));
+        memset(item->work, 0xFF, (size_t)hd_net_get_training_bytes(net, rows));
         const uint64_t first = (uint64_t)(k * used);
         for (int64_t i = 0; i < rows * batch.obs; i++)
             item->obs[i] = i < used * batch.obs
@@ -98,9 +98,9 @@ static struct batch make_batch(int c, int64_t items, int64_t rows, int64_t used)
 /* One stage of all items in either direction, and the sums of what they leave. */
 static void run_stage(struct batch *batch, bool back, int stage, const double *pooled, double *all)
 {
-    const int levels = hd_net_levels(batch->net);
+    const int levels = hd_net_count_levels(batch->net);
     const int number = stage + (back ? levels : 0);
-    const int64_t n = stage < levels ? hd_net_training_sums(batch->net, number) : 0;
+    const int64_t n = stage < levels ? hd_net_count_training_sums(batch->net, number) : 0;
     double *own = guarded(n * 8);
     for (int64_t k = 0; k < batch->items; k++) {
         (back ? hd_net_training_backward : hd_net_training_forward)(
@@ -114,15 +114,15 @@ static void run_stage(struct batch *batch, bool back, int stage, const double *p
 static void run(struct batch *batch)
 {
     enum { MOST_SUMS = 1 + 4 * WIDEST };
-    const int levels = hd_net_levels(batch->net);
+    const int levels = hd_net_count_levels(batch->net);
     double sums[2][MOST_SUMS];
     for (int back = 0; back < 2; back++)
         for (int stage = 0; stage <= levels; stage++)
             run_stage(batch, back == 1, stage, sums[(stage + 1) % 2], sums[stage % 2]);
     for (int64_t k = 0; k < batch->items; k++) {
         check_guard(batch->item[k].q, batch->rows * batch->outputs * 4);
-        check_guard(batch->item[k].grad, hd_net_elements(batch->net) * 4);
-        check_guard(batch->item[k].work, hd_net_training_bytes(batch->net, batch->rows));
+        check_guard(batch->item[k].grad, hd_net_count_params(batch->net) * 4);
+        check_guard(batch->item[k].work, hd_net_get_training_bytes(batch->net, batch->rows));
     }
 }
 
@@ -204,7 +204,7 @@ static void naive_forward(struct naive *naive, int c, double *q)
 static struct naive *make_naive(const struct batch *batch)
 {
     struct naive *naive = test_alloc(1, sizeof *naive);
-    const int64_t n = hd_net_elements(batch->net);
+    const int64_t n = hd_net_count_params(batch->net);
     *naive = (struct naive){.batch = batch, .n = batch->items * batch->used};
     ck_assert_int_le(naive->n, MOST_ROWS);
     naive->params = test_alloc(n, sizeof *naive->params);
@@ -245,8 +245,8 @@ static double off_by(double found, double wanted, double *norm)
 static void check_gradients(const struct batch *batch, struct naive *naive, int c, double *q)
 {
     const double step = 1e-5;
-    for (int t = 0; t < hd_net_tensors(batch->net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(batch->net, t);
+    for (int t = 0; t < hd_net_count_tensors(batch->net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(batch->net, t);
         /* A bias before a norm has none: what it adds to the mean is taken off again. */
         double off = 0, norm = 1e-8;
         for (int64_t j = tensor->offset; j < tensor->offset + tensor->count; j++) {
@@ -290,7 +290,7 @@ START_TEST(rows_that_do_not_count_change_no_bit)
     struct batch batch = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
     struct batch other = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
     struct batch short_one = make_batch(c, cases[c].items, used_of(c), used_of(c));
-    const size_t bytes = (size_t)hd_net_elements(batch.net) * sizeof(float);
+    const size_t bytes = (size_t)hd_net_count_params(batch.net) * sizeof(float);
     for (int64_t k = 0; k < other.items; k++)
         for (int64_t i = other.used * other.obs; i < other.rows * other.obs; i++)
             other.item[k].obs[i] = (float)i;
@@ -313,7 +313,7 @@ END_TEST
 START_TEST(a_batch_spread_over_items_is_one_batch)
 {
     struct batch one = make_batch(_i, 1, 24, 24), four = make_batch(_i, 4, 6, 6);
-    const int64_t n = hd_net_elements(one.net), outputs = one.outputs;
+    const int64_t n = hd_net_count_params(one.net), outputs = one.outputs;
     double off = 0, norm = 0;
     run(&one);
     run(&four);
@@ -341,18 +341,18 @@ START_TEST(running_statistics_are_what_acting_goes_by)
     struct batch batch = make_batch(c, cases[c].items, cases[c].rows, used_of(c));
     struct hd_net *net = batch.net;
     struct naive *naive = make_naive(&batch);
-    const int64_t floats = hd_net_running(net), outputs = batch.outputs;
+    const int64_t floats = hd_net_count_running(net), outputs = batch.outputs;
     float *running = guarded(floats * 4), *other = guarded(floats * 4);
     double *q = test_alloc(naive->n * outputs, sizeof *q);
-    hd_net_running_init(net, running);
-    hd_net_running_init(net, other);
+    hd_net_init_running(net, running);
+    hd_net_init_running(net, other);
     run(&batch);
-    ck_assert(hd_net_track(net, &batch.item[0].pass, running));
-    ck_assert(hd_net_track(net, &batch.item[batch.items - 1].pass, other));
+    ck_assert(hd_net_update_running(net, &batch.item[0].pass, running));
+    ck_assert(hd_net_update_running(net, &batch.item[batch.items - 1].pass, other));
     ck_assert_mem_eq(running, other, (size_t)floats * sizeof(float));
     naive_forward(naive, c, q);
-    for (int i = 0, layer = 0; i < hd_net_norms(net); i++, layer++) {
-        const struct hd_net_norm *norm = hd_net_norm(net, i);
+    for (int i = 0, layer = 0; i < hd_net_count_norms(net); i++, layer++) {
+        const struct hd_net_norm *norm = hd_net_get_norm(net, i);
         const double n = (double)naive->n;
         layer += i > cases[c].n_hidden; /* an output layer before it */
         for (int64_t j = 0; j < norm->features; j++) {
@@ -366,7 +366,7 @@ START_TEST(running_statistics_are_what_acting_goes_by)
 
     /* Acting: each row by itself, as the naive net by the same statistics. */
     float *all = guarded(batch.rows * outputs * 4), *alone = guarded(outputs * 4);
-    void *work = guarded(hd_net_forward_bytes(net, batch.rows));
+    void *work = guarded(hd_net_get_forward_bytes(net, batch.rows));
     naive->running = running;
     naive_forward(naive, c, q);
     hd_net_forward_running(net, batch.params, running, NULL, batch.item[0].obs, batch.rows, work,
@@ -378,7 +378,7 @@ START_TEST(running_statistics_are_what_acting_goes_by)
                                1, work, alone);
         ck_assert_mem_eq(alone, all + r * outputs, (size_t)outputs * sizeof(float));
     }
-    check_guard(work, hd_net_forward_bytes(net, batch.rows));
+    check_guard(work, hd_net_get_forward_bytes(net, batch.rows));
     hd_net_forward(net, batch.params, NULL, batch.item[0].obs, 1, work, alone);
     ck_assert(isnan(alone[0]));
     hd_net_destroy(net);
@@ -407,14 +407,14 @@ START_TEST(names_are_those_of_blocks)
     } wanted[] = {{q, 9}, {dueling, 8}, {critic, 10}};
     struct hd_net *net = make_net(_i, HD_NORM_SYNC_BATCH);
     struct hd_rng rng = hd_rng_make(1, 2, 0, 0, 0);
-    float *params = test_alloc(hd_net_params_bytes(net), 1);
+    float *params = test_alloc(hd_net_get_params_bytes(net), 1);
     int64_t offset = 0;
     int norms = 0;
     ck_assert_int_eq(hd_net_init(net, &rng, params), HD_OK);
-    ck_assert_int_eq(hd_net_tensors(net), 2 * wanted[_i].n);
-    ck_assert_int_eq(hd_net_levels(net), cases[_i].n_hidden + 1);
-    for (int t = 0; t < hd_net_tensors(net); t++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, t);
+    ck_assert_int_eq(hd_net_count_tensors(net), 2 * wanted[_i].n);
+    ck_assert_int_eq(hd_net_count_levels(net), cases[_i].n_hidden + 1);
+    for (int t = 0; t < hd_net_count_tensors(net); t++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, t);
         char name[HD_TENSOR_NAME];
         snprintf(name, sizeof name, "%s.%s", wanted[_i].names[t / 2], t % 2 ? "bias" : "weight");
         ck_assert_str_eq(tensor->name, name);
@@ -425,11 +425,11 @@ START_TEST(names_are_those_of_blocks)
         for (int64_t j = 0; j < tensor->count; j++)
             ck_assert(params[tensor->offset + j] == (t % 2 ? 0 : 1));
         ck_assert_int_eq(tensor->dims, 1);
-        ck_assert_str_eq(hd_net_norm(net, norms / 2)->name, wanted[_i].names[t / 2]);
-        ck_assert_int_eq(hd_net_norm(net, norms++ / 2)->features, tensor->count);
+        ck_assert_str_eq(hd_net_get_norm(net, norms / 2)->name, wanted[_i].names[t / 2]);
+        ck_assert_int_eq(hd_net_get_norm(net, norms++ / 2)->features, tensor->count);
     }
-    ck_assert_int_eq(offset, hd_net_elements(net));
-    ck_assert_int_eq(hd_net_norms(net), norms / 2);
+    ck_assert_int_eq(offset, hd_net_count_params(net));
+    ck_assert_int_eq(hd_net_count_norms(net), norms / 2);
     hd_net_destroy(net);
 }
 END_TEST
@@ -437,10 +437,10 @@ END_TEST
 START_TEST(nets_without_norms_have_none)
 {
     struct hd_net *net = make_net(_i, HD_NORM_NONE);
-    ck_assert_int_eq(hd_net_levels(net), 0);
-    ck_assert_int_eq(hd_net_norms(net), 0);
-    ck_assert_int_eq(hd_net_running(net), 0);
-    ck_assert_int_eq(hd_net_training_sums(net, 0), 0);
+    ck_assert_int_eq(hd_net_count_levels(net), 0);
+    ck_assert_int_eq(hd_net_count_norms(net), 0);
+    ck_assert_int_eq(hd_net_count_running(net), 0);
+    ck_assert_int_eq(hd_net_count_training_sums(net, 0), 0);
     hd_net_destroy(net);
 }
 END_TEST
@@ -457,7 +457,7 @@ START_TEST(convolutional_nets_take_none)
                                          .norm = HD_NORM_SYNC_BATCH};
     char message[HD_NET_MESSAGE] = "";
     struct hd_net *net;
-    ck_assert_str_eq(hd_net_mistake(&fields, message), "norm");
+    ck_assert_str_eq(hd_net_find_mistake(&fields, message), "norm");
     ck_assert_ptr_nonnull(strstr(message, "dense nets"));
     ck_assert_int_eq(hd_net_create(&fields, &net), HD_ERR_INPUT);
 }

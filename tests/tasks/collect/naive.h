@@ -148,7 +148,7 @@ static inline void naive_greedy(const struct naive *naive, int32_t *action)
     const int64_t bytes = naive->shape->obs.obs_bytes, actions = naive->shape->frame.actions;
     float q[MAX_ENVS * MAX_ACTIONS];
     unsigned char *obs = hd_alloc(naive->envs, (size_t)bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(naive->net, naive->envs));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(naive->net, naive->envs));
     for (int64_t i = 0; i < naive->envs; i++)
         naive_obs(naive, &naive->env[i], naive->env[i].steps, obs + i * bytes);
     hd_net_forward(naive->net, naive->params, NULL, obs, naive->envs, work, q);

@@ -145,10 +145,10 @@ static inline void naive_step_env(struct naive_group *group, int64_t i, const fl
 /* A collect by the draws of `rng`: env e of all draws with item f all + e in its group's step f. */
 static inline void naive_collect(struct naive_group *group, const struct hd_rng *rng)
 {
-    const int64_t bytes = group->shape->obs.obs_bytes, outputs = hd_net_outputs(group->net);
+    const int64_t bytes = group->shape->obs.obs_bytes, outputs = hd_net_count_outputs(group->net);
     unsigned char *obs = hd_alloc(group->envs, (size_t)bytes);
     float *out = hd_alloc(group->envs * outputs, sizeof *out);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(group->net, group->envs));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(group->net, group->envs));
     group->collected = group->env_steps = group->ended = 0;
     for (int64_t i = 0; i < group->envs; i++)
         group->env[i].listed = 0; /* unfinished lists are dropped, envs go on */

@@ -228,7 +228,7 @@ START_TEST(test_epsilon_of_totals)
         struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, false};
         void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&row_shape));
         struct hd_transitions row = hd_transitions_at(&row_shape, block);
-        void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+        void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
         int64_t same = 0, all = 0;
         for (int64_t iteration = 0; iteration < 40; iteration++) {
             collect(&w, 0, iteration);

@@ -73,7 +73,7 @@ static void fill_norm(struct world *w)
     enum { ROWS = 5 };
     const struct value *norm = &w->values[NORM];
     const int64_t n = hd_statistics_elements(&norm->spec);
-    const bool u8 = hd_net_obs_u8(hd_params_net(&w->values[POLICY].spec));
+    const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->values[POLICY].spec));
     struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     float *x = hd_alloc(ROWS * n, sizeof *x);
     struct value other = *norm;

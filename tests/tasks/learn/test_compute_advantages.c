@@ -93,13 +93,13 @@ static double value_of(const struct world *w, const struct hd_trajectories *t, i
                                  .data = w->normalised ? w->v[OBS_NORM].data : NULL};
     struct hd_obs_norm norm;
     float out[8];
-    void *obs = hd_alloc(1, (size_t)hd_net_obs_bytes(net));
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+    void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
     hd_trajectories_obs(hd_trajectories_shape(&w->v[TRAJECTORIES].spec), t, step, ahead, obs);
     hd_net_forward(net, w->v[POLICY].data, hd_statistics_norm(&view, &norm), obs, 1, work, out);
     hd_free(obs);
     hd_free(work);
-    return out[hd_net_outputs(net) - 1];
+    return out[hd_net_count_outputs(net) - 1];
 }
 
 struct naive_rows {

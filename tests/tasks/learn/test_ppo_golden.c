@@ -101,9 +101,9 @@ static void check_outputs(struct world *w, const double *value, const double *lo
 {
     const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
     const struct hd_obs_shape *shape = &hd_trajectories_shape(&w->v[TRAJECTORIES].spec)->obs;
-    const int actions = (int)hd_net_actions(net), outputs = actions + 1;
+    const int actions = (int)hd_net_count_actions(net), outputs = actions + 1;
     char *obs = hd_alloc(8, (size_t)shape->obs_bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 8));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
     float out[8 * 7];
     for (int b = 0; b < 8; b++)
         fill_obs(shape, b, obs + b * shape->obs_bytes);
@@ -120,12 +120,12 @@ static void check_outputs(struct world *w, const double *value, const double *lo
 static void check_params(struct world *w, const struct golden_ppo *golden, double tolerance)
 {
     const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
-    ck_assert_int_eq(hd_net_tensors(net), golden->tensors);
+    ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
     for (int t = 0; t < golden->tensors; t++) {
         const struct golden_ppo_tensor *is = &golden->params_after[t];
-        const int64_t n = hd_net_tensor(net, t)->count;
+        const int64_t n = hd_net_get_tensor(net, t)->count;
         float *row_major = hd_alloc(n, sizeof *row_major);
-        ck_assert_int_eq(hd_net_export(net, w->v[POLICY].data, t, row_major), HD_OK);
+        ck_assert_int_eq(hd_net_export_tensor(net, w->v[POLICY].data, t, row_major), HD_OK);
         check_tensor(row_major, n, 1, is->l2, is->sum, is->first, is->n_first, tolerance, is->name);
         hd_free(row_major);
     }

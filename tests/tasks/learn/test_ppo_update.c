@@ -207,7 +207,7 @@ static void fill_batch(struct world *w, int first, int used)
 {
     const struct hd_minibatch_rows *shape = hd_minibatch_shape(&w->v[BATCH].spec);
     struct hd_minibatch batch = world_batch(w);
-    const bool u8 = hd_net_obs_u8(hd_params_net(&w->v[POLICY].spec));
+    const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->v[POLICY].spec));
     *batch.used = used;
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, b < used ? first + b : first, 0, 0);
@@ -356,17 +356,18 @@ START_TEST(greedy_actions_ignore_the_value)
     const struct hd_net *net = hd_params_net(&w.v[POLICY].spec);
     const struct hd_envs_shape *shape = hd_envs_shape(&w.v[ENVS].spec);
     const struct hd_envs envs = hd_envs_at(&w.v[ENVS].spec, w.v[ENVS].data, 0);
-    const int64_t outputs = hd_net_outputs(net);
+    const int64_t outputs = hd_net_count_outputs(net);
     float out[8 * 3];
     int64_t scratch_bytes, chosen[2] = {0};
     ck_assert_int_eq(hd_play_prepare(shape, net, &scratch_bytes), HD_OK);
     void *scratch = hd_alloc(1, (size_t)scratch_bytes);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 8));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
     for (int value = -1; value <= 1; value++) {
-        for (int t = 0; t < hd_net_tensors(net); t++)
-            if (strcmp(hd_net_tensor(net, t)->name, "critic_head.last.bias") == 0)
+        for (int t = 0; t < hd_net_count_tensors(net); t++)
+            if (strcmp(hd_net_get_tensor(net, t)->name, "critic_head.last.bias") == 0)
                 ck_assert_int_eq(
-                    hd_net_import(net, &(float){100 * (float)value}, t, w.v[POLICY].data), HD_OK);
+                    hd_net_import_tensor(net, &(float){100 * (float)value}, t, w.v[POLICY].data),
+                    HD_OK);
         struct hd_play play = hd_play_at(shape, net, scratch);
         hd_play_greedy(&play, shape, &envs, net, w.v[POLICY].data, NULL);
         hd_net_forward(net, w.v[POLICY].data, NULL, envs.obs, 8, work, out);

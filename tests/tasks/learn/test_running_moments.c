@@ -182,13 +182,13 @@ START_TEST(first_observations_enter_as_without_statistics)
     const struct world *w = &worlds[0];
     const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
     const struct hd_view view = {.spec = &w->v[OBS_NORM].spec, .data = w->v[OBS_NORM].data};
-    const int64_t outputs = hd_net_outputs(net);
-    void *obs = hd_alloc(1, (size_t)hd_net_obs_bytes(net));
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1));
+    const int64_t outputs = hd_net_count_outputs(net);
+    void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
     struct hd_obs_norm norm;
     float row_major[8], scaled[8];
-    for (int64_t i = 0; i < hd_net_obs(net); i++)
-        if (hd_net_obs_u8(net))
+    for (int64_t i = 0; i < hd_net_count_obs(net); i++)
+        if (hd_net_has_u8_obs(net))
             ((uint8_t *)obs)[i] = (uint8_t)(i * 37);
         else
             ((float *)obs)[i] = (float)i / 3 - 1;

@@ -180,7 +180,7 @@ static void check_stats(struct learner *l)
     const struct hd_batch_use use = use_of(l);
     double loss = 0, hits = 0, weight = 0;
     float q[ROWS][ACTIONS];
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, ROWS));
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, ROWS));
     hd_net_forward(net, l->values[POLICY].data, NULL, rows.obs, ROWS, work, q[0]);
     hd_free(work);
     for (int64_t b = 0; b < *use.used; b++) {
@@ -227,16 +227,16 @@ START_TEST(gradients_are_those_of_the_used_rows)
     use_rows(&l, used);
     compute(&l);
     float q[ROWS * ACTIONS], dq[ROWS * ACTIONS];
-    float *wanted = hd_alloc(hd_net_elements(net), sizeof *wanted);
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, used));
-    void *scratch = hd_alloc(1, (size_t)hd_net_backward_bytes(net, used));
+    float *wanted = hd_alloc(hd_net_count_params(net), sizeof *wanted);
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, used));
+    void *scratch = hd_alloc(1, (size_t)hd_net_get_backward_bytes(net, used));
     struct hd_cross_entropy_sums sums;
     hd_net_forward(net, l.values[POLICY].data, NULL, rows_of(&l).obs, used, work, q);
     const struct hd_cross_entropy loss = {used, ACTIONS, q, rows_of(&l).action, use_of(&l).weight};
     hd_cross_entropy(&loss, dq, &sums);
-    for (int stage = 0; stage < hd_net_stages(net); stage++)
+    for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, l.values[POLICY].data, used, used, work, dq, scratch, stage, wanted);
-    for (int64_t i = 0; i < hd_net_elements(net); i++) {
+    for (int64_t i = 0; i < hd_net_count_params(net); i++) {
         const double sum = (double)hd_grad_get_partial(&grad->spec, grad->data, 0)[i] +
                            (double)hd_grad_get_partial(&grad->spec, grad->data, 1)[i];
         ck_assert_double_eq_tol(sum, wanted[i], 1e-6);

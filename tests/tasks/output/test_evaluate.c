@@ -22,7 +22,7 @@ struct world {
 
 static bool has_norms(const struct world *w)
 {
-    return hd_net_levels(hd_params_net(&w->values[POLICY].spec)) > 0;
+    return hd_net_count_levels(hd_params_net(&w->values[POLICY].spec)) > 0;
 }
 
 static void open_state(struct world *w, struct value *state, int port, int of)
@@ -56,7 +56,7 @@ static void world_open(struct world *w, const char *const *sets, int n)
     open_state(w, &w->best_state, BEST_NORM_STATE, BEST);
     float *running = hd_norm_state_running(w->state.data);
     struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
-    const int64_t floats = hd_net_running(hd_params_net(&w->state.spec));
+    const int64_t floats = hd_net_count_running(hd_params_net(&w->state.spec));
     for (int64_t i = 0; i < floats; i++)
         running[i] += (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
 }
@@ -91,9 +91,9 @@ static void set_policy(struct world *w, int action)
     hd_net_init(net, &rng, params);
     if (action < 0)
         return;
-    memset(params, 0, (size_t)hd_net_elements(net) * sizeof *params);
-    for (int i = 0; i < hd_net_tensors(net); i++) {
-        const struct hd_tensor *tensor = hd_net_tensor(net, i);
+    memset(params, 0, (size_t)hd_net_count_params(net) * sizeof *params);
+    for (int i = 0; i < hd_net_count_tensors(net); i++) {
+        const struct hd_tensor *tensor = hd_net_get_tensor(net, i);
         if (strcmp(tensor->name, "head.A.1.0.bias") == 0)
             params[tensor->offset + action] = 1;
     }
@@ -107,7 +107,7 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
     const int64_t stack = shape->obs.stack;
     struct hd_env_settings settings = shape->settings;
     struct hd_env_spec spec;
-    void *work = hd_alloc(1, (size_t)hd_net_forward_bytes(net, 1)), *group;
+    void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1)), *group;
     char message[HD_ENV_MESSAGE];
     float frames[201][OBS], obs[MAX_STACK][OBS], reward, q[2];
     bool done = false, truncated;
