@@ -50,30 +50,32 @@ static int columns_of(const struct backward *b, int i, int64_t first, int64_t ro
     const struct hd_gpu_plan *plan = b->plan;
     const struct hd_gpu_layer *layer = &plan->layers[i];
     *columns_p = b->work->columns[i];
-    if (hd_gpu_part(layer, hd_gpu_element(plan), b->forward_rows) == b->forward_rows)
+    if (hd_gpu_count_part_rows(layer, hd_gpu_get_element_bytes(plan), b->forward_rows) ==
+        b->forward_rows)
         return HD_OK;
     *columns_p = b->scratch->columns;
     if (i == 0) {
-        const struct hd_gpu_obs obs = hd_gpu_kept_obs(plan, b->forward_rows, b->work);
-        HD_GPU_RUN(b->pass, hd_gpu_obs_columns(&obs, first, &layer->window, rows, plan->bf16,
-                                               b->scratch->columns, b->pass->stream));
+        const struct hd_gpu_obs obs = hd_gpu_get_kept_obs(plan, b->forward_rows, b->work);
+        HD_GPU_RUN(b->pass, hd_gpu_im2col_obs(&obs, first, &layer->window, rows, plan->bf16,
+                                              b->scratch->columns, b->pass->stream));
     } else {
-        HD_GPU_RUN(b->pass, hd_gpu_columns(hd_gpu_row(plan, i - 1, b->work->act[i - 1], first),
-                                           &layer->window, rows, plan->bf16, b->scratch->columns,
-                                           b->pass->stream));
+        HD_GPU_RUN(b->pass, hd_gpu_im2col(hd_gpu_find_row(plan, i - 1, b->work->act[i - 1], first),
+                                          &layer->window, rows, plan->bf16, b->scratch->columns,
+                                          b->pass->stream));
     }
     return HD_OK;
 }
 
 static int conv_weights(const struct backward *b, int i)
 {
-    const int64_t part = hd_gpu_part(&b->plan->layers[i], hd_gpu_element(b->plan), b->rows);
+    const int64_t part =
+        hd_gpu_count_part_rows(&b->plan->layers[i], hd_gpu_get_element_bytes(b->plan), b->rows);
     for (int64_t first = 0; first < b->rows; first += part) {
         const int64_t some = b->rows - first < part ? b->rows - first : part;
         const void *columns;
         HD_TRY(columns_of(b, i, first, some, &columns));
-        HD_TRY(weights(b, i, some, hd_gpu_row(b->plan, i, b->scratch->delta[i], first), columns,
-                       first > 0));
+        HD_TRY(weights(b, i, some, hd_gpu_find_row(b->plan, i, b->scratch->delta[i], first),
+                       columns, first > 0));
     }
     return HD_OK;
 }
@@ -104,17 +106,18 @@ static int through_conv(const struct backward *b, int i)
 {
     const struct hd_gpu_plan *plan = b->plan;
     const struct hd_gpu_layer *layer = &plan->layers[i];
-    const int64_t part = hd_gpu_part(layer, hd_gpu_element(plan), b->rows);
+    const int64_t part = hd_gpu_count_part_rows(layer, hd_gpu_get_element_bytes(plan), b->rows);
     for (int64_t first = 0; first < b->rows; first += part) {
         const int64_t some = b->rows - first < part ? b->rows - first : part;
         const struct hd_gpu_sums sums = sums_of(b, &plan->layers[i - 1], first > 0);
-        HD_TRY(data(b, i, some, hd_gpu_row(plan, i, b->scratch->delta[i], first),
+        HD_TRY(data(b, i, some, hd_gpu_find_row(plan, i, b->scratch->delta[i], first),
                     b->scratch->columns));
-        HD_GPU_RUN(b->pass, hd_gpu_from_columns(
-                                b->scratch->columns, &layer->window, some,
-                                hd_gpu_row(plan, i - 1, b->work->act[i - 1], first), plan->bf16,
-                                hd_gpu_row(plan, i - 1, b->scratch->delta[i - 1], first), &sums,
-                                b->pass->stream));
+        HD_GPU_RUN(b->pass,
+                   hd_gpu_col2im(b->scratch->columns, &layer->window, some,
+                                 hd_gpu_find_row(plan, i - 1, b->work->act[i - 1], first),
+                                 plan->bf16,
+                                 hd_gpu_find_row(plan, i - 1, b->scratch->delta[i - 1], first),
+                                 &sums, b->pass->stream));
     }
     return HD_OK;
 }
@@ -142,7 +145,7 @@ static int heads(const struct backward *b, const float *dq)
     const int last = plan->n_layers - 1;
     const struct hd_gpu_sums of_out = sums_of(b, &plan->output, false);
     const struct hd_gpu_sums of_hidden = sums_of(b, &plan->layers[last], false);
-    const struct hd_gemm gemm = {.m = hd_gpu_head_outputs(shape),
+    const struct hd_gemm gemm = {.m = hd_gpu_count_head_outputs(shape),
                                  .n = shape->ld_hidden,
                                  .k = b->rows,
                                  .ld_a = shape->ld_out,
@@ -152,10 +155,10 @@ static int heads(const struct backward *b, const float *dq)
     HD_GPU_RUN(pass,
                hd_gpu_heads_split(shape, b->rows, dq, b->scratch->dout, &of_out, pass->stream));
     HD_GPU_RUN(pass,
-               hd_gpu_heads_hidden(shape, b->rows, b->scratch->dout,
-                                   hd_gpu_find_shadow(plan, pass->params, plan->output.weight),
-                                   b->work->act[last], plan->bf16, b->scratch->delta[last],
-                                   &of_hidden, pass->stream));
+               hd_gpu_heads_backward_hidden(
+                   shape, b->rows, b->scratch->dout,
+                   hd_gpu_find_shadow(plan, pass->params, plan->output.weight), b->work->act[last],
+                   plan->bf16, b->scratch->delta[last], &of_hidden, pass->stream));
     return hd_gpu_multiply(pass, &gemm, b->scratch->dout, b->work->act[last], NULL,
                            b->scratch->gradient + plan->output.gradient);
 }

@@ -12,7 +12,7 @@ extern "C" {
 
 template <class T> static inline __device__ float to_float(T x)
 {
-    return hd_wide(x);
+    return hd_to_float(x);
 }
 
 static inline __device__ float to_float(uint8_t x)
@@ -59,7 +59,8 @@ static __global__ void take_obs(const struct hd_gpu_obs obs, int64_t n, int64_t 
     if (i >= n)
         return;
     const int64_t row = i / ld, j = i % ld;
-    to[i] = hd_narrow<To>(j < obs.elements ? entering(obs, row_of<From>(obs, row)[j], j) : 0.0f);
+    to[i] =
+        hd_from_float<To>(j < obs.elements ? entering(obs, row_of<From>(obs, row)[j], j) : 0.0f);
 }
 
 /* Four elements of an image at a time where they are aligned so, else one by one. */
@@ -97,7 +98,7 @@ static __global__ void obs_columns(const struct hd_gpu_obs obs, const struct hd_
     read_line(row_of<From>(obs, from_row + row) + at, aligned, read);
 #pragma unroll
     for (int kx = 0; kx < HD_VECTOR; kx++)
-        out.e[kx] = hd_narrow<To>(entering(obs, read[kx], at + kx));
+        out.e[kx] = hd_from_float<To>(entering(obs, read[kx], at + kx));
     hd_store(columns + (int64_t)i * HD_VECTOR, out);
 }
 
@@ -119,7 +120,7 @@ extern "C" int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64
 {
     const int64_t n = rows * ld;
     return by_obs_type(obs->type, [&](auto from) {
-        return hd_by_type(bf16, [&](auto type) {
+        return hd_dispatch_type(bf16, [&](auto type) {
             return HD_LAUNCH((take_obs<decltype(from), decltype(type)>), hd_cuda_blocks(n),
                              HD_THREADS, stream, *obs, n, ld, (decltype(type) *)to);
         });
@@ -140,16 +141,16 @@ static bool is_aligned(const struct hd_gpu_obs *obs, const struct hd_gpu_window 
     return both % (4 * size) == 0 && w->width % 4 == 0 && w->stride % 4 == 0;
 }
 
-extern "C" int hd_gpu_obs_columns(const struct hd_gpu_obs *obs, int64_t from_row,
-                                  const struct hd_gpu_window *window, int64_t rows, bool bf16,
-                                  void *columns, void *stream)
+extern "C" int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
+                                 const struct hd_gpu_window *window, int64_t rows, bool bf16,
+                                 void *columns, void *stream)
 {
     const struct hd_gpu_window w = *window;
     const int64_t n = rows * w.out_height * w.out_width * w.channels * w.kernel;
     HD_TRY(count_threads(n));
     return by_obs_type(obs->type, [&](auto from) {
         const bool aligned = is_aligned(obs, &w, sizeof from);
-        return hd_by_type(bf16, [&](auto type) {
+        return hd_dispatch_type(bf16, [&](auto type) {
             return HD_LAUNCH((obs_columns<decltype(from), decltype(type)>), hd_cuda_blocks(n),
                              HD_THREADS, stream, *obs, w, from_row, (uint32_t)n, aligned,
                              (decltype(type) *)columns);
@@ -176,14 +177,14 @@ static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uin
     hd_store(columns + (int64_t)i * HD_VECTOR, hd_load(x + in * w.channels + c * HD_VECTOR));
 }
 
-extern "C" int hd_gpu_columns(const void *x, const struct hd_gpu_window *window, int64_t rows,
-                              bool bf16, void *columns, void *stream)
+extern "C" int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t rows,
+                             bool bf16, void *columns, void *stream)
 {
     const struct hd_gpu_window w = *window;
     const int64_t n =
         rows * w.out_height * w.out_width * w.kernel * w.kernel * (w.channels / HD_VECTOR);
     HD_TRY(count_threads(n));
-    return hd_by_type(bf16, [&](auto type) {
+    return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
         return HD_LAUNCH(act_columns<T>, hd_cuda_blocks(n), HD_THREADS, stream, (const T *)x, w,
                          (uint32_t)n, (T *)columns);

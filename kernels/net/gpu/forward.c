@@ -6,9 +6,9 @@
 int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, const void *a,
                     const void *b, const void *bias, void *c)
 {
-    if (pass->rehearsed)
+    if (pass->dry_run)
         return hd_gemm_prepare_cuda(gemm);
-    return hd_gemm_cuda(gemm, a, b, bias, c, pass->workspace, pass->stream);
+    return hd_gemm_multiply_cuda(gemm, a, b, bias, c, pass->workspace, pass->stream);
 }
 
 /* y[rows * pixels][out] of x[rows * pixels][in]. */
@@ -38,18 +38,18 @@ static int run_conv(const struct hd_gpu_pass *pass, int i, const struct hd_gpu_o
 {
     const struct hd_gpu_plan *plan = pass->plan;
     const struct hd_gpu_layer *layer = &plan->layers[i];
-    const int64_t part = hd_gpu_part(layer, hd_gpu_element(plan), rows);
+    const int64_t part = hd_gpu_count_part_rows(layer, hd_gpu_get_element_bytes(plan), rows);
     for (int64_t first = 0; first < rows; first += part) {
         const int64_t some = rows - first < part ? rows - first : part;
         if (i == 0)
-            HD_GPU_RUN(pass, hd_gpu_obs_columns(obs, first, &layer->window, some, plan->bf16,
-                                                work->columns[i], pass->stream));
+            HD_GPU_RUN(pass, hd_gpu_im2col_obs(obs, first, &layer->window, some, plan->bf16,
+                                               work->columns[i], pass->stream));
         else
-            HD_GPU_RUN(pass, hd_gpu_columns(hd_gpu_row(plan, i - 1, work->act[i - 1], first),
-                                            &layer->window, some, plan->bf16, work->columns[i],
-                                            pass->stream));
-        HD_TRY(
-            run_layer(pass, i, some, work->columns[i], hd_gpu_row(plan, i, work->act[i], first)));
+            HD_GPU_RUN(pass, hd_gpu_im2col(hd_gpu_find_row(plan, i - 1, work->act[i - 1], first),
+                                           &layer->window, some, plan->bf16, work->columns[i],
+                                           pass->stream));
+        HD_TRY(run_layer(pass, i, some, work->columns[i],
+                         hd_gpu_find_row(plan, i, work->act[i], first)));
     }
     return HD_OK;
 }
@@ -63,12 +63,12 @@ static int take_obs(const struct hd_gpu_pass *pass, int64_t rows, const struct h
         return HD_OK;
     HD_GPU_RUN(pass,
                hd_gpu_take_obs(obs, rows, plan->obs_ld, plan->bf16, work->input, pass->stream));
-    *obs = hd_gpu_kept_obs(plan, rows, work);
+    *obs = hd_gpu_get_kept_obs(plan, rows, work);
     return HD_OK;
 }
 
-struct hd_gpu_obs hd_gpu_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
-                                  const struct hd_gpu_work *work)
+struct hd_gpu_obs hd_gpu_get_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
+                                      const struct hd_gpu_work *work)
 {
     return (struct hd_gpu_obs){.first = work->input,
                                .n_first = rows,

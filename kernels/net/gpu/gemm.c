@@ -254,8 +254,8 @@ static int enqueue(const struct hd_gemm *gemm, const void *a, const void *b, con
 }
 
 /* Under the lock, since the pointer to the bias is a part of what is kept. */
-int hd_gemm_cuda(const struct hd_gemm *gemm, const void *a, const void *b, const void *bias,
-                 void *c, void *workspace, void *stream)
+int hd_gemm_multiply_cuda(const struct hd_gemm *gemm, const void *a, const void *b,
+                          const void *bias, void *c, void *workspace, void *stream)
 {
     pthread_mutex_lock(&lock);
     int status = enqueue(gemm, a, b, bias, c, workspace, stream);

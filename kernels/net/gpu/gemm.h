@@ -34,7 +34,7 @@ int hd_gemm_prepare_cuda(const struct hd_gemm *gemm);
 /* Device pointers, aligned to HD_GEMM_ALIGNMENT: a, b, c, bias[n] (of type `to`; NULL without an
  * epilogue), none of which overlap, and the workspace of HD_GEMM_WORKSPACE bytes, aligned to
  * HD_GEMM_WORKSPACE_ALIGNMENT. Asynchronous on `stream`. */
-int hd_gemm_cuda(const struct hd_gemm *gemm, const void *a, const void *b, const void *bias,
-                 void *c, void *workspace, void *stream);
+int hd_gemm_multiply_cuda(const struct hd_gemm *gemm, const void *a, const void *b,
+                          const void *bias, void *c, void *workspace, void *stream);
 
 #endif

@@ -58,7 +58,7 @@ static __global__ void sum_columns(const Made made, const struct shape shape,
             const auto x = made(row, column);
 #pragma unroll
             for (int e = 0; e < HD_VECTOR; e++)
-                sum[e] += hd_wide(x.e[e]);
+                sum[e] += hd_to_float(x.e[e]);
         }
     for (int e = 0; e < HD_VECTOR; e++)
         part[threadIdx.x][e] = sum[e];
@@ -82,7 +82,7 @@ template <class T> static inline __device__ void mask(const hd_vector<T> &y, hd_
 {
 #pragma unroll
     for (int e = 0; e < HD_VECTOR; e++)
-        dy.e[e] = hd_wide(y.e[e]) > 0.0f ? dy.e[e] : T(0);
+        dy.e[e] = hd_to_float(y.e[e]) > 0.0f ? dy.e[e] : T(0);
 }
 
 /* -- Of dense layers -----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ template <class T> struct masked {
 extern "C" int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16, void *dy,
                            const struct hd_gpu_sums *sums, void *stream)
 {
-    return hd_by_type(bf16, [&](auto type) {
+    return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
         return launch(masked<T>{(const T *)y, (T *)dy, width}, rows, width, sums, stream);
     });
@@ -141,26 +141,26 @@ template <class T> struct from_columns {
                     hd_load(dcolumns + (out * w.kernel * w.kernel + k) * w.channels + channel);
 #pragma unroll
                 for (int e = 0; e < HD_VECTOR; e++)
-                    sum[e] += hd_wide(d.e[e]);
+                    sum[e] += hd_to_float(d.e[e]);
             }
         hd_vector<T> result;
 #pragma unroll
         for (int e = 0; e < HD_VECTOR; e++)
-            result.e[e] = hd_narrow<T>(sum[e]);
+            result.e[e] = hd_from_float<T>(sum[e]);
         mask(hd_load(x + at), result);
         hd_store(dx + at, result);
         return result;
     }
 };
 
-extern "C" int hd_gpu_from_columns(const void *dcolumns, const struct hd_gpu_window *window,
-                                   int64_t rows, const void *x, bool bf16, void *dx,
-                                   const struct hd_gpu_sums *sums, void *stream)
+extern "C" int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *window, int64_t rows,
+                             const void *x, bool bf16, void *dx, const struct hd_gpu_sums *sums,
+                             void *stream)
 {
     const int64_t pixels = rows * window->height * window->width;
     if (pixels > INT32_MAX) /* the division of larger numbers is slow */
         return hd_fail(HD_ERR_UNSUPPORTED, "images too large for a GPU's convolution");
-    return hd_by_type(bf16, [&](auto type) {
+    return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
         const from_columns<T> made = {(const T *)dcolumns, (const T *)x, (T *)dx, *window};
         return launch(made, pixels, window->channels, sums, stream);
@@ -178,7 +178,7 @@ struct split {
 
     __device__ hd_vector<float> operator()(int64_t row, int64_t column) const
     {
-        const int32_t actions = heads.actions, outputs = hd_gpu_head_outputs(&heads);
+        const int32_t actions = heads.actions, outputs = hd_gpu_count_head_outputs(&heads);
         const float *from = dq + row * (heads.dueling ? actions : outputs);
         hd_vector<float> x;
         float sum = 0;
@@ -231,19 +231,19 @@ template <class T> struct of_hidden {
         for (int e = 0; e < HD_VECTOR; e++) {
             const int32_t neuron = (int32_t)column + e;
             const bool there = neuron < heads.streams * heads.width && y.e[e] > 0.0f;
-            x.e[e] = hd_narrow<T>(there ? gradient(d, neuron) : 0.0f);
+            x.e[e] = hd_from_float<T>(there ? gradient(d, neuron) : 0.0f);
         }
         hd_store(dhidden + at, x);
         return x;
     }
 };
 
-extern "C" int hd_gpu_heads_hidden(const struct hd_gpu_heads *heads, int64_t rows,
-                                   const float *dout, const float *weight, const float *hidden,
-                                   bool bf16, void *dhidden, const struct hd_gpu_sums *sums,
-                                   void *stream)
+extern "C" int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows,
+                                            const float *dout, const float *weight,
+                                            const float *hidden, bool bf16, void *dhidden,
+                                            const struct hd_gpu_sums *sums, void *stream)
 {
-    return hd_by_type(bf16, [&](auto type) {
+    return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
         const of_hidden<T> made = {*heads, dout, weight, hidden, (T *)dhidden};
         return launch(made, rows, heads->ld_hidden, sums, stream);

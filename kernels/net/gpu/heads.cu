@@ -19,7 +19,7 @@ static __global__ void forward(const struct hd_gpu_heads heads, const float *hid
                                const float *weight, const float *bias, float *q)
 {
     __shared__ float value, mean;
-    const int32_t actions = heads.actions, outputs = hd_gpu_head_outputs(&heads);
+    const int32_t actions = heads.actions, outputs = hd_gpu_count_head_outputs(&heads);
     const float *row = hidden + blockIdx.x * heads.ld_hidden;
     float *to = q + (int64_t)blockIdx.x * (heads.dueling ? actions : outputs);
     for (int32_t a = (int32_t)threadIdx.x / WARP; a < outputs; a += HD_THREADS / WARP) {

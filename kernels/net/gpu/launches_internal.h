@@ -41,13 +41,13 @@ int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64_t ld, bool
 
 /* columns[rows * pixels out][C * kernel * kernel] of observations from row `from_row` on, kernel
  * being HD_VECTOR: what the first convolution multiplies. */
-int hd_gpu_obs_columns(const struct hd_gpu_obs *obs, int64_t from_row,
-                       const struct hd_gpu_window *window, int64_t rows, bool bf16, void *columns,
-                       void *stream);
+int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
+                      const struct hd_gpu_window *window, int64_t rows, bool bf16, void *columns,
+                      void *stream);
 
 /* columns[rows * pixels out][kernel][kernel][channels] of activations. */
-int hd_gpu_columns(const void *x, const struct hd_gpu_window *window, int64_t rows, bool bf16,
-                   void *columns, void *stream);
+int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t rows, bool bf16,
+                  void *columns, void *stream);
 
 /* -- Gradients of activations, with the sums of their columns
  * --------------------------------------
@@ -69,9 +69,8 @@ int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16, void *dy,
 
 /* dx[rows * pixels in][channels] from the gradient of the columns, zero where x, the convolution's
  * input, is not positive; its sums. */
-int hd_gpu_from_columns(const void *dcolumns, const struct hd_gpu_window *window, int64_t rows,
-                        const void *x, bool bf16, void *dx, const struct hd_gpu_sums *sums,
-                        void *stream);
+int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *window, int64_t rows,
+                  const void *x, bool bf16, void *dx, const struct hd_gpu_sums *sums, void *stream);
 
 /* -- Heads ---------------------------------------------------------------------------------------
  * The streams' hidden layers are side by side, that of the actions first; so are the outputs: a
@@ -84,7 +83,7 @@ struct hd_gpu_heads {
 };
 
 /* Outputs of these layers for a row. */
-HD_INLINE int32_t hd_gpu_head_outputs(const struct hd_gpu_heads *heads)
+HD_INLINE int32_t hd_gpu_count_head_outputs(const struct hd_gpu_heads *heads)
 {
     return heads->actions + heads->streams - 1;
 }
@@ -99,9 +98,9 @@ int hd_gpu_heads_split(const struct hd_gpu_heads *heads, int64_t rows, const flo
                        const struct hd_gpu_sums *sums, void *stream);
 
 /* From it dhidden[rows][ld_hidden], before the ReLU; its sums. */
-int hd_gpu_heads_hidden(const struct hd_gpu_heads *heads, int64_t rows, const float *dout,
-                        const float *weight, const float *hidden, bool bf16, void *dhidden,
-                        const struct hd_gpu_sums *sums, void *stream);
+int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows, const float *dout,
+                                 const float *weight, const float *hidden, bool bf16, void *dhidden,
+                                 const struct hd_gpu_sums *sums, void *stream);
 
 /* -- Parameters ----------------------------------------------------------------------------------
  */

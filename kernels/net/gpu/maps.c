@@ -66,13 +66,13 @@ static int make_ramp(const struct hd_net *net, struct ramp *ramp)
 static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *ramp,
                       struct maps *maps)
 {
-    int64_t *lowest = &maps->lowest[hd_gpu_layer_of(plan, t)];
+    int64_t *lowest = &maps->lowest[hd_gpu_find_layer(plan, t)];
     HD_TRY(hd_net_export_tensor(plan->net, ramp->low, t, ramp->row_major_low));
     HD_TRY(hd_net_export_tensor(plan->net, ramp->high, t, ramp->row_major_high));
     for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
         const int64_t flat =
             ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
-        const struct hd_gpu_place place = hd_gpu_place_of(plan, t, j);
+        const struct hd_gpu_offsets place = hd_gpu_find_element(plan, t, j);
         maps->from[place.shadow] = (int32_t)flat;
         maps->gradient_at[flat] = (int32_t)place.gradient;
         *lowest = flat < *lowest ? flat : *lowest;
@@ -104,7 +104,7 @@ static void add_matrix(struct maps *maps, int64_t at, int64_t rows, int64_t colu
 
 static void list_matrices(const struct hd_gpu_plan *plan, struct maps *maps)
 {
-    const int64_t outputs = hd_gpu_head_outputs(&plan->heads);
+    const int64_t outputs = hd_gpu_count_head_outputs(&plan->heads);
     for (int i = 0; i < plan->n_layers; i++) {
         const struct hd_gpu_layer *layer = &plan->layers[i];
         add_matrix(maps, layer->weight, layer->out, layer->in);
@@ -167,7 +167,7 @@ static int stage_of(const struct hd_net *net, int64_t at)
     return stage;
 }
 
-int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
+int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
 {
     struct maps maps = {0};
     struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
@@ -177,7 +177,7 @@ int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
     hd_free(maps.from);
     hd_free(maps.gradient_at);
     if (status != HD_OK) {
-        hd_net_off_gpu(on);
+        hd_net_on_gpu_destroy(on);
         return status;
     }
     on->shadow.n_matrices = maps.n_matrices;
@@ -189,7 +189,7 @@ int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
     return HD_OK;
 }
 
-void hd_net_off_gpu(struct hd_net_on_gpu *on)
+void hd_net_on_gpu_destroy(struct hd_net_on_gpu *on)
 {
     if (!on)
         return;

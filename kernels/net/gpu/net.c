@@ -41,17 +41,17 @@ static int put_on(const struct hd_gpu_plan *plan)
     HD_TRY(current_gpu(&gpu));
     if (gpus->on[gpu])
         return HD_OK;
-    HD_TRY(hd_net_to_gpu(plan, &on));
-    gpus->release = hd_net_off_gpu;
+    HD_TRY(hd_net_on_gpu_create(plan, &on));
+    gpus->release = hd_net_on_gpu_destroy;
     atomic_store_explicit(&gpus->on[gpu], on, memory_order_release);
     return HD_OK;
 }
 
 /* Passes that compute nothing, on memory that nobody touches. */
-static int rehearse(const struct hd_gpu_plan *plan, int64_t batch, int64_t backward_batch)
+static int run_dry(const struct hd_gpu_plan *plan, int64_t batch, int64_t backward_batch)
 {
     void *nowhere = (void *)(uintptr_t)HD_GEMM_WORKSPACE_ALIGNMENT;
-    struct hd_gpu_pass pass = {.plan = plan, .params = nowhere, .rehearsed = true};
+    struct hd_gpu_pass pass = {.plan = plan, .params = nowhere, .dry_run = true};
     struct hd_gpu_scratch scratch;
     struct hd_gpu_work work;
     const struct hd_gpu_obs obs = {0};
@@ -69,11 +69,11 @@ static int rehearse(const struct hd_gpu_plan *plan, int64_t batch, int64_t backw
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch)
 {
     struct hd_gpu_plan plan;
-    HD_TRY(hd_gpu_plan(net, &plan));
+    HD_TRY(hd_gpu_plan_make(net, &plan));
     pthread_mutex_lock(&preparing);
     int status = put_on(&plan);
     pthread_mutex_unlock(&preparing);
-    return status == HD_OK ? rehearse(&plan, batch, backward_batch) : status;
+    return status == HD_OK ? run_dry(&plan, batch, backward_batch) : status;
 }
 
 /* -- Parameters ----------------------------------------------------------------------------------
@@ -82,10 +82,11 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
 int64_t hd_net_get_device_bytes(const struct hd_net *net)
 {
     struct hd_gpu_plan plan;
-    if (hd_gpu_plan(net, &plan) != HD_OK)
+    if (hd_gpu_plan_make(net, &plan) != HD_OK)
         return 0;
     return hd_align_up(net->elements * (int64_t)sizeof(float)) +
-           hd_align_up(plan.narrow * hd_gpu_element(&plan) + plan.wide * (int64_t)sizeof(float));
+           hd_align_up(plan.narrow * hd_gpu_get_element_bytes(&plan) +
+                       plan.wide * (int64_t)sizeof(float));
 }
 
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
@@ -93,7 +94,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
 {
     const struct hd_net_on_gpu *on;
     struct hd_gpu_plan plan;
-    HD_TRY(hd_gpu_plan(net, &plan));
+    HD_TRY(hd_gpu_plan_make(net, &plan));
     HD_TRY(find_on(net, &on));
     return hd_gpu_refresh_shadow(&on->shadow, params, lo, hi, plan.bf16,
                                  hd_gpu_find_shadow(&plan, params, 0),
@@ -107,7 +108,7 @@ int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_work unused;
-    if (batch <= 0 || hd_gpu_plan(net, &plan) != HD_OK)
+    if (batch <= 0 || hd_gpu_plan_make(net, &plan) != HD_OK)
         return 0;
     return hd_gpu_lay_out_work(&plan, batch, NULL, &unused);
 }
@@ -129,7 +130,7 @@ static int forward(const struct hd_net *net, const void *params, const struct hd
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_work work;
-    HD_TRY(hd_gpu_plan(net, &plan));
+    HD_TRY(hd_gpu_plan_make(net, &plan));
     hd_gpu_lay_out_work(&plan, rows, memory, &work);
     const struct hd_gpu_pass pass = {
         .plan = &plan, .params = params, .workspace = work.workspace, .stream = stream};
@@ -161,7 +162,7 @@ int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_gpu_plan plan;
     struct hd_gpu_scratch unused;
-    if (batch <= 0 || hd_gpu_plan(net, &plan) != HD_OK)
+    if (batch <= 0 || hd_gpu_plan_make(net, &plan) != HD_OK)
         return 0;
     return hd_gpu_lay_out_scratch(&plan, batch, NULL, &unused);
 }
@@ -173,7 +174,7 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
     struct hd_gpu_plan plan;
     struct hd_gpu_work work;
     struct hd_gpu_scratch scratch;
-    HD_TRY(hd_gpu_plan(net, &plan));
+    HD_TRY(hd_gpu_plan_make(net, &plan));
     hd_gpu_lay_out_work(&plan, forward_batch, (void *)memory, &work);
     hd_gpu_lay_out_scratch(&plan, batch, scratch_memory, &scratch);
     struct hd_gpu_pass pass = {

@@ -80,7 +80,7 @@ static struct hd_gpu_heads make_heads(const struct hd_net *net)
     heads.width = (int32_t)net->tensors[net->n_tensors - 4].shape[0];
     heads.ld_hidden = filled_up((int64_t)heads.streams * heads.width);
     heads.ld_weight = filled_up(heads.width);
-    heads.ld_out = filled_up(hd_gpu_head_outputs(&heads));
+    heads.ld_out = filled_up(hd_gpu_count_head_outputs(&heads));
     return heads;
 }
 
@@ -99,7 +99,7 @@ static int64_t take(int64_t *used, int64_t n)
 static void place_all(struct hd_gpu_plan *plan)
 {
     const struct hd_gpu_heads *heads = &plan->heads;
-    const int64_t outputs = hd_gpu_head_outputs(heads);
+    const int64_t outputs = hd_gpu_count_head_outputs(heads);
     struct hd_gpu_layer *output = &plan->output;
     for (int i = 0; i < plan->n_layers; i++) {
         struct hd_gpu_layer *layer = &plan->layers[i];
@@ -117,7 +117,7 @@ static void place_all(struct hd_gpu_plan *plan)
     plan->layers[plan->n_layers - 1].bias += plan->narrow;
 }
 
-int hd_gpu_plan(const struct hd_net *net, struct hd_gpu_plan *plan)
+int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
 {
     *plan = (struct hd_gpu_plan){.net = net,
                                  .bf16 = net->on_gpu == HD_BF16,
@@ -153,7 +153,7 @@ static struct role role_of(const struct hd_gpu_plan *plan, int t)
                          .bias = t % 2 == 1};
 }
 
-int hd_gpu_layer_of(const struct hd_gpu_plan *plan, int t)
+int hd_gpu_find_layer(const struct hd_gpu_plan *plan, int t)
 {
     return role_of(plan, t).layer;
 }
@@ -170,7 +170,7 @@ static int64_t column_of(const struct hd_gpu_plan *plan, int l, int64_t i)
     return i % plane * plan->layers[l - 1].out + i / plane;
 }
 
-struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64_t j)
+struct hd_gpu_offsets hd_gpu_find_element(const struct hd_gpu_plan *plan, int t, int64_t j)
 {
     const struct hd_tensor *tensor = &plan->net->tensors[t];
     const struct hd_gpu_heads *heads = &plan->heads;
@@ -179,19 +179,19 @@ struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64
     const int64_t inputs = tensor->count / tensor->shape[0], i = j % inputs;
     const int64_t row = j / inputs + role.stream * (role.output ? heads->actions : heads->width);
     if (role.bias)
-        return (struct hd_gpu_place){layer->bias + row, plan->gradients + layer->sums + row};
+        return (struct hd_gpu_offsets){layer->bias + row, plan->gradients + layer->sums + row};
     if (role.output) /* its gradient has columns for the neurons of both streams */
-        return (struct hd_gpu_place){layer->weight + row * heads->ld_weight + i,
-                                     layer->gradient + row * heads->ld_hidden +
-                                         role.stream * heads->width + i};
+        return (struct hd_gpu_offsets){layer->weight + row * heads->ld_weight + i,
+                                       layer->gradient + row * heads->ld_hidden +
+                                           role.stream * heads->width + i};
     const int64_t at = row * layer->in + column_of(plan, role.layer, i);
-    return (struct hd_gpu_place){layer->weight + at, layer->gradient + at};
+    return (struct hd_gpu_offsets){layer->weight + at, layer->gradient + at};
 }
 
 void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int64_t at)
 {
     char *shadow = (char *)params + hd_align_up(plan->net->elements * (int64_t)sizeof(float));
-    const int64_t element = hd_gpu_element(plan);
+    const int64_t element = hd_gpu_get_element_bytes(plan);
     if (at < plan->narrow)
         return shadow + at * element;
     return shadow + plan->narrow * element + (at - plan->narrow) * (int64_t)sizeof(float);
@@ -200,7 +200,7 @@ void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int
 /* -- Memory of passes ----------------------------------------------------------------------------
  */
 
-int64_t hd_gpu_part(const struct hd_gpu_layer *layer, int64_t element, int64_t rows)
+int64_t hd_gpu_count_part_rows(const struct hd_gpu_layer *layer, int64_t element, int64_t rows)
 {
     const int64_t some = 32 << 20, max_rows = some / (layer->pixels * layer->in * element);
     const int64_t parts = max_rows > 0 ? (rows + max_rows - 1) / max_rows : rows;
@@ -235,17 +235,18 @@ static int64_t cut_bytes(const struct cut *cut)
 static int64_t column_elements(const struct hd_gpu_plan *plan, int i, int64_t rows)
 {
     const struct hd_gpu_layer *layer = &plan->layers[i];
-    return hd_gpu_part(layer, hd_gpu_element(plan), rows) * layer->pixels * layer->in;
+    return hd_gpu_count_part_rows(layer, hd_gpu_get_element_bytes(plan), rows) * layer->pixels *
+           layer->in;
 }
 
 int64_t hd_gpu_lay_out_work(const struct hd_gpu_plan *plan, int64_t rows, void *memory,
                             struct hd_gpu_work *work)
 {
     struct cut cut = start_cut(memory);
-    const int64_t element = hd_gpu_element(plan);
+    const int64_t element = hd_gpu_get_element_bytes(plan);
     *work = (struct hd_gpu_work){0};
     work->workspace = piece(&cut, HD_GEMM_WORKSPACE, 1);
-    if (plan->convs == 0 || hd_gpu_part(&plan->layers[0], element, rows) < rows)
+    if (plan->convs == 0 || hd_gpu_count_part_rows(&plan->layers[0], element, rows) < rows)
         work->input = piece(&cut, rows * plan->obs_ld, element);
     for (int i = 0; i < plan->convs; i++)
         work->columns[i] = piece(&cut, column_elements(plan, i, rows), element);
@@ -261,7 +262,7 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
                                struct hd_gpu_scratch *scratch)
 {
     struct cut cut = start_cut(memory);
-    const int64_t element = hd_gpu_element(plan);
+    const int64_t element = hd_gpu_get_element_bytes(plan);
     int64_t columns = 0;
     *scratch = (struct hd_gpu_scratch){0};
     scratch->workspace = piece(&cut, HD_GEMM_WORKSPACE, 1);

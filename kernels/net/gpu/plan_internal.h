@@ -32,20 +32,20 @@ struct hd_gpu_plan {
 };
 
 /* HD_ERR_UNSUPPORTED (logged). */
-int hd_gpu_plan(const struct hd_net *net, struct hd_gpu_plan *plan);
+int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan);
 
 /* Where element j of tensor t lies: in the shadow; and its gradient, sums of columns counted from
  * plan->gradients on. */
-struct hd_gpu_place {
+struct hd_gpu_offsets {
     int64_t shadow, gradient;
 };
-struct hd_gpu_place hd_gpu_place_of(const struct hd_gpu_plan *plan, int t, int64_t j);
+struct hd_gpu_offsets hd_gpu_find_element(const struct hd_gpu_plan *plan, int t, int64_t j);
 
 /* The layer that a tensor is of; those of the output layers count as the last one's. */
-int hd_gpu_layer_of(const struct hd_gpu_plan *plan, int t);
+int hd_gpu_find_layer(const struct hd_gpu_plan *plan, int t);
 
 /* Bytes of an activation. */
-static inline int64_t hd_gpu_element(const struct hd_gpu_plan *plan)
+static inline int64_t hd_gpu_get_element_bytes(const struct hd_gpu_plan *plan)
 {
     return plan->bf16 ? 2 : 4;
 }
@@ -58,7 +58,7 @@ void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int
 
 /* Convolutions go over a sample's rows in parts, so that columns stay in the GPU's cache until they
  * are multiplied. Rows of a part, of so many. */
-int64_t hd_gpu_part(const struct hd_gpu_layer *layer, int64_t element, int64_t rows);
+int64_t hd_gpu_count_part_rows(const struct hd_gpu_layer *layer, int64_t element, int64_t rows);
 
 /* A forward pass leaves what it made. `columns` holds those of one part: all there are, or the last
  * ones; then observations are kept as `input`. */
@@ -82,10 +82,10 @@ int64_t hd_gpu_lay_out_scratch(const struct hd_gpu_plan *plan, int64_t rows, voi
                                struct hd_gpu_scratch *scratch);
 
 /* Where a sample's row of layer i's activations begins. */
-static inline void *hd_gpu_row(const struct hd_gpu_plan *plan, int i, void *act, int64_t row)
+static inline void *hd_gpu_find_row(const struct hd_gpu_plan *plan, int i, void *act, int64_t row)
 {
     const struct hd_gpu_layer *layer = &plan->layers[i];
-    return (char *)act + row * layer->pixels * layer->out * hd_gpu_element(plan);
+    return (char *)act + row * layer->pixels * layer->out * hd_gpu_get_element_bytes(plan);
 }
 
 /* -- What is kept on a GPU -----------------------------------------------------------------------
@@ -98,27 +98,27 @@ struct hd_net_on_gpu {
     void *memory;
 };
 
-/* Made for the current GPU; released by hd_net_off_gpu (accepts NULL). HD_ERR_NOMEM,
+/* Made for the current GPU; released by hd_net_on_gpu_destroy (accepts NULL). HD_ERR_NOMEM,
  * HD_ERR_DEVICE, HD_ERR_UNSUPPORTED, logged. */
-int hd_net_to_gpu(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p);
-void hd_net_off_gpu(struct hd_net_on_gpu *on);
+int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p);
+void hd_net_on_gpu_destroy(struct hd_net_on_gpu *on);
 
 /* -- Passes --------------------------------------------------------------------------------------
  */
 
-/* `rehearsed`: nothing is computed, but every GEMM is prepared. */
+/* `dry_run`: nothing is computed, but every GEMM is prepared. */
 struct hd_gpu_pass {
     const struct hd_gpu_plan *plan;
     const struct hd_net_on_gpu *on; /* of backward */
     const void *params;
-    bool rehearsed;
+    bool dry_run;
     void *workspace, *stream;
 };
 
 /* A kernel's launch in a pass. */
 #define HD_GPU_RUN(pass, launch)                                                                   \
     do {                                                                                           \
-        if (!(pass)->rehearsed)                                                                    \
+        if (!(pass)->dry_run)                                                                      \
             HD_TRY(launch);                                                                        \
     } while (0)
 
@@ -127,8 +127,8 @@ int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, 
                     const void *b, const void *bias, void *c);
 
 /* The observations that a forward pass of `rows` rows has kept. */
-struct hd_gpu_obs hd_gpu_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
-                                  const struct hd_gpu_work *work);
+struct hd_gpu_obs hd_gpu_get_kept_obs(const struct hd_gpu_plan *plan, int64_t rows,
+                                      const struct hd_gpu_work *work);
 
 /* q of the observations' rows. */
 int hd_gpu_forward(const struct hd_gpu_pass *pass, const struct hd_gpu_obs *obs, int64_t rows,

@@ -24,7 +24,7 @@ static __global__ void refresh(const struct hd_gpu_shadow shadow, const float *f
             continue;
         const float x = from < 0 ? 0.0f : floats[from];
         if (at < shadow.narrow)
-            narrow[at] = hd_narrow<T>(x);
+            narrow[at] = hd_from_float<T>(x);
         else
             wide[at - shadow.narrow] = x;
     }
@@ -34,7 +34,7 @@ extern "C" int hd_gpu_refresh_shadow(const struct hd_gpu_shadow *shadow, const f
                                      int64_t lo, int64_t hi, bool bf16, void *narrow, float *wide,
                                      void *stream)
 {
-    return hd_by_type(bf16, [&](auto type) {
+    return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
         return HD_LAUNCH(refresh<T>, (unsigned)shadow->tiles, HD_THREADS, stream, *shadow, floats,
                          lo, hi, (T *)narrow, wide);

@@ -14,24 +14,24 @@ template <class T> struct alignas(16) hd_vector {
     T e[HD_VECTOR];
 };
 
-static inline __device__ float hd_wide(float x)
+static inline __device__ float hd_to_float(float x)
 {
     return x;
 }
 
-static inline __device__ float hd_wide(hd_bf16 x)
+static inline __device__ float hd_to_float(hd_bf16 x)
 {
     return hd_bf16_to(x);
 }
 
-template <class T> static inline __device__ T hd_narrow(float x);
+template <class T> static inline __device__ T hd_from_float(float x);
 
-template <> inline __device__ float hd_narrow<float>(float x)
+template <> inline __device__ float hd_from_float<float>(float x)
 {
     return x;
 }
 
-template <> inline __device__ hd_bf16 hd_narrow<hd_bf16>(float x)
+template <> inline __device__ hd_bf16 hd_from_float<hd_bf16>(float x)
 {
     return hd_bf16_from(x);
 }
@@ -65,7 +65,7 @@ static inline __device__ void hd_store(hd_bf16 *to, const hd_vector<hd_bf16> &x)
 }
 
 /* Calls launch(T()) with the type of activations. */
-template <class Launch> static inline int hd_by_type(bool bf16, Launch launch)
+template <class Launch> static inline int hd_dispatch_type(bool bf16, Launch launch)
 {
     return bf16 ? launch(hd_bf16()) : launch(float());
 }

@@ -71,9 +71,9 @@ static void check(const struct hd_gemm *g)
     const struct matrix bias = make_matrix(1, g->n, g->to, 99);
     const struct matrix c = make_matrix(g->m, g->ld_c, g->to, 555);
     void *workspace = device_make(NULL, HD_GEMM_WORKSPACE);
-    ck_assert_int_eq(hd_gemm_cuda(g, a.device, b.device,
-                                  g->epilogue == HD_GEMM_NO_EPILOGUE ? NULL : bias.device, c.device,
-                                  workspace, device_stream()),
+    ck_assert_int_eq(hd_gemm_multiply_cuda(g, a.device, b.device,
+                                           g->epilogue == HD_GEMM_NO_EPILOGUE ? NULL : bias.device,
+                                           c.device, workspace, device_stream()),
                      HD_OK);
     const float *found = get_matrix(&c);
     const double may = g->to == HD_GEMM_BF16 ? 0x1p-8 : g->tf32 ? 4e-3 : 4e-6;
@@ -137,8 +137,8 @@ START_TEST(a_bias_belongs_to_its_call)
     for (int i = 0; i < 2; i++) {
         bias[i] = make_matrix(1, 8, HD_GEMM_F32, 100 + (uint64_t)i);
         c[i] = make_matrix(3, 8, HD_GEMM_F32, 5);
-        ck_assert_int_eq(hd_gemm_cuda(&gemm, a.device, b.device, bias[i].device, c[i].device,
-                                      workspace, device_stream()),
+        ck_assert_int_eq(hd_gemm_multiply_cuda(&gemm, a.device, b.device, bias[i].device,
+                                               c[i].device, workspace, device_stream()),
                          HD_OK);
     }
     for (int k = 0; k < 2; k++) {
