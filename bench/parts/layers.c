@@ -116,7 +116,7 @@ static void packed_forward(void *arg)
 static void packed_weights(void *arg)
 {
     const struct layer *l = arg;
-    const int64_t blocks = hd_packed_in_blocks(&l->packed);
+    const int64_t blocks = hd_packed_count_in_blocks(&l->packed);
     if (l->bf16)
         hd_packed_backward_weights_bf16(&l->packed, l->rows, l->y, l->packed.out, l->x,
                                         l->packed.in, 0, blocks, l->dw, l->scratch);
@@ -128,7 +128,7 @@ static void packed_weights(void *arg)
 static void packed_data(void *arg)
 {
     const struct layer *l = arg;
-    const int64_t blocks = hd_packed_in_blocks(&l->packed);
+    const int64_t blocks = hd_packed_count_in_blocks(&l->packed);
     if (l->bf16)
         hd_packed_backward_data_bf16(&l->packed, l->rows, l->shadow, l->y, l->packed.out, 0, blocks,
                                      l->x, l->dx, l->packed.in, l->scratch);
@@ -148,7 +148,7 @@ static int measure_packed(const char *name, int64_t in, int64_t out, int64_t row
     l.dw = hd_alloc(in * out, 4);
     l.shadow = hd_alloc(in * out, 2);
     l.bias = hd_alloc(out, 4);
-    l.scratch = hd_alloc(hd_packed_scratch(&l.packed, rows), 1);
+    l.scratch = hd_alloc(hd_packed_get_scratch_bytes(&l.packed, rows), 1);
     const double flop = 2.0 * (double)(rows * in * out);
     report(name, "forward", "heddle", flop, hd_part_seconds(packed_forward, &l));
     report(name, "weights", "heddle", flop, hd_part_seconds(packed_weights, &l));

@@ -22,11 +22,12 @@
 #define HD_BATCH_NORM_MOMENTUM 0.1
 
 /* sums[i] = sum_b X[i][b], sums[features + i] = sum_b X[i][b]^2, b < used. */
-void hd_batch_norm_sums(int64_t features, int64_t used, const float *x, int64_t ld, double *sums);
+void hd_batch_norm_compute_sums(int64_t features, int64_t used, const float *x, int64_t ld,
+                                double *sums);
 
 /* mean[features] and the biased variance[features] of `count` samples; zeros of none. */
-void hd_batch_norm_moments(int64_t features, double count, const double *sums, double *mean,
-                           double *variance);
+void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
+                                   double *variance);
 
 /* X becomes xhat = (X - mean) / sqrt(variance + epsilon), Y[i][b] = max(0, weight[i] xhat +
  * bias[i]), for all b < columns (a multiple of HD_LANES). */
@@ -35,19 +36,20 @@ void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean
                            int64_t ldx, float *y, int64_t ldy);
 
 /* The same by running statistics, X becoming Y. A row's result depends on that row alone. */
-void hd_batch_norm_running(int64_t features, int64_t columns, const float *running_mean,
-                           const float *running_var, const float *weight, const float *bias,
-                           float *x, int64_t ld);
+void hd_batch_norm_forward_running(int64_t features, int64_t columns, const float *running_mean,
+                                   const float *running_var, const float *weight, const float *bias,
+                                   float *x, int64_t ld);
 
 /* Running statistics take in those of a batch, the variance unbiased. Batches of fewer than two
  * samples, which PyTorch refuses, are passed over. */
-void hd_batch_norm_track(int64_t features, double count, const double *mean, const double *variance,
-                         float *running_mean, float *running_var);
+void hd_batch_norm_update_running(int64_t features, double count, const double *mean,
+                                  const double *variance, float *running_mean, float *running_var);
 
 /* sums[i] = sum_b dY[i][b], sums[features + i] = sum_b dY[i][b] xhat[i][b], b < used; dY is the
  * derivative before the ReLU. They are those of bias and weight too. */
-void hd_batch_norm_backward_sums(int64_t features, int64_t used, const float *dy, int64_t lddy,
-                                 const float *xhat, int64_t ldx, double *sums);
+void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const float *dy,
+                                         int64_t lddy, const float *xhat, int64_t ldx,
+                                         double *sums);
 
 /* dY becomes dX = weight / sqrt(variance + epsilon) (dY - mean dY - xhat mean(dY xhat)), the means
  * being sums / count, for b < used; 0 for used <= b < columns. */

@@ -49,20 +49,21 @@ static void add_rows(int64_t features, int64_t used, const float *x, int64_t ldx
     }
 }
 
-void hd_batch_norm_sums(int64_t features, int64_t used, const float *x, int64_t ld, double *sums)
+void hd_batch_norm_compute_sums(int64_t features, int64_t used, const float *x, int64_t ld,
+                                double *sums)
 {
     add_rows(features, used, x, ld, x, ld, sums);
 }
 
-void hd_batch_norm_backward_sums(int64_t features, int64_t used, const float *dy, int64_t lddy,
-                                 const float *xhat, int64_t ldx, double *sums)
+void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const float *dy,
+                                         int64_t lddy, const float *xhat, int64_t ldx, double *sums)
 {
     add_rows(features, used, dy, lddy, xhat, ldx, sums);
 }
 
 /* A variance of rounding errors may come out negative. What is no number stays none. */
-void hd_batch_norm_moments(int64_t features, double count, const double *sums, double *mean,
-                           double *variance)
+void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
+                                   double *variance)
 {
     for (int64_t i = 0; i < features; i++) {
         const double m = count > 0 ? sums[i] / count : 0;
@@ -99,9 +100,9 @@ void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean
     }
 }
 
-void hd_batch_norm_running(int64_t features, int64_t columns, const float *running_mean,
-                           const float *running_var, const float *weight, const float *bias,
-                           float *x, int64_t ld)
+void hd_batch_norm_forward_running(int64_t features, int64_t columns, const float *running_mean,
+                                   const float *running_var, const float *weight, const float *bias,
+                                   float *x, int64_t ld)
 {
     for (int64_t i = 0; i < features; i++) {
         const float scale = (float)(1 / sqrt((double)running_var[i] + HD_BATCH_NORM_EPSILON));
@@ -112,8 +113,8 @@ void hd_batch_norm_running(int64_t features, int64_t columns, const float *runni
     }
 }
 
-void hd_batch_norm_track(int64_t features, double count, const double *mean, const double *variance,
-                         float *running_mean, float *running_var)
+void hd_batch_norm_update_running(int64_t features, double count, const double *mean,
+                                  const double *variance, float *running_mean, float *running_var)
 {
     const double momentum = HD_BATCH_NORM_MOMENTUM;
     for (int64_t i = 0; i < features && count >= 2; i++) {

@@ -13,7 +13,7 @@
 enum { HD_LANES = 16 /* floats of a vector */ };
 
 /* The leading dimension for `columns` columns: the next multiple of HD_LANES. */
-static inline int64_t hd_linear_ld(int64_t columns)
+static inline int64_t hd_linear_get_ld(int64_t columns)
 {
     return (columns + HD_LANES - 1) / HD_LANES * HD_LANES;
 }

@@ -158,7 +158,7 @@ void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const fl
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                   int64_t ld_to)
 {
-    int64_t padded = hd_linear_ld(rows) < ld_to ? hd_linear_ld(rows) : ld_to;
+    int64_t padded = hd_linear_get_ld(rows) < ld_to ? hd_linear_get_ld(rows) : ld_to;
     for (int64_t i0 = 0; i0 < rows; i0 += HD_LANES) {
         int64_t i1 = i0 + HD_LANES < rows ? i0 + HD_LANES : rows;
         for (int64_t j = 0; j < columns; j++)

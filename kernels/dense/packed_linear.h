@@ -20,41 +20,42 @@ struct hd_packed {
     int64_t in, out; /* as the layer has them */
 };
 
-static inline int64_t hd_packed_in_blocks(const struct hd_packed *p)
+static inline int64_t hd_packed_count_in_blocks(const struct hd_packed *p)
 {
     return (p->in + HD_PACK_IN - 1) / HD_PACK_IN;
 }
 
-static inline int64_t hd_packed_out_blocks(const struct hd_packed *p)
+static inline int64_t hd_packed_count_out_blocks(const struct hd_packed *p)
 {
     return (p->out + HD_PACK_OUT - 1) / HD_PACK_OUT;
 }
 
 /* Elements of the weights, padding included, and of the outputs of a row. */
-static inline int64_t hd_packed_weights(const struct hd_packed *p)
+static inline int64_t hd_packed_count_weights(const struct hd_packed *p)
 {
-    return hd_packed_in_blocks(p) * hd_packed_out_blocks(p) * HD_PACK_BLOCK;
+    return hd_packed_count_in_blocks(p) * hd_packed_count_out_blocks(p) * HD_PACK_BLOCK;
 }
 
-static inline int64_t hd_packed_outputs(const struct hd_packed *p)
+static inline int64_t hd_packed_count_outputs(const struct hd_packed *p)
 {
-    return hd_packed_out_blocks(p) * HD_PACK_OUT;
+    return hd_packed_count_out_blocks(p) * HD_PACK_OUT;
 }
 
 /* Where the weight of (output o, input i) is. */
-static inline int64_t hd_packed_at(const struct hd_packed *p, int64_t o, int64_t i)
+static inline int64_t hd_packed_get_index(const struct hd_packed *p, int64_t o, int64_t i)
 {
-    return (i / HD_PACK_IN * hd_packed_out_blocks(p) + o / HD_PACK_OUT) * HD_PACK_BLOCK +
+    return (i / HD_PACK_IN * hd_packed_count_out_blocks(p) + o / HD_PACK_OUT) * HD_PACK_BLOCK +
            i % HD_PACK_IN * HD_PACK_OUT + o % HD_PACK_OUT;
 }
 
-/* y[r][o] = sum_i w[o][i] x[r][i] + bias[o], for all hd_packed_outputs(p) <= ldy outputs: w and
- * bias are zero for those that the layer does not have. */
+/* y[r][o] = sum_i w[o][i] x[r][i] + bias[o], for all hd_packed_count_outputs(p) <= ldy outputs: w
+ * and bias are zero for those that the layer does not have. */
 void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
                        const float *x, int64_t ldx, float *y, int64_t ldy);
 
 /* dx[r][i] = sum_o dy[r][o] w[o][i] for inputs i of blocks [first, last), 0 where mask (NULL:
- * none), rows as far apart as dx's, is not positive. scratch: hd_packed_scratch bytes, aligned. */
+ * none), rows as far apart as dx's, is not positive. scratch: hd_packed_get_scratch_bytes bytes,
+ * aligned. */
 void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
                              const float *dy, int64_t lddy, int64_t first, int64_t last,
                              const float *mask, float *dx, int64_t lddx, void *scratch);
@@ -67,7 +68,7 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
                                 int64_t last, float *dw, void *scratch);
 
 /* Bytes of scratch of the passes over `rows` rows, also of the bf16 ones. */
-int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows);
+int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows);
 
 /* The same on bf16 activations and a shadow of the weights, summed in float; ldx and lddy are
  * multiples of HD_PACK_IN, and elements from `in` (`out`) up to the next multiple are zero. */

@@ -96,7 +96,8 @@ static void forward_rows(const struct panel *first, int64_t out_blocks, int64_t 
 static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t in_blocks = hd_packed_in_blocks(p), out_blocks = hd_packed_out_blocks(p);
+    const int64_t in_blocks = hd_packed_count_in_blocks(p),
+                  out_blocks = hd_packed_count_out_blocks(p);
     for (int64_t b = 0; b < in_blocks; b += BLOCKS_AT_ONCE)
         for (int64_t r = 0; r < rows; r += 2 * TILE) {
             const struct panel panel = {
@@ -227,7 +228,7 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), out_pairs = (out_blocks + 1) / 2;
+    const int64_t out_blocks = hd_packed_count_out_blocks(p), out_pairs = (out_blocks + 1) / 2;
     const int64_t group = group_of(rows);
     hd_bf16 *pairs = scratch;
     float *tiles = (float *)(pairs + group * out_pairs * PAIR);
@@ -336,7 +337,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
                              int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
                              int64_t last, float *dw, void *scratch)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), row_blocks = (rows + IN - 1) / IN;
+    const int64_t out_blocks = hd_packed_count_out_blocks(p), row_blocks = (rows + IN - 1) / IN;
     const int64_t next = (out_blocks + 1) / 2 * 2 * BLOCK;
     const int64_t group = group_of(rows);
     hd_bf16 *pairs = scratch, *columns = pairs + row_blocks * next;

@@ -13,7 +13,7 @@ static inline float weight(const hd_bf16 *block, int64_t o, int64_t i)
 static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
                     const float *bias, const hd_bf16 *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t b = 0; b < out_blocks; b++)
             for (int64_t o = 0; o < OUT; o++) {
@@ -29,7 +29,7 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
                           const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t last,
                           const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, void *scratch)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
     (void)scratch;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = first * IN; i < last * IN && i < p->in; i++) {
@@ -46,7 +46,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
                              int64_t lddy, const hd_bf16 *x, int64_t ldx, int64_t first,
                              int64_t last, float *dw, void *scratch)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
     (void)scratch;
     for (int64_t b = first; b < last; b++)
         for (int64_t o = 0; o < out_blocks * OUT; o++)

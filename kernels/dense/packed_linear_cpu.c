@@ -15,11 +15,12 @@ static int64_t whole_vectors(int64_t rows)
 
 /* Floats: dy, outputs by rows, and some blocks of inputs by rows. bf16: dy of 32 rows at a time, as
  * many blocks of inputs of them, or these blocks' weights; and tiles. */
-int64_t hd_packed_scratch(const struct hd_packed *p, int64_t rows)
+int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows)
 {
     enum { TILE_BYTES = 1024, TILES = 4 };
-    const int64_t out_pairs = (hd_packed_out_blocks(p) + 1) / 2, row_blocks = (rows + IN - 1) / IN;
-    const int64_t floats = (hd_packed_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
+    const int64_t out_pairs = (hd_packed_count_out_blocks(p) + 1) / 2,
+                  row_blocks = (rows + IN - 1) / IN;
+    const int64_t floats = (hd_packed_count_outputs(p) + HD_PACK_GROUP * IN) * whole_vectors(rows);
     const int64_t bytes = floats * (int64_t)sizeof(float);
     const int64_t per_row_block = 2 * out_pairs + 2 * HD_PACK_GROUP;
     const int64_t weights = (row_blocks * per_row_block + TILES) * TILE_BYTES;
@@ -105,12 +106,12 @@ static void run_forward_block(const struct panel *p, int rows, int vectors)
 static const float *panel_weights(const struct hd_packed *p, const float *w, int64_t first_in,
                                   int64_t first_out)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p);
     if (first_out >= out_blocks) {
         first_out = 0;
         first_in += DEPTH_BLOCKS;
     }
-    if (first_in >= hd_packed_in_blocks(p))
+    if (first_in >= hd_packed_count_in_blocks(p))
         return NULL;
     return w + (first_in * out_blocks + first_out) * BLOCK;
 }
@@ -118,7 +119,8 @@ static const float *panel_weights(const struct hd_packed *p, const float *w, int
 void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, const float *bias,
                        const float *x, int64_t ldx, float *y, int64_t ldy)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), in_blocks = hd_packed_in_blocks(p);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p),
+                  in_blocks = hd_packed_count_in_blocks(p);
     for (int64_t i = 0; i < in_blocks; i += DEPTH_BLOCKS)
         for (int64_t b = 0; b < out_blocks; b += VECTORS) {
             const float *next = panel_weights(p, w, i, b + VECTORS);
@@ -221,7 +223,7 @@ static void store_rows(int64_t rows, int64_t inputs, const float *columns, const
 static void data_columns(const struct hd_packed *p, int64_t first, int64_t last, int64_t r0,
                          const float *w, const float *dy, int64_t ld, float *columns)
 {
-    const int64_t out_blocks = hd_packed_out_blocks(p), end = hd_min(ld, r0 + COLUMNS);
+    const int64_t out_blocks = hd_packed_count_out_blocks(p), end = hd_min(ld, r0 + COLUMNS);
     for (int64_t o = 0; o < out_blocks; o += OUT_BLOCKS)
         for (int64_t b = first; b < last; b++)
             for (int64_t i = 0; i < IN; i += INPUTS) {
@@ -283,8 +285,8 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
                                 int64_t lddy, const float *x, int64_t ldx, int64_t first,
                                 int64_t last, float *dw, void *scratch)
 {
-    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_out_blocks(p);
-    const bool stream = hd_packed_weights(p) >= LARGE;
+    const int64_t ld = whole_vectors(rows), out_blocks = hd_packed_count_out_blocks(p);
+    const bool stream = hd_packed_count_weights(p) >= LARGE;
     float *columns = scratch;
     for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
         const int64_t end = hd_min(last, b + HD_PACK_GROUP);

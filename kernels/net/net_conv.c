@@ -215,11 +215,12 @@ static void place_all(struct hd_conv_net *net)
     struct layout layout = {0};
     const bool bf16 = net->base.bf16;
     const int64_t outputs = hd_heads_count_outputs(net);
-    const int64_t hidden = hd_packed_weights(&net->hidden), mid = hd_packed_weights(&net->mid);
+    const int64_t hidden = hd_packed_count_weights(&net->hidden),
+                  mid = hd_packed_count_weights(&net->mid);
     place_layer(&layout, outputs * net->width, outputs, 0, false, &net->output_offsets);
-    place_layer(&layout, hidden, hd_packed_outputs(&net->hidden), bf16 ? hidden : 0, false,
+    place_layer(&layout, hidden, hd_packed_count_outputs(&net->hidden), bf16 ? hidden : 0, false,
                 &net->hidden_offsets);
-    place_layer(&layout, mid, hd_packed_outputs(&net->mid), bf16 ? mid : 0, true,
+    place_layer(&layout, mid, hd_packed_count_outputs(&net->mid), bf16 ? mid : 0, true,
                 &net->mid_offsets);
     for (int i = HD_CONVS - 1; i >= 0; i--)
         place_layer(&layout, hd_conv_weights(net->conv[i]), net->channels[i],
@@ -234,8 +235,8 @@ static void place_all(struct hd_conv_net *net)
 static void cut_mid(struct hd_conv_net *net)
 {
     const int64_t stage_floats = (16 << 20) / (int64_t)sizeof(float),
-                  blocks = hd_packed_in_blocks(&net->mid);
-    int64_t stages = (hd_packed_weights(&net->mid) + stage_floats - 1) / stage_floats;
+                  blocks = hd_packed_count_in_blocks(&net->mid);
+    int64_t stages = (hd_packed_count_weights(&net->mid) + stage_floats - 1) / stage_floats;
     net->mid_stage_blocks = (blocks + stages - 1) / stages;
     net->mid_stages = (int)((blocks + net->mid_stage_blocks - 1) / net->mid_stage_blocks);
 }
@@ -287,7 +288,7 @@ static void copy_packed(const struct hd_packed *packed, const int32_t *feature, 
             if (row_major_i < 0)
                 continue;
             float *a = row_major + o * row_major_in + row_major_i;
-            float *b = weights + hd_packed_at(packed, first + o, i);
+            float *b = weights + hd_packed_get_index(packed, first + o, i);
             *(import ? b : a) = *(import ? a : b);
         }
 }

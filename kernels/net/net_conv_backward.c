@@ -36,7 +36,7 @@ static int conv_of_stage(const struct hd_conv_net *net, int stage)
 /* Blocks of mid's inputs that a stage is about. */
 static void mid_blocks(const struct hd_conv_net *net, int stage, int64_t *first_p, int64_t *last_p)
 {
-    const int64_t blocks = hd_packed_in_blocks(&net->mid);
+    const int64_t blocks = hd_packed_count_in_blocks(&net->mid);
     int64_t i = stage - HEAD_STAGES;
     *first_p = i * net->mid_stage_blocks;
     *last_p = (i + 1) * net->mid_stage_blocks < blocks ? (i + 1) * net->mid_stage_blocks : blocks;
@@ -55,7 +55,7 @@ static int64_t stage_start(const struct hd_conv_net *net, int stage)
     if (stage == HEAD_STAGES)
         return net->mid_offsets.bias;
     mid_blocks(net, stage, &first, &last);
-    return net->mid_offsets.weight + first * hd_packed_out_blocks(&net->mid) * HD_PACK_BLOCK;
+    return net->mid_offsets.weight + first * hd_packed_count_out_blocks(&net->mid) * HD_PACK_BLOCK;
 }
 
 void hd_conv_net_get_stage_range(const struct hd_net *base, int stage, int64_t *lo_p, int64_t *hi_p)
@@ -105,8 +105,8 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
     const size_t size = hd_conv_net_get_element_bytes(net);
     const int64_t hidden = rows * hd_conv_net_get_row_ld(net->hidden.out);
     const int64_t part = hd_conv_net_clip_part(net->backward_part, rows);
-    int64_t scratch =
-        max(hd_packed_scratch(&net->mid, rows), hd_packed_scratch(&net->hidden, rows));
+    int64_t scratch = max(hd_packed_get_scratch_bytes(&net->mid, rows),
+                          hd_packed_get_scratch_bytes(&net->hidden, rows));
     g->hidden = hd_bump_take(&bump, hidden, sizeof *g->hidden);
     g->hidden_bf16 = net->base.bf16 ? hd_bump_take(&bump, hidden, sizeof *g->hidden_bf16) : NULL;
     g->mid = hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.out), size);
@@ -159,7 +159,7 @@ static void heads_stage(const struct backward *b, const float *dq)
     const struct hd_layer_offsets *place = &net->hidden_offsets;
     const int64_t rows = b->rows, ld = hd_conv_net_get_row_ld(hidden->out),
                   ld_mid = hd_conv_net_get_row_ld(net->mid.out);
-    const int64_t blocks = hd_packed_in_blocks(hidden);
+    const int64_t blocks = hd_packed_count_in_blocks(hidden);
     float *dw = b->grad + place->weight;
     memset(b->g.mid, 0, (size_t)(rows * ld_mid) * hd_conv_net_get_element_bytes(net));
     hd_heads_backward(net, b->params, rows, b->a.hidden, ld, dq, b->grad, b->g.hidden);
@@ -177,7 +177,7 @@ static void heads_stage(const struct backward *b, const float *dq)
         hd_packed_backward_data(hidden, rows, weights, b->g.hidden, ld, 0, blocks, NULL, b->g.mid,
                                 ld_mid, b->g.scratch);
     }
-    add_rows(rows, hd_packed_outputs(hidden), b->g.hidden, b->g.hidden_bf16, ld,
+    add_rows(rows, hd_packed_count_outputs(hidden), b->g.hidden, b->g.hidden_bf16, ld,
              b->grad + place->bias);
 }
 
@@ -193,7 +193,7 @@ static void mid_stage(const struct backward *b, int stage)
     const void *features = b->a.conv[HD_CONVS - 1];
     void *dx = b->g.conv[HD_CONVS - 1];
     if (stage == HEAD_STAGES)
-        add_rows(rows, hd_packed_outputs(mid), b->g.mid, net->base.bf16 ? b->g.mid : NULL, ld,
+        add_rows(rows, hd_packed_count_outputs(mid), b->g.mid, net->base.bf16 ? b->g.mid : NULL, ld,
                  b->grad + place->bias);
     if (net->base.bf16) {
         const hd_bf16 *shadow = hd_conv_net_find_shadows(net, (void *)b->params) + place->shadow;

@@ -171,7 +171,7 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
         const hd_bf16 *features = whole_features(net, rows, a, &ld);
         hd_packed_forward_bf16(&net->mid, rows, shadows + net->mid_offsets.shadow, mid_bias,
                                features, ld, a->mid, ld_mid);
-        clear_columns(rows, hd_packed_outputs(&net->mid), ld_mid, a->mid);
+        clear_columns(rows, hd_packed_count_outputs(&net->mid), ld_mid, a->mid);
         hd_bf16_round(a->mid, rows * ld_mid, a->mid_bf16);
         hd_packed_forward_bf16(&net->hidden, rows, shadows + net->hidden_offsets.shadow,
                                hidden_bias, a->mid_bf16, ld_mid, a->hidden, ld_hidden);
@@ -181,7 +181,7 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
         hd_packed_forward(&net->hidden, rows, floats + net->hidden_offsets.weight, hidden_bias,
                           a->mid, ld_mid, a->hidden, ld_hidden);
     }
-    clear_columns(rows, hd_packed_outputs(&net->hidden), ld_hidden, a->hidden);
+    clear_columns(rows, hd_packed_count_outputs(&net->hidden), ld_hidden, a->hidden);
     hd_relu_forward(rows * ld_hidden, a->hidden);
 }
 

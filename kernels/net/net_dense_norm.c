@@ -31,7 +31,7 @@ static int64_t lay_out(const struct dense_net *net, int64_t batch, void *work, s
     const int64_t n = net->features, floats = n * (int64_t)sizeof(float);
     const int64_t doubles = n * (int64_t)sizeof(double);
     int64_t used = hd_dense_get_forward_bytes(&net->base, batch); /* at the start */
-    t->xhat = take(work, &used, floats * hd_linear_ld(batch));
+    t->xhat = take(work, &used, floats * hd_linear_get_ld(batch));
     t->scratch = take(work, &used, hd_dense_get_backward_bytes(&net->base, batch));
     t->dweight = take(work, &used, floats);
     t->dbias = take(work, &used, floats);
@@ -66,7 +66,7 @@ static void normalise(const struct dense_net *net, const struct hd_training_pass
                       const struct training *t, int level, const double *pooled)
 {
     const float *params = pass->params;
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     if (level == 0)
         *t->count = *pooled++;
     for (int i = 0; i < net->n_layers; i++) {
@@ -74,7 +74,7 @@ static void normalise(const struct dense_net *net, const struct hd_training_pass
         double *mean = t->mean + layer->feature, *variance = t->variance + layer->feature;
         if (layer->level != level)
             continue;
-        hd_batch_norm_moments(layer->out, *t->count, pooled, mean, variance);
+        hd_batch_norm_compute_moments(layer->out, *t->count, pooled, mean, variance);
         hd_batch_norm_forward(layer->out, ld, mean, variance, params + layer->norm_weight,
                               params + layer->norm_bias, t->xhat + layer->feature * ld, ld,
                               hd_dense_get_output(net, pass->work, i, ld), ld);
@@ -86,7 +86,7 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
                                int stage, const double *pooled, double *sums)
 {
     const struct dense_net *net = as_dense(base);
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     struct training t;
     lay_out(net, pass->batch, pass->work, &t);
     if (stage == 0) {
@@ -107,7 +107,7 @@ void hd_dense_training_forward(const struct hd_net *base, const struct hd_traini
         hd_dense_forward_layer(net, pass->params, pass->work, i, ld, false, y);
         if (!normed)
             continue;
-        hd_batch_norm_sums(layer->out, pass->used, y, ld, sums);
+        hd_batch_norm_compute_sums(layer->out, pass->used, y, ld, sums);
         sums += 2 * layer->out;
     }
     if (stage == base->levels)
@@ -125,8 +125,9 @@ bool hd_dense_update_running(const struct hd_net *base, const struct hd_training
         if (layer->norm == NO_NORM)
             continue;
         const struct hd_net_norm *norm = &base->norms[layer->norm];
-        hd_batch_norm_track(layer->out, *t.count, t.mean + layer->feature,
-                            t.variance + layer->feature, running + norm->mean, running + norm->var);
+        hd_batch_norm_update_running(layer->out, *t.count, t.mean + layer->feature,
+                                     t.variance + layer->feature, running + norm->mean,
+                                     running + norm->var);
     }
     return *t.count >= 2;
 }
@@ -139,7 +140,7 @@ static void go_back(const struct dense_net *net, const struct hd_training_pass *
                     const struct training *t, int level, const double *pooled)
 {
     const float *params = pass->params;
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
         if (layer->level != level)
@@ -155,14 +156,14 @@ static void go_back(const struct dense_net *net, const struct hd_training_pass *
 static void add_up(const struct dense_net *net, const struct hd_training_pass *pass,
                    const struct training *t, int level, double *sums)
 {
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     for (int i = 0; i < net->n_layers; i++) {
         const struct layer *layer = &net->layers[i];
         if (layer->level != level)
             continue;
-        hd_batch_norm_backward_sums(layer->out, pass->used,
-                                    hd_dense_get_delta(net, t->scratch, i, ld), ld,
-                                    t->xhat + layer->feature * ld, ld, sums);
+        hd_batch_norm_compute_backward_sums(layer->out, pass->used,
+                                            hd_dense_get_delta(net, t->scratch, i, ld), ld,
+                                            t->xhat + layer->feature * ld, ld, sums);
         for (int64_t j = 0; j < layer->out; j++) {
             t->dbias[layer->feature + j] = (float)sums[j];
             t->dweight[layer->feature + j] = (float)sums[layer->out + j];
@@ -174,7 +175,7 @@ static void add_up(const struct dense_net *net, const struct hd_training_pass *p
 static void write_gradients(const struct dense_net *net, const struct hd_training_pass *pass,
                             const struct training *t)
 {
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     for (int i = net->n_layers - 1; i >= 0; i--) {
         const struct layer *layer = &net->layers[i];
         const size_t bytes = (size_t)layer->out * sizeof(float);
@@ -191,7 +192,7 @@ void hd_dense_training_backward(const struct hd_net *base, const struct hd_train
                                 int stage, const double *pooled, double *sums)
 {
     const struct dense_net *net = as_dense(base);
-    const int64_t ld = hd_linear_ld(pass->batch);
+    const int64_t ld = hd_linear_get_ld(pass->batch);
     const int level = base->levels - stage;
     struct training t;
     lay_out(net, pass->batch, pass->work, &t);

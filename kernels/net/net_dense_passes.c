@@ -14,7 +14,7 @@ int64_t hd_dense_get_forward_bytes(const struct hd_net *base, int64_t batch)
     int64_t features = base->obs;
     for (int i = 0; i < net->n_layers; i++)
         features += net->layers[i].out;
-    return features * hd_linear_ld(batch) * (int64_t)sizeof(float);
+    return features * hd_linear_get_ld(batch) * (int64_t)sizeof(float);
 }
 
 float *hd_dense_get_output(const struct dense_net *net, const void *work, int layer, int64_t ld)
@@ -94,7 +94,7 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
 {
     const struct dense_net *net = as_dense(base);
     const float *params = memory;
-    const int64_t n = rows->n_first + rows->n_second, ld = hd_linear_ld(n);
+    const int64_t n = rows->n_first + rows->n_second, ld = hd_linear_get_ld(n);
     if (base->batch_norm && !rows->running)
         return HD_ERR_INPUT;
     hd_dense_take_obs(net, rows, work, ld);
@@ -106,8 +106,9 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
         if (layer->norm == NO_NORM)
             continue;
         const struct hd_net_norm *norm = &base->norms[layer->norm];
-        hd_batch_norm_running(layer->out, ld, rows->running + norm->mean, rows->running + norm->var,
-                              params + layer->norm_weight, params + layer->norm_bias, y, ld);
+        hd_batch_norm_forward_running(layer->out, ld, rows->running + norm->mean,
+                                      rows->running + norm->var, params + layer->norm_weight,
+                                      params + layer->norm_bias, y, ld);
     }
     hd_dense_combine_heads(net, work, n, ld, q);
     return HD_OK;
@@ -119,7 +120,7 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
 int64_t hd_dense_get_backward_bytes(const struct hd_net *base, int64_t batch)
 {
     const struct dense_net *net = as_dense(base);
-    int64_t features = 0, ld = hd_linear_ld(batch);
+    int64_t features = 0, ld = hd_linear_get_ld(batch);
     for (int i = 0; i < net->n_layers; i++)
         features += net->layers[i].out;
     return (features * ld + pad_floats(net->widest) * ld) * (int64_t)sizeof(float);
@@ -187,7 +188,7 @@ int hd_dense_backward(const struct hd_net *base, const void *params, int64_t bat
                       int stage, float *grad)
 {
     const struct dense_net *net = as_dense(base);
-    const int64_t ld = hd_linear_ld(batch), ld_forward = hd_linear_ld(forward_batch);
+    const int64_t ld = hd_linear_get_ld(batch), ld_forward = hd_linear_get_ld(forward_batch);
     (void)stage; /* the only one */
     if (base->batch_norm)
         return HD_ERR_INPUT;

@@ -48,7 +48,7 @@ static struct batch make_batch(int c)
         struct item *item = &batch.item[k];
         const int64_t left = batch.count - first;
         item->used = k + 1 < batch.items ? left / 3 : left; /* some items may have none */
-        item->ld = hd_linear_ld(item->used + (k % 2 ? 5 : 0));
+        item->ld = hd_linear_get_ld(item->used + (k % 2 ? 5 : 0));
         item->x = guarded(n * item->ld * 4);
         item->y = guarded(n * item->ld * 4);
         item->dy = guarded(n * item->ld * 4);
@@ -79,15 +79,18 @@ static void run(struct batch *batch)
     const int64_t n = batch->features;
     double *own = guarded(2 * n * 8);
     for (int64_t k = 0; k < batch->items; k++) {
-        hd_batch_norm_sums(n, batch->item[k].used, batch->item[k].x, batch->item[k].ld, own);
+        hd_batch_norm_compute_sums(n, batch->item[k].used, batch->item[k].x, batch->item[k].ld,
+                                   own);
         add(2 * n, own, batch->sums);
     }
-    hd_batch_norm_moments(n, (double)batch->count, batch->sums, batch->mean, batch->variance);
+    hd_batch_norm_compute_moments(n, (double)batch->count, batch->sums, batch->mean,
+                                  batch->variance);
     for (int64_t k = 0; k < batch->items; k++) {
         struct item *item = &batch->item[k];
         hd_batch_norm_forward(n, item->ld, batch->mean, batch->variance, batch->weight, batch->bias,
                               item->x, item->ld, item->y, item->ld);
-        hd_batch_norm_backward_sums(n, item->used, item->dy, item->ld, item->x, item->ld, own);
+        hd_batch_norm_compute_backward_sums(n, item->used, item->dy, item->ld, item->x, item->ld,
+                                            own);
         add(2 * n, own, batch->back);
     }
     for (int64_t k = 0; k < batch->items; k++) {
@@ -193,7 +196,7 @@ START_TEST(running_statistics_follow)
             wanted_mean[i] = 0.9 * wanted_mean[i] + 0.1 * m[i];
             wanted_var[i] = 0.9 * wanted_var[i] + 0.1 * v[i] * count / (count - 1);
         }
-        hd_batch_norm_track(N, count, m, v, mean, var);
+        hd_batch_norm_update_running(N, count, m, v, mean, var);
         for (int i = 0; i < N; i++) {
             CHECK_CLOSE(mean[i], wanted_mean[i], 1.0, 3e-7, "running mean");
             CHECK_CLOSE(var[i], wanted_var[i], 1.0, 3e-7, "running variance");
@@ -210,9 +213,9 @@ START_TEST(less_than_two_samples_leave_no_trace)
     double to_mean[2], to_variance[2];
     const float weight[2] = {2, 2}, bias[2] = {0.5, -1};
     for (int count = 0; count < 2; count++) {
-        hd_batch_norm_track(2, count, m, v, mean, var);
+        hd_batch_norm_update_running(2, count, m, v, mean, var);
         ck_assert(mean[0] == 1 && mean[1] == 2 && var[0] == 3 && var[1] == 4);
-        hd_batch_norm_moments(2, count, count ? sums : none, to_mean, to_variance);
+        hd_batch_norm_compute_moments(2, count, count ? sums : none, to_mean, to_variance);
         ck_assert(to_variance[0] == 0 && to_variance[1] == 0 && to_mean[1] == 6 * count);
         x[0] = 5;
         x[HD_LANES] = 6;
@@ -240,14 +243,14 @@ START_TEST(acting_goes_by_running_statistics)
         for (int b = 0; b < COLUMNS; b++)
             y[i * COLUMNS + b] = x[i * COLUMNS + b] = (float)draw(11, i, b);
     }
-    hd_batch_norm_running(N, COLUMNS, mean, var, weight, bias, y, COLUMNS);
+    hd_batch_norm_forward_running(N, COLUMNS, mean, var, weight, bias, y, COLUMNS);
     for (int i = 0; i < N; i++)
         for (int b = 0; b < COLUMNS; b++) {
             const double xhat = (x[i * COLUMNS + b] - (double)mean[i]) / sqrt(var[i] + 1e-5);
             CHECK_CLOSE(y[i * COLUMNS + b], fmax(0, weight[i] * xhat + bias[i]), 1.0, 1e-5, "y");
         }
     x[3] = NAN; /* it must not pass for 0 */
-    hd_batch_norm_running(1, COLUMNS, mean, var, weight, bias, x, COLUMNS);
+    hd_batch_norm_forward_running(1, COLUMNS, mean, var, weight, bias, x, COLUMNS);
     ck_assert(isnan(x[3]) && !isnan(x[4]));
 }
 END_TEST

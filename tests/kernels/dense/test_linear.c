@@ -48,7 +48,7 @@ static double limit(int64_t k)
 /* [rows][batch] with columns beyond the batch zero. */
 static float *feature_major(const float *dense, int64_t rows, int64_t batch)
 {
-    int64_t ld = hd_linear_ld(batch);
+    int64_t ld = hd_linear_get_ld(batch);
     float *x = test_alloc(rows * ld, sizeof *x);
     for (int64_t i = 0; i < rows; i++)
         memcpy(x + i * ld, dense + i * batch, (size_t)batch * sizeof *x);
@@ -57,7 +57,8 @@ static float *feature_major(const float *dense, int64_t rows, int64_t batch)
 
 START_TEST(forward_is_a_matrix_product)
 {
-    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2], ld = hd_linear_ld(batch);
+    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
+            ld = hd_linear_get_ld(batch);
     float *w = randoms(out * in, 1), *bias = randoms(out, 2), *dense = randoms(in * batch, 3);
     float *x = feature_major(dense, in, batch), *y = guarded(out * ld);
     for (int relu = 0; relu < 2; relu++) {
@@ -78,7 +79,8 @@ END_TEST
 
 START_TEST(backward_data_is_the_transposed_product)
 {
-    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2], ld = hd_linear_ld(batch);
+    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
+            ld = hd_linear_get_ld(batch);
     float *w = randoms(out * in, 1), *dense = randoms(out * batch, 4);
     float *dy = feature_major(dense, out, batch), *active = randoms(in * ld, 5);
     float *dx = guarded(in * ld);
@@ -103,8 +105,9 @@ END_TEST
 
 START_TEST(backward_weights_sums_over_the_batch)
 {
-    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2], ld = hd_linear_ld(batch);
-    int64_t ldx = hd_linear_ld(in);
+    int64_t out = sizes[_i][0], in = sizes[_i][1], batch = sizes[_i][2],
+            ld = hd_linear_get_ld(batch);
+    int64_t ldx = hd_linear_get_ld(in);
     float *dense_dy = randoms(out * batch, 6), *dense_x = randoms(in * batch, 7);
     float *dy = feature_major(dense_dy, out, batch), *x = feature_major(dense_x, in, batch);
     float *xt = test_alloc(batch * ldx, sizeof *xt), *dw = guarded(out * in), *db = guarded(out);
@@ -129,7 +132,7 @@ END_TEST
 
 START_TEST(transpose_moves_every_element_and_clears_the_rest)
 {
-    int64_t rows = sizes[_i][0], columns = sizes[_i][1], ld_to = hd_linear_ld(rows);
+    int64_t rows = sizes[_i][0], columns = sizes[_i][1], ld_to = hd_linear_get_ld(rows);
     float *from = randoms(rows * columns, 8), *to = guarded(columns * ld_to);
     hd_transpose(rows, columns, from, columns, to, ld_to);
     check_guards(to, columns * ld_to);
@@ -145,7 +148,7 @@ START_TEST(bits_of_a_column_do_not_depend_on_the_batch)
     static const int64_t batches[] = {1, 3, 8, 16, 17, 64, 65, 128};
     float *w = randoms(OUT * IN, 1), *bias = randoms(OUT, 2), *dense = randoms(IN * ALL, 3);
     float *x = feature_major(dense, IN, ALL);
-    int64_t ld = hd_linear_ld(ALL);
+    int64_t ld = hd_linear_get_ld(ALL);
     float *y = test_alloc(OUT * ld, sizeof *y), *part = test_alloc(OUT * ld, sizeof *part);
     hd_linear_forward(OUT, IN, ld, w, bias, true, x, ld, y, ld);
     for (int k = 0; k < (int)(sizeof batches / sizeof *batches); k++)
@@ -154,7 +157,7 @@ START_TEST(bits_of_a_column_do_not_depend_on_the_batch)
             for (int64_t i = 0; i < IN; i++)
                 memcpy(some + i * batches[k], dense + i * ALL + first,
                        (size_t)batches[k] * sizeof *some);
-            int64_t ld_part = hd_linear_ld(batches[k]);
+            int64_t ld_part = hd_linear_get_ld(batches[k]);
             hd_linear_forward(OUT, IN, ld_part, w, bias, true, feature_major(some, IN, batches[k]),
                               ld_part, part, ld_part);
             for (int64_t o = 0; o < OUT; o++)

@@ -42,7 +42,7 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
 {
     struct layer l = {.p = sizes[size], .way = way, .rows = rows};
     struct hd_rng rng = hd_rng_make(1, (uint64_t)size, 0, 0, 0);
-    const int64_t n = hd_packed_weights(&l.p), outputs = hd_packed_outputs(&l.p);
+    const int64_t n = hd_packed_count_weights(&l.p), outputs = hd_packed_count_outputs(&l.p);
     uint32_t item = 0;
     l.bf16 = way == AMX_BF16 ? &hd_packed_amx : &hd_packed_portable;
     l.ldx = whole(l.p.in) + 32;
@@ -52,11 +52,11 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
     l.dy = guarded(rows * l.ldy * 4), l.y = guarded(rows * l.ldy * 4);
     l.shadow = guarded(n * 2), l.x_bf16 = guarded(rows * l.ldx * 2);
     l.dy_bf16 = guarded(rows * l.ldy * 2), l.dx_bf16 = guarded(rows * l.ldx * 2);
-    l.scratch = guarded(hd_packed_scratch(&l.p, rows));
+    l.scratch = guarded(hd_packed_get_scratch_bytes(&l.p, rows));
     for (int64_t o = 0; o < l.p.out; o++) {
         l.bias[o] = number(&rng, item++);
         for (int64_t i = 0; i < l.p.in; i++)
-            l.w[hd_packed_at(&l.p, o, i)] = number(&rng, item++);
+            l.w[hd_packed_get_index(&l.p, o, i)] = number(&rng, item++);
     }
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < l.p.in; i++)
@@ -73,12 +73,12 @@ static struct layer make_layer(int size, int64_t rows, enum way way)
 
 static void check_guards(const struct layer *l)
 {
-    const int64_t n = hd_packed_weights(&l->p);
+    const int64_t n = hd_packed_count_weights(&l->p);
     check_guard(l->dw, n * 4);
     check_guard(l->dx, l->rows * l->ldx * 4);
     check_guard(l->dx_bf16, l->rows * l->ldx * 2);
     check_guard(l->y, l->rows * l->ldy * 4);
-    check_guard(l->scratch, hd_packed_scratch(&l->p, l->rows));
+    check_guard(l->scratch, hd_packed_get_scratch_bytes(&l->p, l->rows));
 }
 
 static void forward(const struct layer *l, int64_t first, int64_t rows)
@@ -110,10 +110,10 @@ static void backward(const struct layer *l, int64_t first, int64_t last)
 static void check_y(const struct layer *l)
 {
     for (int64_t r = 0; r < l->rows; r++)
-        for (int64_t o = 0; o < hd_packed_outputs(&l->p); o++) {
+        for (int64_t o = 0; o < hd_packed_count_outputs(&l->p); o++) {
             double sum = o < l->p.out ? l->bias[o] : 0;
             for (int64_t i = 0; i < l->p.in && o < l->p.out; i++)
-                sum += (double)l->w[hd_packed_at(&l->p, o, i)] * l->x[r * l->ldx + i];
+                sum += (double)l->w[hd_packed_get_index(&l->p, o, i)] * l->x[r * l->ldx + i];
             CHECK_CLOSE(l->y[r * l->ldy + o], sum, 1.0 + 0.1 * (double)l->p.in, 2e-7, "y");
         }
 }
@@ -124,7 +124,7 @@ static void check_dx(const struct layer *l)
         for (int64_t i = 0; i < l->ldx; i++) {
             double sum = 0;
             for (int64_t o = 0; o < l->p.out && i < l->p.in && l->x[r * l->ldx + i] > 0; o++)
-                sum += (double)l->w[hd_packed_at(&l->p, o, i)] * l->dy[r * l->ldy + o];
+                sum += (double)l->w[hd_packed_get_index(&l->p, o, i)] * l->dy[r * l->ldy + o];
             const int64_t at = r * l->ldx + i;
             if (l->way == FLOATS)
                 CHECK_CLOSE(l->dx[at], sum, 1.0 + 0.1 * (double)l->p.out, 2e-7, "dx");
@@ -135,14 +135,14 @@ static void check_dx(const struct layer *l)
 
 static void check_dw(const struct layer *l)
 {
-    const int64_t in = hd_packed_in_blocks(&l->p) * HD_PACK_IN;
-    for (int64_t o = 0; o < hd_packed_outputs(&l->p); o++)
+    const int64_t in = hd_packed_count_in_blocks(&l->p) * HD_PACK_IN;
+    for (int64_t o = 0; o < hd_packed_count_outputs(&l->p); o++)
         for (int64_t i = 0; i < in; i++) {
             double sum = 0;
             for (int64_t r = 0; r < l->rows && o < l->p.out && i < l->p.in; r++)
                 sum += (double)l->x[r * l->ldx + i] * l->dy[r * l->ldy + o];
-            CHECK_CLOSE(l->dw[hd_packed_at(&l->p, o, i)], sum, 1.0 + 0.1 * (double)l->rows, 2e-7,
-                        "dw");
+            CHECK_CLOSE(l->dw[hd_packed_get_index(&l->p, o, i)], sum, 1.0 + 0.1 * (double)l->rows,
+                        2e-7, "dw");
         }
 }
 
@@ -157,7 +157,7 @@ START_TEST(passes_are_sums_in_double)
     for (int r = 0; r < N_ROWS && possible(way); r++) {
         struct layer l = make_layer(_i % N_SIZES, row_counts[r], way);
         forward(&l, 0, l.rows);
-        backward(&l, 0, hd_packed_in_blocks(&l.p));
+        backward(&l, 0, hd_packed_count_in_blocks(&l.p));
         check_y(&l);
         check_dx(&l);
         check_dw(&l);
@@ -174,7 +174,7 @@ START_TEST(cutting_changes_no_bit)
         return;
     struct layer whole_layer = make_layer(_i % N_SIZES, 50, way),
                  cut = make_layer(_i % N_SIZES, 50, way);
-    const int64_t blocks = hd_packed_in_blocks(&cut.p);
+    const int64_t blocks = hd_packed_count_in_blocks(&cut.p);
     forward(&whole_layer, 0, 50);
     backward(&whole_layer, 0, blocks);
     for (int64_t first = 0, rows; first < 50; first += rows) {
@@ -186,7 +186,7 @@ START_TEST(cutting_changes_no_bit)
     ck_assert(memcmp(cut.y, whole_layer.y, (size_t)(50 * cut.ldy) * 4) == 0);
     ck_assert(memcmp(cut.dx, whole_layer.dx, (size_t)(50 * cut.ldx) * 4) == 0);
     ck_assert(memcmp(cut.dx_bf16, whole_layer.dx_bf16, (size_t)(50 * cut.ldx) * 2) == 0);
-    ck_assert(memcmp(cut.dw, whole_layer.dw, (size_t)hd_packed_weights(&cut.p) * 4) == 0);
+    ck_assert(memcmp(cut.dw, whole_layer.dw, (size_t)hd_packed_count_weights(&cut.p) * 4) == 0);
 }
 END_TEST
 
