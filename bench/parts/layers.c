@@ -77,27 +77,27 @@ static int measure_conv(const char *name, const struct hd_conv_fields *fields, i
     HD_TRY(hd_conv_create(fields, &l.conv));
     int64_t scratch = 0;
     for (int pass = 0; pass < HD_CONV_PASSES; pass++) {
-        int64_t bytes = hd_conv_scratch(l.conv, (enum hd_conv_pass)pass, rows);
+        int64_t bytes = hd_conv_get_scratch_bytes(l.conv, (enum hd_conv_pass)pass, rows);
         scratch = bytes > scratch ? bytes : scratch;
     }
-    *layout_p = hd_conv_output(l.conv, height_p, width_p);
-    l.x = hd_alloc(rows * hd_conv_input_elements(l.conv), 4);
-    l.dx = hd_alloc(rows * hd_conv_input_elements(l.conv), 4);
-    l.y = hd_alloc(rows * hd_conv_output_elements(l.conv), 4);
-    l.w = hd_alloc(hd_conv_weights(l.conv), 4);
-    l.dw = hd_alloc(hd_conv_weights(l.conv), 4);
+    *layout_p = hd_conv_get_output(l.conv, height_p, width_p);
+    l.x = hd_alloc(rows * hd_conv_count_input_elements(l.conv), 4);
+    l.dx = hd_alloc(rows * hd_conv_count_input_elements(l.conv), 4);
+    l.y = hd_alloc(rows * hd_conv_count_output_elements(l.conv), 4);
+    l.w = hd_alloc(hd_conv_count_weights(l.conv), 4);
+    l.dw = hd_alloc(hd_conv_count_weights(l.conv), 4);
     l.shadow = hd_alloc(hd_conv_count_shadow(l.conv), sizeof *l.shadow);
     l.bias = hd_alloc(fields->out_channels, 4);
     l.dbias = hd_alloc(fields->out_channels, 4);
     l.scratch = hd_alloc(scratch, 1);
     double flop = 2.0 * (double)(rows * fields->out_channels * fields->in_channels *
                                  fields->kernel * fields->kernel * *height_p * *width_p);
-    report(name, "forward", hd_conv_name(l.conv, HD_CONV_FORWARD, rows), flop,
+    report(name, "forward", hd_conv_get_name(l.conv, HD_CONV_FORWARD, rows), flop,
            hd_part_seconds(conv_forward, &l));
-    report(name, "weights", hd_conv_name(l.conv, HD_CONV_WEIGHTS, rows), flop,
+    report(name, "weights", hd_conv_get_name(l.conv, HD_CONV_WEIGHTS, rows), flop,
            hd_part_seconds(conv_weights, &l));
     if (data)
-        report(name, "data", hd_conv_name(l.conv, HD_CONV_DATA, rows), flop,
+        report(name, "data", hd_conv_get_name(l.conv, HD_CONV_DATA, rows), flop,
                hd_part_seconds(conv_data, &l));
     return HD_OK;
 }

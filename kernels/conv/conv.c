@@ -33,14 +33,14 @@ struct hd_conv {
 static void choose(struct hd_conv *conv)
 {
     const struct hd_conv_fields *f = &conv->fields;
-    if (!hd_onednn_conv_blocks(conv->onednn))
+    if (!hd_onednn_conv_is_blocked(conv->onednn))
         return;
-    if (conv->output == HD_NHWC && hd_conv_amx_allows(f)) {
+    if (conv->output == HD_NHWC && hd_conv_amx_supports(f)) {
         conv->by[HD_CONV_WEIGHTS] = conv->by[HD_CONV_DATA] = BY_AMX;
-        if (hd_conv_amx_allows_forward(f))
+        if (hd_conv_amx_supports_forward(f))
             conv->by[HD_CONV_FORWARD] = BY_AMX;
     }
-    if (conv->output == HD_NCHW16 && hd_winograd_allows(f))
+    if (conv->output == HD_NCHW16 && hd_winograd_supports(f))
         for (int pass = 0; pass < HD_CONV_PASSES; pass++)
             conv->by[pass] = BY_WINOGRAD;
 }
@@ -52,14 +52,14 @@ static int make_shadow(struct hd_conv *conv)
         return HD_OK;
     conv->shadow_elements = by_amx ? hd_conv_amx_count_shadow(&conv->fields)
                                    : hd_onednn_conv_count_shadow(conv->onednn);
-    int32_t *place = hd_alloc(hd_conv_weights(conv), sizeof *place);
+    int32_t *place = hd_alloc(hd_conv_count_weights(conv), sizeof *place);
     int status = place ? HD_OK : HD_ERR_NOMEM;
     if (place && by_amx)
-        hd_conv_amx_places(&conv->fields, place);
+        hd_conv_amx_map_shadow(&conv->fields, place);
     else if (place)
-        status = hd_onednn_conv_places(conv->onednn, place);
+        status = hd_onednn_conv_map_shadow(conv->onednn, place);
     if (status == HD_OK)
-        status = hd_shadow_create(place, hd_conv_weights(conv), &conv->shadow);
+        status = hd_shadow_create(place, hd_conv_count_weights(conv), &conv->shadow);
     hd_free(place);
     return status;
 }
@@ -103,7 +103,7 @@ void hd_conv_destroy(struct hd_conv *conv)
 /* -- Layouts -------------------------------------------------------------------------------------
  */
 
-enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
+enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
 {
     *height_p = conv->out_height;
     *width_p = conv->out_width;
@@ -116,20 +116,20 @@ static int64_t row_elements(enum hd_layout layout, int64_t channels, int64_t hei
     return stored * height * width;
 }
 
-int64_t hd_conv_input_elements(const struct hd_conv *conv)
+int64_t hd_conv_count_input_elements(const struct hd_conv *conv)
 {
     const struct hd_conv_fields *f = &conv->fields;
     return row_elements(f->input, f->in_channels, f->in_height, f->in_width);
 }
 
-int64_t hd_conv_output_elements(const struct hd_conv *conv)
+int64_t hd_conv_count_output_elements(const struct hd_conv *conv)
 {
     return row_elements(conv->output, conv->fields.out_channels, conv->out_height, conv->out_width);
 }
 
-int64_t hd_conv_weights(const struct hd_conv *conv)
+int64_t hd_conv_count_weights(const struct hd_conv *conv)
 {
-    return hd_onednn_conv_weights(conv->onednn);
+    return hd_onednn_conv_count_weights(conv->onednn);
 }
 
 int64_t hd_conv_count_shadow(const struct hd_conv *conv)
@@ -165,8 +165,8 @@ int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pass,
                            int64_t max_batch)
 {
-    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_weights_scratch(f, max_batch)
-           : pass == HD_CONV_DATA  ? hd_conv_amx_data_scratch(f, max_batch)
+    return pass == HD_CONV_WEIGHTS ? hd_conv_amx_get_weights_scratch_bytes(f, max_batch)
+           : pass == HD_CONV_DATA  ? hd_conv_amx_get_data_scratch_bytes(f, max_batch)
                                    : 0;
 }
 
@@ -175,33 +175,33 @@ static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pas
 static float *part_of_weights(const struct hd_conv_run *run, float **bias_p, char **rest_p)
 {
     float *part = run->scratch;
-    const int64_t weights = hd_align_up(hd_conv_weights(run->conv) * (int64_t)sizeof *part);
+    const int64_t weights = hd_align_up(hd_conv_count_weights(run->conv) * (int64_t)sizeof *part);
     const int64_t bias = hd_align_up(run->conv->fields.out_channels * (int64_t)sizeof *part);
     *bias_p = (float *)((char *)run->scratch + weights);
     *rest_p = (char *)run->scratch + weights + bias;
     return part;
 }
 
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch)
+int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct hd_conv_run run = {.conv = conv, .scratch = origin};
     float *bias;
     char *rest = origin;
     if (conv->by[pass] == BY_WINOGRAD)
-        return hd_align_up(hd_winograd_scratch(&conv->fields, max_batch));
+        return hd_align_up(hd_winograd_get_scratch_bytes(&conv->fields, max_batch));
     if (conv->by[pass] == BY_AMX)
         return hd_align_up(amx_scratch(&conv->fields, pass, max_batch));
     if (pass == HD_CONV_WEIGHTS)
         part_of_weights(&run, &bias, &rest);
-    return rest - origin + hd_onednn_conv_scratch(conv->onednn, pass, max_batch);
+    return rest - origin + hd_onednn_conv_get_scratch_bytes(conv->onednn, pass, max_batch);
 }
 
-const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
+const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {
     static const char *const names[] = {
         [BY_AMX] = "heddle amx_bf16", [BY_WINOGRAD] = "heddle winograd"};
-    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_name(conv->onednn, pass, batch)
+    return conv->by[pass] == BY_ONEDNN ? hd_onednn_conv_get_name(conv->onednn, pass, batch)
                                        : names[conv->by[pass]];
 }
 
@@ -212,7 +212,7 @@ int hd_conv_begin(struct hd_conv_run *run)
     if (conv->by[run->pass] == BY_WINOGRAD && run->pass != HD_CONV_WEIGHTS)
         hd_winograd_begin(&conv->fields, run->pass, run->max_batch, run->weights, run->scratch);
     if (conv->by[run->pass] == BY_AMX && run->pass == HD_CONV_DATA)
-        hd_conv_amx_data_begin(&conv->fields, run->weights, run->scratch);
+        hd_conv_amx_begin_data(&conv->fields, run->weights, run->scratch);
     return HD_OK;
 }
 
@@ -222,9 +222,9 @@ int hd_conv_end(struct hd_conv_run *run)
     if (run->pass != HD_CONV_WEIGHTS)
         return HD_OK;
     if (conv->by[run->pass] == BY_WINOGRAD)
-        hd_winograd_weights_end(&conv->fields, run->max_batch, run->dweights, run->scratch);
+        hd_winograd_end_weights(&conv->fields, run->max_batch, run->dweights, run->scratch);
     if (conv->by[run->pass] == BY_AMX)
-        hd_conv_amx_weights_end(&conv->fields, run->dweights);
+        hd_conv_amx_end_weights(&conv->fields, run->dweights);
     return HD_OK;
 }
 
@@ -234,7 +234,7 @@ int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void 
     void *const arguments[] = {(void *)x, (void *)run->weights, (void *)run->bias, y};
     switch (conv->by[HD_CONV_FORWARD]) {
     case BY_AMX:
-        hd_conv_amx_forward(&conv->fields, &run->ahead, batch, x, run->weights, run->bias, y);
+        hd_conv_amx_forward(&conv->fields, &run->prefetch, batch, x, run->weights, run->bias, y);
         return HD_OK;
     case BY_WINOGRAD:
         hd_winograd_forward(&conv->fields, run->max_batch, batch, x, run->bias, y, run->scratch);
@@ -260,7 +260,7 @@ static int add_onednn_weights(struct hd_conv_run *run, int64_t batch, const void
                                run->begun ? bias : run->dbias};
     HD_TRY(hd_onednn_conv_run(conv->onednn, HD_CONV_WEIGHTS, batch, arguments, rest));
     if (run->begun) {
-        add(hd_conv_weights(conv), part, run->dweights);
+        add(hd_conv_count_weights(conv), part, run->dweights);
         add(conv->fields.out_channels, bias, run->dbias);
     }
     return HD_OK;
@@ -271,10 +271,11 @@ int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void 
     const struct hd_conv_fields *f = &run->conv->fields;
     int status = HD_OK;
     if (run->conv->by[HD_CONV_WEIGHTS] == BY_WINOGRAD)
-        hd_winograd_weights(f, run->max_batch, batch, x, dy, !run->begun, run->dbias, run->scratch);
+        hd_winograd_backward_weights(f, run->max_batch, batch, x, dy, !run->begun, run->dbias,
+                                     run->scratch);
     else if (run->conv->by[HD_CONV_WEIGHTS] == BY_AMX)
-        hd_conv_amx_weights(f, &run->ahead, batch, x, dy, !run->begun, run->dweights, run->dbias,
-                            run->scratch);
+        hd_conv_amx_backward_weights(f, &run->prefetch, batch, x, dy, !run->begun, run->dweights,
+                                     run->dbias, run->scratch);
     else
         status = add_onednn_weights(run, batch, x, dy);
     run->begun = true;
@@ -286,13 +287,13 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
 {
     const struct hd_conv *conv = run->conv;
     void *const arguments[] = {(void *)dy, (void *)run->weights, dx};
-    const int64_t n = batch * hd_conv_input_elements(conv);
+    const int64_t n = batch * hd_conv_count_input_elements(conv);
     switch (conv->by[HD_CONV_DATA]) {
     case BY_AMX:
-        hd_conv_amx_data(&conv->fields, batch, dy, y, dx, run->scratch);
+        hd_conv_amx_backward_data(&conv->fields, batch, dy, y, dx, run->scratch);
         return HD_OK;
     case BY_WINOGRAD:
-        hd_winograd_data(&conv->fields, run->max_batch, batch, dy, y, dx, run->scratch);
+        hd_winograd_backward_data(&conv->fields, run->max_batch, batch, dy, y, dx, run->scratch);
         return HD_OK;
     default:
         break;
@@ -305,9 +306,9 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
     return HD_OK;
 }
 
-void hd_conv_library(char *text, size_t bytes)
+void hd_conv_describe_library(char *text, size_t bytes)
 {
-    hd_onednn_library(text, bytes);
+    hd_onednn_describe(text, bytes);
     const size_t used = strlen(text);
     snprintf(text + used, bytes - used, "%s", hd_amx_ready() ? " amx" : "");
 }

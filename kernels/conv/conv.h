@@ -34,12 +34,12 @@ int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p)
 void hd_conv_destroy(struct hd_conv *conv);
 
 /* Output's layout and sizes; elements of one observation, padding channels included. */
-enum hd_layout hd_conv_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p);
-int64_t hd_conv_input_elements(const struct hd_conv *conv);
-int64_t hd_conv_output_elements(const struct hd_conv *conv);
+enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p);
+int64_t hd_conv_count_input_elements(const struct hd_conv *conv);
+int64_t hd_conv_count_output_elements(const struct hd_conv *conv);
 
 /* Floats of the weights, padding included: the layout has zeros where channels are missing. */
-int64_t hd_conv_weights(const struct hd_conv *conv);
+int64_t hd_conv_count_weights(const struct hd_conv *conv);
 
 /* Elements of the bf16 shadow of the weights that hd_conv_forward reads; 0: it reads the floats. */
 int64_t hd_conv_count_shadow(const struct hd_conv *conv);
@@ -59,14 +59,14 @@ enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASS
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
 /* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
-int64_t hd_conv_scratch(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
+int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
 
 /* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16"; for people.
  * Borrowed. */
-const char *hd_conv_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
+const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
 /* Memory that is read or written soon, to be fetched from afar meanwhile, by passes that can. */
-struct hd_conv_ahead {
+struct hd_conv_prefetch {
     const void *at; /* NULL: none */
     int64_t bytes;
     bool write;
@@ -81,10 +81,10 @@ struct hd_conv_run {
     const void *weights; /* of forward: the shadow if there is one, else the floats; of data: the
                             floats */
     const float *bias;   /* [out] of forward */
-    float *dweights, *dbias;    /* of weights: sums over all parts, complete at the end */
-    void *scratch;              /* 64-byte aligned */
-    struct hd_conv_ahead ahead; /* of the next part; may differ from part to part */
-    bool begun;                 /* its own */
+    float *dweights, *dbias;          /* of weights: sums over all parts, complete at the end */
+    void *scratch;                    /* 64-byte aligned */
+    struct hd_conv_prefetch prefetch; /* of the next part; may differ from part to part */
+    bool begun;                       /* its own */
 };
 
 /* All 0, or an error (logged). x, y and their gradients are bf16 or float as the fields say. */
@@ -103,6 +103,6 @@ int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy
 
 /* Name, version and instruction set of the library, and whether bf16 gradients use the matrix
  * registers: "onednn 2.6.3 isa 0x3e7 amx", part of the arithmetic fingerprint. */
-void hd_conv_library(char *text, size_t bytes);
+void hd_conv_describe_library(char *text, size_t bytes);
 
 #endif

@@ -25,7 +25,7 @@ struct tiling {
 
 static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
-    struct tiling j = {.f = *f, .g = hd_conv_geometry_of(f)};
+    struct tiling j = {.f = *f, .g = hd_conv_geometry_make(f)};
     j.farthest = (j.g.side - 1) * (j.g.width + 1);
     j.steps = j.g.side * j.g.side * ((j.g.out_blocks + 1) / 2);
     j.weights = f->stride * f->stride * j.g.in_blocks * j.steps * TILE_ELEMENTS;
@@ -183,13 +183,13 @@ static void store_pixels(const struct tiling *j, const struct places *places, in
     }
 }
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t max_batch)
+int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     const struct tiling j = tiling_of_batch(f, max_batch);
     return (j.weights + wide_elements(&j)) * (int64_t)sizeof(hd_bf16);
 }
 
-void hd_conv_amx_data_begin(const struct hd_conv_fields *f, const float *weights, void *scratch)
+void hd_conv_amx_begin_data(const struct hd_conv_fields *f, const float *weights, void *scratch)
 {
     const struct tiling j = tiling_of(f);
     pair_weights(&j, weights, scratch);
@@ -217,8 +217,8 @@ static void data_of_some(const struct tiling *j, const hd_bf16 *tiles, const hd_
     }
 }
 
-void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
-                      const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+void hd_conv_amx_backward_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
+                               const hd_bf16 *y, hd_bf16 *dx, void *scratch)
 {
     const hd_bf16 *tiles = scratch;
     hd_bf16 *wide = (hd_bf16 *)scratch + tiling_of(f).weights;
@@ -235,19 +235,19 @@ void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf
 
 #else
 
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *f, int64_t max_batch)
+int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     (void)f, (void)max_batch;
     return 0;
 }
 
-void hd_conv_amx_data_begin(const struct hd_conv_fields *f, const float *weights, void *scratch)
+void hd_conv_amx_begin_data(const struct hd_conv_fields *f, const float *weights, void *scratch)
 {
     (void)f, (void)weights, (void)scratch;
 }
 
-void hd_conv_amx_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
-                      const hd_bf16 *y, hd_bf16 *dx, void *scratch)
+void hd_conv_amx_backward_data(const struct hd_conv_fields *f, int64_t batch, const hd_bf16 *dy,
+                               const hd_bf16 *y, hd_bf16 *dx, void *scratch)
 {
     (void)f, (void)batch, (void)dy, (void)y, (void)dx, (void)scratch;
 }

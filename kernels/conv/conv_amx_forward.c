@@ -45,7 +45,7 @@ int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
     return f->out_channels * f->in_channels * f->kernel * f->kernel;
 }
 
-void hd_conv_amx_places(const struct hd_conv_fields *f, int32_t *place)
+void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
 {
     const int64_t in = f->in_channels, kernel = f->kernel, out_size = in * kernel * kernel * TILE;
     for (int64_t i = 0; i < hd_conv_amx_count_shadow(f); i++) {
@@ -184,7 +184,7 @@ static void run(const struct tiling *j, const struct outputs *outputs, int n,
     }
 }
 
-void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
+void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_prefetch *prefetch,
                          int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
                          hd_bf16 *y)
 {
@@ -192,7 +192,7 @@ void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ah
     const int64_t all = batch * j.tiles, weights = f->kernel * j.row_steps * TILE_ELEMENTS;
     float product[TILES * TILE * TILE] __attribute__((aligned(64)));
     struct cursor cursor = {0, 0, 0};
-    struct hd_fetch fetch = hd_fetch_of(
+    struct hd_fetch fetch = hd_fetch_make(
         ahead, (all + TILES - 1) / TILES * (f->out_channels / TILE) * f->kernel * j.row_steps);
     struct outputs outputs;
     hd_tiles_load(0xBF, (int)j.rows);
@@ -215,16 +215,16 @@ int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
     return 0;
 }
 
-void hd_conv_amx_places(const struct hd_conv_fields *f, int32_t *place)
+void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
 {
     (void)f, (void)place;
 }
 
-void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
+void hd_conv_amx_forward(const struct hd_conv_fields *f, const struct hd_conv_prefetch *prefetch,
                          int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
                          hd_bf16 *y)
 {
-    (void)f, (void)ahead, (void)batch, (void)x, (void)shadow, (void)bias, (void)y;
+    (void)f, (void)prefetch, (void)batch, (void)x, (void)shadow, (void)bias, (void)y;
 }
 
 #endif

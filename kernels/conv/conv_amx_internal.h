@@ -21,11 +21,11 @@ struct hd_fetch {
 };
 
 /* All of `ahead` in `steps` steps. */
-static inline struct hd_fetch hd_fetch_of(const struct hd_conv_ahead *ahead, int64_t steps)
+static inline struct hd_fetch hd_fetch_make(const struct hd_conv_prefetch *prefetch, int64_t steps)
 {
-    const char *at = ahead->at;
-    const int64_t lines = at && steps > 0 ? (ahead->bytes / HD_LINE + steps - 1) / steps : 0;
-    return (struct hd_fetch){at, at + (lines > 0 ? ahead->bytes : 0), lines, ahead->write};
+    const char *at = prefetch->at;
+    const int64_t lines = at && steps > 0 ? (prefetch->bytes / HD_LINE + steps - 1) / steps : 0;
+    return (struct hd_fetch){at, at + (lines > 0 ? prefetch->bytes : 0), lines, prefetch->write};
 }
 
 /* One step. */
@@ -46,7 +46,7 @@ struct hd_conv_geometry {
     int64_t in_blocks, out_blocks;
 };
 
-static inline struct hd_conv_geometry hd_conv_geometry_of(const struct hd_conv_fields *f)
+static inline struct hd_conv_geometry hd_conv_geometry_make(const struct hd_conv_fields *f)
 {
     return (struct hd_conv_geometry){.out_height = (f->in_height - f->kernel) / f->stride + 1,
                                      .out_width = (f->in_width - f->kernel) / f->stride + 1,

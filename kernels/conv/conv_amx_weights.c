@@ -24,7 +24,7 @@ struct tiling {
 
 static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
-    struct tiling j = {.f = *f, .g = hd_conv_geometry_of(f)};
+    struct tiling j = {.f = *f, .g = hd_conv_geometry_make(f)};
     const int64_t pixels = (j.g.out_height - 1) * j.g.width + j.g.out_width;
     j.tiles = (pixels + TILE - 1) / TILE;
     j.rows = j.tiles * TILE + (j.g.side - 1) * (j.g.width + 1);
@@ -321,9 +321,9 @@ static void finish(bool two, int64_t next, float *dw)
         }
 }
 
-void hd_conv_amx_weights_end(const struct hd_conv_fields *f, float *dweights)
+void hd_conv_amx_end_weights(const struct hd_conv_fields *f, float *dweights)
 {
-    const struct hd_conv_geometry g = hd_conv_geometry_of(f);
+    const struct hd_conv_geometry g = hd_conv_geometry_make(f);
     const int64_t area = f->kernel * f->kernel;
     for (int64_t o = 0; o < g.out_blocks; o++)
         for (int64_t in = 0; in < g.in_blocks; in += GROUP)
@@ -359,7 +359,7 @@ static int64_t pairs_of(int64_t images)
     return (images + PAIR - 1) / PAIR;
 }
 
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t max_batch)
+int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct tiling j = tiling_of(f);
@@ -410,12 +410,13 @@ static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x,
     }
 }
 
-void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
-                         float *dweights, float *dbias, void *scratch)
+void hd_conv_amx_backward_weights(const struct hd_conv_fields *f,
+                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
+                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
+                                  float *dbias, void *scratch)
 {
     const struct tiling j = tiling_of(f);
-    struct hd_fetch fetch = hd_fetch_of(ahead, pairs_of(batch) * steps_of(&j));
+    struct hd_fetch fetch = hd_fetch_make(prefetch, pairs_of(batch) * steps_of(&j));
     const int64_t max_batch = PAIR * j.pairs;
     hd_tiles_load(0, 0);
     for (int64_t n = 0; n < batch; n += max_batch, start = false) {
@@ -431,21 +432,23 @@ void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ah
 
 #else
 
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *f, int64_t max_batch)
+int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     (void)f, (void)max_batch;
     return 0;
 }
 
-void hd_conv_amx_weights(const struct hd_conv_fields *f, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
-                         float *dweights, float *dbias, void *scratch)
+void hd_conv_amx_backward_weights(const struct hd_conv_fields *f,
+                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
+                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
+                                  float *dbias, void *scratch)
 {
-    (void)f, (void)ahead, (void)batch, (void)x, (void)dy, (void)start, (void)dweights, (void)dbias;
+    (void)f, (void)prefetch, (void)batch, (void)x, (void)dy, (void)start, (void)dweights,
+        (void)dbias;
     (void)scratch;
 }
 
-void hd_conv_amx_weights_end(const struct hd_conv_fields *f, float *dweights)
+void hd_conv_amx_end_weights(const struct hd_conv_fields *f, float *dweights)
 {
     (void)f, (void)dweights;
 }

@@ -9,31 +9,33 @@
 
 /* Whether this machine and these fields allow it; the layout of the weights is the caller's to
  * check. */
-bool hd_conv_amx_allows(const struct hd_conv_fields *fields);
+bool hd_conv_amx_supports(const struct hd_conv_fields *fields);
 
 /* Whether forward is allowed too, if the gradients are; elements of the shadow of the weights that
  * it reads, and where each float of the weights is in it. */
-bool hd_conv_amx_allows_forward(const struct hd_conv_fields *fields);
+bool hd_conv_amx_supports_forward(const struct hd_conv_fields *fields);
 int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *fields);
-void hd_conv_amx_places(const struct hd_conv_fields *fields, int32_t *place);
-void hd_conv_amx_forward(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *shadow, const float *bias,
-                         hd_bf16 *y);
+void hd_conv_amx_map_shadow(const struct hd_conv_fields *fields, int32_t *place);
+void hd_conv_amx_forward(const struct hd_conv_fields *fields,
+                         const struct hd_conv_prefetch *prefetch, int64_t batch, const hd_bf16 *x,
+                         const hd_bf16 *shadow, const float *bias, hd_bf16 *y);
 
 /* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of
  * scratch, which nothing outlives; dweights is in order only after the end. */
-int64_t hd_conv_amx_weights_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
-void hd_conv_amx_weights(const struct hd_conv_fields *fields, const struct hd_conv_ahead *ahead,
-                         int64_t batch, const hd_bf16 *x, const hd_bf16 *dy, bool start,
-                         float *dweights, float *dbias, void *scratch);
-void hd_conv_amx_weights_end(const struct hd_conv_fields *fields, float *dweights);
+int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *fields,
+                                              int64_t max_batch);
+void hd_conv_amx_backward_weights(const struct hd_conv_fields *fields,
+                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
+                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
+                                  float *dbias, void *scratch);
+void hd_conv_amx_end_weights(const struct hd_conv_fields *fields, float *dweights);
 
 /* Gradient of the input, zero where y, the input after its ReLU, is not positive. The scratch holds
  * the weights from the beginning. */
-int64_t hd_conv_amx_data_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
-void hd_conv_amx_data_begin(const struct hd_conv_fields *fields, const float *weights,
+int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *fields, int64_t max_batch);
+void hd_conv_amx_begin_data(const struct hd_conv_fields *fields, const float *weights,
                             void *scratch);
-void hd_conv_amx_data(const struct hd_conv_fields *fields, int64_t batch, const hd_bf16 *dy,
-                      const hd_bf16 *y, hd_bf16 *dx, void *scratch);
+void hd_conv_amx_backward_data(const struct hd_conv_fields *fields, int64_t batch,
+                               const hd_bf16 *dy, const hd_bf16 *y, hd_bf16 *dx, void *scratch);
 
 #endif

@@ -44,7 +44,7 @@ static hd_dnnl_md rows_md(const struct hd_onednn_conv *conv, bool output, int64_
     const dnnl_dim_t input_shape[] = {batch, f->in_channels, f->in_height, f->in_width};
     const dnnl_dim_t output_shape[] = {batch, f->out_channels, conv->fields.out_height,
                                        conv->fields.out_width};
-    return hd_dnnl_md_tag(4, output ? output_shape : input_shape, activation_type(conv), tag);
+    return hd_dnnl_md_create(4, output ? output_shape : input_shape, activation_type(conv), tag);
 }
 
 static const dnnl_format_tag_t tags[] = {
@@ -55,7 +55,7 @@ static hd_dnnl_md weights_md(const struct hd_onednn_conv *conv, dnnl_data_type_t
 {
     const struct hd_conv_fields *f = &conv->fields.of;
     const dnnl_dim_t shape[] = {f->out_channels, f->in_channels, f->kernel, f->kernel};
-    return hd_dnnl_md_tag(4, shape, type, tag);
+    return hd_dnnl_md_create(4, shape, type, tag);
 }
 
 /* A description with the given weights (NULL: oneDNN may choose) and tag of the output. */
@@ -68,7 +68,7 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
     hd_dnnl_md any =
         weights_md(conv, kind == HD_DNNL_BACKWARD_WEIGHTS ? dnnl_f32 : activation_type(conv),
                    dnnl_format_tag_any);
-    dnnl_primitive_attr_t attr = hd_dnnl_attr(kind == HD_DNNL_FORWARD);
+    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(kind == HD_DNNL_FORWARD);
     dnnl_primitive_desc_t pd = NULL;
     if (src && dst && any && attr) {
         const struct hd_dnnl_conv described = {.kind = kind,
@@ -78,7 +78,7 @@ static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd
                                                .dst = dst,
                                                .stride = conv->fields.of.stride,
                                                .hint = hint};
-        pd = hd_dnnl_conv_desc(hd_dnnl_engine(), &described, attr);
+        pd = hd_dnnl_conv_create(hd_dnnl_get_engine(), &described, attr);
     }
     if (attr)
         dnnl_primitive_attr_destroy(attr);
@@ -156,7 +156,7 @@ static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass ki
     if (kind != HD_CONV_FORWARD) {
         hint = describe(conv, HD_DNNL_FORWARD, batch, NULL, tags[conv->fields.output], NULL);
         if (!hint)
-            return hd_dnnl_refused("convolution");
+            return hd_dnnl_report_refusal("convolution");
     }
     /* Backward data reads bf16 weights where there are such, made from the floats each time. */
     if (kind == HD_CONV_DATA)
@@ -164,7 +164,7 @@ static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass ki
     *pd_p = describe_best(conv, passes[kind].kind, batch, held, hint);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
-    return *pd_p ? HD_OK : hd_dnnl_refused("convolution");
+    return *pd_p ? HD_OK : hd_dnnl_report_refusal("convolution");
 }
 
 static int build_pass(const struct hd_onednn_conv *conv, struct pass *pass)
@@ -174,13 +174,13 @@ static int build_pass(const struct hd_onednn_conv *conv, struct pass *pass)
     HD_TRY(hd_dnnl_op_create(pd, passes[pass->kind].args, &pass->op));
     hd_dnnl_const_md held = held_weights(conv, pass->kind);
     hd_dnnl_const_md wanted = pass->op.md[passes[pass->kind].weights];
-    pass->scratchpad = hd_align_up(hd_dnnl_md_bytes(pass->op.md[pass->op.n - 1]));
+    pass->scratchpad = hd_align_up(hd_dnnl_md_get_bytes(pass->op.md[pass->op.n - 1]));
     if (dnnl_memory_desc_equal(held, wanted))
         return HD_OK;
     bool after = pass->kind == HD_CONV_WEIGHTS;
     HD_TRY(hd_dnnl_reorder(after ? wanted : held, after ? held : wanted, &pass->reorder));
-    pass->reordered = hd_align_up(hd_dnnl_md_bytes(wanted));
-    pass->reorder_scratchpad = hd_align_up(hd_dnnl_md_bytes(pass->reorder.md[2]));
+    pass->reordered = hd_align_up(hd_dnnl_md_get_bytes(wanted));
+    pass->reorder_scratchpad = hd_align_up(hd_dnnl_md_get_bytes(pass->reorder.md[2]));
     return HD_OK;
 }
 
@@ -223,7 +223,8 @@ int hd_onednn_conv_prepare(struct hd_onednn_conv *conv, enum hd_conv_pass kind, 
     return status;
 }
 
-int64_t hd_onednn_conv_scratch(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+int64_t hd_onednn_conv_get_scratch_bytes(struct hd_onednn_conv *conv, enum hd_conv_pass kind,
+                                         int64_t batch)
 {
     if (hd_onednn_conv_prepare(conv, kind, batch) != HD_OK)
         return 0;
@@ -231,7 +232,8 @@ int64_t hd_onednn_conv_scratch(struct hd_onednn_conv *conv, enum hd_conv_pass ki
     return pass->scratchpad + pass->reordered + pass->reorder_scratchpad;
 }
 
-const char *hd_onednn_conv_name(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
+const char *hd_onednn_conv_get_name(struct hd_onednn_conv *conv, enum hd_conv_pass kind,
+                                    int64_t batch)
 {
     return hd_onednn_conv_prepare(conv, kind, batch) == HD_OK ? find(conv, kind, batch)->op.name
                                                               : "none";
@@ -268,7 +270,7 @@ static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md 
     struct hd_dnnl_op op;
     HD_TRY(hd_dnnl_enter());
     HD_TRY(hd_dnnl_reorder(from_md, to_md, &op));
-    void *scratch = hd_alloc(hd_dnnl_md_bytes(op.md[2]), 1);
+    void *scratch = hd_alloc(hd_dnnl_md_get_bytes(op.md[2]), 1);
     int status = HD_ERR_NOMEM;
     if (scratch)
         status = hd_dnnl_op_run(&op, (void *[]){(void *)from, to, scratch});
@@ -300,10 +302,10 @@ static int choose_output(struct hd_onednn_conv *conv)
                        "processor: use precision f32",
                        DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
     if (!pd)
-        return hd_dnnl_refused("convolution");
+        return hd_dnnl_report_refusal("convolution");
     for (int i = 0; i < 3; i++) {
         hd_dnnl_md md = rows_md(conv, true, USUAL_BATCH, tags[known[i]]);
-        bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_md(pd, DNNL_ARG_DST));
+        bool same = md && dnnl_memory_desc_equal(md, hd_dnnl_pd_get_md(pd, DNNL_ARG_DST));
         hd_dnnl_md_free(md);
         if (same) {
             conv->fields.output = known[i];
@@ -314,7 +316,7 @@ static int choose_output(struct hd_onednn_conv *conv)
     return HD_OK;
 }
 
-bool hd_onednn_conv_blocks(const struct hd_onednn_conv *conv)
+bool hd_onednn_conv_is_blocked(const struct hd_onednn_conv *conv)
 {
     hd_dnnl_md blocks = weights_md(conv, dnnl_f32, dnnl_OIhw16i16o);
     bool same = blocks && dnnl_memory_desc_equal(blocks, conv->weights);
@@ -333,26 +335,26 @@ static int choose_weights(struct hd_onednn_conv *conv)
         forward ? describe(conv, HD_DNNL_BACKWARD_WEIGHTS, USUAL_BATCH, NULL, output, forward)
                 : NULL;
     if (backward)
-        conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_md(backward, DNNL_ARG_DIFF_WEIGHTS));
+        conv->weights = hd_dnnl_md_copy(hd_dnnl_pd_get_md(backward, DNNL_ARG_DIFF_WEIGHTS));
     if (backward && conv->fields.of.bf16)
-        conv->shadow = hd_dnnl_md_copy(hd_dnnl_pd_md(forward, DNNL_ARG_WEIGHTS));
+        conv->shadow = hd_dnnl_md_copy(hd_dnnl_pd_get_md(forward, DNNL_ARG_WEIGHTS));
     if (backward)
         dnnl_primitive_desc_destroy(backward);
     if (forward)
         dnnl_primitive_desc_destroy(forward);
     return conv->weights && (!conv->fields.of.bf16 || conv->shadow)
                ? HD_OK
-               : hd_dnnl_refused("convolution");
+               : hd_dnnl_report_refusal("convolution");
 }
 
-int64_t hd_onednn_conv_weights(const struct hd_onednn_conv *conv)
+int64_t hd_onednn_conv_count_weights(const struct hd_onednn_conv *conv)
 {
-    return hd_dnnl_md_bytes(conv->weights) / (int64_t)sizeof(float);
+    return hd_dnnl_md_get_bytes(conv->weights) / (int64_t)sizeof(float);
 }
 
 int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv)
 {
-    return conv->shadow ? hd_dnnl_md_bytes(conv->shadow) / (int64_t)sizeof(hd_bf16) : 0;
+    return conv->shadow ? hd_dnnl_md_get_bytes(conv->shadow) / (int64_t)sizeof(hd_bf16) : 0;
 }
 
 /* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
@@ -389,11 +391,11 @@ static void find_places(const struct hd_onednn_conv *conv, const float *number,
     for (int64_t j = 0; j < hd_onednn_conv_count_shadow(conv); j++)
         if (shadow_number[j] > 0)
             of_row_major[shadow_number[j] - 1] = (int32_t)j;
-    for (int64_t i = 0; i < hd_onednn_conv_weights(conv); i++)
+    for (int64_t i = 0; i < hd_onednn_conv_count_weights(conv); i++)
         place[i] = number[i] > 0 ? of_row_major[(int64_t)number[i] - 1] : -1;
 }
 
-int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
+int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place)
 {
     const struct hd_conv_fields *f = &conv->fields.of;
     const int64_t count = f->out_channels * f->in_channels * f->kernel * f->kernel;
@@ -402,7 +404,7 @@ int hd_onednn_conv_places(const struct hd_onednn_conv *conv, int32_t *place)
                        (long long)count);
     const int64_t n = hd_onednn_conv_count_shadow(conv);
     float *row_major = hd_alloc(count, sizeof *row_major);
-    float *weights = hd_alloc(hd_onednn_conv_weights(conv), sizeof *weights);
+    float *weights = hd_alloc(hd_onednn_conv_count_weights(conv), sizeof *weights);
     hd_bf16 *shadow = hd_alloc(n, sizeof *shadow);
     int32_t *number = hd_alloc(n, sizeof *number),
             *of_row_major = hd_alloc(count, sizeof *of_row_major);
@@ -430,10 +432,10 @@ static int choose_layouts(struct hd_onednn_conv *conv)
 {
     const dnnl_dim_t out = conv->fields.of.out_channels;
     HD_TRY(hd_dnnl_enter());
-    conv->bias = hd_dnnl_md_tag(1, &out, dnnl_f32, dnnl_a);
+    conv->bias = hd_dnnl_md_create(1, &out, dnnl_f32, dnnl_a);
     conv->row_major = weights_md(conv, dnnl_f32, dnnl_oihw);
     if (!conv->bias || !conv->row_major)
-        return hd_dnnl_refused("convolution");
+        return hd_dnnl_report_refusal("convolution");
     HD_TRY(choose_output(conv));
     return choose_weights(conv);
 }
@@ -471,7 +473,7 @@ void hd_onednn_conv_destroy(struct hd_onednn_conv *conv)
     hd_free(conv);
 }
 
-void hd_onednn_library(char *text, size_t bytes)
+void hd_onednn_describe(char *text, size_t bytes)
 {
     const dnnl_version_t *version = dnnl_version();
     snprintf(text, bytes, "onednn %d.%d.%d isa %#x", version->major, version->minor, version->patch,

@@ -15,7 +15,7 @@ static void make_engine(void)
     engine_status = dnnl_engine_create(&engine, dnnl_cpu, 0);
 }
 
-dnnl_engine_t hd_dnnl_engine(void)
+dnnl_engine_t hd_dnnl_get_engine(void)
 {
     return engine;
 }
@@ -35,13 +35,13 @@ int hd_dnnl_enter(void)
                          engine_status);
 }
 
-int hd_dnnl_refused(const char *what)
+int hd_dnnl_report_refusal(const char *what)
 {
     return hd_fail(HD_ERR_UNSUPPORTED, "oneDNN %d.%d refuses a %s", DNNL_VERSION_MAJOR,
                    DNNL_VERSION_MINOR, what);
 }
 
-dnnl_primitive_attr_t hd_dnnl_attr(bool relu)
+dnnl_primitive_attr_t hd_dnnl_get_attr(bool relu)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
@@ -50,7 +50,8 @@ dnnl_primitive_attr_t hd_dnnl_attr(bool relu)
     bool made =
         dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
     if (made && relu)
-        made = dnnl_post_ops_create(&ops) == dnnl_success && hd_dnnl_relu(ops) == dnnl_success &&
+        made = dnnl_post_ops_create(&ops) == dnnl_success &&
+               hd_dnnl_append_relu(ops) == dnnl_success &&
                dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
     if (ops)
         dnnl_post_ops_destroy(ops);
@@ -83,7 +84,7 @@ static const struct {
     {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md},
 };
 
-hd_dnnl_const_md hd_dnnl_pd_md(hd_dnnl_pd pd, int arg)
+hd_dnnl_const_md hd_dnnl_pd_get_md(hd_dnnl_pd pd, int arg)
 {
     int index = arg == DNNL_ARG_BIAS || arg == DNNL_ARG_DIFF_BIAS;
     int base = arg == DNNL_ARG_BIAS        ? DNNL_ARG_WEIGHTS
@@ -95,7 +96,7 @@ hd_dnnl_const_md hd_dnnl_pd_md(hd_dnnl_pd pd, int arg)
     return NULL;
 }
 
-int64_t hd_dnnl_md_bytes(hd_dnnl_const_md md)
+int64_t hd_dnnl_md_get_bytes(hd_dnnl_const_md md)
 {
     return (int64_t)dnnl_memory_desc_get_size(md);
 }
@@ -106,11 +107,11 @@ int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_
     const char *name = "";
     bool made = dnnl_primitive_create(&op.primitive, pd) == dnnl_success;
     for (; made && args[op.n]; op.n++)
-        made =
-            (op.md[op.n] = hd_dnnl_md_copy(hd_dnnl_pd_md(pd, op.arg[op.n] = args[op.n]))) != NULL;
+        made = (op.md[op.n] = hd_dnnl_md_copy(hd_dnnl_pd_get_md(pd, op.arg[op.n] = args[op.n]))) !=
+               NULL;
     if (made) {
         op.arg[op.n] = DNNL_ARG_SCRATCHPAD;
-        made = (op.md[op.n] = hd_dnnl_md_copy(hd_dnnl_pd_md(pd, DNNL_ARG_SCRATCHPAD))) != NULL;
+        made = (op.md[op.n] = hd_dnnl_md_copy(hd_dnnl_pd_get_md(pd, DNNL_ARG_SCRATCHPAD))) != NULL;
         op.n++;
     }
     if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success)
@@ -118,7 +119,7 @@ int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_
     dnnl_primitive_desc_destroy(pd);
     if (!made) {
         hd_dnnl_op_release(&op);
-        return hd_dnnl_refused("primitive");
+        return hd_dnnl_report_refusal("primitive");
     }
     *op_p = op;
     return HD_OK;
@@ -147,11 +148,11 @@ int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles)
 int hd_dnnl_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct hd_dnnl_op *op_p)
 {
     static const int args[] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0};
-    dnnl_primitive_attr_t attr = hd_dnnl_attr(false);
+    dnnl_primitive_attr_t attr = hd_dnnl_get_attr(false);
     dnnl_primitive_desc_t pd = NULL;
     if (attr)
         dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
-    return pd ? hd_dnnl_op_create(pd, args, op_p) : hd_dnnl_refused("reorder");
+    return pd ? hd_dnnl_op_create(pd, args, op_p) : hd_dnnl_report_refusal("reorder");
 }

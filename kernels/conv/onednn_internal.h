@@ -13,7 +13,7 @@
 
 typedef const_dnnl_primitive_desc_t hd_dnnl_pd;
 
-static inline void hd_dnnl_dims(int dims, const dnnl_dim_t *shape, dnnl_dims_t all)
+static inline void hd_dnnl_copy_dims(int dims, const dnnl_dim_t *shape, dnnl_dims_t all)
 {
     for (int i = 0; i < DNNL_MAX_NDIMS; i++)
         all[i] = i < dims ? shape[i] : 0;
@@ -27,12 +27,12 @@ static inline void hd_dnnl_dims(int dims, const dnnl_dim_t *shape, dnnl_dims_t a
 typedef dnnl_memory_desc_t hd_dnnl_md; /* owned */
 typedef const_dnnl_memory_desc_t hd_dnnl_const_md;
 
-static inline hd_dnnl_md hd_dnnl_md_tag(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
-                                        dnnl_format_tag_t tag)
+static inline hd_dnnl_md hd_dnnl_md_create(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
+                                           dnnl_format_tag_t tag)
 {
     hd_dnnl_md md;
     dnnl_dims_t all;
-    hd_dnnl_dims(dims, shape, all);
+    hd_dnnl_copy_dims(dims, shape, all);
     return dnnl_memory_desc_create_with_tag(&md, dims, all, type, tag) == dnnl_success ? md : NULL;
 }
 
@@ -48,7 +48,7 @@ static inline void hd_dnnl_md_free(hd_dnnl_md md)
         dnnl_memory_desc_destroy(md);
 }
 
-static inline dnnl_status_t hd_dnnl_relu(dnnl_post_ops_t ops)
+static inline dnnl_status_t hd_dnnl_append_relu(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f);
 }
@@ -66,12 +66,12 @@ static inline hd_dnnl_md hd_dnnl_md_copy(hd_dnnl_const_md md)
     return copy;
 }
 
-static inline hd_dnnl_md hd_dnnl_md_tag(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
-                                        dnnl_format_tag_t tag)
+static inline hd_dnnl_md hd_dnnl_md_create(int dims, const dnnl_dim_t *shape, dnnl_data_type_t type,
+                                           dnnl_format_tag_t tag)
 {
     dnnl_memory_desc_t md;
     dnnl_dims_t all;
-    hd_dnnl_dims(dims, shape, all);
+    hd_dnnl_copy_dims(dims, shape, all);
     if (dnnl_memory_desc_init_by_tag(&md, dims, all, type, tag) != dnnl_success)
         return NULL;
     return hd_dnnl_md_copy(&md);
@@ -82,7 +82,7 @@ static inline void hd_dnnl_md_free(hd_dnnl_md md)
     free(md);
 }
 
-static inline dnnl_status_t hd_dnnl_relu(dnnl_post_ops_t ops)
+static inline dnnl_status_t hd_dnnl_append_relu(dnnl_post_ops_t ops)
 {
     return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
 }
@@ -102,9 +102,9 @@ struct hd_dnnl_conv {
     hd_dnnl_pd hint; /* a forward one, for the backward kinds */
 };
 
-static inline dnnl_primitive_desc_t hd_dnnl_conv_desc(dnnl_engine_t engine,
-                                                      const struct hd_dnnl_conv *conv,
-                                                      const_dnnl_primitive_attr_t attr)
+static inline dnnl_primitive_desc_t hd_dnnl_conv_create(dnnl_engine_t engine,
+                                                        const struct hd_dnnl_conv *conv,
+                                                        const_dnnl_primitive_attr_t attr)
 {
     const dnnl_dims_t strides = {conv->stride, conv->stride}, none = {0, 0};
     dnnl_primitive_desc_t pd = NULL;
@@ -160,17 +160,17 @@ struct hd_dnnl_op {
 int hd_dnnl_enter(void);
 
 /* The CPU; after hd_dnnl_enter. */
-dnnl_engine_t hd_dnnl_engine(void);
+dnnl_engine_t hd_dnnl_get_engine(void);
 
 /* Logs that oneDNN cannot make something and returns HD_ERR_UNSUPPORTED. */
-int hd_dnnl_refused(const char *what);
+int hd_dnnl_report_refusal(const char *what);
 
 /* Attributes: scratchpad from the caller, ReLU on the result or not. NULL on failure. */
-dnnl_primitive_attr_t hd_dnnl_attr(bool relu);
+dnnl_primitive_attr_t hd_dnnl_get_attr(bool relu);
 
 /* What a description wants for an argument (borrowed), and bytes of it. */
-hd_dnnl_const_md hd_dnnl_pd_md(hd_dnnl_pd pd, int arg);
-int64_t hd_dnnl_md_bytes(hd_dnnl_const_md md);
+hd_dnnl_const_md hd_dnnl_pd_get_md(hd_dnnl_pd pd, int arg);
+int64_t hd_dnnl_md_get_bytes(hd_dnnl_const_md md);
 
 /* A primitive and its arguments `args`, which end with 0. Takes pd over. HD_ERR_UNSUPPORTED
  * (logged). */

@@ -57,7 +57,7 @@ static int64_t out_size(const struct tiling *j)
     return j->f.out_channels * j->out_height * j->out_width;
 }
 
-bool hd_winograd_allows(const struct hd_conv_fields *f)
+bool hd_winograd_supports(const struct hd_conv_fields *f)
 {
     const int64_t kernel = f->kernel / f->stride, unit = kernel == 2 ? 32 : 64;
     return !f->bf16 && f->kernel % f->stride == 0 && (kernel == 2 || kernel == 3) &&
@@ -83,7 +83,7 @@ static struct workspace lay_out(const struct tiling *j, void *scratch)
     return workspace;
 }
 
-int64_t hd_winograd_scratch(const struct hd_conv_fields *f, int64_t max_batch)
+int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *f, int64_t max_batch)
 {
     static char origin[64] __attribute__((aligned(64)));
     const struct tiling j = tiling_of(f, max_batch);
@@ -434,8 +434,9 @@ static void add_pixels(const struct tiling *j, int64_t batch, const float *dy, b
         }
 }
 
-void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
-                         const float *x, const float *dy, bool start, float *dbias, void *scratch)
+void hd_winograd_backward_weights(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
+                                  const float *x, const float *dy, bool start, float *dbias,
+                                  void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
     const struct workspace workspace = lay_out(&j, scratch);
@@ -456,7 +457,7 @@ void hd_winograd_weights(const struct hd_conv_fields *f, int64_t max_batch, int6
     }
 }
 
-void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, float *dweights,
+void hd_winograd_end_weights(const struct hd_conv_fields *f, int64_t max_batch, float *dweights,
                              void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
@@ -467,8 +468,8 @@ void hd_winograd_weights_end(const struct hd_conv_fields *f, int64_t max_batch, 
         reduce_weights(&j, 3, workspace.weights, dweights);
 }
 
-void hd_winograd_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
-                      const float *dy, const float *y, float *dx, void *scratch)
+void hd_winograd_backward_data(const struct hd_conv_fields *f, int64_t max_batch, int64_t batch,
+                               const float *dy, const float *y, float *dx, void *scratch)
 {
     const struct tiling j = tiling_of(f, max_batch);
     const struct workspace workspace = lay_out(&j, scratch);

@@ -13,10 +13,10 @@
 
 /* Whether the fields allow it, and whether it is faster; the layout of the weights is the caller's
  * to check. */
-bool hd_winograd_allows(const struct hd_conv_fields *fields);
+bool hd_winograd_supports(const struct hd_conv_fields *fields);
 
 /* Bytes of scratch, 64-byte aligned, of any pass whose parts have at most `most` observations. */
-int64_t hd_winograd_scratch(const struct hd_conv_fields *fields, int64_t max_batch);
+int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *fields, int64_t max_batch);
 
 /* Puts the weights of a forward pass or one of data into its scratch. */
 void hd_winograd_begin(const struct hd_conv_fields *fields, enum hd_conv_pass pass,
@@ -26,11 +26,13 @@ void hd_winograd_begin(const struct hd_conv_fields *fields, enum hd_conv_pass pa
  * else it is added) is in the scratch until the end. */
 void hd_winograd_forward(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
                          const float *x, const float *bias, float *y, void *scratch);
-void hd_winograd_weights(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
-                         const float *x, const float *dy, bool start, float *dbias, void *scratch);
-void hd_winograd_weights_end(const struct hd_conv_fields *fields, int64_t max_batch,
+void hd_winograd_backward_weights(const struct hd_conv_fields *fields, int64_t max_batch,
+                                  int64_t batch, const float *x, const float *dy, bool start,
+                                  float *dbias, void *scratch);
+void hd_winograd_end_weights(const struct hd_conv_fields *fields, int64_t max_batch,
                              float *dweights, void *scratch);
-void hd_winograd_data(const struct hd_conv_fields *fields, int64_t max_batch, int64_t batch,
-                      const float *dy, const float *y, float *dx, void *scratch);
+void hd_winograd_backward_data(const struct hd_conv_fields *fields, int64_t max_batch,
+                               int64_t batch, const float *dy, const float *y, float *dx,
+                               void *scratch);
 
 #endif

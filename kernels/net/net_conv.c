@@ -122,7 +122,7 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
 static bool is_slow(struct hd_conv *conv)
 {
     enum { SOME_ROWS = 32 };
-    return strncmp(hd_conv_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
+    return strncmp(hd_conv_get_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
 }
 
 /* The first convolution decides how the frames are laid out: blocks of channels are for processors
@@ -153,7 +153,7 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
         fields.kernel = i == 0 ? kernels[0] / fold : kernels[i];
         fields.stride = i == 0 ? strides[0] / fold : strides[i];
         HD_TRY(i == 0 ? make_first(net, &fields) : hd_conv_create(&fields, &net->conv[i]));
-        fields.input = hd_conv_output(net->conv[i], &fields.in_height, &fields.in_width);
+        fields.input = hd_conv_get_output(net->conv[i], &fields.in_height, &fields.in_width);
         fields.in_channels = fields.out_channels;
     }
     *output_p = fields.input;
@@ -223,7 +223,7 @@ static void place_all(struct hd_conv_net *net)
     place_layer(&layout, mid, hd_packed_count_outputs(&net->mid), bf16 ? mid : 0, true,
                 &net->mid_offsets);
     for (int i = HD_CONVS - 1; i >= 0; i--)
-        place_layer(&layout, hd_conv_weights(net->conv[i]), net->channels[i],
+        place_layer(&layout, hd_conv_count_weights(net->conv[i]), net->channels[i],
                     hd_conv_count_shadow(net->conv[i]), false, &net->conv_offsets[i]);
     net->base.elements = layout.floats;
     int64_t floats_bytes = layout.floats * (int64_t)sizeof(float);
@@ -245,8 +245,8 @@ static void cut_mid(struct hd_conv_net *net)
 static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
 {
     const int64_t outputs =
-        hd_conv_output_elements(net->conv[0]) + hd_conv_output_elements(net->conv[1]);
-    return (hd_conv_input_elements(net->conv[0]) + times * outputs) *
+        hd_conv_count_output_elements(net->conv[0]) + hd_conv_count_output_elements(net->conv[1]);
+    return (hd_conv_count_input_elements(net->conv[0]) + times * outputs) *
            (int64_t)hd_conv_net_get_element_bytes(net);
 }
 
@@ -420,7 +420,8 @@ static int build(struct hd_conv_net *net, const struct hd_net_fields *fields)
     net->streams = hd_net_has_value(&net->base) ? 2 : 1;
     choose_frames(net, fields);
     HD_TRY(make_convs(net, &output, &height, &width));
-    net->mid = (struct hd_packed){hd_conv_output_elements(net->conv[HD_CONVS - 1]), net->width};
+    net->mid =
+        (struct hd_packed){hd_conv_count_output_elements(net->conv[HD_CONVS - 1]), net->width};
     net->hidden = (struct hd_packed){net->width, net->streams * net->width};
     HD_TRY(map_features(net, output, height, width));
     add_tensors(net, net->channels[HD_CONVS - 1] * height * width);

@@ -83,8 +83,8 @@ static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd
 {
     for (int i = 0; i < HD_FRONT; i++)
         for (int pass = HD_CONV_WEIGHTS; pass <= (i > 0 ? HD_CONV_DATA : HD_CONV_WEIGHTS); pass++)
-            g->of_front[i][pass] =
-                hd_bump_take(bump, hd_conv_scratch(net->conv[i], (enum hd_conv_pass)pass, part), 1);
+            g->of_front[i][pass] = hd_bump_take(
+                bump, hd_conv_get_scratch_bytes(net->conv[i], (enum hd_conv_pass)pass, part), 1);
 }
 
 /* Bytes until `cut` is a line beyond where `like` is, within a page: the processor takes a load for
@@ -113,10 +113,10 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
     bump.used += until_beside(&bump, a ? a->conv[HD_CONVS - 1] : NULL);
     for (int i = HD_CONVS - 1; i >= 0; i--)
         g->conv[i] = hd_bump_take(
-            &bump, (i == 0 ? part : rows) * hd_conv_output_elements(net->conv[i]), size);
+            &bump, (i == 0 ? part : rows) * hd_conv_count_output_elements(net->conv[i]), size);
     for (int i = HD_FRONT; i < HD_CONVS; i++) {
-        scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_WEIGHTS, rows));
-        scratch = max(scratch, hd_conv_scratch(net->conv[i], HD_CONV_DATA, rows));
+        scratch = max(scratch, hd_conv_get_scratch_bytes(net->conv[i], HD_CONV_WEIGHTS, rows));
+        scratch = max(scratch, hd_conv_get_scratch_bytes(net->conv[i], HD_CONV_DATA, rows));
     }
     g->scratch = hd_bump_take(&bump, scratch, 1);
     lay_out_front(net, part, &bump, g);
@@ -252,15 +252,16 @@ static int front_part(const struct backward *b, int64_t first, int64_t n, struct
                       struct hd_conv_run *second, struct hd_conv_run *first_run)
 {
     struct hd_conv *const *conv = b->net->conv;
-    const int64_t in = hd_conv_input_elements(conv[0]), out = hd_conv_output_elements(conv[0]);
+    const int64_t in = hd_conv_count_input_elements(conv[0]),
+                  out = hd_conv_count_output_elements(conv[0]);
     const void *x = row_of(b, b->a.input, in, first), *y = row_of(b, b->a.conv[0], out, first);
-    const void *dy = row_of(b, b->g.conv[1], hd_conv_output_elements(conv[1]), first);
+    const void *dy = row_of(b, b->g.conv[1], hd_conv_count_output_elements(conv[1]), first);
     const int64_t left = b->rows - first - n, next = left < n ? left : n;
-    second->ahead =
-        (struct hd_conv_ahead){x, n * in * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
-    first_run->ahead =
-        (struct hd_conv_ahead){row_of(b, b->a.conv[0], out, first + n),
-                               next * out * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
+    second->prefetch = (struct hd_conv_prefetch){
+        x, n * in * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
+    first_run->prefetch = (struct hd_conv_prefetch){
+        row_of(b, b->a.conv[0], out, first + n),
+        next * out * (int64_t)hd_conv_net_get_element_bytes(b->net), false};
     HD_TRY(hd_conv_backward_data(data, n, dy, y, b->g.conv[0]));
     HD_TRY(hd_conv_backward_weights(second, n, y, dy));
     return hd_conv_backward_weights(first_run, n, x, b->g.conv[0]);

@@ -24,9 +24,9 @@ int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void
 {
     struct hd_bump bump = {.at = work};
     const size_t size = hd_conv_net_get_element_bytes(net);
-    a->input = hd_bump_take(&bump, rows * hd_conv_input_elements(net->conv[0]), size);
+    a->input = hd_bump_take(&bump, rows * hd_conv_count_input_elements(net->conv[0]), size);
     for (int i = 0; i < HD_CONVS; i++)
-        a->conv[i] = hd_bump_take(&bump, rows * hd_conv_output_elements(net->conv[i]), size);
+        a->conv[i] = hd_bump_take(&bump, rows * hd_conv_count_output_elements(net->conv[i]), size);
     a->features = fills_up(net) ? hd_bump_take(&bump, rows * hd_conv_net_get_row_ld(net->mid.in),
                                                sizeof *a->features)
                                 : NULL;
@@ -39,7 +39,7 @@ int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void
     for (int i = 0; i < HD_CONVS; i++) {
         const int64_t part = i < HD_FRONT ? hd_conv_net_clip_part(net->forward_part, rows) : rows;
         a->scratch[i] =
-            hd_bump_take(&bump, hd_conv_scratch(net->conv[i], HD_CONV_FORWARD, part), 1);
+            hd_bump_take(&bump, hd_conv_get_scratch_bytes(net->conv[i], HD_CONV_FORWARD, part), 1);
     }
     return bump.used;
 }
@@ -72,7 +72,7 @@ static void read_input(const struct hd_conv_net *net, const struct hd_net_rows *
                        int64_t n, void *input)
 {
     const int64_t row =
-        hd_conv_input_elements(net->conv[0]) * (int64_t)hd_conv_net_get_element_bytes(net);
+        hd_conv_count_input_elements(net->conv[0]) * (int64_t)hd_conv_net_get_element_bytes(net);
     const int64_t obs = net->base.obs * (int64_t)(rows->floats ? sizeof(float) : 1);
     while (n > 0) {
         const bool in_first = first < rows->n_first;
@@ -96,15 +96,15 @@ static void *row_of(const struct hd_conv_net *net, void *rows, int64_t elements,
 
 /* What the next part, of `n` rows from `first` on, writes: its input while the first convolution
  * runs, that one's output while the second does. */
-static struct hd_conv_ahead written_next(const struct hd_conv_net *net,
-                                         const struct hd_activations *a, int i, int64_t first,
-                                         int64_t n)
+static struct hd_conv_prefetch written_next(const struct hd_conv_net *net,
+                                            const struct hd_activations *a, int i, int64_t first,
+                                            int64_t n)
 {
-    const int64_t elements =
-        i == 0 ? hd_conv_input_elements(net->conv[0]) : hd_conv_output_elements(net->conv[0]);
+    const int64_t elements = i == 0 ? hd_conv_count_input_elements(net->conv[0])
+                                    : hd_conv_count_output_elements(net->conv[0]);
     void *at = row_of(net, i == 0 ? a->input : a->conv[0], elements, first);
-    return (struct hd_conv_ahead){at, n * elements * (int64_t)hd_conv_net_get_element_bytes(net),
-                                  true};
+    return (struct hd_conv_prefetch){at, n * elements * (int64_t)hd_conv_net_get_element_bytes(net),
+                                     true};
 }
 
 static int run_convs(const struct hd_conv_net *net, const void *params,
@@ -117,12 +117,12 @@ static int run_convs(const struct hd_conv_net *net, const void *params,
         HD_TRY(begin(net, params, i, i < HD_FRONT ? part : n, a, &run[i]));
     for (int64_t first = 0; first < n; first += part) {
         const int64_t some = n - first < part ? n - first : part;
-        void *x = row_of(net, a->input, hd_conv_input_elements(net->conv[0]), first);
+        void *x = row_of(net, a->input, hd_conv_count_input_elements(net->conv[0]), first);
         read_input(net, rows, first, some, x);
         const int64_t next = n - first - some < part ? n - first - some : part;
         for (int i = 0; i < HD_FRONT; i++) {
-            run[i].ahead = written_next(net, a, i, first + some, next);
-            void *y = row_of(net, a->conv[i], hd_conv_output_elements(net->conv[i]), first);
+            run[i].prefetch = written_next(net, a, i, first + some, next);
+            void *y = row_of(net, a->conv[i], hd_conv_count_output_elements(net->conv[i]), first);
             HD_TRY(hd_conv_forward(&run[i], some, x, y));
             x = y;
         }

@@ -341,5 +341,5 @@ const double *hd_verdict_returns(const void *data, int64_t *n_p)
 
 void hd_arithmetic_libraries(char *text, size_t bytes)
 {
-    hd_conv_library(text, bytes);
+    hd_conv_describe_library(text, bytes);
 }

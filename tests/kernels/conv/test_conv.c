@@ -93,9 +93,9 @@ static struct data make(int size, int64_t batch, bool bf16)
     const int64_t area = d.f.kernel * d.f.kernel, n = d.f.out_channels * d.f.in_channels * area;
     struct hd_rng rng = hd_rng_make(2, (uint64_t)size, 0, 0, 0);
     ck_assert_int_eq(hd_conv_create(&d.f, &d.conv), HD_OK);
-    d.output = hd_conv_output(d.conv, &d.out_height, &d.out_width);
-    const int64_t in_row = hd_conv_input_elements(d.conv);
-    const int64_t out_row = hd_conv_output_elements(d.conv);
+    d.output = hd_conv_get_output(d.conv, &d.out_height, &d.out_width);
+    const int64_t in_row = hd_conv_count_input_elements(d.conv);
+    const int64_t out_row = hd_conv_count_output_elements(d.conv);
     d.row_major = test_alloc(n, 4);
     d.bias = test_alloc(d.f.out_channels, 4);
     for (int64_t i = 0; i < n; i++)
@@ -109,22 +109,22 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.dx = guarded(activation_bytes(&d, in_row));
     d.y = guarded(activation_bytes(&d, out_row));
     d.dy_there = guarded(activation_bytes(&d, out_row));
-    d.weights = guarded(hd_conv_weights(d.conv) * 4);
-    d.dw = guarded(hd_conv_weights(d.conv) * 4);
+    d.weights = guarded(hd_conv_count_weights(d.conv) * 4);
+    d.dw = guarded(hd_conv_count_weights(d.conv) * 4);
     d.dbias = guarded(d.f.out_channels * 4);
     d.shadow = guarded(hd_conv_count_shadow(d.conv) * 2);
     fill(&d, d.f.input, d.f.in_channels, d.f.in_height, d.f.in_width, in_row, 1, d.x, d.x_there);
     fill(&d, d.output, d.f.out_channels, d.out_height, d.out_width, out_row, 2, d.dy, d.dy_there);
     ck_assert_int_eq(hd_conv_import(d.conv, d.row_major, d.weights), HD_OK);
-    hd_conv_refresh_shadow(d.conv, d.weights, 0, hd_conv_weights(d.conv), d.shadow);
+    hd_conv_refresh_shadow(d.conv, d.weights, 0, hd_conv_count_weights(d.conv), d.shadow);
     return d;
 }
 
 static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int64_t n)
 {
     const size_t size = d->f.bf16 ? 2 : 4;
-    const size_t in = (size_t)(first * hd_conv_input_elements(d->conv)) * size;
-    const size_t out = (size_t)(first * hd_conv_output_elements(d->conv)) * size;
+    const size_t in = (size_t)(first * hd_conv_count_input_elements(d->conv)) * size;
+    const size_t out = (size_t)(first * hd_conv_count_output_elements(d->conv)) * size;
     char *x = (char *)d->x_there + in, *dx = (char *)d->dx + in;
     char *y = (char *)d->y + out, *dy = (char *)d->dy_there + out;
     int status = run->pass == HD_CONV_FORWARD   ? hd_conv_forward(run, n, x, y)
@@ -136,7 +136,7 @@ static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int
 /* In parts of `most` observations. */
 static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t max_batch)
 {
-    const int64_t bytes = hd_conv_scratch(d->conv, pass, max_batch);
+    const int64_t bytes = hd_conv_get_scratch_bytes(d->conv, pass, max_batch);
     const bool shadow = d->f.bf16 && pass == HD_CONV_FORWARD;
     struct hd_conv_run run = {.conv = d->conv,
                               .pass = pass,
@@ -156,13 +156,13 @@ static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t max_batch)
 
 static void run(struct data *d, int64_t max_batch)
 {
-    const int64_t in_row = hd_conv_input_elements(d->conv);
-    const int64_t out_row = hd_conv_output_elements(d->conv);
+    const int64_t in_row = hd_conv_count_input_elements(d->conv);
+    const int64_t out_row = hd_conv_count_output_elements(d->conv);
     for (int pass = 0; pass < HD_CONV_PASSES; pass++)
         run_pass(d, (enum hd_conv_pass)pass, max_batch);
     check_guard(d->y, activation_bytes(d, out_row));
     check_guard(d->dx, activation_bytes(d, in_row));
-    check_guard(d->dw, hd_conv_weights(d->conv) * 4);
+    check_guard(d->dw, hd_conv_count_weights(d->conv) * 4);
     check_guard(d->dbias, d->f.out_channels * 4);
 }
 
@@ -226,9 +226,11 @@ START_TEST(passes_are_what_the_definition_says)
         run(&d, batches[b].part);
         define(&d, y, dw, dx);
         compare(&d, d.y, d.output, f->out_channels, d.out_height, d.out_width,
-                hd_conv_output_elements(d.conv), y, NULL, (double)(weights / f->out_channels), "y");
+                hd_conv_count_output_elements(d.conv), y, NULL, (double)(weights / f->out_channels),
+                "y");
         compare(&d, d.dx, f->input, f->in_channels, f->in_height, f->in_width,
-                hd_conv_input_elements(d.conv), dx, d.x, (double)(weights / f->in_channels), "dx");
+                hd_conv_count_input_elements(d.conv), dx, d.x, (double)(weights / f->in_channels),
+                "dx");
         ck_assert_int_eq(hd_conv_export(d.conv, d.dw, row_major), HD_OK);
         const double terms = (double)(d.batch * d.out_height * d.out_width);
         for (int64_t i = 0; i < weights; i++)
