@@ -37,7 +37,7 @@ static int adam_slice(struct hd_context *context, const struct hd_view *views, c
 {
     (void)args;
     const struct moments *moments = views[2].data;
-    const struct hd_adam adam = hd_adam_default(1e-4);
+    const struct hd_adam adam = hd_adam_make(1e-4);
     hd_adam_step(&adam, context->iteration + 1, hi - lo, sum, count, 1, moments->first + lo,
                  moments->second + lo, (float *)views[1].data + lo);
     return HD_OK;

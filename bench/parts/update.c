@@ -54,11 +54,11 @@ static void loss(void *arg)
     struct hd_ppo_sums ppo_sums;
     const struct update *u = arg;
     if (!u->ppo) {
-        hd_dqn_loss(&u->dqn_loss, u->dq, NULL, &dqn_sums);
+        hd_dqn_loss_compute(&u->dqn_loss, u->dq, NULL, &dqn_sums);
         return;
     }
     hd_standardise(u->advantage, u->batch);
-    hd_ppo_loss(&u->ppo_loss, u->dq, &ppo_sums);
+    hd_ppo_loss_compute(&u->ppo_loss, u->dq, &ppo_sums);
 }
 
 static void backward(void *arg)
@@ -76,7 +76,7 @@ static void norm(void *arg)
     const int64_t n = hd_net_count_params(u->net);
     double squares = 0;
     for (int64_t at = 0; at < n; at += HD_BLOCK)
-        squares += hd_squares(u->grad + at, n - at < HD_BLOCK ? n - at : HD_BLOCK);
+        squares += hd_grad_norm_sum_squares(u->grad + at, n - at < HD_BLOCK ? n - at : HD_BLOCK);
     const double coefficient = longest / (sqrt(squares) / (double)u->batch + 1e-6);
     u->scale = coefficient < 1 ? (float)coefficient : 1;
 }
@@ -164,7 +164,7 @@ static int allocate(struct update *u)
     u->scratch = hd_alloc(hd_net_get_backward_bytes(u->net, u->batch), 1);
     u->q = hd_alloc(u->rows * hd_net_count_outputs(u->net), 4);
     u->dq = hd_alloc(u->batch * hd_net_count_outputs(u->net), 4);
-    u->adam = hd_adam_default(1e-6);
+    u->adam = hd_adam_make(1e-6);
     if (!u->obs || !u->params || !u->target || !u->grad || !u->m || !u->v || !u->work ||
         !u->scratch || !u->q || !u->dq)
         return HD_ERR_NOMEM;

@@ -56,9 +56,9 @@ static int forward(const struct update *u)
 static int loss(const struct update *u)
 {
     if (!u->ppo)
-        return hd_dqn_loss_cuda(&u->dqn_loss, u->used, u->dq, u->sums, u->stream);
+        return hd_dqn_loss_compute_cuda(&u->dqn_loss, u->used, u->dq, u->sums, u->stream);
     HD_TRY(hd_standardise_cuda(u->advantage, u->used, u->stream));
-    return hd_ppo_loss_cuda(&u->ppo_loss, u->used, u->dq, u->sums, u->stream);
+    return hd_ppo_loss_compute_cuda(&u->ppo_loss, u->used, u->dq, u->sums, u->stream);
 }
 
 static int backward(const struct update *u)
@@ -75,8 +75,9 @@ static struct hd_partials make_partials(const struct update *u)
 static int norm(const struct update *u)
 {
     const struct hd_partials grad = make_partials(u);
-    HD_TRY(hd_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
-    return hd_squares_sum_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->squares, u->stream);
+    HD_TRY(hd_grad_norm_sum_squares_cuda(&grad, 0, u->n, u->blocks, u->stream));
+    return hd_grad_norm_add_blocks_cuda(u->blocks, (u->n + HD_BLOCK - 1) / HD_BLOCK, u->squares,
+                                        u->stream);
 }
 
 static int step(const struct update *u)
@@ -325,7 +326,7 @@ static int measure(int argc, char **argv)
     u.ppo = hd_net_get_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
     u.rows = u.ppo ? u.batch : 2 * u.batch;
     u.n = hd_net_count_params(u.net);
-    u.adam = hd_adam_default(1e-6);
+    u.adam = hd_adam_make(1e-6);
     HD_TRY(hd_net_prepare_cuda(u.net, u.rows, u.batch));
     HD_TRY(hd_net_prepare_cuda(u.net, u.batch, 0));
     HD_TRY(allocate(&u));

@@ -10,7 +10,7 @@
 
 /* The action that u, uniform in [0, 1), selects from probabilities in proportion to
  * softmax(logit[n]) + 1e-8 (spec 3.3), in order of the actions. */
-HD_INLINE int64_t hd_categorical(const float *logit, int64_t n, double u)
+HD_INLINE int64_t hd_categorical_draw(const float *logit, int64_t n, double u)
 {
     const double min_prob = 1e-8, total = 1 + (double)n * min_prob;
     double max_logit = logit[0], sum = 0, below = 0;
@@ -31,7 +31,8 @@ HD_INLINE int64_t hd_categorical(const float *logit, int64_t n, double u)
  * `logit` is device memory; `action` and `kept` are the device's or shared. Actions are the CPU's,
  * except where u is within 1e-14 of the boundary between two, as exp may differ in its last bit.
  * One launch, whose arguments change from draw to draw: not to be captured. */
-int hd_categorical_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows, struct hd_rng rng,
-                        uint32_t first, int32_t *action, float *kept, void *stream);
+int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
+                             struct hd_rng rng, uint32_t first, int32_t *action, float *kept,
+                             void *stream);
 
 #endif

@@ -13,14 +13,14 @@ static __global__ void draw_actions(const float *logit, int64_t ld, int64_t n, i
     if (i >= rows)
         return;
     const double u = hd_rng_draw_uniform(&rng, first + (uint32_t)i);
-    action[i] = (int32_t)hd_categorical(logit + i * ld, n, u);
+    action[i] = (int32_t)hd_categorical_draw(logit + i * ld, n, u);
     for (int64_t j = 0; j < n && kept; j++)
         kept[i * n + j] = logit[i * ld + j];
 }
 
-extern "C" int hd_categorical_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
-                                   struct hd_rng rng, uint32_t first, int32_t *action, float *kept,
-                                   void *stream)
+extern "C" int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
+                                        struct hd_rng rng, uint32_t first, int32_t *action,
+                                        float *kept, void *stream)
 {
     if (rows == 0)
         return HD_OK;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-double hd_epsilon_at(const struct hd_epsilon *epsilon, double env_step)
+double hd_epsilon_compute(const struct hd_epsilon *epsilon, double env_step)
 {
     double range = epsilon->start - epsilon->end, done = env_step / epsilon->decay;
     if (!epsilon->linear)

@@ -19,9 +19,9 @@ static __global__ void choose_actions(const float *q, int64_t ld, int64_t n, int
         action[i] = (int32_t)hd_rng_draw_below(&rng, coin + 1 + (uint32_t)i, n);
 }
 
-extern "C" int hd_epsilon_greedy_cuda(const float *q, int64_t ld, int64_t n, int64_t rows,
-                                      double epsilon, struct hd_rng rng, uint32_t coin,
-                                      int32_t *action, void *stream)
+extern "C" int hd_epsilon_greedy_choose_cuda(const float *q, int64_t ld, int64_t n, int64_t rows,
+                                             double epsilon, struct hd_rng rng, uint32_t coin,
+                                             int32_t *action, void *stream)
 {
     if (rows == 0)
         return HD_OK;

@@ -63,8 +63,8 @@ static void orthonormalise(int64_t vectors, int64_t ld, double *v)
     }
 }
 
-int hd_orthogonal(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
-                  double gain, float *w)
+int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
+                       double gain, float *w)
 {
     const bool wide = columns >= rows;
     const int64_t vectors = wide ? rows : columns, length = wide ? columns : rows;

@@ -12,7 +12,7 @@
  * What torch.nn.init.orthogonal_ makes of the same normal draws: Q of the QR decomposition whose R
  * has a positive diagonal, so that Q is distributed uniformly. Element i is drawn as item
  * `first` + i of rng. HD_ERR_NOMEM. */
-int hd_orthogonal(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
-                  double gain, float *w);
+int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, int64_t columns,
+                       double gain, float *w);
 
 #endif

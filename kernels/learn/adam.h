@@ -12,7 +12,7 @@ struct hd_adam {
 };
 
 /* PyTorch's defaults for all but the learning rate: 0.9, 0.999, 1e-8. */
-struct hd_adam hd_adam_default(double learning_rate);
+struct hd_adam hd_adam_make(double learning_rate);
 
 /* Update number t >= 1 of n elements by g = sum / count * scale (1 and 1: g = sum, by bits), each
  * on its own, so ranges may be updated apart: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -=

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-struct hd_adam hd_adam_default(double learning_rate)
+struct hd_adam hd_adam_make(double learning_rate)
 {
     return (struct hd_adam){learning_rate, 0.9, 0.999, 1e-8};
 }
@@ -18,8 +18,8 @@ struct arrays {
     float *m, *v, *params;
 };
 
-/* hd_adam_one on vectors. All loads come before all stores: arrays often lie whole pages apart, and
- * a load waits for an earlier store to the same place in another page. */
+/* hd_adam_update_one on vectors. All loads come before all stores: arrays often lie whole pages
+ * apart, and a load waits for an earlier store to the same place in another page. */
 static inline void update_some(const struct hd_adam_scalars *s, __m512 grad, const struct arrays *a,
                                int64_t i)
 {
@@ -44,7 +44,7 @@ static inline void update_some(const struct hd_adam_scalars *s, __m512 grad, con
 void hd_adam_step(const struct hd_adam *adam, int64_t t, int64_t n, const float *sum, float count,
                   float scale, float *m, float *v, float *params)
 {
-    const struct hd_adam_scalars s = hd_adam_scalars_at(adam, t);
+    const struct hd_adam_scalars s = hd_adam_compute_scalars(adam, t);
     int exponent;
     /* The inverse of a power of two is exact. */
     const bool invert = frexpf(count, &exponent) == 0.5f;
@@ -61,6 +61,6 @@ void hd_adam_step(const struct hd_adam *adam, int64_t t, int64_t n, const float 
                     i);
 #endif
     for (; i < n; i++)
-        hd_adam_one(&s, (invert ? sum[i] * factor : sum[i] / factor) * scale, m + i, v + i,
-                    params + i);
+        hd_adam_update_one(&s, (invert ? sum[i] * factor : sum[i] / factor) * scale, m + i, v + i,
+                           params + i);
 }

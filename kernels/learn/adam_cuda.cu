@@ -17,7 +17,7 @@ static __global__ void begin_step(struct hd_adam adam, int64_t *updates,
                                   struct hd_adam_scalars *scalars)
 {
     *updates += 1;
-    *scalars = hd_adam_scalars_at(&adam, *updates);
+    *scalars = hd_adam_compute_scalars(&adam, *updates);
 }
 
 /* All is read before anything is written: one pass over memory with many reads under way. */
@@ -32,7 +32,7 @@ static __device__ void step_elements(const grad_partials &partials,
     hd_partials_divide(&grad);
 #pragma unroll
     for (int k = 0; k < W; k++)
-        hd_adam_one(&scalars, grad.floats.at[k] * scale, &m.at[k], &v.at[k], &params.at[k]);
+        hd_adam_update_one(&scalars, grad.floats.at[k] * scale, &m.at[k], &v.at[k], &params.at[k]);
     hd_floats_store(state.m + i, m);
     hd_floats_store(state.v + i, v);
     hd_floats_store(state.params + i, params);

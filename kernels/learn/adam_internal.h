@@ -13,7 +13,7 @@ struct hd_adam_scalars {
 };
 
 /* Of update t. In double, then rounded once, as PyTorch does. */
-HD_INLINE struct hd_adam_scalars hd_adam_scalars_at(const struct hd_adam *adam, int64_t t)
+HD_INLINE struct hd_adam_scalars hd_adam_compute_scalars(const struct hd_adam *adam, int64_t t)
 {
     struct hd_adam_scalars s;
     s.step = (float)(adam->learning_rate / (1 - pow(adam->beta1, (double)t)));
@@ -29,7 +29,7 @@ HD_INLINE struct hd_adam_scalars hd_adam_scalars_at(const struct hd_adam *adam, 
 
 /* x / root, correctly rounded, by the rounded inverse and one step of refinement (Markstein 1990):
  * divisions are what Adam computes longest. */
-HD_INLINE float hd_adam_by_root(const struct hd_adam_scalars *s, float x)
+HD_INLINE float hd_adam_divide_by_root(const struct hd_adam_scalars *s, float x)
 {
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
     const float quotient = x * s->root_inverse;
@@ -40,14 +40,14 @@ HD_INLINE float hd_adam_by_root(const struct hd_adam_scalars *s, float x)
 }
 
 /* One element's update by its gradient. */
-HD_INLINE void hd_adam_one(const struct hd_adam_scalars *s, float grad, float *m, float *v,
-                           float *param)
+HD_INLINE void hd_adam_update_one(const struct hd_adam_scalars *s, float grad, float *m, float *v,
+                                  float *param)
 {
     const float first = s->b1 * *m + s->c1 * grad;
     const float second = s->b2 * *v + s->c2 * grad * grad;
     *m = first;
     *v = second;
-    *param -= s->step * (first / (hd_adam_by_root(s, sqrtf(second)) + s->epsilon));
+    *param -= s->step * (first / (hd_adam_divide_by_root(s, sqrtf(second)) + s->epsilon));
 }
 
 #endif

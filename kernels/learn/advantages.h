@@ -8,8 +8,8 @@
 #include "kernels/rollout/steps.h"
 
 /* value[rows]: the last one of each row of out[rows][outputs]; device memory. */
-int hd_targets_values_cuda(const float *out, int64_t rows, int64_t outputs, float *value,
-                           void *stream);
+int hd_advantages_gather_values_cuda(const float *out, int64_t rows, int64_t outputs, float *value,
+                                     void *stream);
 
 /* All arrays are in device memory. N samples are those of `steps`. */
 struct hd_advantages_args {
@@ -24,16 +24,16 @@ struct hd_advantages_args {
      * unit.count is NULL. */
     struct hd_moments unit;
     double epsilon;
-    float *work;                              /* hd_targets_work_bytes */
+    float *work;                              /* hd_advantages_get_work_bytes */
     float *advantage, *target, *value_before; /* [N] as in the type `targets` */
     struct hd_moments returns; /* of the returns in the units of rewards; count NULL: none */
 };
 
 /* Bytes of work memory for n samples. */
-int64_t hd_targets_work_bytes(int64_t n);
+int64_t hd_advantages_get_work_bytes(int64_t n);
 
 /* Fills advantage, target, value_before and returns: the verb's bits, except that the sums of
  * `returns` are added up in another order (hd_moments_compute_cuda). */
-int hd_targets_cuda(const struct hd_advantages_args *args, void *stream);
+int hd_advantages_compute_cuda(const struct hd_advantages_args *args, void *stream);
 
 #endif

@@ -13,8 +13,8 @@ static __global__ void last_of_rows(const float *out, int64_t rows, int64_t outp
         value[i] = out[(i + 1) * outputs - 1];
 }
 
-extern "C" int hd_targets_values_cuda(const float *out, int64_t rows, int64_t outputs, float *value,
-                                      void *stream)
+extern "C" int hd_advantages_gather_values_cuda(const float *out, int64_t rows, int64_t outputs,
+                                                float *value, void *stream)
 {
     if (rows == 0)
         return HD_OK;
@@ -27,7 +27,7 @@ struct rows {
     float *value, *next_value, *reward, *done, *end;
 };
 
-extern "C" int64_t hd_targets_work_bytes(int64_t n)
+extern "C" int64_t hd_advantages_get_work_bytes(int64_t n)
 {
     return 5 * n * (int64_t)sizeof(float);
 }
@@ -89,7 +89,7 @@ static __global__ void finish_rows(const struct hd_advantages_args args, int64_t
     args.value_before[i] = value / unit;
 }
 
-extern "C" int hd_targets_cuda(const struct hd_advantages_args *args, void *stream)
+extern "C" int hd_advantages_compute_cuda(const struct hd_advantages_args *args, void *stream)
 {
     const int64_t n = args->steps.groups * args->steps.samples;
     const struct rows rows = rows_at(args->work, n);
@@ -97,7 +97,7 @@ extern "C" int hd_targets_cuda(const struct hd_advantages_args *args, void *stre
                          rows.reward, rows.done,   rows.end};
     HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + args->capacity), HD_THREADS, stream, *args, n,
                      rows));
-    HD_TRY(hd_gae_cuda(&gae, args->advantage, stream));
+    HD_TRY(hd_gae_compute_cuda(&gae, args->advantage, stream));
     HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *args, n, rows));
     if (args->returns.count)
         return hd_moments_compute_cuda(rows.reward, n, 1, args->returns, stream);

@@ -21,14 +21,15 @@ struct hd_cross_entropy_sums {
 
 /* dlogit[batch][actions]: the derivative of the SUM of -log softmax(logit)[action] over the batch,
  * whatever the weights. */
-void hd_cross_entropy(const struct hd_cross_entropy *loss, float *dlogit,
-                      struct hd_cross_entropy_sums *sums_p);
+void hd_cross_entropy_compute(const struct hd_cross_entropy *loss, float *dlogit,
+                              struct hd_cross_entropy_sums *sums_p);
 
 /* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
  * derivative of zeros. The sums are in another fixed order. One launch; `loss`, memory of the host
  * that points to the device's, is read before the call returns; *sums_p is the device's or shared.
  */
-int hd_cross_entropy_cuda(const struct hd_cross_entropy *loss, const int64_t *used, float *dlogit,
-                          struct hd_cross_entropy_sums *sums_p, void *stream);
+int hd_cross_entropy_compute_cuda(const struct hd_cross_entropy *loss, const int64_t *used,
+                                  float *dlogit, struct hd_cross_entropy_sums *sums_p,
+                                  void *stream);
 
 #endif

@@ -23,7 +23,7 @@ static __global__ void cross_entropy_rows(const struct hd_cross_entropy loss, co
     sums_of_rows sums = {};
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)
         if (b < used)
-            hd_cross_entropy_row(&loss, b, dlogit + b * loss.actions, &sums);
+            hd_cross_entropy_add_row(&loss, b, dlogit + b * loss.actions, &sums);
         else
             hd_rows_zero(dlogit + b * loss.actions, loss.actions);
     sums = hd_rows_sum<sums_of_rows, add_sums>(sums);
@@ -31,9 +31,9 @@ static __global__ void cross_entropy_rows(const struct hd_cross_entropy loss, co
         *sums_p = sums;
 }
 
-extern "C" int hd_cross_entropy_cuda(const struct hd_cross_entropy *loss, const int64_t *used,
-                                     float *dlogit, struct hd_cross_entropy_sums *sums_p,
-                                     void *stream)
+extern "C" int hd_cross_entropy_compute_cuda(const struct hd_cross_entropy *loss,
+                                             const int64_t *used, float *dlogit,
+                                             struct hd_cross_entropy_sums *sums_p, void *stream)
 {
     return HD_LAUNCH(cross_entropy_rows, 1, HD_ROW_THREADS, stream, *loss, used, dlogit, sums_p);
 }

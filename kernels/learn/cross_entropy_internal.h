@@ -8,12 +8,12 @@
 #include "kernels/learn/cross_entropy.h"
 
 /* Row b's derivative to d[actions]; it is added to the sums. */
-HD_INLINE void hd_cross_entropy_row(const struct hd_cross_entropy *l, int64_t b, float *d,
-                                    struct hd_cross_entropy_sums *sums)
+HD_INLINE void hd_cross_entropy_add_row(const struct hd_cross_entropy *l, int64_t b, float *d,
+                                        struct hd_cross_entropy_sums *sums)
 {
     const int64_t n = l->actions;
     const float *logit = l->logit + b * n;
-    hd_log_softmax_one(logit, n, d);
+    hd_softmax_compute_log_probs(logit, n, d);
     const double error = -(double)d[l->action[b]], weight = (double)l->weight[b];
     for (int64_t a = 0; a < n; a++)
         d[a] = expf(d[a]) - (float)(a == l->action[b]);

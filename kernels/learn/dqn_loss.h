@@ -28,13 +28,14 @@ struct hd_dqn_sums {
 /* dq[batch][actions]: the derivative of the SUM of (q[a] - y)^2 over the batch, y = sum_j gamma^j
  * r_j + factor (1 - done) target_next[argmax_a online_next], ties to the lowest action. td2[batch],
  * if not NULL: (q[a] - y)^2. */
-void hd_dqn_loss(const struct hd_dqn_loss *loss, float *dq, float *td2, struct hd_dqn_sums *sums_p);
+void hd_dqn_loss_compute(const struct hd_dqn_loss *loss, float *dq, float *td2,
+                         struct hd_dqn_sums *sums_p);
 
 /* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
  * derivative of zeros. dq has the CPU's bits; the sums are in another fixed order. One launch;
  * `loss`, memory of the host that points to the device's, is read before the call returns; *sums_p
  * is the device's or shared. */
-int hd_dqn_loss_cuda(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
-                     struct hd_dqn_sums *sums_p, void *stream);
+int hd_dqn_loss_compute_cuda(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
+                             struct hd_dqn_sums *sums_p, void *stream);
 
 #endif

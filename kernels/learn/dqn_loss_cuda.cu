@@ -22,7 +22,7 @@ static __global__ void dqn_rows(const struct hd_dqn_loss loss, const int64_t *us
     sums_of_rows sums = {};
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)
         if (b < used)
-            hd_dqn_row(&loss, b, dq + b * loss.actions, &sums);
+            hd_dqn_add_row(&loss, b, dq + b * loss.actions, &sums);
         else
             hd_rows_zero(dq + b * loss.actions, loss.actions);
     sums = hd_rows_sum<sums_of_rows, add_sums>(sums);
@@ -30,8 +30,8 @@ static __global__ void dqn_rows(const struct hd_dqn_loss loss, const int64_t *us
         *sums_p = sums;
 }
 
-extern "C" int hd_dqn_loss_cuda(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
-                                struct hd_dqn_sums *sums_p, void *stream)
+extern "C" int hd_dqn_loss_compute_cuda(const struct hd_dqn_loss *loss, const int64_t *used,
+                                        float *dq, struct hd_dqn_sums *sums_p, void *stream)
 {
     return HD_LAUNCH(dqn_rows, 1, HD_ROW_THREADS, stream, *loss, used, dq, sums_p);
 }

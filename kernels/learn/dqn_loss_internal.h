@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* y of row b. */
-HD_INLINE float hd_dqn_target(const struct hd_dqn_loss *l, int64_t b)
+HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
 {
     float reward = 0, factor = 1;
     for (int64_t j = 0; j < l->nstep; j++) {
@@ -24,11 +24,11 @@ HD_INLINE float hd_dqn_target(const struct hd_dqn_loss *l, int64_t b)
 }
 
 /* Row b's derivative to dq[actions]; it is added to the sums. Returns (q[a] - y)^2. */
-HD_INLINE float hd_dqn_row(const struct hd_dqn_loss *l, int64_t b, float *dq,
-                           struct hd_dqn_sums *sums)
+HD_INLINE float hd_dqn_add_row(const struct hd_dqn_loss *l, int64_t b, float *dq,
+                               struct hd_dqn_sums *sums)
 {
     const float *q = l->q + b * l->actions;
-    const float error = q[l->action[b]] - hd_dqn_target(l, b);
+    const float error = q[l->action[b]] - hd_dqn_compute_target(l, b);
     for (int64_t a = 0; a < l->actions; a++) {
         dq[a] = a == l->action[b] ? 2 * error : 0;
         sums->q += q[a];

@@ -17,7 +17,7 @@ struct hd_gae {
 };
 
 /* The one-step error of sample t: r + gamma next_value (1 - done) - value. */
-HD_INLINE float hd_gae_error(const struct hd_gae *gae, int64_t t)
+HD_INLINE float hd_gae_compute_td_error(const struct hd_gae *gae, int64_t t)
 {
     const float bootstrap = gae->gamma * gae->next_value[t] * (1 - gae->done[t]);
     return gae->reward[t] + bootstrap - gae->value[t];
@@ -25,9 +25,9 @@ HD_INLINE float hd_gae_error(const struct hd_gae *gae, int64_t t)
 
 /* advantage[n], from the last sample to the first: A = error + gamma lambda A', where A' is that of
  * the sample after it, or 0 where `end` is 1. */
-void hd_gae(const struct hd_gae *gae, float *advantage);
+void hd_gae_compute(const struct hd_gae *gae, float *advantage);
 
 /* The same bits; all arrays in device memory. A thread goes through each fragment. */
-int hd_gae_cuda(const struct hd_gae *gae, float *advantage, void *stream);
+int hd_gae_compute_cuda(const struct hd_gae *gae, float *advantage, void *stream);
 
 #endif

@@ -22,7 +22,7 @@ static __global__ void advantages(const struct hd_gae gae, float *advantage)
         for (int i = 0; i < AHEAD; i++) {
             const int64_t at = t - i < 0 ? 0 : t - i;
             outside[i] = t - i < 0 || (at < last && gae.end[at] != 0);
-            error[i] = hd_gae_error(&gae, at);
+            error[i] = hd_gae_compute_td_error(&gae, at);
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
@@ -33,7 +33,7 @@ static __global__ void advantages(const struct hd_gae gae, float *advantage)
     }
 }
 
-extern "C" int hd_gae_cuda(const struct hd_gae *gae, float *advantage, void *stream)
+extern "C" int hd_gae_compute_cuda(const struct hd_gae *gae, float *advantage, void *stream)
 {
     if (gae->n == 0)
         return HD_OK;

@@ -4,7 +4,7 @@
 /* Sums go in LANES chains, which a vector unit keeps apart as well as a scalar one. */
 enum { LANES = 16 };
 
-double hd_squares(const float *x, int64_t n)
+double hd_grad_norm_sum_squares(const float *x, int64_t n)
 {
     double chains[LANES] = {0}, sum = 0;
     int64_t i = 0;

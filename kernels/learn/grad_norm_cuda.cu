@@ -58,8 +58,8 @@ static __global__ void square_blocks(const __grid_constant__ grad_partials parti
     }
 }
 
-extern "C" int hd_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
-                               double *blocks, void *stream)
+extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
+                                             double *blocks, void *stream)
 {
     static void (*const variants[])(grad_partials, int64_t, int64_t, double *) =
         HD_PARTIALS_VARIANTS(square_blocks);
@@ -117,7 +117,8 @@ static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p
         *sum_p = nodes[0];
 }
 
-extern "C" int hd_squares_sum_cuda(const double *blocks, int64_t n, double *sum_p, void *stream)
+extern "C" int hd_grad_norm_add_blocks_cuda(const double *blocks, int64_t n, double *sum_p,
+                                            void *stream)
 {
     return HD_LAUNCH(sum_blocks, 1, HD_THREADS, stream, blocks, n, sum_p);
 }

@@ -34,14 +34,14 @@ struct hd_ppo_sums {
  * clamp(ratio) adv) + value_weight / 2 max((R - v)^2, (R - v_clip)^2) - entropy_weight H. Where two
  * branches tie, each has half of the gradient, as in PyTorch; a clamp lets it through at its bound.
  */
-void hd_ppo_loss(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
+void hd_ppo_loss_compute(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
 
 /* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
  * derivative of zeros. The sums are in another fixed order. One launch; `loss`, memory of the host
  * that points to the device's, is read before the call returns; *sums_p is the device's or shared.
  */
-int hd_ppo_loss_cuda(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
-                     struct hd_ppo_sums *sums_p, void *stream);
+int hd_ppo_loss_compute_cuda(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
+                             struct hd_ppo_sums *sums_p, void *stream);
 
 /* (adv - mean) / (std + 1e-8) of n numbers in place, with the deviation of n - 1 (PyTorch's std).
  */
@@ -52,6 +52,6 @@ void hd_standardise(float *adv, int64_t n);
 int hd_standardise_cuda(float *adv, const int64_t *n, void *stream);
 
 /* log_p[n] of a row of logits, and the entropy. */
-float hd_log_softmax(const float *logit, int64_t n, float *log_p);
+float hd_log_softmax_compute(const float *logit, int64_t n, float *log_p);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/learn/ppo_loss_internal.h"
 
-float hd_log_softmax(const float *logit, int64_t n, float *log_p)
+float hd_log_softmax_compute(const float *logit, int64_t n, float *log_p)
 {
-    return hd_log_softmax_one(logit, n, log_p);
+    return hd_softmax_compute_log_probs(logit, n, log_p);
 }
 
 void hd_standardise(float *adv, int64_t n)
@@ -19,10 +19,10 @@ void hd_standardise(float *adv, int64_t n)
         adv[i] = (float)((adv[i] - mean) / (std + 1e-8));
 }
 
-void hd_ppo_loss(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
+void hd_ppo_loss_compute(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p)
 {
-    struct hd_ppo_sums sums = hd_ppo_nothing();
+    struct hd_ppo_sums sums = hd_ppo_init_sums();
     for (int64_t b = 0; b < loss->batch; b++)
-        hd_ppo_row(loss, b, dout + b * (loss->actions + 1), &sums);
+        hd_ppo_add_row(loss, b, dout + b * (loss->actions + 1), &sums);
     *sums_p = sums;
 }

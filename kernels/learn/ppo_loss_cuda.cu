@@ -26,10 +26,10 @@ static __global__ void ppo_rows(const struct hd_ppo_loss loss, const int64_t *us
                                 sums_of_rows *sums_p)
 {
     const int64_t used = hd_rows_used(used_p, loss.batch), width = loss.actions + 1;
-    sums_of_rows sums = hd_ppo_nothing();
+    sums_of_rows sums = hd_ppo_init_sums();
     for (int64_t b = threadIdx.x; b < loss.batch; b += HD_ROW_THREADS)
         if (b < used)
-            hd_ppo_row(&loss, b, dout + b * width, &sums);
+            hd_ppo_add_row(&loss, b, dout + b * width, &sums);
         else
             hd_rows_zero(dout + b * width, width);
     sums = hd_rows_sum<sums_of_rows, add_sums>(sums);
@@ -37,8 +37,8 @@ static __global__ void ppo_rows(const struct hd_ppo_loss loss, const int64_t *us
         *sums_p = sums;
 }
 
-extern "C" int hd_ppo_loss_cuda(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
-                                struct hd_ppo_sums *sums_p, void *stream)
+extern "C" int hd_ppo_loss_compute_cuda(const struct hd_ppo_loss *loss, const int64_t *used,
+                                        float *dout, struct hd_ppo_sums *sums_p, void *stream)
 {
     return HD_LAUNCH(ppo_rows, 1, HD_ROW_THREADS, stream, *loss, used, dout, sums_p);
 }

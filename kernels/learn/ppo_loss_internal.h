@@ -14,30 +14,30 @@ HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)
 
 /* How much of the gradient goes by `first` when the extreme of two branches is taken: all, none, or
  * half where they tie; the rest goes by the other. */
-HD_INLINE float hd_ppo_share(bool first, bool second)
+HD_INLINE float hd_ppo_split_gradient(bool first, bool second)
 {
     return first ? 1 : second ? 0 : 0.5f;
 }
 
 /* dlogit[actions] of one row, for its policy and entropy terms; until then it holds log p. */
-HD_INLINE void hd_ppo_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
-                             struct hd_ppo_sums *sums)
+HD_INLINE void hd_ppo_add_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
+                                 struct hd_ppo_sums *sums)
 {
     const int64_t n = l->actions, a = l->action[b];
     const float *old = l->logit_old + b * n;
-    const float entropy = hd_log_softmax_one(l->out + b * (n + 1), n, dlogit);
-    const struct hd_softmax softmax_old = hd_softmax_of(old, n);
-    const float log_p = dlogit[a], log_old = hd_softmax_log(&softmax_old, old[a]);
+    const float entropy = hd_softmax_compute_log_probs(l->out + b * (n + 1), n, dlogit);
+    const struct hd_softmax softmax_old = hd_softmax_compute(old, n);
+    const float log_p = dlogit[a], log_old = hd_softmax_get_log_prob(&softmax_old, old[a]);
     const float lo = 1 - l->clip, hi = 1 + l->clip, adv = l->advantage[b];
     const float ratio = expf(log_p - log_old), clamped = hd_ppo_clamp(ratio, lo, hi);
     const float unclipped = ratio * adv, bounded = clamped * adv;
     const bool inside = ratio >= lo && ratio <= hi;
     const bool less = unclipped<bounded, more = unclipped> bounded;
-    const float by_unclipped = hd_ppo_share(less, more);
+    const float by_unclipped = hd_ppo_split_gradient(less, more);
     const float dratio = adv * (by_unclipped + (1 - by_unclipped) * (float)inside);
     for (int64_t j = 0; j < n; j++) {
         const float log_j = dlogit[j], p = expf(log_j),
-                    old_j = hd_softmax_log(&softmax_old, old[j]);
+                    old_j = hd_softmax_get_log_prob(&softmax_old, old[j]);
         dlogit[j] =
             -dratio * ratio * ((float)(j == a) - p) + l->entropy_weight * p * (log_j + entropy);
         sums->kl += expf(old_j) * (old_j - log_j);
@@ -49,8 +49,8 @@ HD_INLINE void hd_ppo_policy(const struct hd_ppo_loss *l, int64_t b, float *dlog
 }
 
 /* The derivative of one row by its value. */
-HD_INLINE float hd_ppo_value(const struct hd_ppo_loss *l, int64_t b, float v,
-                             struct hd_ppo_sums *sums)
+HD_INLINE float hd_ppo_add_value(const struct hd_ppo_loss *l, int64_t b, float v,
+                                 struct hd_ppo_sums *sums)
 {
     const float old = l->value_old[b], error = v - l->target[b];
     const float moved = hd_ppo_clamp(v - old, -l->clip, l->clip);
@@ -61,13 +61,13 @@ HD_INLINE float hd_ppo_value(const struct hd_ppo_loss *l, int64_t b, float v,
         return l->value_weight * error;
     }
     const float unclipped2 = error * error, bounded2 = bounded * bounded;
-    const float by_unclipped = hd_ppo_share(unclipped2 > bounded2, unclipped2 < bounded2);
+    const float by_unclipped = hd_ppo_split_gradient(unclipped2 > bounded2, unclipped2 < bounded2);
     sums->value += 0.5f * (unclipped2 > bounded2 ? unclipped2 : bounded2);
     return l->value_weight * (by_unclipped * error + (1 - by_unclipped) * (float)inside * bounded);
 }
 
 /* Sums of no row. */
-HD_INLINE struct hd_ppo_sums hd_ppo_nothing(void)
+HD_INLINE struct hd_ppo_sums hd_ppo_init_sums(void)
 {
     struct hd_ppo_sums sums;
     sums.policy = sums.value = sums.entropy = sums.approx_kl = sums.kl = sums.clipfrac = 0;
@@ -77,12 +77,12 @@ HD_INLINE struct hd_ppo_sums hd_ppo_nothing(void)
 }
 
 /* Row b's derivative to dout[actions + 1]; it is added to the sums. */
-HD_INLINE void hd_ppo_row(const struct hd_ppo_loss *l, int64_t b, float *dout,
-                          struct hd_ppo_sums *sums)
+HD_INLINE void hd_ppo_add_row(const struct hd_ppo_loss *l, int64_t b, float *dout,
+                              struct hd_ppo_sums *sums)
 {
     const float v = l->out[b * (l->actions + 1) + l->actions], adv = l->advantage[b];
-    hd_ppo_policy(l, b, dout, sums);
-    dout[l->actions] = hd_ppo_value(l, b, v, sums);
+    hd_ppo_add_policy(l, b, dout, sums);
+    dout[l->actions] = hd_ppo_add_value(l, b, v, sums);
     sums->adv += adv;
     sums->adv_max = adv > sums->adv_max ? adv : sums->adv_max;
     sums->v += v;

@@ -19,6 +19,6 @@ int hd_samples_count_cuda(const int64_t *used, int64_t first, int64_t rows, int6
                           void *stream);
 
 /* counts[i] = *samples, i < n. */
-int hd_samples_note_cuda(const int64_t *samples, int64_t n, float *counts, void *stream);
+int hd_samples_fill_counts_cuda(const int64_t *samples, int64_t n, float *counts, void *stream);
 
 #endif

@@ -243,7 +243,8 @@ static int init_tensor(const struct hd_net *net, int i, const struct hd_rng *rng
     if (tensor->fan_in == 0)
         start_norm(net, i, row_major);
     else if (gain > 0)
-        status = hd_orthogonal(rng, tensor->offset, rows, tensor->count / rows, gain, row_major);
+        status =
+            hd_orthogonal_init(rng, tensor->offset, rows, tensor->count / rows, gain, row_major);
     else if (!starts_at_zero(net, i))
         draw_uniform(tensor, rng, row_major);
     if (status == HD_OK)

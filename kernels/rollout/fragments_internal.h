@@ -17,7 +17,7 @@ HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, co
     const double u = hd_rng_draw_uniform(rng, first + (uint32_t)env);
     for (int64_t i = 0; i < actions; i++)
         fragments->logit[step * actions + i] = logit[i];
-    fragments->action[step] = (int32_t)hd_categorical(logit, actions, u);
+    fragments->action[step] = (int32_t)hd_categorical_draw(logit, actions, u);
 }
 
 /* Samples are the steps in their order; nothing follows the last one. */

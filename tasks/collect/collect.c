@@ -316,7 +316,7 @@ static int play_all(struct collect *c)
 static double epsilon_now(const struct args *args, const struct hd_view *views)
 {
     const struct hd_counts *totals = views[TOTALS].data;
-    return hd_epsilon_at(&args->epsilon, (double)totals->env_step);
+    return hd_epsilon_compute(&args->epsilon, (double)totals->env_step);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)

@@ -158,9 +158,9 @@ static void act(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->play.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
-        note_action(
-            c, env, logit,
-            (int32_t)hd_categorical(logit, actions, hd_rng_draw_uniform(&c->context->rng, item)));
+        note_action(c, env, logit,
+                    (int32_t)hd_categorical_draw(logit, actions,
+                                                 hd_rng_draw_uniform(&c->context->rng, item)));
     }
 }
 
@@ -383,9 +383,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_show_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_statistics_norm(&views[NORM], &norm), context->stream));
-    return hd_categorical_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,
-                               shape->envs, context->rng, item, header.action, header.logit,
-                               context->stream);
+    return hd_categorical_draw_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,
+                                    shape->envs, context->rng, item, header.action, header.logit,
+                                    context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

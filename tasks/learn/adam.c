@@ -50,7 +50,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->adam = hd_adam_default(hd_config_get_real(config, "policy.learn.learning_rate"));
+    args->adam = hd_adam_make(hd_config_get_real(config, "policy.learn.learning_rate"));
     args->adam.epsilon = hd_config_get_real(config, "policy.learn.adam_eps");
     args->longest = INFINITY;
     args->skips = strcmp(hd_config_get_text(config, "runtime.on_nan"), "skip") == 0;

@@ -261,7 +261,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
                                .reward = rows.reward,
                                .done = rows.done,
                                .end = rows.end};
-    hd_gae(&gae, targets.advantage);
+    hd_gae_compute(&gae, targets.advantage);
     for (int64_t i = 0; i < args->samples; i++) {
         rows.reward[i] = rows.value[i] + targets.advantage[i];
         targets.target[i] = rows.reward[i] / unit;
@@ -305,7 +305,7 @@ static int64_t lay_out_on_gpu(const struct args *args, void *memory, struct work
     work->obs = hd_arena_take(&arena, rows, (size_t)hd_net_get_obs_bytes(args->net));
     work->out = hd_arena_take(&arena, rows * hd_net_count_outputs(args->net), sizeof *work->out);
     work->forward = hd_arena_take(&arena, hd_net_get_forward_cuda_bytes(args->net, rows), 1);
-    work->targets = hd_arena_take(&arena, hd_targets_work_bytes(args->samples), 1);
+    work->targets = hd_arena_take(&arena, hd_advantages_get_work_bytes(args->samples), 1);
     return arena.used;
 }
 
@@ -332,7 +332,8 @@ static int values_on_gpu(const struct args *args, const struct hd_view *views, i
     HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
                                hd_statistics_norm(&views[NORM], &norm), work->obs, rows,
                                work->forward, work->out, stream));
-    return hd_targets_values_cuda(work->out, rows, hd_net_count_outputs(args->net), value, stream);
+    return hd_advantages_gather_values_cuda(work->out, rows, hd_net_count_outputs(args->net), value,
+                                            stream);
 }
 
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -381,7 +382,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
     }
     if (returns->data)
         advantages.returns = hd_statistics_at(returns->spec, returns->data);
-    return hd_targets_cuda(&advantages, context->stream);
+    return hd_advantages_compute_cuda(&advantages, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -82,7 +82,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         for (int64_t lo = bucket_lo; lo < bucket_hi; lo += HD_BLOCK) {
             const int64_t hi = bucket_hi - lo < HD_BLOCK ? bucket_hi : lo + HD_BLOCK;
             const float *sum = hd_grad_sum(grad->spec, grad->data, bucket, lo, hi, buffer, &count);
-            squares[lo / HD_BLOCK] = hd_squares(mean_of(sum, hi - lo, count, buffer), hi - lo);
+            squares[lo / HD_BLOCK] =
+                hd_grad_norm_sum_squares(mean_of(sum, hi - lo, count, buffer), hi - lo);
         }
     }
     *(double *)context->header = reduce(squares, 0, blocks);
@@ -112,9 +113,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         const struct hd_partials partials = hd_grad_get_partials(grad->spec, grad->data, bucket);
         int64_t lo, hi;
         hd_spec_get_bucket(grad->spec, bucket, &lo, &hi);
-        HD_TRY(hd_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
+        HD_TRY(hd_grad_norm_sum_squares_cuda(&partials, lo, hi, context->scratch, context->stream));
     }
-    return hd_squares_sum_cuda(context->scratch, blocks, context->header, context->stream);
+    return hd_grad_norm_add_blocks_cuda(context->scratch, blocks, context->header, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

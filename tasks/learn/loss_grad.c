@@ -501,7 +501,8 @@ static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss
     }
     if (first < 0)
         return HD_OK;
-    return hd_samples_note_cuda(hd_loss_used_at(pass), end - first, counts + first, pass->stream);
+    return hd_samples_fill_counts_cuda(hd_loss_used_at(pass), end - first, counts + first,
+                                       pass->stream);
 }
 
 static int go_backward_on_gpu(const struct args *args, const struct hd_loss_pass *pass,

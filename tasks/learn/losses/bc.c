@@ -64,7 +64,7 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
     struct header *header = pass->header;
     const struct hd_cross_entropy loss = loss_of(pass, header->used);
     memset(pass->dout, 0, (size_t)(pass->rows * loss.actions) * sizeof *pass->dout);
-    hd_cross_entropy(&loss, pass->dout, &header->sums);
+    hd_cross_entropy_compute(&loss, pass->dout, &header->sums);
 }
 
 #if HD_CUDA
@@ -72,8 +72,8 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 {
     (void)args;
     const struct hd_cross_entropy loss = loss_of(pass, pass->rows);
-    return hd_cross_entropy_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                                 &((struct header *)pass->header)->sums, pass->stream);
+    return hd_cross_entropy_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                                         &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 

@@ -112,7 +112,7 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
     hd_net_forward_pair(pass->net, p.policy, p.norm, p.obs, p.next_obs, rows, pass->forward, p.q);
     memset(pass->dout + header->used * actions, 0,
            (size_t)((rows - header->used) * actions) * sizeof *pass->dout);
-    hd_dqn_loss(&loss, pass->dout, NULL, &header->sums);
+    hd_dqn_loss_compute(&loss, pass->dout, NULL, &header->sums);
 }
 
 #if HD_CUDA
@@ -125,8 +125,8 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
                                p.target_next, pass->stream));
     HD_TRY(hd_net_forward_pair_cuda(pass->net, p.policy, p.norm, p.obs, p.next_obs, pass->rows,
                                     pass->forward, p.q, pass->stream));
-    return hd_dqn_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                            &((struct header *)pass->header)->sums, pass->stream);
+    return hd_dqn_loss_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                                    &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 

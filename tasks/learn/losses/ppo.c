@@ -106,15 +106,15 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
     const struct hd_ppo_loss loss = loss_of(args, pass, header->used);
     const int64_t outputs = hd_net_count_outputs(pass->net);
     memset(pass->dout, 0, (size_t)(pass->rows * outputs) * sizeof *pass->dout);
-    hd_ppo_loss(&loss, pass->dout, &header->sums);
+    hd_ppo_loss_compute(&loss, pass->dout, &header->sums);
 }
 
 #if HD_CUDA
 static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
 {
     const struct hd_ppo_loss loss = loss_of(args, pass, pass->rows);
-    return hd_ppo_loss_cuda(&loss, hd_loss_used_at(pass), pass->dout,
-                            &((struct header *)pass->header)->sums, pass->stream);
+    return hd_ppo_loss_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+                                    &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif
 

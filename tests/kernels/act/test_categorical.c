@@ -15,14 +15,14 @@ START_TEST(draws_follow_the_probabilities)
     for (int i = 0; i < N; i++)
         sum += p[i] = exp(logit[i]);
     for (int i = 0; i < DRAWS; i++)
-        drawn[hd_categorical(logit, N, hd_rng_draw_uniform(&rng, (uint32_t)i))]++;
+        drawn[hd_categorical_draw(logit, N, hd_rng_draw_uniform(&rng, (uint32_t)i))]++;
     for (int i = 0; i < N; i++) {
         const double share = p[i] / sum, deviation = sqrt(share * (1 - share) / DRAWS);
         ck_assert_double_eq_tol((double)drawn[i] / DRAWS, share, 5 * deviation + 1e-6);
     }
-    ck_assert_int_eq(hd_categorical(logit, N, 0), 0);
-    ck_assert_int_eq(hd_categorical(logit, N, 1 - 1e-9), 3);
-    ck_assert_int_eq(hd_categorical(logit, 3, 1 - 1e-12), 2);
+    ck_assert_int_eq(hd_categorical_draw(logit, N, 0), 0);
+    ck_assert_int_eq(hd_categorical_draw(logit, N, 1 - 1e-9), 3);
+    ck_assert_int_eq(hd_categorical_draw(logit, 3, 1 - 1e-12), 2);
 }
 END_TEST
 
@@ -66,8 +66,8 @@ START_TEST(draws_of_a_gpu)
     int32_t *action_there =
         c->shared ? device_shared((c->rows + guard) * 4) : device_make(NULL, (c->rows + guard) * 4);
     float *kept_there = c->keep ? device_make(NULL, (c->rows * c->n + guard) * 4) : NULL;
-    ck_assert_int_eq(hd_categorical_cuda(logit_there, c->ld, c->n, c->rows, rng, FIRST,
-                                         action_there, kept_there, device_stream()),
+    ck_assert_int_eq(hd_categorical_draw_cuda(logit_there, c->ld, c->n, c->rows, rng, FIRST,
+                                              action_there, kept_there, device_stream()),
                      HD_OK);
     if (c->shared) {
         device_get(kept, kept_there, 4); /* waits */
@@ -78,7 +78,7 @@ START_TEST(draws_of_a_gpu)
     for (int i = 0; i < c->rows; i++) {
         const double u = hd_rng_draw_uniform(&rng, (uint32_t)(FIRST + i));
         ck_assert_double_gt(distance(logit + i * c->ld, c->n, u), 1e-12);
-        ck_assert_int_eq(action[i], hd_categorical(logit + i * c->ld, c->n, u));
+        ck_assert_int_eq(action[i], hd_categorical_draw(logit + i * c->ld, c->n, u));
     }
     for (int i = c->rows; i < c->rows + guard; i++)
         ck_assert_int_eq(action[i], c->shared ? 0 : -1);

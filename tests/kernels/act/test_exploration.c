@@ -10,22 +10,22 @@
 START_TEST(test_exponential)
 {
     const struct hd_epsilon pong = {false, 1, .05, 250000}, cartpole = {false, .95, .1, 10000};
-    ck_assert_double_eq(hd_epsilon_at(&pong, 0), 1);
-    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 96), 0.99963527, 5e-9);
-    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 1e5), 0.68680404, 5e-9);
-    ck_assert_double_eq_tol(hd_epsilon_at(&pong, 1e6), 0.06739986, 5e-9);
-    ck_assert_double_eq_tol(hd_epsilon_at(&cartpole, 8), 0.94932027, 5e-9);
-    ck_assert_double_eq_tol(hd_epsilon_at(&cartpole, 1e4), 0.41269752, 5e-9);
+    ck_assert_double_eq(hd_epsilon_compute(&pong, 0), 1);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&pong, 96), 0.99963527, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&pong, 1e5), 0.68680404, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&pong, 1e6), 0.06739986, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&cartpole, 8), 0.94932027, 5e-9);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&cartpole, 1e4), 0.41269752, 5e-9);
 }
 END_TEST
 
 START_TEST(test_linear)
 {
     const struct hd_epsilon epsilon = {true, .9, .1, 1000};
-    ck_assert_double_eq_tol(hd_epsilon_at(&epsilon, 0), .9, 1e-15);
-    ck_assert_double_eq_tol(hd_epsilon_at(&epsilon, 250), .7, 1e-15);
-    ck_assert_double_eq(hd_epsilon_at(&epsilon, 1000), .1);
-    ck_assert_double_eq(hd_epsilon_at(&epsilon, 1e9), .1);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&epsilon, 0), .9, 1e-15);
+    ck_assert_double_eq_tol(hd_epsilon_compute(&epsilon, 250), .7, 1e-15);
+    ck_assert_double_eq(hd_epsilon_compute(&epsilon, 1000), .1);
+    ck_assert_double_eq(hd_epsilon_compute(&epsilon, 1e9), .1);
 }
 END_TEST
 
@@ -75,8 +75,8 @@ START_TEST(test_epsilon_greedy_cuda)
         const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
         const uint32_t coin = step * (ROWS + 1);
         const bool is_greedy = hd_rng_draw_uniform(&rng, coin) > 0.5;
-        ck_assert_int_eq(hd_epsilon_greedy_cuda(there, LD, ACTIONS, ROWS, 0.5, rng, coin, action,
-                                                device_stream()),
+        ck_assert_int_eq(hd_epsilon_greedy_choose_cuda(there, LD, ACTIONS, ROWS, 0.5, rng, coin,
+                                                       action, device_stream()),
                          HD_OK);
         const int32_t *found = fetched(action);
         greedy += is_greedy;

@@ -14,7 +14,7 @@ START_TEST(two_steps_are_the_spec_s)
     static const float first[] = {.11538453f, -.15384604f, .46153814f}, second[] = {.1f, .1f, -.1f};
     static const double after1[] = {.99900001, -1.999, 2.9990001};
     static const double after2[] = {.99800628, -1.9988439, 2.998503};
-    struct hd_adam adam = hd_adam_default(1e-3);
+    struct hd_adam adam = hd_adam_make(1e-3);
     float p[] = {1, -2, 3}, m[3] = {0}, v[3] = {0};
     hd_adam_step(&adam, 1, 3, first, 1, 1, m, v, p);
     for (int i = 0; i < 3; i++)
@@ -53,7 +53,7 @@ static void check_step(struct naive *naive, int t, const float *g, const float *
 
 START_TEST(many_steps_are_those_of_a_naive_version)
 {
-    struct hd_adam adam = hd_adam_default(1e-2);
+    struct hd_adam adam = hd_adam_make(1e-2);
     static float p[N], m[N], v[N], g[N];
     static struct naive naive;
     for (int t = 1; t <= STEPS; t++) {
@@ -67,7 +67,7 @@ END_TEST
 START_TEST(cutting_a_range_changes_no_bit)
 {
     static const int cuts[] = {1, 15, 16, 17, 64, 500, 1002};
-    struct hd_adam adam = hd_adam_default(1e-2);
+    struct hd_adam adam = hd_adam_make(1e-2);
     static float p[N], m[N], v[N], g[N], cp[N], cm[N], cv[N];
     for (int k = 0; k < (int)(sizeof cuts / sizeof *cuts); k++) {
         memset(p, 0, sizeof p), memset(m, 0, sizeof m), memset(v, 0, sizeof v);
@@ -108,7 +108,7 @@ static void reference_step(double rate, int t, float count, const float *g, floa
 START_TEST(a_step_by_a_sum_is_the_formula_to_the_bit)
 {
     static const float counts[] = {1, 2, 32, 96, 3, 1000};
-    struct hd_adam adam = hd_adam_default(1e-2);
+    struct hd_adam adam = hd_adam_make(1e-2);
     static float p[N], m[N], v[N], g[N], pp[N], pm[N], pv[N];
     for (int k = 0; k < (int)(sizeof counts / sizeof *counts); k++) {
         memset(p, 0, sizeof p), memset(m, 0, sizeof m), memset(v, 0, sizeof v);
@@ -148,7 +148,7 @@ static struct device_adam make_device_adam(int64_t updates)
 static void device_step(const struct device_adam *d, const struct hd_partials *grad, float scale,
                         int64_t lo, int64_t hi, bool again)
 {
-    struct hd_adam adam = hd_adam_default(1e-2);
+    struct hd_adam adam = hd_adam_make(1e-2);
     ck_assert_int_eq(hd_adam_step_cuda(&adam, grad, lo, hi - lo, scale, again ? NULL : d->updates,
                                        d->scratch, d->m, d->v, d->p, device_stream()),
                      HD_OK);
@@ -216,7 +216,7 @@ START_TEST(cuda_steps_are_the_cpu_s)
     static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS}, cuts[] = {0, 1, 512, 1001, N};
     static float p[N], m[N], v[N], sum[N];
     const struct device_adam d = make_device_adam(BEFORE);
-    const struct hd_adam adam = hd_adam_default(1e-2);
+    const struct hd_adam adam = hd_adam_make(1e-2);
     float *floats = device_shared(LONG * MAX_PARTIALS * STRIDE * sizeof *floats);
     for (int t = 0; t < LONG; t++, floats += MAX_PARTIALS * STRIDE) {
         const int cut = cuts[t % 5];

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* hd_cross_entropy, or the same on a GPU. */
+/* hd_cross_entropy_compute, or the same on a GPU. */
 typedef void loss_kernel(const struct hd_cross_entropy *loss, float *dlogit,
                          struct hd_cross_entropy_sums *sums_p);
 
@@ -100,7 +100,7 @@ static void check_all(loss_kernel *differentiate)
 
 START_TEST(sums_and_derivative)
 {
-    check_all(hd_cross_entropy);
+    check_all(hd_cross_entropy_compute);
 }
 END_TEST
 
@@ -125,13 +125,13 @@ static void check_sure(loss_kernel *differentiate)
 
 START_TEST(sure_of_it)
 {
-    check_sure(hd_cross_entropy);
+    check_sure(hd_cross_entropy_compute);
 }
 END_TEST
 
 #if HD_CUDA
 
-/* hd_cross_entropy_cuda on copies of what the loss points to. */
+/* hd_cross_entropy_compute_cuda on copies of what the loss points to. */
 static void run_on_device(const struct hd_cross_entropy *loss, const int64_t *used, float *dlogit,
                           struct hd_cross_entropy_sums *sums_p)
 {
@@ -142,8 +142,9 @@ static void run_on_device(const struct hd_cross_entropy *loss, const int64_t *us
     there.logit = device_make(loss->logit, matrix);
     there.action = device_make(loss->action, rows);
     there.weight = device_make(loss->weight, rows);
-    ck_assert_int_eq(hd_cross_entropy_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
-                                           dlogit_there, sums, device_stream()),
+    ck_assert_int_eq(hd_cross_entropy_compute_cuda(&there,
+                                                   used ? device_make(used, sizeof *used) : NULL,
+                                                   dlogit_there, sums, device_stream()),
                      HD_OK);
     device_get(dlogit, dlogit_there, matrix);
     *sums_p = *sums;
@@ -189,7 +190,7 @@ START_TEST(cuda_rows_are_the_cpu_s)
         struct hd_cross_entropy_sums sums, is;
         run_on_device(&loss, &uses[k], found, &sums);
         loss.batch = uses[k] < MANY ? uses[k] : MANY;
-        hd_cross_entropy(&loss, wanted, &is);
+        hd_cross_entropy_compute(&loss, wanted, &is);
         const int64_t n = loss.batch * CHOICES;
         for (int64_t i = 0; i < MANY * CHOICES; i++)
             CHECK_CLOSE(found[i], i < n ? wanted[i] : 0, 1.0, i < n ? 1e-6 : 0, "derivative");

@@ -47,7 +47,7 @@ START_TEST(three_steps_are_the_spec_s)
     struct hd_dqn_loss loss = example(3);
     struct hd_dqn_sums sums;
     float dq[6], td2[2];
-    hd_dqn_loss(&loss, dq, td2, &sums);
+    hd_dqn_loss_compute(&loss, dq, td2, &sums);
     check_three_steps(dq, &sums);
     CHECK_CLOSE(td2[0], 6.7183628, 1.0, 2e-6, "td2");
     CHECK_CLOSE(td2[1], 0.96049815, 1.0, 1e-6, "td2");
@@ -59,7 +59,7 @@ START_TEST(one_step_is_the_spec_s)
     struct hd_dqn_loss loss = example(1);
     struct hd_dqn_sums sums;
     float dq[6];
-    hd_dqn_loss(&loss, dq, NULL, &sums);
+    hd_dqn_loss_compute(&loss, dq, NULL, &sums);
     CHECK_CLOSE(sums.loss / 2, 1.4242719, 1.0, 1e-6, "loss");
 }
 END_TEST
@@ -70,15 +70,15 @@ START_TEST(the_derivative_is_a_difference)
         float moved[6], dq[6];
         struct hd_dqn_sums up, down;
         struct hd_dqn_loss loss = example(3);
-        hd_dqn_loss(&loss, dq, NULL, &up);
+        hd_dqn_loss_compute(&loss, dq, NULL, &up);
         float wanted = dq[i];
         for (int j = 0; j < 6; j++)
             moved[j] = q[j];
         loss.q = moved;
         moved[i] = q[i] + 0.0078125f;
-        hd_dqn_loss(&loss, dq, NULL, &up);
+        hd_dqn_loss_compute(&loss, dq, NULL, &up);
         moved[i] = q[i] - 0.0078125f;
-        hd_dqn_loss(&loss, dq, NULL, &down);
+        hd_dqn_loss_compute(&loss, dq, NULL, &down);
         CHECK_CLOSE((up.loss - down.loss) / 0.015625, wanted, 1.0, 1e-4, "dq");
     }
 }
@@ -95,7 +95,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* hd_dqn_loss_cuda on copies of what the loss points to. */
+/* hd_dqn_loss_compute_cuda on copies of what the loss points to. */
 static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
                       struct hd_dqn_sums *sums_p)
 {
@@ -111,8 +111,8 @@ static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float
     there.done = device_make(loss->done, rows);
     if (loss->value_gamma)
         there.value_gamma = device_make(loss->value_gamma, rows);
-    ck_assert_int_eq(hd_dqn_loss_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
-                                      dq_there, sums, device_stream()),
+    ck_assert_int_eq(hd_dqn_loss_compute_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
+                                              dq_there, sums, device_stream()),
                      HD_OK);
     device_get(dq, dq_there, matrix);
     *sums_p = *sums;
@@ -174,7 +174,7 @@ START_TEST(cuda_rows_are_the_cpu_s)
         struct hd_dqn_sums sums, is;
         memset(wanted, 0, sizeof wanted);
         loss.batch = uses[k] < ROWS ? uses[k] : ROWS;
-        hd_dqn_loss(&loss, wanted, NULL, &is);
+        hd_dqn_loss_compute(&loss, wanted, NULL, &is);
         on_device(&all, &uses[k], found, &sums);
         ck_assert(memcmp(found, wanted, sizeof wanted) == 0);
         CHECK_CLOSE(sums.loss, is.loss, 1 + is.loss, 1e-12, "loss");

@@ -16,11 +16,11 @@ START_TEST(advantages_of_the_spec)
     const double expected[] = {-0.32225192, -1.5058501, -1.7, 0.74350953, 0.89899999, 0.296};
     struct hd_gae gae = {6, .99f, .95f, v, next, r, done, end};
     float adv[6];
-    hd_gae(&gae, adv);
+    hd_gae_compute(&gae, adv);
     for (int i = 0; i < 6; i++)
         ck_assert_double_eq_tol(adv[i], expected[i], 1e-6);
     gae.end = done;
-    hd_gae(&gae, adv);
+    hd_gae_compute(&gae, adv);
     ck_assert_double_eq_tol(adv[3], 1.0053334, 1e-6);
     ck_assert_double_eq_tol(adv[4], 1.177388, 1e-6);
 }
@@ -39,7 +39,7 @@ START_TEST(advantages_by_theory)
         r[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)(100 + i));
     end[19] = 1;
     struct hd_gae gae = {N, .9f, 1, v, v + 1, r, zero, end};
-    hd_gae(&gae, adv);
+    hd_gae_compute(&gae, adv);
     double value = v[N];
     for (int i = N - 1; i >= 0; i--) {
         if (i == 19)
@@ -48,7 +48,7 @@ START_TEST(advantages_by_theory)
         ck_assert_double_eq_tol(adv[i], value - v[i], 1e-5);
     }
     gae.lambda = 0;
-    hd_gae(&gae, adv);
+    hd_gae_compute(&gae, adv);
     for (int i = 0; i < N; i++)
         ck_assert_double_eq_tol(adv[i], r[i] + (double)gae.gamma * v[i + 1] - v[i], 1e-6);
 }
@@ -61,7 +61,7 @@ START_TEST(fragments_do_not_touch)
     const float end[] = {0, 1, 0, 1};
     const struct hd_gae gae = {4, .5f, .5f, v, next, r, done, end};
     float adv[4];
-    hd_gae(&gae, adv);
+    hd_gae_compute(&gae, adv);
     ck_assert_float_eq(adv[1], 1.5f);
     ck_assert_float_eq(adv[0], 1.375f);
     ck_assert(isnan(adv[2]) && isnan(adv[3]));
@@ -115,8 +115,8 @@ START_TEST(advantages_of_a_gpu)
     const struct hd_gae gae = {n, .97f, .9f, v, next, r, done, end};
     const struct hd_gae gae_there = {
         n, .97f, .9f, there(v, n), there(next, n), there(r, n), there(done, n), there(end, n)};
-    hd_gae(&gae, expected);
-    ck_assert_int_eq(hd_gae_cuda(&gae_there, advantage, device_stream()), HD_OK);
+    hd_gae_compute(&gae, expected);
+    ck_assert_int_eq(hd_gae_compute_cuda(&gae_there, advantage, device_stream()), HD_OK);
     ck_assert_mem_eq(fetched(advantage, n), expected, (size_t)n * 4);
 }
 END_TEST
@@ -126,9 +126,9 @@ START_TEST(values_of_rows)
     enum { ROWS = 300, OUTPUTS = 7 };
     const float *out = random_floats(ROWS * OUTPUTS, 1);
     float *value = there(NULL, ROWS + GUARD);
-    ck_assert_int_eq(
-        hd_targets_values_cuda(there(out, ROWS * OUTPUTS), ROWS, OUTPUTS, value, device_stream()),
-        HD_OK);
+    ck_assert_int_eq(hd_advantages_gather_values_cuda(there(out, ROWS * OUTPUTS), ROWS, OUTPUTS,
+                                                      value, device_stream()),
+                     HD_OK);
     const float *found = fetched(value, ROWS);
     for (int i = 0; i < ROWS; i++)
         ck_assert_float_eq(found[i], out[i * OUTPUTS + OUTPUTS - 1]);
@@ -200,7 +200,7 @@ static void expect(const struct played *p, int64_t n, const float *value, const 
     *expected =
         (struct expected){test_alloc(n, 4), test_alloc(n, 4), test_alloc(n, 4), test_alloc(n, 4)};
     const struct hd_gae gae = {n, .95f, .8f, v, next, p->reward, p->done, p->end};
-    hd_gae(&gae, expected->advantage);
+    hd_gae_compute(&gae, expected->advantage);
     for (int64_t i = 0; i < n; i++) {
         expected->returns[i] = v[i] + expected->advantage[i];
         expected->target[i] = expected->returns[i] / unit;
@@ -236,7 +236,7 @@ START_TEST(targets_of_a_gpu)
                                       .after_value = there(after, capacity),
                                       .capacity = capacity,
                                       .epsilon = epsilon,
-                                      .work = device_make(NULL, hd_targets_work_bytes(n)),
+                                      .work = device_make(NULL, hd_advantages_get_work_bytes(n)),
                                       .advantage = there(NULL, n + GUARD),
                                       .target = there(NULL, n + GUARD),
                                       .value_before = there(NULL, n + GUARD)};
@@ -246,7 +246,7 @@ START_TEST(targets_of_a_gpu)
         args.returns = number(NULL, NULL, NULL);
     ck_assert_int_eq(
         hd_steps_find_after_cuda(&played.steps, after_there, capacity, device_stream()), HD_OK);
-    ck_assert_int_eq(hd_targets_cuda(&args, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_advantages_compute_cuda(&args, device_stream()), HD_OK);
     ck_assert_mem_eq(fetched(args.advantage, n), expected.advantage, (size_t)n * 4);
     ck_assert_mem_eq(fetched(args.target, n), expected.target, (size_t)n * 4);
     ck_assert_mem_eq(fetched(args.value_before, n), expected.value, (size_t)n * 4);

@@ -18,11 +18,11 @@ START_TEST(squares_of_all_elements)
     for (int i = 0; i <= N; i++)
         x[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
     for (int n = 0; n <= N; n++) {
-        ck_assert_double_eq_tol(hd_squares(x, n), expected, 1e-14);
+        ck_assert_double_eq_tol(hd_grad_norm_sum_squares(x, n), expected, 1e-14);
         expected += (double)x[n] * x[n];
     }
     x[N / 2] = 1e30f;
-    ck_assert_double_eq_tol(hd_squares(x, N) / 1e60, 1, 1e-6);
+    ck_assert_double_eq_tol(hd_grad_norm_sum_squares(x, N) / 1e60, 1, 1e-6);
 }
 END_TEST
 
@@ -52,7 +52,7 @@ static void fill_partials(float *partials, int n)
     }
 }
 
-/* hd_squares of the blocks of elements [lo, hi) of the mean. */
+/* hd_grad_norm_sum_squares of the blocks of elements [lo, hi) of the mean. */
 static void wanted_blocks(const float *partials, int n, int part, int64_t lo, int64_t hi,
                           double *blocks)
 {
@@ -64,7 +64,7 @@ static void wanted_blocks(const float *partials, int n, int part, int64_t lo, in
         hd_tree_add(1, &partials, n, STRIDE, at, end, sum);
         for (int64_t i = 0; i < end - at && count > 0; i++)
             sum[i] /= count;
-        blocks[at / HD_BLOCK] = hd_squares(sum, end - at);
+        blocks[at / HD_BLOCK] = hd_grad_norm_sum_squares(sum, end - at);
     }
 }
 
@@ -85,10 +85,13 @@ START_TEST(cuda_squares_are_the_cpu_s)
         float *there = device_make(here - off, (n * STRIDE + off) * sizeof *here);
         double *squares = device_make(NULL, sizeof found);
         struct hd_partials grad = {there + off, there + off + COUNTS, n, STRIDE};
-        ck_assert_int_eq(hd_squares_cuda(&grad, 0, CUT, squares, device_stream()), HD_OK);
+        ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&grad, 0, CUT, squares, device_stream()),
+                         HD_OK);
         grad.counts++;
-        ck_assert_int_eq(hd_squares_cuda(&grad, CUT, size, squares, device_stream()), HD_OK);
-        ck_assert_int_eq(hd_squares_sum_cuda(squares, blocks, sum, device_stream()), HD_OK);
+        ck_assert_int_eq(hd_grad_norm_sum_squares_cuda(&grad, CUT, size, squares, device_stream()),
+                         HD_OK);
+        ck_assert_int_eq(hd_grad_norm_add_blocks_cuda(squares, blocks, sum, device_stream()),
+                         HD_OK);
         device_get(found, squares, sizeof found);
         ck_assert(memcmp(found, wanted, (size_t)blocks * sizeof *found) == 0);
         const double is = reduce(wanted, 0, blocks);
@@ -110,7 +113,8 @@ START_TEST(cuda_trees_of_blocks)
     for (int k = 0; k < 13; k++) {
         const double is = reduce(blocks, 0, sizes[k]);
         double found;
-        ck_assert_int_eq(hd_squares_sum_cuda(there, sizes[k], sum, device_stream()), HD_OK);
+        ck_assert_int_eq(hd_grad_norm_add_blocks_cuda(there, sizes[k], sum, device_stream()),
+                         HD_OK);
         device_get(&found, there, sizeof found);
         ck_assert(memcmp(sum, &is, sizeof is) == 0);
     }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* hd_ppo_loss, or the same on a GPU; likewise hd_standardise. */
+/* hd_ppo_loss_compute, or the same on a GPU; likewise hd_standardise. */
 typedef void loss_kernel(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
 typedef void standard_kernel(float *adv, int64_t n);
 
@@ -53,7 +53,7 @@ static void check_spec(loss_kernel *differentiate, standard_kernel *standardise)
 
 START_TEST(loss_of_the_spec)
 {
-    check_spec(hd_ppo_loss, hd_standardise);
+    check_spec(hd_ppo_loss_compute, hd_standardise);
 }
 END_TEST
 
@@ -151,7 +151,7 @@ static void check_gradient(loss_kernel *differentiate, bool value_clip)
 
 START_TEST(gradient_by_differences)
 {
-    check_gradient(hd_ppo_loss, _i == 0);
+    check_gradient(hd_ppo_loss_compute, _i == 0);
 }
 END_TEST
 
@@ -184,13 +184,13 @@ static void check_ties(loss_kernel *differentiate)
 
 START_TEST(gradient_where_branches_tie)
 {
-    check_ties(hd_ppo_loss);
+    check_ties(hd_ppo_loss_compute);
 }
 END_TEST
 
 #if HD_CUDA
 
-/* hd_ppo_loss_cuda on copies of what the loss points to. */
+/* hd_ppo_loss_compute_cuda on copies of what the loss points to. */
 static void run_on_device(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
                           struct hd_ppo_sums *sums_p)
 {
@@ -204,8 +204,8 @@ static void run_on_device(const struct hd_ppo_loss *loss, const int64_t *used, f
     there.advantage = device_make(loss->advantage, row);
     there.target = device_make(loss->target, row);
     there.action = device_make(loss->action, row);
-    ck_assert_int_eq(hd_ppo_loss_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
-                                      dout_there, sums, device_stream()),
+    ck_assert_int_eq(hd_ppo_loss_compute_cuda(&there, used ? device_make(used, sizeof *used) : NULL,
+                                              dout_there, sums, device_stream()),
                      HD_OK);
     device_get(dout, dout_there, logits + row);
     *sums_p = *sums;
@@ -305,7 +305,7 @@ START_TEST(cuda_rows_are_the_cpu_s)
         struct hd_ppo_loss loss = all;
         struct hd_ppo_sums sums, is;
         loss.batch = uses[k] < MANY ? uses[k] : MANY;
-        hd_ppo_loss(&loss, wanted, &is);
+        hd_ppo_loss_compute(&loss, wanted, &is);
         run_on_device(&all, &uses[k], found, &sums);
         for (int64_t i = 0; i < loss.batch * OUTPUTS; i++)
             CHECK_CLOSE(found[i], wanted[i], 1.0, 2e-6, "derivative");

@@ -134,7 +134,7 @@ static void run_loss(struct update *u, struct hd_dqn_sums *sums_p)
                                      .ld_reward = GOLDEN_BATCH,
                                      .done = done,
                                      .value_gamma = value_gamma};
-    hd_dqn_loss(&loss, u->p.dq, u->td2, sums_p);
+    hd_dqn_loss_compute(&loss, u->p.dq, u->td2, sums_p);
 }
 
 static void run_update(struct update *u, int t, const struct golden_step *golden)
@@ -163,7 +163,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
         u->p.grad[i] /= GOLDEN_BATCH;
     for (int k = 0; k < GOLDEN_TENSORS; k++)
         check_golden(u, u->p.grad, k, &golden->grad[k], grad);
-    struct hd_adam adam = hd_adam_default(1e-4);
+    struct hd_adam adam = hd_adam_make(1e-4);
     hd_adam_step(&adam, t, n, u->p.grad, 1, 1, u->m, u->v, u->p.params);
     hd_net_refresh(u->p.net, u->p.params, 0, n);
     for (int k = 0; k < GOLDEN_TENSORS; k++)

@@ -37,7 +37,7 @@ START_TEST(rows_or_columns_are_orthonormal)
         const int64_t rows = sizes[k][0], columns = sizes[k][1];
         struct hd_rng rng = hd_rng_make(3, (uint64_t)k, 0, 0, 0);
         float *w = test_alloc(rows * columns, sizeof *w);
-        ck_assert_int_eq(hd_orthogonal(&rng, 11, rows, columns, gains[k % 3], w), HD_OK);
+        ck_assert_int_eq(hd_orthogonal_init(&rng, 11, rows, columns, gains[k % 3], w), HD_OK);
         /* The numbers are floats: each is off by up to 2^-24 of itself. */
         ck_assert_double_le(deviation(w, rows, columns, gains[k % 3]), 1e-6);
     }
@@ -51,14 +51,14 @@ START_TEST(first_vectors_do_not_depend_on_later_ones)
     enum { FEW = 5, MANY = 19, LENGTH = 40 };
     struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     float one[LENGTH], few[FEW * LENGTH], many[MANY * LENGTH], next[LENGTH];
-    ck_assert_int_eq(hd_orthogonal(&rng, 0, 1, LENGTH, 1, one), HD_OK);
-    ck_assert_int_eq(hd_orthogonal(&rng, 0, FEW, LENGTH, 1, few), HD_OK);
-    ck_assert_int_eq(hd_orthogonal(&rng, 0, MANY, LENGTH, 1, many), HD_OK);
+    ck_assert_int_eq(hd_orthogonal_init(&rng, 0, 1, LENGTH, 1, one), HD_OK);
+    ck_assert_int_eq(hd_orthogonal_init(&rng, 0, FEW, LENGTH, 1, few), HD_OK);
+    ck_assert_int_eq(hd_orthogonal_init(&rng, 0, MANY, LENGTH, 1, many), HD_OK);
     ck_assert_mem_eq(few, one, sizeof one);
     ck_assert_mem_eq(many, few, sizeof few);
     /* The second is what its draws have beyond the first, in their direction. */
     double along = 0, of_draws = 0;
-    ck_assert_int_eq(hd_orthogonal(&rng, LENGTH, 1, LENGTH, 1, next), HD_OK);
+    ck_assert_int_eq(hd_orthogonal_init(&rng, LENGTH, 1, LENGTH, 1, next), HD_OK);
     for (int i = 0; i < LENGTH; i++)
         along += (double)next[i] * one[i];
     for (int i = 0; i < LENGTH; i++)
@@ -75,7 +75,7 @@ START_TEST(draws_are_normal)
     struct hd_rng rng = hd_rng_make(8, 0, 0, 0, 0);
     float *w = test_alloc(N, sizeof *w);
     double moment[5] = {0};
-    ck_assert_int_eq(hd_orthogonal(&rng, 0, 1, N, sqrt(N), w), HD_OK);
+    ck_assert_int_eq(hd_orthogonal_init(&rng, 0, 1, N, sqrt(N), w), HD_OK);
     for (int i = 0; i < N; i++)
         for (int k = 1; k <= 4; k++)
             moment[k] += pow(w[i], k) / N;

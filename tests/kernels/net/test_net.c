@@ -158,7 +158,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
                                      .ld_reward = GOLDEN_BATCH,
                                      .done = u->done};
     struct hd_dqn_sums sums;
-    hd_dqn_loss(&loss, u->dq, u->td2, &sums);
+    hd_dqn_loss_compute(&loss, u->dq, u->td2, &sums);
     u->passes->backward(u);
 
     check_matrix(u->q, golden->q, "q");
@@ -173,7 +173,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
 
     for (int64_t i = 0; i < n; i++)
         u->grad[i] /= GOLDEN_BATCH;
-    struct hd_adam adam = hd_adam_default(1e-3);
+    struct hd_adam adam = hd_adam_make(1e-3);
     hd_adam_step(&adam, t, n, u->grad, 1, 1, u->m, u->v, u->params);
     for (int k = 0; k < GOLDEN_TENSORS; k++) {
         const struct hd_tensor *tensor = hd_net_get_tensor(u->net, k);

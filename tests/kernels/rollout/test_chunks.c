@@ -107,7 +107,7 @@ static void check_draws(const struct shape *is, const struct played *p,
             const float *logit = p->output + (t * is->envs + e) * is->ld;
             const int64_t step = e * is->steps + t;
             const double u = hd_rng_draw_uniform(&p->rng, (uint32_t)(t * is->envs + e));
-            ck_assert_int_eq(c->action[step], hd_categorical(logit, is->actions, u));
+            ck_assert_int_eq(c->action[step], hd_categorical_draw(logit, is->actions, u));
             ck_assert_mem_eq(c->logit + step * is->actions, logit,
                              (size_t)is->actions * sizeof *logit);
         }

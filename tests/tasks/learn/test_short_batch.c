@@ -233,7 +233,7 @@ START_TEST(gradients_are_those_of_the_used_rows)
     struct hd_cross_entropy_sums sums;
     hd_net_forward(net, l.values[POLICY].data, NULL, rows_of(&l).obs, used, work, q);
     const struct hd_cross_entropy loss = {used, ACTIONS, q, rows_of(&l).action, use_of(&l).weight};
-    hd_cross_entropy(&loss, dq, &sums);
+    hd_cross_entropy_compute(&loss, dq, &sums);
     for (int stage = 0; stage < hd_net_count_stages(net); stage++)
         hd_net_backward(net, l.values[POLICY].data, used, used, work, dq, scratch, stage, wanted);
     for (int64_t i = 0; i < hd_net_count_params(net); i++) {
