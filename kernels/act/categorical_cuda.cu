@@ -24,6 +24,6 @@ extern "C" int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t 
 {
     if (rows == 0)
         return HD_OK;
-    return HD_LAUNCH(draw_actions, hd_cuda_blocks(rows), HD_THREADS, stream, logit, ld, n, rows,
-                     rng, first, action, kept);
+    return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(rows), HD_THREADS, stream, logit, ld, n,
+                     rows, rng, first, action, kept);
 }

@@ -25,7 +25,7 @@ extern "C" int hd_epsilon_greedy_choose_cuda(const float *q, int64_t ld, int64_t
 {
     if (rows == 0)
         return HD_OK;
-    return HD_LAUNCH(choose_actions, hd_cuda_blocks(rows), HD_THREADS, stream, q, ld, n, rows,
+    return HD_LAUNCH(choose_actions, hd_cuda_count_blocks(rows), HD_THREADS, stream, q, ld, n, rows,
                      epsilon, rng, coin, action);
 }
 
@@ -42,5 +42,6 @@ extern "C" int hd_argmax_cuda(const float *q, int64_t ld, int64_t n, int64_t row
 {
     if (rows == 0)
         return HD_OK;
-    return HD_LAUNCH(argmax_rows, hd_cuda_blocks(rows), HD_THREADS, stream, q, ld, n, rows, action);
+    return HD_LAUNCH(argmax_rows, hd_cuda_count_blocks(rows), HD_THREADS, stream, q, ld, n, rows,
+                     action);
 }

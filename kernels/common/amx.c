@@ -19,7 +19,7 @@ static void ask(void)
             syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-bool hd_amx_ready(void)
+bool hd_amx_is_ready(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, ask);
@@ -28,7 +28,7 @@ bool hd_amx_ready(void)
 
 #else
 
-bool hd_amx_ready(void)
+bool hd_amx_is_ready(void)
 {
     return false;
 }

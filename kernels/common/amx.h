@@ -9,7 +9,7 @@
 
 /* Whether this program was built for them, the processor has them, and the system lets us. Thread
  * safe. */
-bool hd_amx_ready(void);
+bool hd_amx_is_ready(void);
 
 #if defined __AMX_BF16__ && defined __AVX512BF16__
 #define HD_AMX 1
@@ -58,13 +58,13 @@ HD_ALWAYS void hd_tiles_begin(void)
 }
 
 /* Words of two vectors of 16 pairs: the first and the second of each pair. */
-HD_ALWAYS __m512i hd_pairs_first(__m512i a, __m512i b)
+HD_ALWAYS __m512i hd_pairs_take_first(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
 }
 
 /* Likewise. */
-HD_ALWAYS __m512i hd_pairs_second(__m512i a, __m512i b)
+HD_ALWAYS __m512i hd_pairs_take_second(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);
 }

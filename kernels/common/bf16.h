@@ -13,7 +13,7 @@
 typedef uint16_t hd_bf16;
 
 /* One number, as said above. */
-HD_INLINE hd_bf16 hd_bf16_from(float value)
+HD_INLINE hd_bf16 hd_bf16_from_float(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -25,7 +25,7 @@ HD_INLINE hd_bf16 hd_bf16_from(float value)
 }
 
 /* The float that it stands for. */
-HD_INLINE float hd_bf16_to(hd_bf16 value)
+HD_INLINE float hd_bf16_to_float(hd_bf16 value)
 {
     uint32_t bits = (uint32_t)value << 16;
     float wide;

@@ -18,7 +18,7 @@ void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to)
         _mm256_storeu_si256((__m256i *)(to + i),
                             (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
     for (; i < n; i++)
-        to[i] = hd_bf16_from(from[i]);
+        to[i] = hd_bf16_from_float(from[i]);
 }
 
 void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to)
@@ -35,14 +35,14 @@ void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to)
 void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to)
 {
     for (int64_t i = 0; i < n; i++)
-        to[i] = hd_bf16_from(from[i]);
+        to[i] = hd_bf16_from_float(from[i]);
 }
 
 void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to)
 {
     for (int i = 0; i < 16; i++) {
-        to[2 * i] = hd_bf16_from(even[i]);
-        to[2 * i + 1] = hd_bf16_from(odd[i]);
+        to[2 * i] = hd_bf16_from_float(even[i]);
+        to[2 * i + 1] = hd_bf16_from_float(odd[i]);
     }
 }
 

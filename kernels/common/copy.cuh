@@ -6,19 +6,19 @@
 #include "kernels/common/cuda.cuh"
 
 /* The size of word, 16, 4 or 1, that divides all of `bits`: addresses and sizes or-ed together. */
-static inline int hd_cuda_word(uint64_t bits)
+static inline int hd_cuda_choose_word(uint64_t bits)
 {
     return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 1;
 }
 
-static inline uint64_t hd_cuda_bits(const void *address)
+static inline uint64_t hd_cuda_get_bits(const void *address)
 {
     return (uint64_t)(uintptr_t)address;
 }
 
 /* A block copies `frames` frames of so many words: four at a time, a few words of a frame under way
  * in each thread. */
-static inline dim3 hd_cuda_copiers(int64_t words, int64_t frames)
+static inline dim3 hd_cuda_choose_copiers(int64_t words, int64_t frames)
 {
     const int64_t few = 4, max = 256, warps = (words + few * 32 - 1) / (few * 32);
     const int64_t across = warps < 1 ? 32 : warps > max / 32 ? max : warps * 32;
@@ -39,13 +39,13 @@ static __device__ inline void hd_copy_words(const char *__restrict__ from, char 
 /* Launches kernel<word>(…) in blocks that copy `frames` frames of `bytes` each, for the word that
  * divides `bits`. */
 #define HD_LAUNCH_COPY(kernel, bits, bytes, frames, blocks, stream, ...)                           \
-    (hd_cuda_word(bits) == 16                                                                      \
-         ? HD_LAUNCH(kernel<uint4>, blocks, hd_cuda_copiers((bytes) / 16, frames), stream,         \
+    (hd_cuda_choose_word(bits) == 16                                                               \
+         ? HD_LAUNCH(kernel<uint4>, blocks, hd_cuda_choose_copiers((bytes) / 16, frames), stream,  \
                      __VA_ARGS__)                                                                  \
-     : hd_cuda_word(bits) == 4                                                                     \
-         ? HD_LAUNCH(kernel<uint32_t>, blocks, hd_cuda_copiers((bytes) / 4, frames), stream,       \
-                     __VA_ARGS__)                                                                  \
-         : HD_LAUNCH(kernel<uint8_t>, blocks, hd_cuda_copiers(bytes, frames), stream,              \
+     : hd_cuda_choose_word(bits) == 4                                                              \
+         ? HD_LAUNCH(kernel<uint32_t>, blocks, hd_cuda_choose_copiers((bytes) / 4, frames),        \
+                     stream, __VA_ARGS__)                                                          \
+         : HD_LAUNCH(kernel<uint8_t>, blocks, hd_cuda_choose_copiers(bytes, frames), stream,       \
                      __VA_ARGS__))
 
 #endif

@@ -20,7 +20,7 @@ extern "C" {
 }
 
 /* HD_OK, or HD_ERR_DEVICE with the call named in the log. */
-static inline int hd_cuda_checked(cudaError_t error, const char *what)
+static inline int hd_cuda_check(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return HD_OK;
@@ -33,13 +33,13 @@ static inline int hd_cuda_checked(cudaError_t error, const char *what)
 #ifdef __CUDACC__
 #define HD_LAUNCH(kernel, blocks, threads, stream, ...)                                            \
     (kernel<<<(blocks), (threads), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__),                      \
-     hd_cuda_checked(cudaGetLastError(), #kernel))
+     hd_cuda_check(cudaGetLastError(), #kernel))
 #endif
 
 /* A launch of a thread per element: blocks of HD_THREADS, the last one not full. */
 enum { HD_THREADS = 256 };
 
-static inline unsigned hd_cuda_blocks(int64_t elements)
+static inline unsigned hd_cuda_count_blocks(int64_t elements)
 {
     return (unsigned)((elements + HD_THREADS - 1) / HD_THREADS);
 }

@@ -118,12 +118,13 @@ extern "C" int hd_moments_compute_bytes_cuda(const uint8_t *x, int64_t rows, int
                                              uint32_t *scratch, struct hd_moments of, void *stream)
 {
     if (n % 4 == 0 && (uintptr_t)x % 4 == 0)
-        HD_TRY(HD_LAUNCH(add_bytes<uint32_t>, dim3(hd_cuda_blocks(n / 4), SHARES), HD_THREADS,
+        HD_TRY(HD_LAUNCH(add_bytes<uint32_t>, dim3(hd_cuda_count_blocks(n / 4), SHARES), HD_THREADS,
                          stream, x, rows, n, scratch));
     else
-        HD_TRY(HD_LAUNCH(add_bytes<uint8_t>, dim3(hd_cuda_blocks(n), SHARES), HD_THREADS, stream, x,
-                         rows, n, scratch));
-    return HD_LAUNCH(finish_bytes, hd_cuda_blocks(n), HD_THREADS, stream, scratch, rows, n, of);
+        HD_TRY(HD_LAUNCH(add_bytes<uint8_t>, dim3(hd_cuda_count_blocks(n), SHARES), HD_THREADS,
+                         stream, x, rows, n, scratch));
+    return HD_LAUNCH(finish_bytes, hd_cuda_count_blocks(n), HD_THREADS, stream, scratch, rows, n,
+                     of);
 }
 
 /* -- Of several shards --------------------------------------------------------------------------
@@ -170,7 +171,8 @@ static __global__ void reduce_operands(const __grid_constant__ struct hd_moments
 extern "C" int hd_moments_reduce_cuda(const struct hd_moments_operands *operands, int64_t n,
                                       struct hd_moments to, void *stream)
 {
-    return HD_LAUNCH(reduce_operands, hd_cuda_blocks(n), HD_THREADS, stream, *operands, n, to);
+    return HD_LAUNCH(reduce_operands, hd_cuda_count_blocks(n), HD_THREADS, stream, *operands, n,
+                     to);
 }
 
 /* -- Running ones -------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ extern "C" int hd_moments_merge_running_cuda(struct hd_moments into, struct hd_m
                                              int64_t n, double prior, double epsilon, float *scale,
                                              float *shift, void *stream)
 {
-    HD_TRY(HD_LAUNCH(join_elements, hd_cuda_blocks(n), HD_THREADS, stream, into, other, n, prior,
-                     epsilon, scale, shift));
+    HD_TRY(HD_LAUNCH(join_elements, hd_cuda_count_blocks(n), HD_THREADS, stream, into, other, n,
+                     prior, epsilon, scale, shift));
     return HD_LAUNCH(join_counts, 1, 1, stream, into, other, prior);
 }

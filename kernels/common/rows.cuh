@@ -9,7 +9,7 @@
 enum { HD_ROW_THREADS = 512 };
 
 /* How many of `rows` rows count: *used, if it is given. */
-static inline __device__ int64_t hd_rows_used(const int64_t *used, int64_t rows)
+static inline __device__ int64_t hd_rows_count_used(const int64_t *used, int64_t rows)
 {
     const int64_t n = used ? *used : rows;
     return n < 0 ? 0 : n < rows ? n : rows;

@@ -66,7 +66,7 @@ void hd_shadow_refresh(const struct hd_shadow *shadow, const float *floats, int6
     if (shadow && shadow->element) {
         for (int64_t i = lo; i < hi; i++)
             if (shadow->element[i] >= 0)
-                to[shadow->element[i]] = hd_bf16_from(floats[i]);
+                to[shadow->element[i]] = hd_bf16_from_float(floats[i]);
         return;
     }
     for (int64_t i = lo; i < hi; i += HD_BF16_UNIT)

@@ -40,6 +40,6 @@ extern "C" int hd_partials_mean_cuda(int groups, const struct hd_partials *group
     const struct hd_partials_variant variant =
         hd_partials_find_variant(tree.rows, tree.wide && hd_partials_are_aligned(to + lo));
     const auto sum_partials = variants[variant.index];
-    const unsigned blocks = hd_cuda_blocks((hi - lo + variant.width - 1) / variant.width);
+    const unsigned blocks = hd_cuda_count_blocks((hi - lo + variant.width - 1) / variant.width);
     return HD_LAUNCH(sum_partials, blocks, HD_THREADS, stream, tree, mean, lo, hi, to, count);
 }

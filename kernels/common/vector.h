@@ -49,7 +49,7 @@ HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
 }
 
 /* 16 bytes as floats. */
-HD_ALWAYS hd_vec hd_vec_from_bytes(const uint8_t *from)
+HD_ALWAYS hd_vec hd_vec_load_bytes(const uint8_t *from)
 {
 #ifdef __AVX512F__
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)from)));
@@ -68,7 +68,7 @@ HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
     _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh((__m512)value));
 #else
     for (int i = 0; i < HD_VEC; i++)
-        to[i] = hd_bf16_from(value[i]);
+        to[i] = hd_bf16_from_float(value[i]);
 #endif
 }
 

@@ -310,5 +310,5 @@ void hd_conv_describe_library(char *text, size_t bytes)
 {
     hd_onednn_describe(text, bytes);
     const size_t used = strlen(text);
-    snprintf(text + used, bytes - used, "%s", hd_amx_ready() ? " amx" : "");
+    snprintf(text + used, bytes - used, "%s", hd_amx_is_ready() ? " amx" : "");
 }

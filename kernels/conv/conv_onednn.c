@@ -370,7 +370,7 @@ static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t
     memset(shadow, 0, (size_t)n * sizeof *shadow);
     HD_TRY(reorder(conv->row_major, row_major, conv->shadow, shadow));
     for (int64_t i = 0; i < n; i++)
-        number[i] += (int32_t)((int64_t)hd_bf16_to(shadow[i]) * divisor);
+        number[i] += (int32_t)((int64_t)hd_bf16_to_float(shadow[i]) * divisor);
     return HD_OK;
 }
 

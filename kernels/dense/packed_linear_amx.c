@@ -143,8 +143,8 @@ static void pair_outputs(const hd_bf16 *block, hd_bf16 *even, hd_bf16 *odd)
     hd_vec_transpose(row);
     for (int o = 0; o < HD_VEC; o += 2) {
         const __m512i a = (__m512i)row[o], b = (__m512i)row[o + 1];
-        _mm512_store_si512(even + o * OUT, hd_pairs_first(a, b));
-        _mm512_store_si512(odd + o * OUT, hd_pairs_second(a, b));
+        _mm512_store_si512(even + o * OUT, hd_pairs_take_first(a, b));
+        _mm512_store_si512(odd + o * OUT, hd_pairs_take_second(a, b));
     }
 }
 
@@ -299,8 +299,8 @@ static void columns_of(const hd_bf16 *x, int64_t ldx, int64_t first, int64_t row
     hd_vec_transpose(high);
     for (int i = 0; i < TILE; i++) {
         const __m512i a = (__m512i)low[i], b = (__m512i)high[i];
-        _mm512_store_si512(columns + i * IN, hd_pairs_first(a, b));
-        _mm512_store_si512(columns + BLOCK + i * IN, hd_pairs_second(a, b));
+        _mm512_store_si512(columns + i * IN, hd_pairs_take_first(a, b));
+        _mm512_store_si512(columns + BLOCK + i * IN, hd_pairs_take_second(a, b));
     }
 }
 

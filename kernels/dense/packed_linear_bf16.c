@@ -7,7 +7,7 @@ enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
 /* Weight of (output o, input i) of a block of the shadow: pairs of inputs lie together. */
 static inline float weight(const hd_bf16 *block, int64_t o, int64_t i)
 {
-    return hd_bf16_to(block[(i / 2 * OUT + o) * 2 + i % 2]);
+    return hd_bf16_to_float(block[(i / 2 * OUT + o) * 2 + i % 2]);
 }
 
 static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,
@@ -20,7 +20,7 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shad
                 float sum = 0;
                 for (int64_t i = 0; i < p->in; i++)
                     sum += weight(shadow + (i / IN * out_blocks + b) * BLOCK, o, i % IN) *
-                           hd_bf16_to(x[r * ldx + i]);
+                           hd_bf16_to_float(x[r * ldx + i]);
                 y[r * ldy + b * OUT + o] = sum + bias[b * OUT + o];
             }
 }
@@ -36,9 +36,9 @@ static void backward_data(const struct hd_packed *p, int64_t rows, const hd_bf16
             float sum = 0;
             for (int64_t o = 0; o < p->out; o++)
                 sum += weight(shadow + (i / IN * out_blocks + o / OUT) * BLOCK, o % OUT, i % IN) *
-                       hd_bf16_to(dy[r * lddy + o]);
+                       hd_bf16_to_float(dy[r * lddy + o]);
             bool passes = !mask || (int16_t)mask[r * lddx + i] > 0;
-            dx[r * lddx + i] = passes ? hd_bf16_from(sum) : 0;
+            dx[r * lddx + i] = passes ? hd_bf16_from_float(sum) : 0;
         }
 }
 
@@ -53,7 +53,8 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
             for (int64_t i = 0; i < IN; i++) {
                 float sum = 0;
                 for (int64_t r = 0; r < rows && b * IN + i < p->in; r++)
-                    sum += hd_bf16_to(dy[r * lddy + o]) * hd_bf16_to(x[r * ldx + b * IN + i]);
+                    sum += hd_bf16_to_float(dy[r * lddy + o]) *
+                           hd_bf16_to_float(x[r * ldx + b * IN + i]);
                 dw[(b * out_blocks + o / OUT) * BLOCK + i * OUT + o % OUT] = sum;
             }
 }
@@ -65,7 +66,7 @@ const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backwa
 
 static const struct hd_packed_bf16 *best(void)
 {
-    return hd_amx_ready() ? &hd_packed_amx : &hd_packed_portable;
+    return hd_amx_is_ready() ? &hd_packed_amx : &hd_packed_portable;
 }
 
 void hd_packed_forward_bf16(const struct hd_packed *p, int64_t rows, const hd_bf16 *shadow,

@@ -21,6 +21,6 @@ struct hd_packed_bf16 {
 };
 
 extern const struct hd_packed_bf16 hd_packed_portable; /* plain C */
-extern const struct hd_packed_bf16 hd_packed_amx;      /* needs hd_amx_ready(); else all NULL */
+extern const struct hd_packed_bf16 hd_packed_amx;      /* needs hd_amx_is_ready(); else all NULL */
 
 #endif

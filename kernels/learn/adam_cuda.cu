@@ -71,6 +71,6 @@ extern "C" int hd_adam_step_cuda(const struct hd_adam *adam, const struct hd_par
                            hd_partials_are_aligned(v + lo) && hd_partials_are_aligned(params + lo));
     const auto step = variants[variant.index];
     const struct state state = {m, v, params};
-    const unsigned blocks = hd_cuda_blocks((n + variant.width - 1) / variant.width);
+    const unsigned blocks = hd_cuda_count_blocks((n + variant.width - 1) / variant.width);
     return HD_LAUNCH(step, blocks, HD_THREADS, stream, partials, scalars, scale, lo, lo + n, state);
 }

@@ -18,8 +18,8 @@ extern "C" int hd_advantages_gather_values_cuda(const float *out, int64_t rows, 
 {
     if (rows == 0)
         return HD_OK;
-    return HD_LAUNCH(last_of_rows, hd_cuda_blocks(rows), HD_THREADS, stream, out, rows, outputs,
-                     value);
+    return HD_LAUNCH(last_of_rows, hd_cuda_count_blocks(rows), HD_THREADS, stream, out, rows,
+                     outputs, value);
 }
 
 /* A row per sample, in the units of rewards. */
@@ -95,10 +95,10 @@ extern "C" int hd_advantages_compute_cuda(const struct hd_advantages_args *args,
     const struct rows rows = rows_at(args->work, n);
     struct hd_gae gae = {n,           args->gamma, args->lambda, rows.value, rows.next_value,
                          rows.reward, rows.done,   rows.end};
-    HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_blocks(n + args->capacity), HD_THREADS, stream, *args, n,
-                     rows));
+    HD_TRY(HD_LAUNCH(fill_rows, hd_cuda_count_blocks(n + args->capacity), HD_THREADS, stream, *args,
+                     n, rows));
     HD_TRY(hd_gae_compute_cuda(&gae, args->advantage, stream));
-    HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_blocks(n), HD_THREADS, stream, *args, n, rows));
+    HD_TRY(HD_LAUNCH(finish_rows, hd_cuda_count_blocks(n), HD_THREADS, stream, *args, n, rows));
     if (args->returns.count)
         return hd_moments_compute_cuda(rows.reward, n, 1, args->returns, stream);
     return HD_OK;

@@ -37,5 +37,5 @@ extern "C" int hd_gae_compute_cuda(const struct hd_gae *gae, float *advantage, v
 {
     if (gae->n == 0)
         return HD_OK;
-    return HD_LAUNCH(advantages, hd_cuda_blocks(gae->n), HD_THREADS, stream, *gae, advantage);
+    return HD_LAUNCH(advantages, hd_cuda_count_blocks(gae->n), HD_THREADS, stream, *gae, advantage);
 }

@@ -26,5 +26,5 @@ static __global__ void note(const int64_t *samples, int64_t n, float *counts)
 extern "C" int hd_samples_fill_counts_cuda(const int64_t *samples, int64_t n, float *counts,
                                            void *stream)
 {
-    return HD_LAUNCH(note, hd_cuda_blocks(n), HD_THREADS, stream, samples, n, counts);
+    return HD_LAUNCH(note, hd_cuda_count_blocks(n), HD_THREADS, stream, samples, n, counts);
 }

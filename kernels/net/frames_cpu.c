@@ -159,7 +159,7 @@ HD_ALWAYS void patches_of_line(const struct patch_args *j, int64_t y, int64_t c,
                 words4 group[GROUP];
                 load_group(j, frame + k * plane, x, group);
                 for (int i = 0; i < GROUP; i++) {
-                    const hd_vec bytes = hd_vec_from_bytes((const uint8_t *)&group[i]);
+                    const hd_vec bytes = hd_vec_load_bytes((const uint8_t *)&group[i]);
                     const int v = k * GROUP + i;
                     value[v] =
                         norm ? normalise(bytes, factor[v], shift[v], j->norm->limit) : scale(bytes);
@@ -211,7 +211,7 @@ static int64_t place(const struct hd_frames *f, const struct strides *s, int64_t
 static void put_one(const struct hd_frames *f, float value, void *to, int64_t at)
 {
     if (f->bf16)
-        ((hd_bf16 *)to)[at] = hd_bf16_from(value);
+        ((hd_bf16 *)to)[at] = hd_bf16_from_float(value);
     else
         ((float *)to)[at] = value;
 }

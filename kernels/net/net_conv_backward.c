@@ -139,7 +139,7 @@ static void add_rows(int64_t rows, int64_t n, const float *dy, const hd_bf16 *dy
     memset(dbias, 0, (size_t)n * sizeof *dbias);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t o = 0; o < n; o++)
-            dbias[o] += dy_bf16 ? hd_bf16_to(dy_bf16[r * ld + o]) : dy[r * ld + o];
+            dbias[o] += dy_bf16 ? hd_bf16_to_float(dy_bf16[r * ld + o]) : dy[r * ld + o];
 }
 
 /* A backward pass at one of its stages. */

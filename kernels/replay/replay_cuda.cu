@@ -192,7 +192,8 @@ extern "C" int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *m
     const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
     const int64_t bytes = shape->frame_bytes, n = news->n_transitions;
     const int64_t words = hd_transition_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
-    const uint64_t bits = hd_cuda_bits(ring.frames) | hd_cuda_bits(news->frames) | (uint64_t)bytes;
+    const uint64_t bits =
+        hd_cuda_get_bits(ring.frames) | hd_cuda_get_bits(news->frames) | (uint64_t)bytes;
     HD_TRY(
         HD_LAUNCH(keep_books, 1, THREADS, stream, *shape, ring, *news, (int64_t *)scratch, report));
     if (news->most_frames > 0)
@@ -200,8 +201,8 @@ extern "C" int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *m
                               ring, news->frames, bytes, (const int64_t *)scratch));
     if (n == 0)
         return HD_OK;
-    return HD_LAUNCH(copy_transitions, hd_cuda_blocks(n * words), HD_THREADS, stream, *shape, ring,
-                     (const uint64_t *)news->transitions, n, words, (const int64_t *)scratch);
+    return HD_LAUNCH(copy_transitions, hd_cuda_count_blocks(n * words), HD_THREADS, stream, *shape,
+                     ring, (const uint64_t *)news->transitions, n, words, (const int64_t *)scratch);
 }
 
 /* -- Sampling -----------------------------------------------------------------------------------
@@ -288,8 +289,8 @@ extern "C" int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const 
 {
     const struct sampling s = {*shape, hd_replay_ring_at(shape, memory), rng, *to_shape, to, weight,
                                used};
-    const uint64_t bits = hd_cuda_bits(s.ring.frames) | hd_cuda_bits(to.obs) |
-                          hd_cuda_bits(to.next_obs) |
+    const uint64_t bits = hd_cuda_get_bits(s.ring.frames) | hd_cuda_get_bits(to.obs) |
+                          hd_cuda_get_bits(to.next_obs) |
                           (uint64_t)(shape->frame_bytes | to_shape->obs_bytes);
     if (to_shape->rows == 0)
         return HD_OK;

@@ -18,8 +18,8 @@ extern "C" int hd_fragments_draw_actions_cuda(const struct hd_fragments *fragmen
                                               const struct hd_rng *rng, uint32_t first, int64_t t,
                                               void *stream)
 {
-    return HD_LAUNCH(draw_actions, hd_cuda_blocks(fragments->envs), HD_THREADS, stream, *fragments,
-                     output, ld, *rng, first, t);
+    return HD_LAUNCH(draw_actions, hd_cuda_count_blocks(fragments->envs), HD_THREADS, stream,
+                     *fragments, output, ld, *rng, first, t);
 }
 
 static __global__ void note_samples(const struct hd_fragments fragments, const float *done)
@@ -63,7 +63,7 @@ static __global__ void note_ends(const struct hd_fragments fragments,
 extern "C" int hd_fragments_complete_cuda(const struct hd_fragments *fragments,
                                           const struct hd_fragment_ends *ends, void *stream)
 {
-    HD_TRY(HD_LAUNCH(note_samples, hd_cuda_blocks(fragments->samples), HD_THREADS, stream,
+    HD_TRY(HD_LAUNCH(note_samples, hd_cuda_count_blocks(fragments->samples), HD_THREADS, stream,
                      *fragments, ends->done));
     return HD_LAUNCH(note_ends, 1, HD_THREADS, stream, *fragments, *ends);
 }
@@ -78,5 +78,6 @@ static __global__ void clear_words(int64_t *words, int64_t n)
 extern "C" int hd_fragments_clear_cuda(void *memory, int64_t bytes, void *stream)
 {
     const int64_t n = bytes / (int64_t)sizeof(int64_t);
-    return HD_LAUNCH(clear_words, hd_cuda_blocks(n), HD_THREADS, stream, (int64_t *)memory, n);
+    return HD_LAUNCH(clear_words, hd_cuda_count_blocks(n), HD_THREADS, stream, (int64_t *)memory,
+                     n);
 }

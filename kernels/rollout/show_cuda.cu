@@ -25,8 +25,8 @@ template <typename word> static __global__ void show_env(const struct hd_show sh
 
 extern "C" int hd_show_cuda(const struct hd_show *show, char *obs, void *stream)
 {
-    const uint64_t bits = (uint64_t)show->frame_bytes | hd_cuda_bits(show->host_frames) |
-                          hd_cuda_bits(show->frames_here) | hd_cuda_bits(obs);
+    const uint64_t bits = (uint64_t)show->frame_bytes | hd_cuda_get_bits(show->host_frames) |
+                          hd_cuda_get_bits(show->frames_here) | hd_cuda_get_bits(obs);
     return HD_LAUNCH_COPY(show_env, bits, show->frame_bytes, show->stack, (unsigned)show->envs,
                           stream, *show, obs);
 }

@@ -13,7 +13,7 @@ extern "C" {
 static inline uint64_t hd_steps_bits(const struct hd_steps *steps, const char *obs)
 {
     return (uint64_t)(steps->frame_bytes | steps->at.frames | steps->group_bytes) |
-           hd_cuda_bits(obs);
+           hd_cuda_get_bits(obs);
 }
 
 /* By a block: a sample's observation (of the one after it: ahead = 1). */

@@ -61,7 +61,7 @@ void hd_emulated_call(const char *name, void (*kernel)(P...), dim3 grid, dim3 bl
 #define HD_LAUNCH(kernel, blocks, threads, stream, ...)                                            \
     (hd_emulated_call(#kernel, kernel, dim3(blocks), dim3(threads), (cudaStream_t)(stream),        \
                       ##__VA_ARGS__),                                                              \
-     hd_cuda_checked(cudaGetLastError(), #kernel))
+     hd_cuda_check(cudaGetLastError(), #kernel))
 
 /* -- Barriers ---------------------------------------------------------------------------------- */
 static inline void __syncthreads(void)

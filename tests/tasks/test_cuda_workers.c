@@ -33,7 +33,7 @@ static void round_there(void *buffers[], void *argument)
 static void grow(float *x, const hd_bf16 *rounded)
 {
     for (int i = 0; i < N; i++)
-        x[i] = hd_bf16_to(rounded[i]) * 1.01f;
+        x[i] = hd_bf16_to_float(rounded[i]) * 1.01f;
 }
 
 static void grow_here(void *buffers[], void *argument)

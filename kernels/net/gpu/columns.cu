@@ -27,7 +27,7 @@ static inline __device__ float number(float x)
 
 static inline __device__ float number(hd_bf16 x)
 {
-    return hd_bf16_to(x);
+    return hd_bf16_to_float(x);
 }
 
 static inline __device__ float number(uint8_t x)
@@ -121,7 +121,7 @@ extern "C" int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64
     const int64_t n = rows * ld;
     return by_obs_type(obs->type, [&](auto from) {
         return hd_dispatch_type(bf16, [&](auto type) {
-            return HD_LAUNCH((take_obs<decltype(from), decltype(type)>), hd_cuda_blocks(n),
+            return HD_LAUNCH((take_obs<decltype(from), decltype(type)>), hd_cuda_count_blocks(n),
                              HD_THREADS, stream, *obs, n, ld, (decltype(type) *)to);
         });
     });
@@ -151,7 +151,7 @@ extern "C" int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
     return by_obs_type(obs->type, [&](auto from) {
         const bool aligned = is_aligned(obs, &w, sizeof from);
         return hd_dispatch_type(bf16, [&](auto type) {
-            return HD_LAUNCH((obs_columns<decltype(from), decltype(type)>), hd_cuda_blocks(n),
+            return HD_LAUNCH((obs_columns<decltype(from), decltype(type)>), hd_cuda_count_blocks(n),
                              HD_THREADS, stream, *obs, w, from_row, (uint32_t)n, aligned,
                              (decltype(type) *)columns);
         });
@@ -186,7 +186,7 @@ extern "C" int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, 
     HD_TRY(count_threads(n));
     return hd_dispatch_type(bf16, [&](auto type) {
         using T = decltype(type);
-        return HD_LAUNCH(act_columns<T>, hd_cuda_blocks(n), HD_THREADS, stream, (const T *)x, w,
-                         (uint32_t)n, (T *)columns);
+        return HD_LAUNCH(act_columns<T>, hd_cuda_count_blocks(n), HD_THREADS, stream, (const T *)x,
+                         w, (uint32_t)n, (T *)columns);
     });
 }

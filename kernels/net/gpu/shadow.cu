@@ -65,6 +65,6 @@ extern "C" int hd_gpu_gather_gradient(const int32_t *at, int64_t lo, int64_t hi,
 {
     if (lo >= hi)
         return HD_OK;
-    return HD_LAUNCH(gather_gradient, hd_cuda_blocks(hi - lo), HD_THREADS, stream, at, lo, hi,
+    return HD_LAUNCH(gather_gradient, hd_cuda_count_blocks(hi - lo), HD_THREADS, stream, at, lo, hi,
                      gradient, n_gradient, sums, stride, grad);
 }

@@ -21,7 +21,7 @@ static inline __device__ float hd_to_float(float x)
 
 static inline __device__ float hd_to_float(hd_bf16 x)
 {
-    return hd_bf16_to(x);
+    return hd_bf16_to_float(x);
 }
 
 template <class T> static inline __device__ T hd_from_float(float x);
@@ -33,7 +33,7 @@ template <> inline __device__ float hd_from_float<float>(float x)
 
 template <> inline __device__ hd_bf16 hd_from_float<hd_bf16>(float x)
 {
-    return hd_bf16_from(x);
+    return hd_bf16_from_float(x);
 }
 
 template <class T> static inline __device__ hd_vector<T> hd_load(const T *from)

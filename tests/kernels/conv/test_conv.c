@@ -56,7 +56,8 @@ static int64_t place(enum hd_layout layout, int64_t channels, int64_t height, in
 
 static float get(const struct data *d, const void *memory, int64_t at)
 {
-    return d->f.bf16 ? hd_bf16_to(((const hd_bf16 *)memory)[at]) : ((const float *)memory)[at];
+    return d->f.bf16 ? hd_bf16_to_float(((const hd_bf16 *)memory)[at])
+                     : ((const float *)memory)[at];
 }
 
 /* Random numbers, plain and in place. */
@@ -69,9 +70,10 @@ static void fill(const struct data *d, enum hd_layout layout, int64_t channels, 
         for (int64_t c = 0; c < channels; c++)
             for (int64_t y = 0; y < height; y++)
                 for (int64_t x = 0; x < width; x++, i++) {
-                    const hd_bf16 value = hd_bf16_from((float)hd_rng_draw_uniform(&rng, i) - 0.5f);
+                    const hd_bf16 value =
+                        hd_bf16_from_float((float)hd_rng_draw_uniform(&rng, i) - 0.5f);
                     const int64_t at = n * row + place(layout, channels, height, width, c, y, x);
-                    row_major[i] = hd_bf16_to(value);
+                    row_major[i] = hd_bf16_to_float(value);
                     if (d->f.bf16)
                         ((hd_bf16 *)there)[at] = value;
                     else
@@ -99,8 +101,8 @@ static struct data make(int size, int64_t batch, bool bf16)
     d.row_major = test_alloc(n, 4);
     d.bias = test_alloc(d.f.out_channels, 4);
     for (int64_t i = 0; i < n; i++)
-        d.row_major[i] =
-            hd_bf16_to(hd_bf16_from((float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f));
+        d.row_major[i] = hd_bf16_to_float(
+            hd_bf16_from_float((float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f));
     for (int64_t i = 0; i < d.f.out_channels; i++)
         d.bias[i] = (float)hd_rng_draw_uniform(&rng, (uint32_t)(n + i)) - 0.5f;
     d.x = test_alloc(batch * d.f.in_channels * d.f.in_height * d.f.in_width, 4);

@@ -35,7 +35,7 @@ static int64_t whole(int64_t n)
 
 static float number(struct hd_rng *rng, uint32_t i)
 {
-    return hd_bf16_to(hd_bf16_from((float)hd_rng_draw_uniform(rng, i) - 0.5f));
+    return hd_bf16_to_float(hd_bf16_from_float((float)hd_rng_draw_uniform(rng, i) - 0.5f));
 }
 
 static struct layer make_layer(int size, int64_t rows, enum way way)
@@ -129,7 +129,8 @@ static void check_dx(const struct layer *l)
             if (l->way == FLOATS)
                 CHECK_CLOSE(l->dx[at], sum, 1.0 + 0.1 * (double)l->p.out, 2e-7, "dx");
             else /* rounded to 8 bits */
-                CHECK_CLOSE(hd_bf16_to(l->dx_bf16[at]), sum, fabs(sum) + 1e-5, 4e-3, "dx in bf16");
+                CHECK_CLOSE(hd_bf16_to_float(l->dx_bf16[at]), sum, fabs(sum) + 1e-5, 4e-3,
+                            "dx in bf16");
         }
 }
 
@@ -148,7 +149,7 @@ static void check_dw(const struct layer *l)
 
 static bool possible(enum way way)
 {
-    return way != AMX_BF16 || hd_amx_ready();
+    return way != AMX_BF16 || hd_amx_is_ready();
 }
 
 START_TEST(passes_are_sums_in_double)
@@ -210,7 +211,7 @@ START_TEST(rounding_is_to_nearest_even)
     hd_bf16 to[64], pairs[32];
     for (int i = 0; i < N; i++) {
         from[i] = from[i + 16] = from[i + 32] = cases[i].from;
-        ck_assert_uint_eq(hd_bf16_from(cases[i].from), cases[i].to);
+        ck_assert_uint_eq(hd_bf16_from_float(cases[i].from), cases[i].to);
     }
     for (int n = N; n <= 48; n++) { /* every mixture of vectors and single ones */
         memset(to, 0x5A, sizeof to);
@@ -221,13 +222,13 @@ START_TEST(rounding_is_to_nearest_even)
     }
     hd_bf16_pair(from, from + 1, pairs);
     for (int i = 0; i < 16; i++) {
-        ck_assert_uint_eq(pairs[2 * i], hd_bf16_from(from[i]));
-        ck_assert_uint_eq(pairs[2 * i + 1], hd_bf16_from(from[i + 1]));
+        ck_assert_uint_eq(pairs[2 * i], hd_bf16_from_float(from[i]));
+        ck_assert_uint_eq(pairs[2 * i + 1], hd_bf16_from_float(from[i + 1]));
     }
-    ck_assert(isnan(hd_bf16_to(hd_bf16_from(NAN))));
+    ck_assert(isnan(hd_bf16_to_float(hd_bf16_from_float(NAN))));
     from[0] = NAN;
     hd_bf16_round(from, 16, to);
-    ck_assert(isnan(hd_bf16_to(to[0])));
+    ck_assert(isnan(hd_bf16_to_float(to[0])));
 }
 END_TEST
 
@@ -235,7 +236,7 @@ int main(void)
 {
     TCase *tests = tcase_create("packed_linear");
     tcase_set_timeout(tests, 60);
-    if (!hd_amx_ready())
+    if (!hd_amx_is_ready())
         printf("no matrix registers here: they are not tried\n");
     tcase_add_loop_test(tests, passes_are_sums_in_double, 0, WAYS * N_SIZES);
     tcase_add_loop_test(tests, cutting_changes_no_bit, 0, WAYS * N_SIZES);

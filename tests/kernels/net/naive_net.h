@@ -143,7 +143,7 @@ static inline void naive_destroy(struct naive_net *naive)
 
 static inline double naive_rounded(double x)
 {
-    return hd_bf16_to(hd_bf16_from((float)x));
+    return hd_bf16_to_float(hd_bf16_from_float((float)x));
 }
 
 static inline void naive_round_all(double *x, int64_t n)

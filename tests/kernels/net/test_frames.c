@@ -61,8 +61,9 @@ static float wanted(const struct conversion *c, int64_t row, int64_t j)
 static void check_one(const struct conversion *c, const void *to, int64_t at, float value)
 {
     const bool bf16 = c->frames->bf16;
-    const float found = bf16 ? hd_bf16_to(((const hd_bf16 *)to)[at]) : ((const float *)to)[at];
-    const float rounded = bf16 ? hd_bf16_to(hd_bf16_from(value)) : value;
+    const float found =
+        bf16 ? hd_bf16_to_float(((const hd_bf16 *)to)[at]) : ((const float *)to)[at];
+    const float rounded = bf16 ? hd_bf16_to_float(hd_bf16_from_float(value)) : value;
     if (found != rounded && !(isnan(found) && isnan(rounded))) /* asserting costs more than this */
         ck_abort_msg("%d: %.9g, wanted %.9g", (int)at, found, rounded);
 }

@@ -26,9 +26,9 @@ static struct matrix make_matrix(int64_t rows, int64_t ld, enum hd_gemm_type typ
     hd_bf16 *narrow = test_alloc(rows * ld, sizeof *narrow);
     for (int64_t i = 0; i < rows * ld; i++) {
         m.floats[i] = number(seed + (uint64_t)i);
-        narrow[i] = hd_bf16_from(m.floats[i]);
+        narrow[i] = hd_bf16_from_float(m.floats[i]);
         if (type == HD_GEMM_BF16)
-            m.floats[i] = hd_bf16_to(narrow[i]);
+            m.floats[i] = hd_bf16_to_float(narrow[i]);
     }
     m.device = type == HD_GEMM_BF16 ? device_make(narrow, rows * ld * 2)
                                     : device_make(m.floats, rows * ld * 4);
@@ -46,7 +46,7 @@ static float *get_matrix(const struct matrix *m)
     }
     device_get(narrow, m->device, n * 2);
     for (int64_t i = 0; i < n; i++)
-        floats[i] = hd_bf16_to(narrow[i]);
+        floats[i] = hd_bf16_to_float(narrow[i]);
     return floats;
 }
 
