@@ -26,10 +26,11 @@ struct ring {
 static void sample(void *arg)
 {
     struct ring *ring = arg;
-    const int64_t rows = ring->batch_shape->rows, size = hd_replay_size(ring->shape, ring->memory);
+    const int64_t rows = ring->batch_shape->rows,
+                  size = hd_replay_get_size(ring->shape, ring->memory);
     for (int64_t i = 0; i < rows; i++) {
         double u = hd_rng_draw_uniform(&ring->rng, ring->draws++);
-        hd_replay_get(ring->shape, ring->memory, hd_replay_stratum(i, u, rows, size),
+        hd_replay_get(ring->shape, ring->memory, hd_replay_get_stratum(i, u, rows, size),
                       ring->batch_shape, ring->batch, i);
     }
 }
@@ -38,7 +39,7 @@ static int fill(struct ring *ring)
 {
     const struct hd_replay_shape *shape = ring->shape;
     unsigned char *frame = hd_alloc(1, (size_t)shape->frame_bytes);
-    struct hd_transition *transition = hd_alloc(1, (size_t)hd_transition_bytes(shape->nstep));
+    struct hd_transition *transition = hd_alloc(1, (size_t)hd_transition_get_bytes(shape->nstep));
     if (!frame || !transition)
         return HD_ERR_NOMEM;
     for (int64_t k = 0; k < shape->frames * shape->envs; k++) {
@@ -67,10 +68,10 @@ static int report(struct ring *ring, const struct hd_spec *replay, const struct 
     void *block = hd_alloc(batch->bytes, 1);
     if (!ring->memory || !block)
         return HD_ERR_NOMEM;
-    ring->batch = hd_transitions_at(ring->batch_shape, block);
+    ring->batch = hd_transitions_lay_out(ring->batch_shape, block);
     HD_TRY(fill(ring));
     hd_part_report("gigabytes", 1e-9 * (double)replay->bytes, "GB");
-    hd_part_report("transitions", (double)hd_replay_size(ring->shape, ring->memory), "1");
+    hd_part_report("transitions", (double)hd_replay_get_size(ring->shape, ring->memory), "1");
     hd_part_report("sample", 1e3 * hd_part_seconds(sample, ring), "ms");
     hd_free(ring->memory);
     hd_free(block);

@@ -4,15 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-void hd_nstep(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
-              int64_t nstep, int64_t count, void *transitions)
+void hd_nstep_assemble(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
+                       int64_t nstep, int64_t count, void *transitions)
 {
     for (int64_t i = 0; i < count; i++) {
-        struct hd_transition *transition = hd_transition_at(transitions, nstep, i);
+        struct hd_transition *transition = hd_transition_get(transitions, nstep, i);
         int64_t left = fragment->length - i, rewards = nstep < left ? nstep : left;
         bool at_end = left <= nstep;
-        int64_t power = at_end && tail == HD_NSTEP_PARITY ? rewards - 1 : rewards;
-        memset(transition, 0, (size_t)hd_transition_bytes(nstep)); /* padding is hashed, too */
+        int64_t power = at_end && tail == HD_NSTEP_DI_ENGINE ? rewards - 1 : rewards;
+        memset(transition, 0, (size_t)hd_transition_get_bytes(nstep)); /* padding is hashed, too */
         transition->frame = fragment->frame + i;
         transition->env = fragment->env;
         transition->age = (int32_t)(fragment->age + i);

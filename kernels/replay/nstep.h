@@ -19,12 +19,12 @@ struct hd_fragment {
 /* The factor of the value of next_obs where only k < n rewards are left, or k = n at the end of the
  * fragment: DI-engine's gamma^(k - 1), or the right gamma^k. They differ only where a fragment ends
  * before its episode does. */
-enum hd_nstep_tail { HD_NSTEP_PARITY, HD_NSTEP_CORRECTED };
+enum hd_nstep_tail { HD_NSTEP_DI_ENGINE, HD_NSTEP_CORRECTED };
 
 /* Writes the fragment's first `count` <= L transitions to a block of them. Each has up to nstep
  * rewards, the observation nstep steps later or at the fragment's end, and (nstep > 1) its
  * bootstrap factor. */
-void hd_nstep(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
-              int64_t nstep, int64_t count, void *transitions);
+void hd_nstep_assemble(const struct hd_fragment *fragment, double gamma, enum hd_nstep_tail tail,
+                       int64_t nstep, int64_t count, void *transitions);
 
 #endif

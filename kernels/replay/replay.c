@@ -12,7 +12,7 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
         sizeof(struct hd_replay_header),
         shape->envs * (int64_t)sizeof(int64_t),
         shape->envs * shape->frames * (int64_t)sizeof(int64_t),
-        shape->capacity * hd_transition_bytes(shape->nstep),
+        shape->capacity * hd_transition_get_bytes(shape->nstep),
         shape->envs * shape->frames * shape->frame_bytes,
     };
     int64_t at[6] = {0};
@@ -31,28 +31,29 @@ static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
     return at[5];
 }
 
-struct hd_replay_ring hd_replay_ring_at(const struct hd_replay_shape *shape, const void *memory)
+struct hd_replay_ring hd_replay_ring_lay_out(const struct hd_replay_shape *shape,
+                                             const void *memory)
 {
     struct hd_replay_ring ring;
     lay_out(shape, memory, &ring);
     return ring;
 }
 
-int64_t hd_replay_bytes(const struct hd_replay_shape *shape)
+int64_t hd_replay_get_bytes(const struct hd_replay_shape *shape)
 {
     struct hd_replay_ring unused;
     return lay_out(shape, NULL, &unused);
 }
 
-int64_t hd_replay_size(const struct hd_replay_shape *shape, const void *memory)
+int64_t hd_replay_get_size(const struct hd_replay_shape *shape, const void *memory)
 {
-    const struct hd_replay_header *header = hd_replay_ring_at(shape, memory).header;
+    const struct hd_replay_header *header = hd_replay_ring_lay_out(shape, memory).header;
     return header->added - header->lost;
 }
 
-int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
+int64_t hd_replay_count_shown(const struct hd_replay_shape *shape, const void *memory, int64_t env)
 {
-    return hd_replay_ring_at(shape, memory).shown[env];
+    return hd_replay_ring_lay_out(shape, memory).shown[env];
 }
 
 static void lose(struct hd_replay_header *header, int64_t lost)
@@ -64,8 +65,8 @@ static void lose(struct hd_replay_header *header, int64_t lost)
 void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int64_t env,
                          const void *frame)
 {
-    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
-    int64_t slot = hd_replay_slot(shape, env, ring.shown[env]++);
+    struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    int64_t slot = hd_replay_find_slot(shape, env, ring.shown[env]++);
     lose(ring.header, ring.users[slot]);
     ring.users[slot] = 0;
     memcpy(ring.frames + slot * shape->frame_bytes, frame, (size_t)shape->frame_bytes);
@@ -74,8 +75,8 @@ void hd_replay_add_frame(const struct hd_replay_shape *shape, void *memory, int6
 void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
                    const struct hd_transition *transition)
 {
-    struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
-    int64_t oldest = hd_replay_oldest(shape, transition->frame, transition->age);
+    struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    int64_t oldest = hd_replay_find_oldest(shape, transition->frame, transition->age);
     int64_t number = ring.header->added++;
     lose(ring.header, ring.header->added - shape->capacity);
     /* An env's transitions come in order, so the last one that starts at a frame is the last one
@@ -83,9 +84,9 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
     if (oldest < ring.shown[transition->env] - shape->frames)
         lose(ring.header, number + 1);
     else
-        ring.users[hd_replay_slot(shape, transition->env, oldest)] = number + 1;
-    memcpy(hd_transition_at(ring.transitions, shape->nstep, number % shape->capacity), transition,
-           (size_t)hd_transition_bytes(shape->nstep));
+        ring.users[hd_replay_find_slot(shape, transition->env, oldest)] = number + 1;
+    memcpy(hd_transition_get(ring.transitions, shape->nstep, number % shape->capacity), transition,
+           (size_t)hd_transition_get_bytes(shape->nstep));
 }
 
 /* Puts the observation together that ends with `frame`. */
@@ -94,16 +95,16 @@ static void stack_frames(const struct hd_replay_shape *shape, const struct hd_re
 {
     const size_t bytes = (size_t)shape->frame_bytes;
     for (int64_t k = 0; k < shape->stack; k++, obs += bytes)
-        memcpy(obs, hd_replay_frame(shape, ring, env, frame, age, k), bytes);
+        memcpy(obs, hd_replay_find_frame(shape, ring, env, frame, age, k), bytes);
 }
 
 void hd_replay_get(const struct hd_replay_shape *shape, const void *memory, int64_t position,
                    const struct hd_transition_shape *to_shape, struct hd_transitions to,
                    int64_t row)
 {
-    const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
-    const struct hd_transition *from = hd_transition_at(
-        ring.transitions, shape->nstep, hd_replay_place(shape, ring.header, position));
+    const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    const struct hd_transition *from = hd_transition_get(
+        ring.transitions, shape->nstep, hd_replay_find_transition(shape, ring.header, position));
     stack_frames(shape, &ring, from->env, from->frame, from->age,
                  (char *)to.obs + row * to_shape->obs_bytes);
     stack_frames(shape, &ring, from->env, from->frame + from->ahead, from->age + from->ahead,

@@ -20,11 +20,11 @@ struct hd_replay_shape {
 };
 
 /* Bytes of a ring. */
-int64_t hd_replay_bytes(const struct hd_replay_shape *shape);
+int64_t hd_replay_get_bytes(const struct hd_replay_shape *shape);
 
 /* Transitions held, and frames of an env ever added. */
-int64_t hd_replay_size(const struct hd_replay_shape *shape, const void *ring);
-int64_t hd_replay_shown(const struct hd_replay_shape *shape, const void *ring, int64_t env);
+int64_t hd_replay_get_size(const struct hd_replay_shape *shape, const void *ring);
+int64_t hd_replay_count_shown(const struct hd_replay_shape *shape, const void *ring, int64_t env);
 
 /* Adds the next frame of an env, over its oldest. */
 void hd_replay_add_frame(const struct hd_replay_shape *shape, void *ring, int64_t env,
@@ -37,7 +37,7 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *ring,
 
 /* Stratified sampling (spec 2.8): the position of the i-th of `batch` draws among `size` > 0,
  * floor((i + u) size / batch), u in [0, 1). */
-HD_INLINE int64_t hd_replay_stratum(int64_t i, double u, int64_t batch, int64_t size)
+HD_INLINE int64_t hd_replay_get_stratum(int64_t i, double u, int64_t batch, int64_t size)
 {
     const int64_t position = (int64_t)(((double)i + u) * (double)size / (double)batch);
     return position < size ? position : size - 1; /* i + u may have rounded up to batch */
@@ -54,9 +54,9 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *ring, int64_
  */
 
 /* What is stored: frames in the order shown, then transitions. Device or shared memory. */
-struct hd_replay_news {
+struct hd_replay_input {
     const int64_t *n_frames; /* [1] */
-    int64_t most_frames;     /* *n_frames is at most this */
+    int64_t max_frames;      /* *n_frames is at most this */
     const int32_t *env;      /* [n_frames] which env showed it */
     const char *frames;      /* [n_frames][frame_bytes] */
     const int64_t *first;    /* [envs] number of each env's first frame here */
@@ -65,20 +65,20 @@ struct hd_replay_news {
 };
 
 /* Written when it is stored. */
-struct hd_replay_report {
+struct hd_replay_result {
     int64_t size;   /* transitions held then */
-    int64_t broken; /* 1 + the first env whose next frame is not news->first: nothing was stored; 0:
-                       all is well */
+    int64_t broken; /* 1 + the first env whose next frame is not input->first: nothing was stored;
+                       0: all is well */
 };
 
 /* Adds all frames and then all transitions, as hd_replay_add_frame and hd_replay_add do one by one,
- * to the byte. scratch: hd_replay_get_scratch_bytes(most_frames) bytes of device memory; report:
- * device or shared. `news`, memory of the host, is read before the call returns; all that it points
- * to, when the kernels run. */
-int64_t hd_replay_get_scratch_bytes(int64_t most_frames);
-int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *ring,
-                         const struct hd_replay_news *news, void *scratch,
-                         struct hd_replay_report *report, void *stream);
+ * to the byte. scratch: hd_replay_get_scratch_bytes(max_frames) bytes of device memory; report:
+ * device or shared. `input`, memory of the host, is read before the call returns; all that it
+ * points to, when the kernels run. */
+int64_t hd_replay_get_scratch_bytes(int64_t max_frames);
+int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *ring,
+                        const struct hd_replay_input *input, void *scratch,
+                        struct hd_replay_result *report, void *stream);
 
 /* Fills `to`, arrays in device memory, with transitions drawn by stratified sampling, draw i by
  * item i: the rows that hd_replay_get gives. weight[rows] (NULL: none) becomes 1 and *used (NULL:

@@ -13,9 +13,9 @@ extern "C" {
 
 enum { HEADER = 2, THREADS = 256 };
 
-extern "C" int64_t hd_replay_get_scratch_bytes(int64_t most_frames)
+extern "C" int64_t hd_replay_get_scratch_bytes(int64_t max_frames)
 {
-    return (HEADER + most_frames) * (int64_t)sizeof(int64_t);
+    return (HEADER + max_frames) * (int64_t)sizeof(int64_t);
 }
 
 /* Every thread gets the largest of what they have. */
@@ -54,11 +54,11 @@ static __device__ int same_before(int64_t key, bool *is_last_p)
 /* 1 + the first env whose next frame is another, or 0. */
 static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
                                       const struct hd_replay_ring *ring,
-                                      const struct hd_replay_news *news)
+                                      const struct hd_replay_input *input)
 {
     int64_t left = 0; /* envs from the broken one on */
     for (int64_t env = shape->envs - 1 - (int64_t)threadIdx.x; env >= 0; env -= THREADS)
-        if (news->first[env] != ring->shown[env])
+        if (input->first[env] != ring->shown[env])
             left = shape->envs - env;
     left = most_of_all(left);
     return left > 0 ? shape->envs - left + 1 : 0;
@@ -66,10 +66,11 @@ static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
 
 /* scratch[2 + i] = the number of frame i in its env; `shown` moves on. */
 static __device__ void number_frames(const struct hd_replay_ring *ring,
-                                     const struct hd_replay_news *news, int64_t n, int64_t *scratch)
+                                     const struct hd_replay_input *input, int64_t n,
+                                     int64_t *scratch)
 {
     for (int64_t base = 0; base < n; base += THREADS) {
-        const int64_t i = base + threadIdx.x, env = i < n ? news->env[i] : -1;
+        const int64_t i = base + threadIdx.x, env = i < n ? input->env[i] : -1;
         bool is_last;
         const int before = same_before(env, &is_last);
         const int64_t number = env < 0 ? 0 : ring->shown[env] + before;
@@ -85,13 +86,13 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
 /* Numbers become slots; what used the old frames there is lost. Returns the loss. */
 static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
                                        const struct hd_replay_ring *ring,
-                                       const struct hd_replay_news *news, int64_t n,
+                                       const struct hd_replay_input *input, int64_t n,
                                        int64_t *scratch)
 {
     int64_t lost = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
-        const int64_t env = news->env[i], number = scratch[HEADER + i];
-        const int64_t slot = hd_replay_slot(shape, env, number);
+        const int64_t env = input->env[i], number = scratch[HEADER + i];
+        const int64_t slot = hd_replay_find_slot(shape, env, number);
         const bool stays = number + shape->frames >= ring->shown[env];
         scratch[HEADER + i] = stays ? slot : -1;
         if (!stays)
@@ -114,19 +115,19 @@ static __device__ const struct hd_transition *transition_at(const void *block, i
  * frames are gone already. */
 static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
                                       const struct hd_replay_ring *ring,
-                                      const struct hd_replay_news *news, int64_t added)
+                                      const struct hd_replay_input *input, int64_t added)
 {
     int64_t lost = 0;
-    for (int64_t base = 0; base < news->n_transitions; base += THREADS) {
+    for (int64_t base = 0; base < input->n_transitions; base += THREADS) {
         const int64_t i = base + threadIdx.x;
         int64_t slot = -1;
-        if (i < news->n_transitions) {
-            const struct hd_transition *t = transition_at(news->transitions, shape->nstep, i);
-            const int64_t oldest = hd_replay_oldest(shape, t->frame, t->age);
+        if (i < input->n_transitions) {
+            const struct hd_transition *t = transition_at(input->transitions, shape->nstep, i);
+            const int64_t oldest = hd_replay_find_oldest(shape, t->frame, t->age);
             if (oldest < ring->shown[t->env] - shape->frames)
                 lost = added + i + 1;
             else
-                slot = hd_replay_slot(shape, t->env, oldest);
+                slot = hd_replay_find_slot(shape, t->env, oldest);
         }
         bool is_last;
         same_before(slot, &is_last);
@@ -136,23 +137,23 @@ static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
     return lost;
 }
 
-static __global__ void keep_books(const struct hd_replay_shape shape,
-                                  const struct hd_replay_ring ring,
-                                  const struct hd_replay_news news, int64_t *scratch,
-                                  struct hd_replay_report *report)
+static __global__ void update_ring(const struct hd_replay_shape shape,
+                                   const struct hd_replay_ring ring,
+                                   const struct hd_replay_input input, int64_t *scratch,
+                                   struct hd_replay_result *report)
 {
-    const int64_t n = *news.n_frames, before = ring.header->added;
-    const int64_t broken = find_broken(&shape, &ring, &news);
+    const int64_t n = *input.n_frames, before = ring.header->added;
+    const int64_t broken = find_broken(&shape, &ring, &input);
     int64_t lost = 0;
     if (broken == 0) {
-        number_frames(&ring, &news, n, scratch);
-        lost = place_frames(&shape, &ring, &news, n, scratch);
-        const int64_t more = enter_users(&shape, &ring, &news, before);
+        number_frames(&ring, &input, n, scratch);
+        lost = place_frames(&shape, &ring, &input, n, scratch);
+        const int64_t more = enter_users(&shape, &ring, &input, before);
         lost = most_of_all(lost > more ? lost : more);
     }
     if (threadIdx.x != 0)
         return;
-    const int64_t added = before + (broken == 0 ? news.n_transitions : 0);
+    const int64_t added = before + (broken == 0 ? input.n_transitions : 0);
     lost = lost > added - shape.capacity ? lost : added - shape.capacity;
     ring.header->added = added;
     ring.header->lost = ring.header->lost > lost ? ring.header->lost : lost;
@@ -185,24 +186,25 @@ static __global__ void copy_transitions(const struct hd_replay_shape shape,
     ((uint64_t *)ring.transitions)[place * words + i % words] = from[i];
 }
 
-extern "C" int hd_replay_store_cuda(const struct hd_replay_shape *shape, void *memory,
-                                    const struct hd_replay_news *news, void *scratch,
-                                    struct hd_replay_report *report, void *stream)
+extern "C" int hd_replay_push_cuda(const struct hd_replay_shape *shape, void *memory,
+                                   const struct hd_replay_input *input, void *scratch,
+                                   struct hd_replay_result *report, void *stream)
 {
-    const struct hd_replay_ring ring = hd_replay_ring_at(shape, memory);
-    const int64_t bytes = shape->frame_bytes, n = news->n_transitions;
-    const int64_t words = hd_transition_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
+    const struct hd_replay_ring ring = hd_replay_ring_lay_out(shape, memory);
+    const int64_t bytes = shape->frame_bytes, n = input->n_transitions;
+    const int64_t words = hd_transition_get_bytes(shape->nstep) / (int64_t)sizeof(uint64_t);
     const uint64_t bits =
-        hd_cuda_get_bits(ring.frames) | hd_cuda_get_bits(news->frames) | (uint64_t)bytes;
-    HD_TRY(
-        HD_LAUNCH(keep_books, 1, THREADS, stream, *shape, ring, *news, (int64_t *)scratch, report));
-    if (news->most_frames > 0)
-        HD_TRY(HD_LAUNCH_COPY(copy_frames, bits, bytes, 1, (unsigned)news->most_frames, stream,
-                              ring, news->frames, bytes, (const int64_t *)scratch));
+        hd_cuda_get_bits(ring.frames) | hd_cuda_get_bits(input->frames) | (uint64_t)bytes;
+    HD_TRY(HD_LAUNCH(update_ring, 1, THREADS, stream, *shape, ring, *input, (int64_t *)scratch,
+                     report));
+    if (input->max_frames > 0)
+        HD_TRY(HD_LAUNCH_COPY(copy_frames, bits, bytes, 1, (unsigned)input->max_frames, stream,
+                              ring, input->frames, bytes, (const int64_t *)scratch));
     if (n == 0)
         return HD_OK;
     return HD_LAUNCH(copy_transitions, hd_cuda_count_blocks(n * words), HD_THREADS, stream, *shape,
-                     ring, (const uint64_t *)news->transitions, n, words, (const int64_t *)scratch);
+                     ring, (const uint64_t *)input->transitions, n, words,
+                     (const int64_t *)scratch);
 }
 
 /* -- Sampling -----------------------------------------------------------------------------------
@@ -236,8 +238,8 @@ static __device__ void copy_obs(const struct sampling *s, int64_t row,
         char *to = (char *)(i < stack ? s->to.obs : s->to.next_obs);
         to += row * s->to_shape.obs_bytes + k * bytes;
         if (from)
-            hd_copy_words<word>(hd_replay_frame(&s->shape, &s->ring, from->env, from->frame + ahead,
-                                                from->age + ahead, k),
+            hd_copy_words<word>(hd_replay_find_frame(&s->shape, &s->ring, from->env,
+                                                     from->frame + ahead, from->age + ahead, k),
                                 to, bytes);
         else
             clear_words<word>(to, bytes);
@@ -268,9 +270,9 @@ static __device__ const struct hd_transition *draw(const struct sampling *s, int
     if (size <= 0)
         return NULL;
     const double u = hd_rng_draw_uniform(&s->rng, (uint32_t)row);
-    const int64_t position = hd_replay_stratum(row, u, s->to_shape.rows, size);
+    const int64_t position = hd_replay_get_stratum(row, u, s->to_shape.rows, size);
     return transition_at(s->ring.transitions, s->shape.nstep,
-                         hd_replay_place(&s->shape, header, position));
+                         hd_replay_find_transition(&s->shape, header, position));
 }
 
 template <typename word> static __global__ void sample_rows(const struct sampling s)
@@ -287,8 +289,8 @@ extern "C" int hd_replay_sample_cuda(const struct hd_replay_shape *shape, const 
                                      struct hd_transitions to, float *weight, int64_t *used,
                                      void *stream)
 {
-    const struct sampling s = {*shape, hd_replay_ring_at(shape, memory), rng, *to_shape, to, weight,
-                               used};
+    const struct sampling s = {
+        *shape, hd_replay_ring_lay_out(shape, memory), rng, *to_shape, to, weight, used};
     const uint64_t bits = hd_cuda_get_bits(s.ring.frames) | hd_cuda_get_bits(to.obs) |
                           hd_cuda_get_bits(to.next_obs) |
                           (uint64_t)(shape->frame_bytes | to_shape->obs_bytes);

@@ -19,24 +19,27 @@ struct hd_replay_ring {
 };
 
 /* The arrays in a block of memory, which is not touched. */
-struct hd_replay_ring hd_replay_ring_at(const struct hd_replay_shape *shape, const void *memory);
+struct hd_replay_ring hd_replay_ring_lay_out(const struct hd_replay_shape *shape,
+                                             const void *memory);
 
 /* Where a frame is among those of all envs. */
-HD_INLINE int64_t hd_replay_slot(const struct hd_replay_shape *shape, int64_t env, int64_t frame)
+HD_INLINE int64_t hd_replay_find_slot(const struct hd_replay_shape *shape, int64_t env,
+                                      int64_t frame)
 {
     return env * shape->frames + frame % shape->frames;
 }
 
 /* The oldest frame that a transition needs. */
-HD_INLINE int64_t hd_replay_oldest(const struct hd_replay_shape *shape, int64_t frame, int64_t age)
+HD_INLINE int64_t hd_replay_find_oldest(const struct hd_replay_shape *shape, int64_t frame,
+                                        int64_t age)
 {
     return frame - (age < shape->stack - 1 ? age : shape->stack - 1);
 }
 
 /* The place in memory of the transition at a position: those held are [begin, capacity) and [0,
  * end), or [begin, end). */
-HD_INLINE int64_t hd_replay_place(const struct hd_replay_shape *shape,
-                                  const struct hd_replay_header *header, int64_t position)
+HD_INLINE int64_t hd_replay_find_transition(const struct hd_replay_shape *shape,
+                                            const struct hd_replay_header *header, int64_t position)
 {
     const int64_t begin = header->lost % shape->capacity, end = header->added % shape->capacity;
     if (begin < end)
@@ -46,12 +49,12 @@ HD_INLINE int64_t hd_replay_place(const struct hd_replay_shape *shape,
 
 /* Frame k, 0 … stack - 1, of the observation that ends with `frame`, `age` frames after its
  * episode's first. */
-HD_INLINE const char *hd_replay_frame(const struct hd_replay_shape *shape,
-                                      const struct hd_replay_ring *ring, int64_t env, int64_t frame,
-                                      int64_t age, int64_t k)
+HD_INLINE const char *hd_replay_find_frame(const struct hd_replay_shape *shape,
+                                           const struct hd_replay_ring *ring, int64_t env,
+                                           int64_t frame, int64_t age, int64_t k)
 {
     const int64_t back = shape->stack - 1 - k;
-    const int64_t slot = hd_replay_slot(shape, env, frame - (back < age ? back : age));
+    const int64_t slot = hd_replay_find_slot(shape, env, frame - (back < age ? back : age));
     return ring->frames + slot * shape->frame_bytes;
 }
 

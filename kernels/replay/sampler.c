@@ -63,7 +63,7 @@ static int64_t order(const struct hd_sampler *sampler, int64_t epoch, int64_t p)
 /* -- The deal -------------------------------------------------------------------------------------
  */
 
-int64_t hd_sampler_most(const struct hd_sampler *sampler)
+int64_t hd_sampler_count_max(const struct hd_sampler *sampler)
 {
     const int64_t n = sampler->samples, shards = sampler->shards;
     return sampler->tail == HD_TAIL_DROP ? n / shards : n / shards + (n % shards != 0);
@@ -74,11 +74,11 @@ int64_t hd_sampler_count(const struct hd_sampler *sampler, int64_t shard)
     const int64_t n = sampler->samples, shards = sampler->shards;
     if (sampler->tail == HD_TAIL_UNEVEN)
         return n / shards + (shard < n % shards);
-    return hd_sampler_most(sampler);
+    return hd_sampler_count_max(sampler);
 }
 
-int64_t hd_sampler_at(const struct hd_sampler *sampler, int64_t epoch, int64_t shard, int64_t i,
-                      bool *padding_p)
+int64_t hd_sampler_get(const struct hd_sampler *sampler, int64_t epoch, int64_t shard, int64_t i,
+                       bool *padding_p)
 {
     const int64_t entry = i * sampler->shards + shard;
     if (padding_p)

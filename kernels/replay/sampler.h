@@ -29,12 +29,12 @@ struct hd_sampler {
 int64_t hd_sampler_count(const struct hd_sampler *sampler, int64_t shard);
 
 /* Length of the longest list of any shard. */
-int64_t hd_sampler_most(const struct hd_sampler *sampler);
+int64_t hd_sampler_count_max(const struct hd_sampler *sampler);
 
 /* Entry i of the list of `shard` in `epoch` (from 0): a sample's index. *padding_p, if not NULL,
  * says whether it stands in for a missing one, so that it is on some list already. Epochs count
  * modulo 2^32. */
-int64_t hd_sampler_at(const struct hd_sampler *sampler, int64_t epoch, int64_t shard, int64_t i,
-                      bool *padding_p);
+int64_t hd_sampler_get(const struct hd_sampler *sampler, int64_t epoch, int64_t shard, int64_t i,
+                       bool *padding_p);
 
 #endif

@@ -3,25 +3,25 @@
 
 #include "runtime/base/alloc.h"
 
-int64_t hd_transition_bytes(int64_t nstep)
+int64_t hd_transition_get_bytes(int64_t nstep)
 {
     int64_t bytes = (int64_t)sizeof(struct hd_transition) + nstep * (int64_t)sizeof(float);
     return (bytes + 7) / 8 * 8;
 }
 
-struct hd_transition *hd_transition_at(const void *block, int64_t nstep, int64_t i)
+struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i)
 {
-    return (struct hd_transition *)((char *)block + i * hd_transition_bytes(nstep));
+    return (struct hd_transition *)((char *)block + i * hd_transition_get_bytes(nstep));
 }
 
-int64_t hd_transitions_bytes(const struct hd_transition_shape *shape)
+int64_t hd_transitions_get_bytes(const struct hd_transition_shape *shape)
 {
     int64_t row_arrays = shape->has_value_gamma ? 3 : 2;
     return hd_align_up(2 * shape->rows * shape->obs_bytes) +
            hd_align_up(shape->nstep * shape->rows * 4) + row_arrays * hd_align_up(shape->rows * 4);
 }
 
-struct hd_transitions hd_transitions_at(const struct hd_transition_shape *shape, void *block)
+struct hd_transitions hd_transitions_lay_out(const struct hd_transition_shape *shape, void *block)
 {
     int64_t obs_bytes = shape->rows * shape->obs_bytes, row_bytes = hd_align_up(shape->rows * 4);
     char *at = block;

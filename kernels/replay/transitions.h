@@ -27,10 +27,10 @@ struct hd_transition {
 };
 
 /* Bytes of one in a block of them, a multiple of 8. */
-int64_t hd_transition_bytes(int64_t nstep);
+int64_t hd_transition_get_bytes(int64_t nstep);
 
 /* The i-th of a block, which is 8-byte aligned. */
-struct hd_transition *hd_transition_at(const void *block, int64_t nstep, int64_t i);
+struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i);
 
 /* -- In rows: a struct of arrays in one block of plain memory ------------------------------------
  */
@@ -52,9 +52,9 @@ struct hd_transitions {
 };
 
 /* Bytes of the block. */
-int64_t hd_transitions_bytes(const struct hd_transition_shape *shape);
+int64_t hd_transitions_get_bytes(const struct hd_transition_shape *shape);
 
 /* The arrays in a block, all but next_obs 64-byte aligned when `block` is. */
-struct hd_transitions hd_transitions_at(const struct hd_transition_shape *shape, void *block);
+struct hd_transitions hd_transitions_lay_out(const struct hd_transition_shape *shape, void *block);
 
 #endif

@@ -85,7 +85,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->gamma = hd_config_get_real(config, "policy.discount_factor");
     args->tail = strcmp(hd_config_get_text(config, "policy.nstep_tail"), "corrected") == 0
                      ? HD_NSTEP_CORRECTED
-                     : HD_NSTEP_PARITY;
+                     : HD_NSTEP_DI_ENGINE;
     args->epsilon = (struct hd_epsilon){
         .linear = strcmp(hd_config_get_text(config, "policy.other.eps.type"), "linear") == 0,
         .start = hd_config_get_real(config, "policy.other.eps.start"),
@@ -231,9 +231,9 @@ static void hand_on(struct collect *c, const struct hd_fragment *fragment)
 {
     const int64_t remaining = c->args->n_sample - *c->header.made;
     if (remaining > 0)
-        hd_nstep(fragment, c->args->gamma, c->args->tail, c->nstep,
-                 fragment->length < remaining ? fragment->length : remaining,
-                 hd_transition_at(c->rollout.transitions, c->nstep, *c->header.made));
+        hd_nstep_assemble(fragment, c->args->gamma, c->args->tail, c->nstep,
+                          fragment->length < remaining ? fragment->length : remaining,
+                          hd_transition_get(c->rollout.transitions, c->nstep, *c->header.made));
     *c->header.made += fragment->length;
     c->envs.pending[fragment->env] = 0;
 }

@@ -46,7 +46,7 @@ static int64_t find_gap(const struct hd_view *replay, const struct hd_rollout *r
 {
     const struct hd_replay_shape *shape = replay->spec->shape;
     for (int64_t env = 0; env < shape->envs; env++)
-        if (rollout->first[env] != hd_replay_shown(shape, replay->data, env))
+        if (rollout->first[env] != hd_replay_count_shown(shape, replay->data, env))
             return 1 + env;
     return 0;
 }
@@ -57,13 +57,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct hd_replay_shape *shape = views[REPLAY].spec->shape;
     const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
     const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
-    struct hd_replay_report *report = context->header;
+    struct hd_replay_result *report = context->header;
     void *ring = views[REPLAY].data;
     report->broken = find_gap(&views[REPLAY], &rollout);
     for (int64_t i = 0; !report->broken && i < *rollout.n_frames; i++)
         hd_replay_add_frame(shape, ring, rollout.env[i], rollout.frames + i * from->frame_bytes);
     for (int64_t i = 0; !report->broken && i < from->n_sample; i++)
-        hd_replay_add(shape, ring, hd_transition_at(rollout.transitions, from->nstep, i));
+        hd_replay_add(shape, ring, hd_transition_get(rollout.transitions, from->nstep, i));
     return HD_OK;
 }
 
@@ -71,13 +71,13 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
     *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .header_bytes = sizeof(struct hd_replay_report)};
+        .items = 1, .stages = 1, .header_bytes = sizeof(struct hd_replay_result)};
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const struct hd_replay_report *report = context->headers[0];
+    const struct hd_replay_result *report = context->headers[0];
     if (report->broken == 0)
         return HD_OK;
     return hd_body_fail(context,
@@ -98,17 +98,17 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     (void)args;
     const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
     const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
-    const struct hd_replay_news news = {
+    const struct hd_replay_input input = {
         .n_frames = rollout.n_frames,
-        .most_frames = from->frames,
+        .max_frames = from->frames,
         .env = rollout.env,
         .frames = rollout.frames,
         .first = rollout.first,
         .transitions = rollout.transitions,
         .n_transitions = from->n_sample,
     };
-    return hd_replay_store_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &news,
-                                context->scratch, context->header, context->stream);
+    return hd_replay_push_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &input,
+                               context->scratch, context->header, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

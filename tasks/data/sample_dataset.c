@@ -82,7 +82,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         .tail = tail_of(setup->config),
     };
     args->rows = hd_batch_shape(setup->specs[BATCH])->rows;
-    args->max_length = hd_sampler_most(&args->sampler);
+    args->max_length = hd_sampler_count_max(&args->sampler);
     return check(setup, args);
 }
 
@@ -168,8 +168,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     int64_t used = left < 0 ? 0 : left < args->rows ? left : args->rows, padded = 0;
     for (int64_t row = 0; row < used; row++) {
         bool padding;
-        int64_t sample = hd_sampler_at(&args->sampler, cursor->epoch, context->shard,
-                                       cursor->next + row, &padding);
+        int64_t sample = hd_sampler_get(&args->sampler, cursor->epoch, context->shard,
+                                        cursor->next + row, &padding);
         fill_row(&draw, row, sample);
         draw.use.weight[row] = padding ? 0 : 1;
         padded += padding;

@@ -21,13 +21,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct hd_transition_shape *batch_shape = hd_batch_shape(views[BATCH].spec);
     struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
     const struct hd_batch_use use = hd_batch_use(views[BATCH].spec, views[BATCH].data);
-    int64_t size = hd_replay_size(ring_shape, views[REPLAY].data);
+    int64_t size = hd_replay_get_size(ring_shape, views[REPLAY].data);
     if (size == 0)
         return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
                             views[REPLAY].spec->name, views[REPLAY].spec->name);
     for (int64_t i = 0; i < batch_shape->rows; i++) {
         double u = hd_rng_draw_uniform(&context->rng, (uint32_t)i);
-        int64_t position = hd_replay_stratum(i, u, batch_shape->rows, size);
+        int64_t position = hd_replay_get_stratum(i, u, batch_shape->rows, size);
         hd_replay_get(ring_shape, views[REPLAY].data, position, batch_shape, rows, i);
         use.weight[i] = 1;
     }

@@ -30,7 +30,7 @@ def build(path):
     subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{ROOT}", *sources, "-o", path, "-lxxhash"],
                    check=True)
     library = ctypes.CDLL(path)
-    library.hd_sampler_count.restype = library.hd_sampler_at.restype = ctypes.c_int64
+    library.hd_sampler_count.restype = library.hd_sampler_get.restype = ctypes.c_int64
     return library
 
 
@@ -41,7 +41,7 @@ def our_lists(library, samples, shards, shuffle, drop_last):
     for shard in range(shards):
         count = library.hd_sampler_count(ctypes.byref(sampler), ctypes.c_int64(shard))
         flags = [[ctypes.c_bool() for _ in range(count)] for _ in range(EPOCHS)]
-        lists.append([[library.hd_sampler_at(ctypes.byref(sampler), ctypes.c_int64(epoch), ctypes.c_int64(shard),
+        lists.append([[library.hd_sampler_get(ctypes.byref(sampler), ctypes.c_int64(epoch), ctypes.c_int64(shard),
                                              ctypes.c_int64(i), ctypes.byref(flags[epoch][i])) for i in range(count)]
                       for epoch in range(EPOCHS)])
         padding.append([[flag.value for flag in row] for row in flags])

@@ -39,7 +39,7 @@ static int64_t lay_out(const struct hd_rollout_shape *shape, void *memory,
     rollout->n_frames = hd_arena_take(&arena, 1, sizeof *rollout->n_frames);
     rollout->first = hd_arena_take(&arena, shape->envs, sizeof *rollout->first);
     rollout->transitions =
-        hd_arena_take(&arena, shape->n_sample, (size_t)hd_transition_bytes(shape->nstep));
+        hd_arena_take(&arena, shape->n_sample, (size_t)hd_transition_get_bytes(shape->nstep));
     rollout->env = hd_arena_take(&arena, shape->frames, sizeof *rollout->env);
     rollout->frames = hd_arena_take(&arena, shape->frames, (size_t)shape->frame_bytes);
     return arena.used;

@@ -19,7 +19,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     spec->shape = shape;
-    spec->bytes = hd_transitions_bytes(shape) + hd_align_up(sizeof(int64_t)) +
+    spec->bytes = hd_transitions_get_bytes(shape) + hd_align_up(sizeof(int64_t)) +
                   hd_align_up(shape->rows * (int64_t)sizeof(float));
     return HD_OK;
 }
@@ -31,19 +31,19 @@ const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec)
 
 struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data)
 {
-    return hd_transitions_at(spec->shape, data);
+    return hd_transitions_lay_out(spec->shape, data);
 }
 
 struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
 {
-    char *at = (char *)data + hd_transitions_bytes(spec->shape);
+    char *at = (char *)data + hd_transitions_get_bytes(spec->shape);
     return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_align_up(sizeof(int64_t)))};
 }
 
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
 {
     const struct hd_transition_shape *shape = spec->shape;
-    const struct hd_transitions is = hd_transitions_at(shape, (void *)data);
+    const struct hd_transitions is = hd_transitions_lay_out(shape, (void *)data);
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
         {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},

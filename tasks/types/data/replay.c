@@ -47,7 +47,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     shape->stack = obs.stack;
     shape->nstep = hd_config_get_int(config, "policy.nstep");
     spec->shape = shape;
-    spec->bytes = hd_replay_bytes(shape);
+    spec->bytes = hd_replay_get_bytes(shape);
     return HD_OK;
 }
 

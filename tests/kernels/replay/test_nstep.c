@@ -41,7 +41,7 @@ static struct hd_fragment make_fragment(const struct steps *steps, int64_t lengt
 /* A block for `n` transitions whose content may be anything. */
 static void *make_block(int64_t n, int64_t nstep)
 {
-    size_t bytes = (size_t)(n * hd_transition_bytes(nstep));
+    size_t bytes = (size_t)(n * hd_transition_get_bytes(nstep));
     return memset(hd_alloc(1, bytes), 0xFF, bytes);
 }
 
@@ -54,9 +54,9 @@ START_TEST(test_spec_numbers)
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 6, true);
     void *block = make_block(6, 3);
-    hd_nstep(&fragment, .99, HD_NSTEP_PARITY, 3, 6, block);
+    hd_nstep_assemble(&fragment, .99, HD_NSTEP_DI_ENGINE, 3, 6, block);
     for (int i = 0; i < 6; i++) {
-        const struct hd_transition *transition = hd_transition_at(block, 3, i);
+        const struct hd_transition *transition = hd_transition_get(block, 3, i);
         for (int j = 0; j < 3; j++)
             ck_assert_float_eq(transition->reward[j], reward[i][j]);
         ck_assert_int_eq(transition->frame, FRAME + i);
@@ -73,12 +73,12 @@ START_TEST(test_shorter_than_n)
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 2, false);
     void *block = make_block(2, 3);
-    const struct hd_transition *first = hd_transition_at(block, 3, 0);
-    const struct hd_transition *second = hd_transition_at(block, 3, 1);
-    hd_nstep(&fragment, .99, HD_NSTEP_PARITY, 3, 2, block);
+    const struct hd_transition *first = hd_transition_get(block, 3, 0);
+    const struct hd_transition *second = hd_transition_get(block, 3, 1);
+    hd_nstep_assemble(&fragment, .99, HD_NSTEP_DI_ENGINE, 3, 2, block);
     ck_assert_float_eq(first->value_gamma, .99f);
     ck_assert_float_eq(second->value_gamma, 1);
-    hd_nstep(&fragment, .99, HD_NSTEP_CORRECTED, 3, 2, block);
+    hd_nstep_assemble(&fragment, .99, HD_NSTEP_CORRECTED, 3, 2, block);
     ck_assert_float_eq(first->value_gamma, .9801f);
     ck_assert_float_eq(second->value_gamma, .99f);
     hd_free(block);
@@ -91,9 +91,9 @@ START_TEST(test_one_step)
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, 4, true);
     void *block = make_block(4, 1);
-    hd_nstep(&fragment, .97, HD_NSTEP_PARITY, 1, 4, block);
+    hd_nstep_assemble(&fragment, .97, HD_NSTEP_DI_ENGINE, 1, 4, block);
     for (int i = 0; i < 4; i++) {
-        const struct hd_transition *transition = hd_transition_at(block, 1, i);
+        const struct hd_transition *transition = hd_transition_get(block, 1, i);
         ck_assert_int_eq(transition->frame, FRAME + i);
         ck_assert_int_eq(transition->ahead, 1);
         ck_assert_float_eq(transition->reward[0], (float)(i + 1));
@@ -123,7 +123,7 @@ static struct sample naive(const struct hd_fragment *fragment, int64_t i, int64_
     sample.next = at;
     if (at == fragment->length) {
         sample.done = fragment->done;
-        if (tail == HD_NSTEP_PARITY)
+        if (tail == HD_NSTEP_DI_ENGINE)
             sample.gamma /= gamma;
     }
     return sample;
@@ -135,16 +135,16 @@ static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
     struct steps steps = make_steps();
     struct hd_fragment fragment = make_fragment(&steps, length, done);
     void *block = make_block(MAX_LENGTH + 1, n), *again = make_block(MAX_LENGTH + 1, n);
-    memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_bytes(n)));
-    hd_nstep(&fragment, .9, tail, n, count, block);
-    hd_nstep(&fragment, .9, tail, n, count, again);
+    memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)));
+    hd_nstep_assemble(&fragment, .9, tail, n, count, block);
+    hd_nstep_assemble(&fragment, .9, tail, n, count, again);
     /* No byte depends on what was there, and those behind stay as they were. */
-    size_t written = (size_t)(count * hd_transition_bytes(n));
+    size_t written = (size_t)(count * hd_transition_get_bytes(n));
     ck_assert_mem_eq(block, again, written);
-    for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_bytes(n)); i++)
+    for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)); i++)
         ck_assert_uint_eq(((unsigned char *)block)[i], 0xFF);
     for (int64_t i = 0; i < count; i++) {
-        const struct hd_transition *transition = hd_transition_at(block, n, i);
+        const struct hd_transition *transition = hd_transition_get(block, n, i);
         struct sample sample = naive(&fragment, i, n, .9, tail);
         for (int64_t j = 0; j < n; j++)
             ck_assert_double_eq((double)transition->reward[j], sample.reward[j]);
@@ -167,7 +167,7 @@ START_TEST(test_naive)
         for (int64_t n = 1; n <= MAX_LENGTH + 2; n++)
             for (int options = 0; options < 8; options++)
                 check_fragment(length, n, options & 4 ? length : length / 2, options & 1,
-                               options & 2 ? HD_NSTEP_PARITY : HD_NSTEP_CORRECTED);
+                               options & 2 ? HD_NSTEP_DI_ENGINE : HD_NSTEP_CORRECTED);
 }
 END_TEST
 

@@ -157,7 +157,7 @@ static void roll(struct game *game, int64_t max)
         for (int64_t n = draw(game, 3); n >= 0; n--)
             play_fragment(game, env, max);
     for (int64_t env = 0; env < shape->envs; env++)
-        for (int64_t k = hd_replay_shown(shape, game->ring, env); k < naive->shown[env]; k++)
+        for (int64_t k = hd_replay_count_shown(shape, game->ring, env); k < naive->shown[env]; k++)
             hd_replay_add_frame(shape, game->ring, env, naive->frames[env][k].bytes);
     char memory[sizeof(struct hd_transition) + MAX_NSTEP * sizeof(float)]
         __attribute__((aligned(8))) = {0};
@@ -197,9 +197,9 @@ static void check_ring(const struct game *game)
     const int64_t first = naive_first(naive), size = naive->added - first;
     const struct hd_transition_shape rows_shape = {3, shape->stack * shape->frame_bytes,
                                                    shape->nstep, shape->nstep > 1};
-    void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&rows_shape));
-    struct hd_transitions rows = hd_transitions_at(&rows_shape, block);
-    ck_assert_int_eq(hd_replay_size(shape, game->ring), size);
+    void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&rows_shape));
+    struct hd_transitions rows = hd_transitions_lay_out(&rows_shape, block);
+    ck_assert_int_eq(hd_replay_get_size(shape, game->ring), size);
     int64_t position = 0;
     for (int64_t place = 0; place < shape->capacity; place++) {
         int64_t t = first + ((place - first) % shape->capacity + shape->capacity) % shape->capacity;
@@ -234,14 +234,14 @@ START_TEST(test_against_naive)
     struct naive *naive = hd_alloc(1, sizeof *naive);
     naive->shape = c->shape;
     struct game game = {.naive = naive, .rng = hd_rng_make(_i, 3, 0, 0, 0)};
-    const int64_t bytes = hd_replay_bytes(&c->shape);
+    const int64_t bytes = hd_replay_get_bytes(&c->shape);
     game.ring = hd_alloc(1, (size_t)bytes + 64);
     memset((char *)game.ring + bytes, 0xA5, 64);
     int64_t full = 0, lost = 0;
     for (int rollout = 0; rollout < 60; rollout++) {
         roll(&game, c->fragment);
         check_ring(&game);
-        int64_t size = hd_replay_size(&c->shape, game.ring);
+        int64_t size = hd_replay_get_size(&c->shape, game.ring);
         full += size == c->shape.capacity;
         lost += size < c->shape.capacity && size < naive->added;
     }
@@ -265,8 +265,8 @@ START_TEST(test_by_hand)
     char ring[4096] __attribute__((aligned(64))) = {0}, block[4096] __attribute__((aligned(64)));
     char memory[sizeof(struct hd_transition) + 8] __attribute__((aligned(8))) = {0};
     struct hd_transition *transition = (struct hd_transition *)memory;
-    struct hd_transitions rows = hd_transitions_at(&rows_shape, block);
-    ck_assert_int_le(hd_replay_bytes(&shape), (int64_t)sizeof ring);
+    struct hd_transitions rows = hd_transitions_lay_out(&rows_shape, block);
+    ck_assert_int_le(hd_replay_get_bytes(&shape), (int64_t)sizeof ring);
     /* An episode a b c d, of which the transitions a>b, b>c, c>d are added. */
     for (const char *frame = "abcd"; *frame; frame++)
         hd_replay_add_frame(&shape, ring, 0, frame);
@@ -274,7 +274,7 @@ START_TEST(test_by_hand)
         *transition = (struct hd_transition){.frame = i, .age = i, .ahead = 1, .action = i};
         hd_replay_add(&shape, ring, transition);
     }
-    ck_assert_int_eq(hd_replay_size(&shape, ring), 3);
+    ck_assert_int_eq(hd_replay_get_size(&shape, ring), 3);
     hd_replay_get(&shape, ring, 0, &rows_shape, rows, 0);
     ck_assert_mem_eq(rows.obs, "aaaaab", 6);
     hd_replay_get(&shape, ring, 2, &rows_shape, rows, 0);
@@ -283,12 +283,12 @@ START_TEST(test_by_hand)
      * before it). */
     hd_replay_add_frame(&shape, ring, 0, "e");
     hd_replay_add_frame(&shape, ring, 0, "f");
-    ck_assert_int_eq(hd_replay_size(&shape, ring), 3);
+    ck_assert_int_eq(hd_replay_get_size(&shape, ring), 3);
     hd_replay_add_frame(&shape, ring, 0, "g");
-    ck_assert_int_eq(hd_replay_size(&shape, ring), 0);
+    ck_assert_int_eq(hd_replay_get_size(&shape, ring), 0);
     *transition = (struct hd_transition){.frame = 4, .age = 0, .ahead = 1, .action = 9};
     hd_replay_add(&shape, ring, transition);
-    ck_assert_int_eq(hd_replay_size(&shape, ring), 1);
+    ck_assert_int_eq(hd_replay_get_size(&shape, ring), 1);
     hd_replay_get(&shape, ring, 0, &rows_shape, rows, 0);
     ck_assert_mem_eq(rows.obs, "eeeeef", 6);
     ck_assert_int_eq(rows.action[0], 9);
@@ -316,7 +316,7 @@ START_TEST(test_closed_form)
         for (int s = 0; s < 5; s++)
             for (int64_t i = 0; i < batches[b]; i++) {
                 double u = hd_rng_draw_uniform(&rng, item++);
-                ck_assert_int_eq(hd_replay_stratum(i, u, batches[b], sizes[s]),
+                ck_assert_int_eq(hd_replay_get_stratum(i, u, batches[b], sizes[s]),
                                  walk(i, u, batches[b], sizes[s]));
             }
 }
@@ -326,7 +326,8 @@ START_TEST(test_every_item_once)
 {
     struct hd_rng rng = hd_rng_make(8, 1, 0, 0, 0);
     for (int64_t i = 0; i < 64; i++)
-        ck_assert_int_eq(hd_replay_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), 64, 64), i);
+        ck_assert_int_eq(hd_replay_get_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), 64, 64),
+                         i);
 }
 END_TEST
 
@@ -338,16 +339,16 @@ START_TEST(test_strata)
     const double below_one = nextafter(1, 0);
     int64_t before = 0;
     for (int64_t i = 0; i < batch; i++) {
-        int64_t at = hd_replay_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), batch, size);
+        int64_t at = hd_replay_get_stratum(i, hd_rng_draw_uniform(&rng, (uint32_t)i), batch, size);
         double width = (double)size / (double)batch;
         ck_assert_double_ge((double)at, floor((double)i * width));
         ck_assert_double_lt((double)at, (double)(i + 1) * width);
         ck_assert_int_ge(at, before);
         before = at;
     }
-    ck_assert_int_eq(hd_replay_stratum(0, 0, batch, size), 0);
-    ck_assert_int_eq(hd_replay_stratum(batch - 1, below_one, batch, size), size - 1);
-    ck_assert_int_eq(hd_replay_stratum(0, below_one, 1, 20000), 19999);
+    ck_assert_int_eq(hd_replay_get_stratum(0, 0, batch, size), 0);
+    ck_assert_int_eq(hd_replay_get_stratum(batch - 1, below_one, batch, size), size - 1);
+    ck_assert_int_eq(hd_replay_get_stratum(0, below_one, 1, 20000), 19999);
 }
 END_TEST
 
@@ -368,12 +369,12 @@ struct mirror {
     struct game game;
     void *ring;
     int64_t shown[MAX_ENVS], added; /* of the game, stored so far */
-    struct hd_replay_report *report;
+    struct hd_replay_result *report;
 };
 
 static void mirror_make(struct mirror *m, const struct ring_case *c, int64_t seed)
 {
-    const int64_t bytes = hd_replay_bytes(&c->shape);
+    const int64_t bytes = hd_replay_get_bytes(&c->shape);
     *m = (struct mirror){.game = {.naive = test_alloc(1, sizeof(struct naive)),
                                   .ring = test_alloc(1, (size_t)bytes),
                                   .rng = hd_rng_make((uint64_t)seed, 4, 0, 0, 0)}};
@@ -384,7 +385,7 @@ static void mirror_make(struct mirror *m, const struct ring_case *c, int64_t see
 
 static void check_mirror(const struct mirror *m)
 {
-    const int64_t bytes = hd_replay_bytes(&m->game.naive->shape);
+    const int64_t bytes = hd_replay_get_bytes(&m->game.naive->shape);
     char *found = hd_alloc(1, (size_t)bytes);
     device_get(found, m->ring, bytes);
     ck_assert(memcmp(found, m->game.ring, (size_t)bytes) == 0);
@@ -399,7 +400,7 @@ static void *placed(const void *content, int64_t bytes, bool shared)
 }
 
 /* The frames that the game has shown since the last store, of all envs in turns. */
-static void news_frames(struct mirror *m, bool shared, struct hd_replay_news *news)
+static void news_frames(struct mirror *m, bool shared, struct hd_replay_input *input)
 {
     const struct naive *naive = m->game.naive;
     const struct hd_replay_shape *shape = &naive->shape;
@@ -417,40 +418,40 @@ static void news_frames(struct mirror *m, bool shared, struct hd_replay_news *ne
                        (size_t)shape->frame_bytes);
                 env_of[max++] = (int32_t)env;
             }
-    news->n_frames = placed(&n, sizeof n, shared);
-    news->most_frames = n + 3;
-    news->env = placed(env_of, (n + 1) * 4, shared);
-    news->frames = placed(frames, (n + 1) * shape->frame_bytes, shared);
-    news->first = placed(m->shown, shape->envs * 8, shared);
+    input->n_frames = placed(&n, sizeof n, shared);
+    input->max_frames = n + 3;
+    input->env = placed(env_of, (n + 1) * 4, shared);
+    input->frames = placed(frames, (n + 1) * shape->frame_bytes, shared);
+    input->first = placed(m->shown, shape->envs * 8, shared);
     memcpy(m->shown, naive->shown, sizeof m->shown);
     hd_free(env_of);
     hd_free(frames);
 }
 
-static void news_transitions(struct mirror *m, bool shared, struct hd_replay_news *news)
+static void news_transitions(struct mirror *m, bool shared, struct hd_replay_input *input)
 {
     const struct naive *naive = m->game.naive;
-    const int64_t nstep = naive->shape.nstep, bytes = hd_transition_bytes(nstep);
+    const int64_t nstep = naive->shape.nstep, bytes = hd_transition_get_bytes(nstep);
     const int64_t n = naive->added - m->added;
     char *block = hd_alloc(n + 1, (size_t)bytes);
     for (int64_t i = 0; i < n; i++) {
         const struct naive_transition *from = &naive->transitions[m->added + i];
-        struct hd_transition *to = hd_transition_at(block, nstep, i);
+        struct hd_transition *to = hd_transition_get(block, nstep, i);
         memcpy(to, &from->is, sizeof from->is);
         memcpy(to->reward, from->reward, (size_t)nstep * sizeof(float));
     }
-    news->transitions = placed(block, (n + 1) * bytes, shared);
-    news->n_transitions = n;
+    input->transitions = placed(block, (n + 1) * bytes, shared);
+    input->n_transitions = n;
     m->added = naive->added;
     hd_free(block);
 }
 
-static void store(struct mirror *m, const struct hd_replay_news *news)
+static void store(struct mirror *m, const struct hd_replay_input *input)
 {
     ck_assert_int_eq(
-        hd_replay_store_cuda(&m->game.naive->shape, m->ring, news,
-                             device_make(NULL, hd_replay_get_scratch_bytes(news->most_frames)),
-                             m->report, device_stream()),
+        hd_replay_push_cuda(&m->game.naive->shape, m->ring, input,
+                            device_make(NULL, hd_replay_get_scratch_bytes(input->max_frames)),
+                            m->report, device_stream()),
         HD_OK);
 }
 
@@ -460,20 +461,20 @@ static void check_sample(struct mirror *m, int64_t rows)
     const struct hd_replay_shape *shape = &m->game.naive->shape;
     const struct hd_transition_shape to_shape = {rows, shape->stack * shape->frame_bytes,
                                                  shape->nstep, shape->nstep > 1};
-    const int64_t bytes = hd_transitions_bytes(&to_shape), guard = 64;
-    const int64_t size = hd_replay_size(shape, m->game.ring);
+    const int64_t bytes = hd_transitions_get_bytes(&to_shape), guard = 64;
+    const int64_t size = hd_replay_get_size(shape, m->game.ring);
     char *expected = hd_alloc(1, (size_t)bytes), *found = hd_alloc(1, (size_t)(bytes + guard));
     void *there = device_make(found, bytes + guard);
     float *weight = device_make(NULL, (rows + 1) * 4), weights[MAX_ENVS * MAX_FRAME + 1];
     int64_t *used = device_make(NULL, 8), found_used;
     ck_assert_int_eq(hd_replay_sample_cuda(shape, m->ring, m->game.rng, &to_shape,
-                                           hd_transitions_at(&to_shape, there), weight, used,
+                                           hd_transitions_lay_out(&to_shape, there), weight, used,
                                            device_stream()),
                      HD_OK);
     for (int64_t i = 0; i < rows && size > 0; i++) {
         const double u = hd_rng_draw_uniform(&m->game.rng, (uint32_t)i);
-        hd_replay_get(shape, m->game.ring, hd_replay_stratum(i, u, rows, size), &to_shape,
-                      hd_transitions_at(&to_shape, expected), i);
+        hd_replay_get(shape, m->game.ring, hd_replay_get_stratum(i, u, rows, size), &to_shape,
+                      hd_transitions_lay_out(&to_shape, expected), i);
     }
     device_get(found, there, bytes + guard);
     device_get(weights, weight, (rows + 1) * 4);
@@ -496,13 +497,13 @@ START_TEST(test_mirror_cuda)
     mirror_make(&m, c, _i);
     check_sample(&m, 3);
     for (int rollout = 0; rollout < ROLLOUTS; rollout++) {
-        struct hd_replay_news news;
+        struct hd_replay_input input;
         roll(&m.game, c->fragment);
-        news_frames(&m, rollout % 2 == 1, &news);
-        news_transitions(&m, rollout % 2 == 1, &news);
-        store(&m, &news);
+        news_frames(&m, rollout % 2 == 1, &input);
+        news_transitions(&m, rollout % 2 == 1, &input);
+        store(&m, &input);
         check_mirror(&m);
-        ck_assert_int_eq(m.report->size, hd_replay_size(&c->shape, m.game.ring));
+        ck_assert_int_eq(m.report->size, hd_replay_get_size(&c->shape, m.game.ring));
         ck_assert_int_eq(m.report->broken, 0);
         check_sample(&m, 1 + 5 * rollout);
     }
@@ -514,22 +515,22 @@ START_TEST(test_broken_order_cuda)
 {
     const struct ring_case *c = &cases[3];
     struct mirror m;
-    struct hd_replay_news news;
+    struct hd_replay_input input;
     mirror_make(&m, c, 77);
     roll(&m.game, c->fragment);
-    news_frames(&m, true, &news);
-    news_transitions(&m, true, &news);
-    store(&m, &news);
+    news_frames(&m, true, &input);
+    news_transitions(&m, true, &input);
+    store(&m, &input);
     check_mirror(&m);
     int64_t first[MAX_ENVS];
     memcpy(first, m.game.naive->shown, sizeof first);
     first[1]++;
     first[4]--;
-    news.first = device_make(first, sizeof first);
-    store(&m, &news);
+    input.first = device_make(first, sizeof first);
+    store(&m, &input);
     check_mirror(&m);
     ck_assert_int_eq(m.report->broken, 2);
-    ck_assert_int_eq(m.report->size, hd_replay_size(&c->shape, m.game.ring));
+    ck_assert_int_eq(m.report->size, hd_replay_get_size(&c->shape, m.game.ring));
 }
 END_TEST
 #endif

@@ -16,7 +16,7 @@ static void read_order(const struct hd_sampler *like, int64_t epoch, int64_t *or
     struct hd_sampler one = *like;
     one.shards = 1;
     for (int64_t p = 0; p < one.samples; p++)
-        order[p] = hd_sampler_at(&one, epoch, 0, p, NULL);
+        order[p] = hd_sampler_get(&one, epoch, 0, p, NULL);
 }
 
 /* DistributedSampler.__iter__, with its lists. Returns total_size. */
@@ -43,10 +43,10 @@ static void check_epoch(const struct hd_sampler *sampler, int64_t epoch)
     for (int64_t shard = 0; shard < sampler->shards; shard++) {
         const int64_t count = hd_sampler_count(sampler, shard);
         ck_assert_int_eq(count * sampler->shards, total);
-        ck_assert_int_eq(count, hd_sampler_most(sampler));
+        ck_assert_int_eq(count, hd_sampler_count_max(sampler));
         for (int64_t i = 0; i < count; i++) {
             bool padding;
-            int64_t sample = hd_sampler_at(sampler, epoch, shard, i, &padding);
+            int64_t sample = hd_sampler_get(sampler, epoch, shard, i, &padding);
             ck_assert_int_eq(sample, indices[shard + i * sampler->shards]);
             padded += padding;
             times[sample] += !padding;
@@ -93,11 +93,11 @@ START_TEST(uneven_lists_hold_every_sample_once)
                 max = count > max ? count : max;
                 for (int64_t i = 0; i < count; i++) {
                     bool padding = true;
-                    times[hd_sampler_at(&sampler, 2, shard, i, &padding)]++;
+                    times[hd_sampler_get(&sampler, 2, shard, i, &padding)]++;
                     ck_assert(!padding);
                 }
             }
-            ck_assert_int_eq(max, hd_sampler_most(&sampler));
+            ck_assert_int_eq(max, hd_sampler_count_max(&sampler));
             for (int64_t j = 0; j < n; j++)
                 ck_assert_int_eq(times[j], 1);
         }
@@ -111,7 +111,7 @@ START_TEST(without_shuffling_in_order)
     for (int64_t epoch = 0; epoch < 3; epoch++)
         for (int64_t i = 0; i < 6; i++) {
             bool padding;
-            ck_assert_int_eq(hd_sampler_at(&sampler, epoch, i % 2, i / 2, &padding),
+            ck_assert_int_eq(hd_sampler_get(&sampler, epoch, i % 2, i / 2, &padding),
                              lists[i % 2][i / 2]);
             ck_assert_int_eq(padding, i == 5);
         }
@@ -171,7 +171,7 @@ START_TEST(short_orders_are_equally_likely)
         for (int epoch = 0; epoch < epochs; epoch++) {
             int code = 0;
             for (int i = 0; i < n; i++)
-                code = code * n + (int)hd_sampler_at(&sampler, epoch, 0, i, NULL);
+                code = code * n + (int)hd_sampler_get(&sampler, epoch, 0, i, NULL);
             times[code]++;
         }
         for (int code = 0; code < 3125; code++)
@@ -198,7 +198,7 @@ START_TEST(long_orders_look_random)
         for (int epoch = 0; epoch < 2000; epoch++) {
             int before = -1;
             for (int i = 0; i < n; i++) {
-                int sample = (int)hd_sampler_at(&sampler, epoch, 0, i, NULL);
+                int sample = (int)hd_sampler_get(&sampler, epoch, 0, i, NULL);
                 places[i * n + sample]++;
                 if (before >= 0) /* of n - 1 others, those behind it move up */
                     pairs[before * (n - 1) + sample - (sample > before)]++;
@@ -217,7 +217,7 @@ START_TEST(large_sets)
         .seed = 1, .samples = (INT64_C(1) << 40) + 3, .shards = 3, .shuffle = true};
     double mean = 0;
     for (int64_t i = 0; i < 1000; i++) {
-        int64_t sample = hd_sampler_at(&sampler, 1, 2, i * 100000007, NULL);
+        int64_t sample = hd_sampler_get(&sampler, 1, 2, i * 100000007, NULL);
         ck_assert(sample >= 0 && sample < sampler.samples);
         mean += (double)sample / (double)sampler.samples / 1000;
     }

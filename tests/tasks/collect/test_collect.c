@@ -73,9 +73,9 @@ static void check_replay(const struct naive *naive, const struct world *w)
     const struct hd_replay_shape *ring = w->values[REPLAY].spec.shape;
     const struct hd_obs_shape *obs = &naive->shape->obs;
     const struct hd_transition_shape shape = {1, obs->obs_bytes, naive->nstep, naive->nstep > 1};
-    const int64_t size = hd_replay_size(ring, w->values[REPLAY].data);
-    void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&shape));
-    struct hd_transitions row = hd_transitions_at(&shape, block);
+    const int64_t size = hd_replay_get_size(ring, w->values[REPLAY].data);
+    void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&shape));
+    struct hd_transitions row = hd_transitions_lay_out(&shape, block);
     ck_assert_int_eq(size, naive->kept < ring->capacity ? naive->kept : ring->capacity);
     for (int64_t p = 0; p < size; p++) {
         int64_t rounds = (naive->kept - 1 - p) / ring->capacity;
@@ -226,8 +226,8 @@ START_TEST(test_epsilon_of_totals)
         const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
         const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;
         struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, false};
-        void *block = hd_alloc(1, (size_t)hd_transitions_bytes(&row_shape));
-        struct hd_transitions row = hd_transitions_at(&row_shape, block);
+        void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&row_shape));
+        struct hd_transitions row = hd_transitions_lay_out(&row_shape, block);
         void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
         int64_t same = 0, all = 0;
         for (int64_t iteration = 0; iteration < 40; iteration++) {

@@ -53,7 +53,7 @@ static void store(struct world *w, int32_t first)
     for (int64_t k = rollout.first[0]; k <= first + N_SAMPLE; k++)
         ((float *)rollout.frames)[(*rollout.n_frames)++ * OBS] = (float)k;
     for (int32_t i = 0; i < N_SAMPLE; i++) {
-        struct hd_transition *transition = hd_transition_at(rollout.transitions, NSTEP, i);
+        struct hd_transition *transition = hd_transition_get(rollout.transitions, NSTEP, i);
         transition->frame = transition->age = transition->action = first + i;
         transition->ahead = 1;
         transition->reward[0] = (float)(2 * (first + i));
@@ -66,7 +66,7 @@ static void store(struct world *w, int32_t first)
 
 static int64_t replay_size(const struct world *w)
 {
-    return hd_replay_size(w->values[REPLAY].spec.shape, w->values[REPLAY].data);
+    return hd_replay_get_size(w->values[REPLAY].spec.shape, w->values[REPLAY].data);
 }
 
 /* What the submitter counts is what the ring holds, for every number of rollouts. */

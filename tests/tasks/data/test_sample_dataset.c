@@ -192,7 +192,7 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
     ck_assert_int_eq(*use.used, left);
     for (int64_t row = 0; row < left; row++) {
         bool padding;
-        check_row(w, row, hd_sampler_at(sampler, epoch, shard, next + row, &padding));
+        check_row(w, row, hd_sampler_get(sampler, epoch, shard, next + row, &padding));
         ck_assert_float_eq(use.weight[row], padding ? 0 : 1);
         padded += padding;
     }
@@ -234,7 +234,7 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
     void *args = prepare(&hd_verb_draw, &w.setup, w.ports);
     int64_t counted[2] = {0};
     for (int64_t epoch = 0; epoch < 3; epoch++)
-        for (int64_t next = 0; next < hd_sampler_most(&sampler); next += c->batch) {
+        for (int64_t next = 0; next < hd_sampler_count_max(&sampler); next += c->batch) {
             ck_assert_int_eq(counted[HD_CURSOR_EPOCH], epoch);
             for (int64_t shard = 0; shard < c->shards; shard++)
                 draw(&w, &sampler, shard, epoch, next);
