@@ -16,7 +16,7 @@ struct hd_advantages_args {
     struct hd_steps steps;
     float gamma, lambda;
     const float *value;       /* [N] the net's, in its units */
-    const int32_t *after;     /* [capacity] from hd_steps_find_after_cuda */
+    const int32_t *after;     /* [capacity] from hd_steps_find_bootstraps_cuda */
     const float *after_value; /* [capacity] of the observations after these samples */
     int64_t capacity;
     /* Rewards have `unit` times the net's units: the deviation sqrt(squares / count + epsilon) of

@@ -51,8 +51,8 @@ static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i
                                 const struct rows *rows)
 {
     const char *group = hd_steps_get_group(&args->steps, i);
-    const int64_t step = hd_steps_row(&args->steps, i);
-    const float end = hd_steps_end(&args->steps, i);
+    const int64_t step = hd_steps_get_row(&args->steps, i);
+    const float end = hd_steps_get_end(&args->steps, i);
     const float done = ((const float *)(group + args->steps.at.done))[step];
     rows->value[i] = args->value[i] * unit;
     rows->reward[i] = ((const float *)(group + args->steps.at.reward))[step];

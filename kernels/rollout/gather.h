@@ -6,7 +6,7 @@
 
 #include "kernels/rollout/steps.h"
 
-struct hd_gather {
+struct hd_minibatch_source {
     struct hd_steps from;
     const float *advantage, *target, *value; /* [N] of all samples, device memory */
     int64_t rows;                            /* B */
@@ -18,7 +18,7 @@ struct hd_gather {
 };
 
 /* The arrays of a minibatch (tasks/types/data/minibatch.h), device memory. */
-struct hd_gathered {
+struct hd_minibatch_arrays {
     int64_t *used;                     /* [1]; NULL: not told */
     char *obs;                         /* [B][stack frames] */
     int32_t *action;                   /* [B] */
@@ -28,6 +28,7 @@ struct hd_gathered {
 
 /* Fills all rows, in one launch. `sample` and `used` are read when it runs, all else before the
  * call returns. */
-int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to, void *stream);
+int hd_minibatch_gather_cuda(const struct hd_minibatch_source *gather,
+                             const struct hd_minibatch_arrays *to, void *stream);
 
 #endif

@@ -6,12 +6,12 @@ extern "C" {
 }
 
 /* What a row has besides its observation. */
-static __device__ void copy_numbers(const struct hd_gather *gather, int64_t sample,
-                                    const struct hd_gathered *to, int64_t row)
+static __device__ void copy_numbers(const struct hd_minibatch_source *gather, int64_t sample,
+                                    const struct hd_minibatch_arrays *to, int64_t row)
 {
     const struct hd_steps *from = &gather->from;
     const char *group = hd_steps_get_group(from, sample);
-    const int64_t step = hd_steps_row(from, sample), actions = from->actions;
+    const int64_t step = hd_steps_get_row(from, sample), actions = from->actions;
     const float *logit = (const float *)(group + from->at.logit) + step * actions;
     for (int64_t i = threadIdx.x; i < actions; i += blockDim.x)
         to->logit[row * actions + i] = logit[i];
@@ -25,7 +25,8 @@ static __device__ void copy_numbers(const struct hd_gather *gather, int64_t samp
 
 /* A block fills a row. One of its threads reads what may be in the host's memory, which is far. */
 template <typename word>
-static __global__ void gather_rows(const struct hd_gather gather, const struct hd_gathered to)
+static __global__ void gather_rows(const struct hd_minibatch_source gather,
+                                   const struct hd_minibatch_arrays to)
 {
     __shared__ int32_t sample;
     const struct hd_steps *from = &gather.from;
@@ -42,8 +43,8 @@ static __global__ void gather_rows(const struct hd_gather gather, const struct h
         copy_numbers(&gather, sample, &to, row);
 }
 
-extern "C" int hd_gather_cuda(const struct hd_gather *gather, const struct hd_gathered *to,
-                              void *stream)
+extern "C" int hd_minibatch_gather_cuda(const struct hd_minibatch_source *gather,
+                                        const struct hd_minibatch_arrays *to, void *stream)
 {
     const struct hd_steps *from = &gather->from;
     if (gather->rows == 0)

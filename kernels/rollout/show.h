@@ -11,7 +11,7 @@
 
 /* A group of envs. Either side has the last F frames of an env, frame i in place i % F. Shared
  * memory is the host's, which the GPU addresses. */
-struct hd_show {
+struct hd_frame_upload {
     int64_t envs, frames, stack, frame_bytes; /* E, F >= stack; frames of an observation */
     char *host_frames;                        /* [E][F][frame_bytes], shared memory */
     int64_t *shown;                           /* [E]: frames shown so far, shared memory */
@@ -22,31 +22,32 @@ struct hd_show {
 };
 
 /* Where frame i of an env lies among all. */
-HD_INLINE int64_t hd_show_at(const struct hd_show *show, int64_t env, int64_t i)
+HD_INLINE int64_t hd_frame_upload_find_frame(const struct hd_frame_upload *show, int64_t env,
+                                             int64_t i)
 {
     return (env * show->frames + (uint32_t)i % (uint32_t)show->frames) * show->frame_bytes;
 }
 
 /* Where frame k, 0 … stack - 1, of an env's present observation lies: the last frame shown is the
  * newest; where the episode is younger than that, its first frame stands in. */
-HD_INLINE int64_t hd_show_obs_at(const struct hd_show *show, int64_t env, int64_t shown,
-                                 int64_t age, int64_t k)
+HD_INLINE int64_t hd_frame_upload_find_obs(const struct hd_frame_upload *show, int64_t env,
+                                           int64_t shown, int64_t age, int64_t k)
 {
     const int64_t frame = shown - show->stack + k, first = shown - 1 - age;
-    return hd_show_at(show, env, frame > first ? frame : first);
+    return hd_frame_upload_find_frame(show, env, frame > first ? frame : first);
 }
 
 /* On the host: room for the next frame of an env, with which an episode begins or goes on. */
-void *hd_show_next(const struct hd_show *show, int64_t env, bool begins);
+void *hd_frame_upload_next(const struct hd_frame_upload *show, int64_t env, bool begins);
 
 /* On the host: the env, which has shown nothing yet, shows the frames of obs[stack][frame_bytes].
  */
-void hd_show_obs(const struct hd_show *show, int64_t env, const char *obs);
+void hd_frame_upload_add_obs(const struct hd_frame_upload *show, int64_t env, const char *obs);
 
 /* Copies the frames that the GPU does not know and whose place is not another's by now; then,
  * unless obs is NULL, puts the present observations obs[E][stack][frame_bytes] together, device
  * memory. One launch; `show` is read before the call returns, what it points to when the kernel
  * runs. */
-int hd_show_cuda(const struct hd_show *show, char *obs, void *stream);
+int hd_frame_upload_run_cuda(const struct hd_frame_upload *show, char *obs, void *stream);
 
 #endif

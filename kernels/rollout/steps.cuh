@@ -22,8 +22,8 @@ static __device__ inline void hd_steps_copy(const struct hd_steps *steps, int64_
                                             char *obs)
 {
     for (int64_t k = threadIdx.y; k < steps->stack; k += blockDim.y)
-        hd_copy_words<word>(hd_steps_frame(steps, sample, ahead, k), obs + k * steps->frame_bytes,
-                            steps->frame_bytes);
+        hd_copy_words<word>(hd_steps_find_frame(steps, sample, ahead, k),
+                            obs + k * steps->frame_bytes, steps->frame_bytes);
 }
 
 /* Launches kernel<word>(…) by a block for each row of obs. */

@@ -39,14 +39,14 @@ HD_INLINE const char *hd_steps_get_group(const struct hd_steps *steps, int64_t s
 }
 
 /* The number of a sample's step in its group. */
-HD_INLINE int64_t hd_steps_row(const struct hd_steps *steps, int64_t sample)
+HD_INLINE int64_t hd_steps_get_row(const struct hd_steps *steps, int64_t sample)
 {
     const int32_t *row = (const int32_t *)(hd_steps_get_group(steps, sample) + steps->at.row);
     return row[(uint32_t)sample % (uint32_t)steps->samples];
 }
 
 /* 1 where a sample ends its fragment or its episode, else 0. */
-HD_INLINE float hd_steps_end(const struct hd_steps *steps, int64_t sample)
+HD_INLINE float hd_steps_get_end(const struct hd_steps *steps, int64_t sample)
 {
     const float *end = (const float *)(hd_steps_get_group(steps, sample) + steps->at.end);
     return end[(uint32_t)sample % (uint32_t)steps->samples];
@@ -54,11 +54,11 @@ HD_INLINE float hd_steps_end(const struct hd_steps *steps, int64_t sample)
 
 /* Frame k, 0 … stack - 1, of a sample's observation (of the one after it: ahead = 1). Where the
  * episode is younger than the observation, its first frame stands in. */
-HD_INLINE const char *hd_steps_frame(const struct hd_steps *steps, int64_t sample, int ahead,
-                                     int64_t k)
+HD_INLINE const char *hd_steps_find_frame(const struct hd_steps *steps, int64_t sample, int ahead,
+                                          int64_t k)
 {
     const char *group = hd_steps_get_group(steps, sample);
-    const int64_t step = hd_steps_row(steps, sample);
+    const int64_t step = hd_steps_get_row(steps, sample);
     const int64_t env = (uint32_t)step / (uint32_t)steps->steps;
     const int64_t last = ((const int32_t *)(group + steps->at.frame))[step];
     const int64_t first = last - ((const int32_t *)(group + steps->at.frame_age))[step];
@@ -72,18 +72,18 @@ HD_INLINE const char *hd_steps_frame(const struct hd_steps *steps, int64_t sampl
 
 /* obs[rows][stack frames], device memory: row i is that of sample first + i over / rows: of `rows`
  * samples in a row (over = rows), or at equal distances among `over` ones. */
-int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over, int64_t rows,
-                      char *obs, void *stream);
+int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
+                             int64_t rows, char *obs, void *stream);
 
 /* after[capacity], device memory: the samples, ascending, whose next observation no other sample
  * has and that has a value: fragments end with them, episodes do not. Then -1. There must be
  * enough. */
-int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after, int64_t capacity,
-                             void *stream);
+int hd_steps_find_bootstraps_cuda(const struct hd_steps *steps, int32_t *after, int64_t capacity,
+                                  void *stream);
 
 /* obs[capacity][stack frames], device memory: the observations after those samples; where after[]
  * is -1, sample 0's. */
-int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after, int64_t capacity,
-                            char *obs, void *stream);
+int hd_steps_gather_bootstrap_obs_cuda(const struct hd_steps *steps, const int32_t *after,
+                                       int64_t capacity, char *obs, void *stream);
 
 #endif

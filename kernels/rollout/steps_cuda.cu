@@ -12,8 +12,8 @@ static __global__ void copy_samples(const struct hd_steps steps, int64_t first, 
     hd_steps_copy<word>(&steps, sample, 0, obs + row * steps.stack * steps.frame_bytes);
 }
 
-extern "C" int hd_steps_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
-                                 int64_t rows, char *obs, void *stream)
+extern "C" int hd_steps_gather_obs_cuda(const struct hd_steps *steps, int64_t first, int64_t over,
+                                        int64_t rows, char *obs, void *stream)
 {
     if (rows == 0)
         return HD_OK;
@@ -28,8 +28,9 @@ static __global__ void copy_after(const struct hd_steps steps, const int32_t *af
                         obs + row * steps.stack * steps.frame_bytes);
 }
 
-extern "C" int hd_steps_obs_after_cuda(const struct hd_steps *steps, const int32_t *after,
-                                       int64_t capacity, char *obs, void *stream)
+extern "C" int hd_steps_gather_bootstrap_obs_cuda(const struct hd_steps *steps,
+                                                  const int32_t *after, int64_t capacity, char *obs,
+                                                  void *stream)
 {
     if (capacity == 0)
         return HD_OK;
@@ -44,10 +45,10 @@ enum { THREADS = 1024, WARPS = THREADS / 32 };
 
 static __device__ bool is_after(const struct hd_steps *steps, int64_t sample)
 {
-    if (hd_steps_end(steps, sample) == 0)
+    if (hd_steps_get_end(steps, sample) == 0)
         return false;
     const float *done = (const float *)(hd_steps_get_group(steps, sample) + steps->at.done);
-    return done[hd_steps_row(steps, sample)] == 0;
+    return done[hd_steps_get_row(steps, sample)] == 0;
 }
 
 /* The sum of what the threads before this one have; of all in *total_p. */
@@ -86,8 +87,8 @@ static __global__ void find_after(const struct hd_steps steps, int32_t *after, i
         after[i] = -1;
 }
 
-extern "C" int hd_steps_find_after_cuda(const struct hd_steps *steps, int32_t *after,
-                                        int64_t capacity, void *stream)
+extern "C" int hd_steps_find_bootstraps_cuda(const struct hd_steps *steps, int32_t *after,
+                                             int64_t capacity, void *stream)
 {
     return HD_LAUNCH(find_after, 1, THREADS, stream, *steps, after, capacity);
 }

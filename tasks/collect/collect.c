@@ -104,15 +104,16 @@ static int64_t scratch(const void *args)
 struct header {
     int64_t *forwards, *made, *ended; /* [1] each: steps of all envs, samples, episodes */
     int32_t *action;                  /* [E] */
-    struct hd_show show;              /* present observations, only where a GPU acts */
+    struct hd_frame_upload show;      /* present observations, only where a GPU acts */
 };
 
 /* An env's present observation is all that the GPU wants of its frames. */
-static void lay_out_show(const struct args *args, struct hd_arena *arena, struct hd_show *show)
+static void lay_out_show(const struct args *args, struct hd_arena *arena,
+                         struct hd_frame_upload *show)
 {
     const struct hd_obs_shape *obs = &args->envs->obs;
     const int64_t envs = args->envs->envs;
-    *show = (struct hd_show){
+    *show = (struct hd_frame_upload){
         .envs = envs, .frames = obs->stack, .stack = obs->stack, .frame_bytes = obs->frame_bytes};
     show->host_frames = hd_arena_take(arena, envs, (size_t)obs->obs_bytes);
     show->shown = hd_arena_take(arena, envs, sizeof *show->shown);
@@ -274,10 +275,10 @@ static bool is_through(const struct collect *c)
 /* For the GPU to act on: what envs show as a collect begins, */
 static void show_all(const struct collect *c)
 {
-    const struct hd_show *show = &c->header.show;
+    const struct hd_frame_upload *show = &c->header.show;
     for (int64_t env = 0; env < c->shape->envs; env++) {
         show->shown[env] = show->here[env] = 0;
-        hd_show_obs(show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
+        hd_frame_upload_add_obs(show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
     }
 }
 
@@ -288,8 +289,8 @@ static void show_last(const struct collect *c)
     const char *end = c->envs.obs;
     for (int64_t env = 0; env < c->shape->envs; env++) {
         end += c->shape->obs.obs_bytes;
-        memcpy(hd_show_next(&c->header.show, env, c->envs.episode_steps[env] == 0), end - bytes,
-               (size_t)bytes);
+        memcpy(hd_frame_upload_next(&c->header.show, env, c->envs.episode_steps[env] == 0),
+               end - bytes, (size_t)bytes);
     }
 }
 
@@ -415,7 +416,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         return HD_OK;
     lay_out_work(args, context->work, &work);
     header.show.frames_here = work.frames;
-    HD_TRY(hd_show_cuda(&header.show, work.play.obs, context->stream));
+    HD_TRY(hd_frame_upload_run_cuda(&header.show, work.play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
                                   context->stream));
     return hd_argmax_cuda(work.play.out, hd_net_count_outputs(net), hd_net_count_actions(net),

@@ -107,7 +107,7 @@ struct collect {
     const struct hd_net *net;
     struct hd_envs envs;
     struct hd_trajectories t;
-    struct hd_show show; /* its frames */
+    struct hd_frame_upload show; /* its frames */
     struct hd_play play;
     int64_t first; /* number of the group's first env in the shard */
 };
@@ -128,7 +128,7 @@ static int begin(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         if (c->envs.shown[env] == 0)
             HD_TRY(start(c, env, c->play.outcome.obs));
-        hd_show_obs(&c->show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
+        hd_frame_upload_add_obs(&c->show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
     }
     return HD_OK;
 }
@@ -184,15 +184,15 @@ static int end_episode(struct collect *c, int64_t env)
     c->t.ended_return[i] = c->envs.episode_return[env];
     c->t.ended_steps[i] = (double)c->envs.episode_steps[env];
     c->envs.episode[env]++;
-    return start(c, env, hd_show_next(&c->show, env, true));
+    return start(c, env, hd_frame_upload_next(&c->show, env, true));
 }
 
 /* The env shows what became of its step. */
 static void observe(struct collect *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
-    memcpy(hd_show_next(&c->show, env, false), (const char *)c->play.outcome.obs + env * bytes,
-           (size_t)bytes);
+    memcpy(hd_frame_upload_next(&c->show, env, false),
+           (const char *)c->play.outcome.obs + env * bytes, (size_t)bytes);
     c->t.reward[step] = c->play.outcome.reward[env];
     c->t.done[step] = c->play.outcome.done[env];
     c->t.pending[env]++;
@@ -350,9 +350,9 @@ static int ready_on_gpu(const void *memory)
 
 /* What stands before the frames is small, and all of it known by now. */
 static int fetch_rest(const struct hd_context *context, const struct hd_view *to,
-                      const struct hd_show *show)
+                      const struct hd_frame_upload *show)
 {
-    HD_TRY(hd_show_cuda(show, NULL, context->stream));
+    HD_TRY(hd_frame_upload_run_cuda(show, NULL, context->stream));
     const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
     return hd_device_copy(here.made, host.made, hd_trajectories_count_header_bytes(to->spec),
@@ -366,7 +366,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
     const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
-    struct hd_show show = hd_trajectories_show(shape, &host);
+    struct hd_frame_upload show = hd_trajectories_show(shape, &host);
     struct hd_play_on_gpu play;
     struct header header;
     struct hd_obs_norm norm;
@@ -380,7 +380,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
     const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
                                      hd_envs_first(args->envs, context->shard, context->item));
-    HD_TRY(hd_show_cuda(&show, play.obs, context->stream));
+    HD_TRY(hd_frame_upload_run_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_statistics_norm(&views[NORM], &norm), context->stream));
     return hd_categorical_draw_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,

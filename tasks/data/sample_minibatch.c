@@ -96,7 +96,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     struct hd_order *order = views[ORDER].data;
     int64_t lo, hi;
     HD_TRY(deal(context, views, &lo, &hi));
-    const struct hd_gather gather = {
+    const struct hd_minibatch_source gather = {
         .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .advantage = targets.advantage,
         .target = targets.target,
@@ -105,9 +105,9 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         .sample = order->sample + lo,
         .count = hi - lo,
     };
-    const struct hd_gathered to = {batch.used,      batch.obs,    batch.action, batch.logit,
-                                   batch.advantage, batch.target, batch.value};
-    HD_TRY(hd_gather_cuda(&gather, &to, context->stream));
+    const struct hd_minibatch_arrays to = {batch.used,      batch.obs,    batch.action, batch.logit,
+                                           batch.advantage, batch.target, batch.value};
+    HD_TRY(hd_minibatch_gather_cuda(&gather, &to, context->stream));
     return args->standardise ? hd_standardise_cuda(batch.advantage, batch.used, context->stream)
                              : HD_OK;
 }

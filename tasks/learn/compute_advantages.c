@@ -347,11 +347,11 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     lay_out_on_gpu(args, context->work, &work);
     for (int64_t first = 0; first < args->samples; first += block) {
         const int64_t left = args->samples - first, rows = left < block ? left : block;
-        HD_TRY(hd_steps_obs_cuda(&steps, first, rows, rows, work.obs, stream));
+        HD_TRY(hd_steps_gather_obs_cuda(&steps, first, rows, rows, work.obs, stream));
         HD_TRY(values_on_gpu(args, views, rows, &work, work.value + first, stream));
     }
-    HD_TRY(hd_steps_find_after_cuda(&steps, work.after, args->after, stream));
-    HD_TRY(hd_steps_obs_after_cuda(&steps, work.after, args->after, work.obs, stream));
+    HD_TRY(hd_steps_find_bootstraps_cuda(&steps, work.after, args->after, stream));
+    HD_TRY(hd_steps_gather_bootstrap_obs_cuda(&steps, work.after, args->after, work.obs, stream));
     return values_on_gpu(args, views, args->after, &work, work.after_value, stream);
 }
 

@@ -126,7 +126,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->scratch, &work);
-    HD_TRY(hd_steps_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
+    HD_TRY(
+        hd_steps_gather_obs_cuda(&steps, 0, args->samples, args->rows, work.obs, context->stream));
     if (args->obs.u8)
         return hd_moments_compute_bytes_cuda((const uint8_t *)work.obs, args->rows, args->elements,
                                              work.scratch, moments, context->stream);

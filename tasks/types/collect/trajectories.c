@@ -159,10 +159,10 @@ static char *frame_at(const struct hd_trajectories_shape *shape,
     return group->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
 }
 
-struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                    const struct hd_trajectories *group)
+struct hd_frame_upload hd_trajectories_show(const struct hd_trajectories_shape *shape,
+                                            const struct hd_trajectories *group)
 {
-    return (struct hd_show){
+    return (struct hd_frame_upload){
         .envs = shape->envs,
         .frames = shape->frames,
         .stack = shape->obs.stack,

@@ -57,9 +57,9 @@ int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
 /* Empties a group, whatever it held. */
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group);
 
-/* The frames of a group as hd_show_next fills them; what a GPU has of them is left NULL. */
-struct hd_show hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                    const struct hd_trajectories *group);
+/* The frames of a group as hd_frame_upload_next fills them; what a GPU has of them is left NULL. */
+struct hd_frame_upload hd_trajectories_show(const struct hd_trajectories_shape *shape,
+                                            const struct hd_trajectories *group);
 
 /* Copies the observation of step `step` (of the one after it: ahead = 1) to obs[obs_bytes]. */
 void hd_trajectories_obs(const struct hd_trajectories_shape *shape,

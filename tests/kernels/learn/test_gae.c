@@ -245,7 +245,8 @@ START_TEST(targets_of_a_gpu)
     if (c->returns)
         args.returns = number(NULL, NULL, NULL);
     ck_assert_int_eq(
-        hd_steps_find_after_cuda(&played.steps, after_there, capacity, device_stream()), HD_OK);
+        hd_steps_find_bootstraps_cuda(&played.steps, after_there, capacity, device_stream()),
+        HD_OK);
     ck_assert_int_eq(hd_advantages_compute_cuda(&args, device_stream()), HD_OK);
     ck_assert_mem_eq(fetched(args.advantage, n), expected.advantage, (size_t)n * 4);
     ck_assert_mem_eq(fetched(args.target, n), expected.target, (size_t)n * 4);

@@ -20,16 +20,17 @@ static const struct size {
              {2, 1, 1}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static struct hd_show make_show(const struct size *size, void *(*alloc)(int64_t))
+static struct hd_frame_upload make_show(const struct size *size, void *(*alloc)(int64_t))
 {
-    return (struct hd_show){.envs = ENVS,
-                            .frames = size->frames,
-                            .stack = size->stack,
-                            .frame_bytes = size->frame_bytes,
-                            .host_frames = alloc(ENVS * size->frames * size->frame_bytes + GUARD),
-                            .shown = alloc(ENVS * 8),
-                            .age = alloc(ENVS * 8),
-                            .here = alloc(ENVS * 8)};
+    return (struct hd_frame_upload){.envs = ENVS,
+                                    .frames = size->frames,
+                                    .stack = size->stack,
+                                    .frame_bytes = size->frame_bytes,
+                                    .host_frames =
+                                        alloc(ENVS * size->frames * size->frame_bytes + GUARD),
+                                    .shown = alloc(ENVS * 8),
+                                    .age = alloc(ENVS * 8),
+                                    .here = alloc(ENVS * 8)};
 }
 
 /* Some bytes that no other frame has. */
@@ -51,25 +52,26 @@ static void move_on(char *obs, const struct size *size, const char *frame, bool 
 }
 
 /* All envs begin with some observation. */
-static void begin(const struct hd_show *show, const struct size *size, char *wanted)
+static void begin(const struct hd_frame_upload *show, const struct size *size, char *wanted)
 {
     for (int env = 0; env < ENVS; env++) {
         char *obs = wanted + env * size->stack * size->frame_bytes;
         for (int i = 0; i < size->stack; i++)
             paint(obs + i * size->frame_bytes, size->frame_bytes, env, i - 9);
-        hd_show_obs(show, env, obs);
+        hd_frame_upload_add_obs(show, env, obs);
     }
 }
 
 /* All envs show a frame; each begins an episode now and then. */
-static void show_next(const struct hd_show *show, const struct size *size, int step, char *wanted)
+static void show_next(const struct hd_frame_upload *show, const struct size *size, int step,
+                      char *wanted)
 {
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     char *frame = test_alloc(size->frame_bytes, 1);
     for (int env = 0; env < ENVS; env++) {
         const bool begins = hd_rng_draw_below(&rng, (uint32_t)(step * ENVS + env), 5) == 0;
         paint(frame, size->frame_bytes, env, step);
-        memcpy(hd_show_next(show, env, begins), frame, (size_t)size->frame_bytes);
+        memcpy(hd_frame_upload_next(show, env, begins), frame, (size_t)size->frame_bytes);
         move_on(wanted + env * size->stack * size->frame_bytes, size, frame, begins);
     }
 }
@@ -82,13 +84,14 @@ static void *alloc_here(int64_t bytes)
 START_TEST(frames_of_observations)
 {
     const struct size *size = &sizes[_i];
-    const struct hd_show show = make_show(size, alloc_here);
+    const struct hd_frame_upload show = make_show(size, alloc_here);
     char *wanted = test_alloc(ENVS * size->stack * size->frame_bytes, 1);
     begin(&show, size, wanted);
     for (int step = 0; step < SHOWN; step++) {
         for (int i = 0; i < ENVS * size->stack; i++) {
             const int64_t env = i / size->stack, k = i % size->stack;
-            const int64_t at = hd_show_obs_at(&show, env, show.shown[env], show.age[env], k);
+            const int64_t at =
+                hd_frame_upload_find_obs(&show, env, show.shown[env], show.age[env], k);
             ck_assert_mem_eq(show.host_frames + at, wanted + i * size->frame_bytes,
                              (size_t)size->frame_bytes);
         }
@@ -99,19 +102,19 @@ END_TEST
 
 #if HD_CUDA
 
-static struct hd_show make_show_on_gpu(const struct size *size)
+static struct hd_frame_upload make_show_on_gpu(const struct size *size)
 {
-    struct hd_show show = make_show(size, device_shared);
+    struct hd_frame_upload show = make_show(size, device_shared);
     show.frames_here = device_make(NULL, ENVS * size->frames * size->frame_bytes + GUARD);
     return show;
 }
 
 /* The GPU's observations are those; nothing else has changed. */
-static void check_obs(const struct hd_show *show, char *there, const char *wanted)
+static void check_obs(const struct hd_frame_upload *show, char *there, const char *wanted)
 {
     const int64_t bytes = ENVS * show->stack * show->frame_bytes;
     char *found = test_alloc(bytes + GUARD, 1);
-    ck_assert_int_eq(hd_show_cuda(show, there, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_frame_upload_run_cuda(show, there, device_stream()), HD_OK);
     device_get(found, there, bytes);
     ck_assert_mem_eq(found, wanted, (size_t)bytes);
     device_get(found, show->frames_here + ENVS * show->frames * show->frame_bytes, GUARD);
@@ -126,7 +129,7 @@ static void check_obs(const struct hd_show *show, char *there, const char *wante
 START_TEST(frames_travel_once)
 {
     const struct size *size = &sizes[_i];
-    const struct hd_show show = make_show_on_gpu(size);
+    const struct hd_frame_upload show = make_show_on_gpu(size);
     const int64_t bytes = ENVS * size->stack * size->frame_bytes;
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     char *wanted = test_alloc(bytes, 1), *there = device_make(NULL, bytes + GUARD);
@@ -146,17 +149,18 @@ END_TEST
 START_TEST(all_frames_are_fetched)
 {
     const struct size *size = &sizes[0];
-    const struct hd_show show = make_show_on_gpu(size);
+    const struct hd_frame_upload show = make_show_on_gpu(size);
     const int64_t bytes = ENVS * size->frames * size->frame_bytes;
     char *found = test_alloc(bytes, 1);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 20; i++)
             for (int env = 0; env < ENVS; env++)
-                paint(hd_show_next(&show, env, i == 7), size->frame_bytes, env, 20 * round + i);
-        ck_assert_int_eq(hd_show_cuda(&show, NULL, device_stream()), HD_OK);
+                paint(hd_frame_upload_next(&show, env, i == 7), size->frame_bytes, env,
+                      20 * round + i);
+        ck_assert_int_eq(hd_frame_upload_run_cuda(&show, NULL, device_stream()), HD_OK);
         device_get(found, show.frames_here, bytes);
         for (int env = 0; env < ENVS; env++) {
-            const int64_t first = hd_show_at(&show, env, 0);
+            const int64_t first = hd_frame_upload_find_frame(&show, env, 0);
             ck_assert_mem_eq(found + first, show.host_frames + first,
                              (size_t)(show.shown[env] * size->frame_bytes));
         }

@@ -188,7 +188,7 @@ START_TEST(frames_of_observations)
     for (int64_t i = 0; i < all_samples(c); i++)
         for (int ahead = 0; ahead <= 1; ahead++) {
             for (int64_t k = 0; k < c->is.stack; k++)
-                memcpy(obs + k * bytes, hd_steps_frame(&c->steps, i, ahead, k), (size_t)bytes);
+                memcpy(obs + k * bytes, hd_steps_find_frame(&c->steps, i, ahead, k), (size_t)bytes);
             check_obs(c, i, ahead == 1, obs);
         }
 }
@@ -229,13 +229,13 @@ START_TEST(observations_in_a_row_and_apart)
         if (first + over > n)
             continue;
         char *obs = guarded(rows * bytes);
-        ck_assert_int_eq(hd_steps_obs_cuda(&c->steps, first, over, rows, obs, device_stream()),
-                         HD_OK);
+        ck_assert_int_eq(
+            hd_steps_gather_obs_cuda(&c->steps, first, over, rows, obs, device_stream()), HD_OK);
         const char *found = fetched(obs, rows * bytes);
         for (int64_t i = 0; i < rows; i++)
             check_obs(c, first + i * over / rows, false, found + i * bytes);
     }
-    ck_assert_int_eq(hd_steps_obs_cuda(&c->steps, 0, 0, 0, NULL, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_steps_gather_obs_cuda(&c->steps, 0, 0, 0, NULL, device_stream()), HD_OK);
 }
 END_TEST
 
@@ -247,9 +247,11 @@ START_TEST(observations_after_fragments)
     const int64_t n = all_samples(c), capacity = n + 3, bytes = c->is.stack * c->is.frame_bytes;
     int32_t *after = guarded(capacity * 4);
     char *obs = guarded(capacity * bytes);
-    ck_assert_int_eq(hd_steps_find_after_cuda(&c->steps, after, capacity, device_stream()), HD_OK);
-    ck_assert_int_eq(hd_steps_obs_after_cuda(&c->steps, after, capacity, obs, device_stream()),
+    ck_assert_int_eq(hd_steps_find_bootstraps_cuda(&c->steps, after, capacity, device_stream()),
                      HD_OK);
+    ck_assert_int_eq(
+        hd_steps_gather_bootstrap_obs_cuda(&c->steps, after, capacity, obs, device_stream()),
+        HD_OK);
     const int32_t *found = fetched(after, capacity * 4);
     const char *found_obs = fetched(obs, capacity * bytes);
     int64_t count = 0;
@@ -284,7 +286,7 @@ static const float *numbers(struct collect *c, const float **host_p)
 }
 
 static void check_row(const struct collect *c, const float *const expected[3], int64_t sample,
-                      const struct hd_gathered *found, int64_t row)
+                      const struct hd_minibatch_arrays *found, int64_t row)
 {
     int64_t step;
     const struct group *group = group_of(c, sample, &step);
@@ -306,7 +308,7 @@ START_TEST(rows_of_minibatches)
     collect_make(c, &shapes[_i], 20 + _i, true);
     const int64_t n = all_samples(c), bytes = c->is.stack * c->is.frame_bytes;
     const float *expected[3];
-    struct hd_gather gather = {.from = c->steps, .rows = B};
+    struct hd_minibatch_source gather = {.from = c->steps, .rows = B};
     gather.advantage = numbers(c, &expected[0]);
     gather.target = numbers(c, &expected[1]);
     gather.value = numbers(c, &expected[2]);
@@ -320,20 +322,20 @@ START_TEST(rows_of_minibatches)
         gather.sample = told ? sample : device_make(sample, B * 4);
         gather.count = used;
         gather.used = by_value ? NULL : told ? count : device_make(count, 8);
-        struct hd_gathered to = {.used = told ? guarded(8) : NULL,
-                                 .obs = guarded(B * bytes),
-                                 .action = guarded(B * 4),
-                                 .logit = guarded(B * c->is.actions * 4),
-                                 .advantage = guarded(B * 4),
-                                 .target = guarded(B * 4),
-                                 .value = guarded(B * 4)};
-        ck_assert_int_eq(hd_gather_cuda(&gather, &to, device_stream()), HD_OK);
-        const struct hd_gathered found = {.obs = fetched(to.obs, B * bytes),
-                                          .action = fetched(to.action, B * 4),
-                                          .logit = fetched(to.logit, B * c->is.actions * 4),
-                                          .advantage = fetched(to.advantage, B * 4),
-                                          .target = fetched(to.target, B * 4),
-                                          .value = fetched(to.value, B * 4)};
+        struct hd_minibatch_arrays to = {.used = told ? guarded(8) : NULL,
+                                         .obs = guarded(B * bytes),
+                                         .action = guarded(B * 4),
+                                         .logit = guarded(B * c->is.actions * 4),
+                                         .advantage = guarded(B * 4),
+                                         .target = guarded(B * 4),
+                                         .value = guarded(B * 4)};
+        ck_assert_int_eq(hd_minibatch_gather_cuda(&gather, &to, device_stream()), HD_OK);
+        const struct hd_minibatch_arrays found = {.obs = fetched(to.obs, B * bytes),
+                                                  .action = fetched(to.action, B * 4),
+                                                  .logit = fetched(to.logit, B * c->is.actions * 4),
+                                                  .advantage = fetched(to.advantage, B * 4),
+                                                  .target = fetched(to.target, B * 4),
+                                                  .value = fetched(to.value, B * 4)};
         for (int64_t row = 0; row < B; row++)
             check_row(c, expected, sample[row < used ? row : 0], &found, row);
         if (told)

@@ -74,11 +74,11 @@ static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
     hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
     struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, 0);
-    const struct hd_show show = hd_trajectories_show(shape, &t);
+    const struct hd_frame_upload show = hd_trajectories_show(shape, &t);
     ck_assert_int_eq(shape->fragment, 4);
     for (int env = 0; env < 2; env++)
         for (int i = 0; i < 5; i++)
-            fill_obs(&shape->obs, 4 * env + i, hd_show_next(&show, env, i == 0));
+            fill_obs(&shape->obs, 4 * env + i, hd_frame_upload_next(&show, env, i == 0));
     for (int b = 0; b < 8; b++) {
         const int64_t step = b / 4 * shape->steps + b % 4;
         t.row[b] = (int32_t)step;
