@@ -46,7 +46,7 @@ static int create(const char *type, const char *env_id, struct stepping *s)
     if (hd_env_find(type, &s->env, s->message) != HD_OK ||
         s->env->create(&settings, &spec, &s->group, s->message) != 0)
         return HD_ERR_TASK;
-    s->frame_bytes = hd_env_frame_bytes(&spec);
+    s->frame_bytes = hd_env_get_frame_bytes(&spec);
     s->action = hd_alloc(STEPS * s->envs, sizeof *s->action);
     s->outcome.obs = hd_alloc(s->envs, (size_t)s->frame_bytes);
     s->outcome.reward = hd_alloc(s->envs, sizeof *s->outcome.reward);

@@ -127,7 +127,7 @@ int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_E
     return open_plugin(path, env_p, message);
 }
 
-int64_t hd_env_frame_bytes(const struct hd_env_spec *spec)
+int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec)
 {
     int64_t bytes = spec->element == HD_ENV_F32 ? (int64_t)sizeof(float) : 1;
     for (int i = 0; i < spec->dims; i++)

@@ -14,6 +14,6 @@
 int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE]);
 
 /* Bytes of one frame. */
-int64_t hd_env_frame_bytes(const struct hd_env_spec *spec);
+int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
 
 #endif

@@ -11,7 +11,7 @@
 /* The seed of an episode, from the run's seed. Each (shard, env, episode) has its own and no
  * iteration enters; DI-engine seeds every rank alike (spec 6.7), which collects the same data
  * several times. */
-HD_INLINE uint64_t hd_envs_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode)
+HD_INLINE uint64_t hd_env_get_seed(uint64_t seed, int64_t shard, int64_t env, int64_t episode)
 {
     const struct hd_rng rng = hd_rng_make(seed, HD_ENV_SEED_STREAM, shard, env, episode >> 32);
     return hd_rng_draw_u64(&rng, (uint32_t)episode);

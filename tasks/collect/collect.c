@@ -167,7 +167,7 @@ static void *next_frame(struct collect *c, int64_t env)
 static int start(struct collect *c, int64_t env)
 {
     const struct hd_context *context = c->context;
-    uint64_t seed = hd_envs_seed(context->seed, context->shard, env, c->envs.episode[env]);
+    uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, c->envs.episode[env]);
     return hd_play_start(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
 }
 

@@ -116,7 +116,7 @@ static int start(struct collect *c, int64_t env, void *frame)
 {
     const struct hd_context *context = c->context;
     uint64_t seed =
-        hd_envs_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
+        hd_env_get_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
     return hd_play_start(c->shape, &c->envs, env, seed, frame, c->context);
 }
 

@@ -110,7 +110,7 @@ static int start(struct record *r, int64_t env)
 {
     const struct hd_context *context = r->context;
     const int64_t frame = (*r->to.n_frames)++;
-    uint64_t seed = hd_envs_seed(context->seed, context->shard, env, r->envs.episode[env]);
+    uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, r->envs.episode[env]);
     for (int64_t k = 0; k < r->shape->obs.stack; k++)
         present_of(r, env)[k] = (int32_t)frame;
     return hd_play_start(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);

@@ -59,7 +59,7 @@ def same_resize(library):
             if colours == 4:
                 frame[1::2] = frame[: 2 * (height // 2) : 2]
             found = np.zeros((84, 84), np.uint8)
-            library.hd_warp_rgb(warp, frame.ctypes.data_as(ctypes.c_void_p), found.ctypes.data_as(ctypes.c_void_p))
+            library.hd_warp_resize_rgb(warp, frame.ctypes.data_as(ctypes.c_void_p), found.ctypes.data_as(ctypes.c_void_p))
             wanted = cv2.resize(cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY), (84, 84), interpolation=cv2.INTER_AREA)
             check((found == wanted).all(), f"{height} x {width}: {(found != wanted).sum()} pixels differ from OpenCV's")
 

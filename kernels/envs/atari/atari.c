@@ -11,7 +11,7 @@ void hd_atari_init(struct hd_atari *atari, const struct hd_atari_rules *rules, v
 }
 
 /* Splitmix64 (Steele et al., 2014) of the seed: near seeds give unrelated counts. */
-int hd_atari_noops(uint64_t seed)
+int hd_atari_draw_noops(uint64_t seed)
 {
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
@@ -45,7 +45,8 @@ static bool play_frame(struct hd_atari *atari, int action, int *reward_p)
 
 static void no_op_reset(struct hd_atari *atari, uint64_t seed)
 {
-    int noops = atari->rules->noops >= 0 ? atari->rules->noops : hd_atari_noops(seed), ignored = 0;
+    int noops = atari->rules->noops >= 0 ? atari->rules->noops : hd_atari_draw_noops(seed),
+        ignored = 0;
     start_game(atari);
     for (int i = 0; i < noops; i++)
         if (play_frame(atari, HD_ATARI_NOOP, &ignored))
@@ -93,7 +94,7 @@ static void show(const struct hd_atari *atari, bool two, uint8_t *frame)
 {
     const struct hd_atari_rules *rules = atari->rules;
     const uint8_t *screen = rules->console->screen(atari->console);
-    hd_warp_max(&rules->warp, &rules->palette, two ? atari->last : screen, screen, frame);
+    hd_warp_resize_max(&rules->warp, &rules->palette, two ? atari->last : screen, screen, frame);
     if (rules->background < 0)
         return;
     for (int i = 0; i < HD_ATARI_FRAME; i++)

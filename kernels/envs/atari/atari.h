@@ -70,7 +70,7 @@ void hd_atari_init(struct hd_atari *atari, const struct hd_atari_rules *rules, v
                    uint8_t *last);
 
 /* No-ops at the start of the game that a reset with this seed begins: 1 … HD_ATARI_NOOPS. */
-int hd_atari_noops(uint64_t seed);
+int hd_atari_draw_noops(uint64_t seed);
 
 /* Starts an episode and shows frame[84][84]. With an episode a life it goes on with the game, by
  * one no-op step, unless that has ended. */

@@ -66,7 +66,7 @@ void hd_warp_palette_init(struct hd_warp_palette *palette, const uint32_t rgb[25
                 uint32_t x = rgb[a] >> 8 * c & 255, y = rgb[b] >> 8 * c & 255;
                 top[c] = x > y ? x : y;
             }
-            palette->pair[a][b] = hd_warp_luma(top[2], top[1], top[0]);
+            palette->pair[a][b] = hd_warp_get_luma(top[2], top[1], top[0]);
             if (a == b)
                 palette->same[a] = palette->pair[a][b];
         }
@@ -114,7 +114,7 @@ static void rgb_row(const struct screen *screen, int64_t y, uint8_t *gray)
 {
     const uint8_t *rgb = screen->a + y * screen->row_bytes;
     for (int x = 0; x < screen->width; x++)
-        gray[x] = hd_warp_luma(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2]);
+        gray[x] = hd_warp_get_luma(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2]);
 }
 
 static void pair_row(const struct screen *screen, int64_t y, uint8_t *gray)
@@ -169,22 +169,22 @@ static void warp_screen(const struct hd_warp *warp, const struct screen *screen,
     }
 }
 
-void hd_warp_gray(const struct hd_warp *warp, const uint8_t *gray, uint8_t *out)
+void hd_warp_resize_gray(const struct hd_warp *warp, const uint8_t *gray, uint8_t *out)
 {
     struct screen screen = {
         .gray_row = copy_row, .a = gray, .width = warp->width, .row_bytes = warp->width};
     warp_screen(warp, &screen, out);
 }
 
-void hd_warp_rgb(const struct hd_warp *warp, const uint8_t *rgb, uint8_t *out)
+void hd_warp_resize_rgb(const struct hd_warp *warp, const uint8_t *rgb, uint8_t *out)
 {
     struct screen screen = {
         .gray_row = rgb_row, .a = rgb, .width = warp->width, .row_bytes = 3 * warp->width};
     warp_screen(warp, &screen, out);
 }
 
-void hd_warp_max(const struct hd_warp *warp, const struct hd_warp_palette *palette,
-                 const uint8_t *a, const uint8_t *b, uint8_t *out)
+void hd_warp_resize_max(const struct hd_warp *warp, const struct hd_warp_palette *palette,
+                        const uint8_t *a, const uint8_t *b, uint8_t *out)
 {
     struct screen screen = {.gray_row = a == b ? index_row : pair_row,
                             .a = a,

@@ -40,20 +40,20 @@ void hd_warp_init(struct hd_warp *warp, int height, int width);
 void hd_warp_palette_init(struct hd_warp_palette *palette, const uint32_t rgb[256]);
 
 /* OpenCV's RGB2GRAY of one pixel, 15-bit coefficients. */
-static inline uint8_t hd_warp_luma(uint32_t r, uint32_t g, uint32_t b)
+static inline uint8_t hd_warp_get_luma(uint32_t r, uint32_t g, uint32_t b)
 {
     return (uint8_t)((9798 * r + 19235 * g + 3735 * b + 16384) >> 15);
 }
 
 /* gray[height][width] to out[84][84]; they do not overlap. */
-void hd_warp_gray(const struct hd_warp *warp, const uint8_t *gray, uint8_t *out);
+void hd_warp_resize_gray(const struct hd_warp *warp, const uint8_t *gray, uint8_t *out);
 
 /* rgb[height][width][3] to out[84][84]; they do not overlap. */
-void hd_warp_rgb(const struct hd_warp *warp, const uint8_t *rgb, uint8_t *out);
+void hd_warp_resize_rgb(const struct hd_warp *warp, const uint8_t *rgb, uint8_t *out);
 
 /* Two frames of palette indices, a and b [height][width] (they may be the same memory), to
  * out[84][84]: gray of the maximum per colour channel, resized. */
-void hd_warp_max(const struct hd_warp *warp, const struct hd_warp_palette *palette,
-                 const uint8_t *a, const uint8_t *b, uint8_t *out);
+void hd_warp_resize_max(const struct hd_warp *warp, const struct hd_warp_palette *palette,
+                        const uint8_t *a, const uint8_t *b, uint8_t *out);
 
 #endif

@@ -64,7 +64,7 @@ static int save(const void *memory, int64_t env, void *state, char message[HD_EN
 {
     (void)message;
     struct state saved = {.steps = steps_of((struct group *)memory)[env]};
-    hd_cartpole_state(memory, env, saved.column);
+    hd_cartpole_get_state(memory, env, saved.column);
     memcpy(state, &saved, sizeof saved);
     return 0;
 }
@@ -143,7 +143,7 @@ static int step(void *memory, const int32_t *action, const struct hd_env_outcome
     return 0;
 }
 
-void hd_cartpole_state(const void *memory, int64_t env, double state[HD_CARTPOLE_STATES])
+void hd_cartpole_get_state(const void *memory, int64_t env, double state[HD_CARTPOLE_STATES])
 {
     const struct group *group = memory;
     for (int i = 0; i < HD_CARTPOLE_STATES; i++)

@@ -12,6 +12,6 @@ enum { HD_CARTPOLE_STATES = 4, HD_CARTPOLE_MAX_STEPS = 200 };
 extern const struct hd_env hd_env_cartpole;
 
 /* The state of one env in full precision: x (m), x' (m/s), theta (rad), theta' (rad/s). */
-void hd_cartpole_state(const void *group, int64_t env, double state[HD_CARTPOLE_STATES]);
+void hd_cartpole_get_state(const void *group, int64_t env, double state[HD_CARTPOLE_STATES]);
 
 #endif

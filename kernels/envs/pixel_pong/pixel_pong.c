@@ -79,7 +79,7 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *obs, char messa
     (void)message;
     struct group *group = memory;
     hd_pong_begin(&group->games[env], seed);
-    group->scenes[env][0] = group->scenes[env][1] = hd_pong_scene_of(&group->games[env]);
+    group->scenes[env][0] = group->scenes[env][1] = hd_pong_get_scene(&group->games[env]);
     hd_pong_paint(&group->painter, group->scenes[env], obs);
     return 0;
 }
@@ -99,7 +99,7 @@ static int step(void *memory, const int32_t *action, const struct hd_env_outcome
     return 0;
 }
 
-const struct hd_pong_scene *hd_pixel_pong_scenes(const void *group, int64_t env)
+const struct hd_pong_scene *hd_pixel_pong_get_scenes(const void *group, int64_t env)
 {
     return ((const struct group *)group)->scenes[env];
 }
@@ -134,8 +134,8 @@ static bool is_possible(const struct hd_pong_game *game)
             return false;
     return is_within(game->ball_x, 0, HD_PONG_WIDTH * PIXEL - BALL) &&
            is_within(game->ball_y, TOP, BOTTOM - BALL) && game->speed_x != 0 &&
-           is_within(game->speed_x, -MOST_SPEED, MOST_SPEED) &&
-           is_within(game->speed_y, -MOST_SPEED, MOST_SPEED) &&
+           is_within(game->speed_x, -MAX_SPEED, MAX_SPEED) &&
+           is_within(game->speed_y, -MAX_SPEED, MAX_SPEED) &&
            is_within(game->wait, 0, SERVE_WAIT) &&
            is_within(game->returns, 0, HD_PIXEL_PONG_MAX_SCREENS) &&
            is_within(game->aim, -AIM_RANGE, AIM_RANGE) && game->screens >= 0 &&
@@ -169,19 +169,19 @@ const struct hd_env hd_env_pixel_pong = {
 /* -- On a GPU ------------------------------------------------------------------------------------
  */
 
-int64_t hd_pixel_pong_cuda_bytes(int64_t envs)
+int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs)
 {
     return (int64_t)sizeof(struct hd_pong_group) + envs * (int64_t)sizeof(struct hd_pong_game);
 }
 
-void hd_pixel_pong_cuda_init(void *memory, int64_t envs, int background)
+void hd_pixel_pong_init_cuda(void *memory, int64_t envs, int background)
 {
     struct hd_pong_group *group = memory;
-    memset(group, 0, (size_t)hd_pixel_pong_cuda_bytes(envs));
+    memset(group, 0, (size_t)hd_pixel_pong_get_cuda_bytes(envs));
     hd_pong_painter_init(&group->painter, background);
 }
 
-bool hd_pixel_pong_cuda_is_possible(const void *memory, int64_t envs, int background)
+bool hd_pixel_pong_is_cuda_possible(const void *memory, int64_t envs, int background)
 {
     const struct hd_pong_group *group = memory;
     struct hd_pong_painter *painter = hd_alloc(1, sizeof *painter);
@@ -195,7 +195,7 @@ bool hd_pixel_pong_cuda_is_possible(const void *memory, int64_t envs, int backgr
     return possible;
 }
 
-void *hd_pixel_pong_cuda_state(void *group, int64_t env)
+void *hd_pixel_pong_get_cuda_state(void *group, int64_t env)
 {
     return ((struct hd_pong_group *)group)->games + env;
 }

@@ -23,7 +23,7 @@ enum {
 extern const struct hd_env hd_env_pixel_pong;
 
 /* The two screens that an env shows; equal after a reset. */
-const struct hd_pong_scene *hd_pixel_pong_scenes(const void *group, int64_t env);
+const struct hd_pong_scene *hd_pixel_pong_get_scenes(const void *group, int64_t env);
 
 /* -- On a GPU ------------------------------------------------------------------------------------
  *
@@ -36,17 +36,17 @@ const struct hd_pong_scene *hd_pixel_pong_scenes(const void *group, int64_t env)
 enum { HD_PIXEL_PONG_FRAME = HD_WARP_SIZE * HD_WARP_SIZE /* bytes */ };
 
 /* Bytes of a group. */
-int64_t hd_pixel_pong_cuda_bytes(int64_t envs);
+int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs);
 
 /* Makes a group in host memory, of envs that were never reset; background as in env.options. */
-void hd_pixel_pong_cuda_init(void *group, int64_t envs, int background);
+void hd_pixel_pong_init_cuda(void *group, int64_t envs, int background);
 
 /* For groups that come from a file: whether all of the host's group `group` is possible, its games
- * and what hd_pixel_pong_cuda_init(group, envs, background) made. */
-bool hd_pixel_pong_cuda_is_possible(const void *group, int64_t envs, int background);
+ * and what hd_pixel_pong_init_cuda(group, envs, background) made. */
+bool hd_pixel_pong_is_cuda_possible(const void *group, int64_t envs, int background);
 
 /* Where env `env` is in a group, wherever that is: the bytes that hd_env_pixel_pong saves. */
-void *hd_pixel_pong_cuda_state(void *group, int64_t env);
+void *hd_pixel_pong_get_cuda_state(void *group, int64_t env);
 
 /* Resets the envs e with chosen[e] (NULL: all), from seed[envs]; frames[envs][84 * 84], 4-byte
  * aligned, is written for them alone. */
@@ -59,8 +59,8 @@ int hd_pixel_pong_step_cuda(void *group, int64_t envs, const int32_t *action,
                             const struct hd_env_outcome *outcome, void *stream);
 
 /* Envs as a collector has them: what it remembers between steps, all zeros before the first
- * (tasks/types/collect/envs.h). Episode n of env e starts from hd_envs_seed(seed, shard, first + e,
- * n). */
+ * (tasks/types/collect/envs.h). Episode n of env e starts from hd_env_get_seed(seed, shard, first +
+ * e, n). */
 struct hd_pixel_pong_envs {
     int64_t envs, stack;    /* E; frames of an observation */
     uint64_t seed;          /* of the run */

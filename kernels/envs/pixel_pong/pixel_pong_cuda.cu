@@ -31,10 +31,10 @@ static __device__ void cut_strip(struct strip *strip, const struct hd_pong_paint
     const int width = first[3] + ROW_TAPS - first[0];
     strip->painter = painter;
     strip->column = column;
-    hd_pong_shapes(scenes, strip->shapes);
+    hd_pong_make_shapes(scenes, strip->shapes);
     for (int i = 0; i < SHAPES; i++)
         strip->words[i] =
-            hd_pong_shape_word(&strip->shapes[i], first[0]) & (((uint64_t)1 << 2 * width) - 1);
+            hd_pong_get_shape_word(&strip->shapes[i], first[0]) & (((uint64_t)1 << 2 * width) - 1);
 }
 
 /* Whether rows [y, y + ROW_TAPS) of the screen differ from the empty field's there. */
@@ -71,7 +71,7 @@ static __device__ uchar4 draw_quad(const struct strip *strip, int r)
     uint64_t words[ROW_TAPS];
     for (int k = 0; k < ROW_TAPS; k++) {
         int until;
-        words[k] = hd_pong_row_word(strip->shapes, strip->words, SHAPES, top + k, &until);
+        words[k] = hd_pong_get_row_word(strip->shapes, strip->words, SHAPES, top + k, &until);
     }
     return make_uchar4(shrink(strip, words, weight, c), shrink(strip, words, weight, c + 1),
                        shrink(strip, words, weight, c + 2), shrink(strip, words, weight, c + 3));
@@ -133,7 +133,7 @@ static __global__ void step_envs(struct hd_pong_group *group, const int32_t *act
     const int64_t env = blockIdx.x;
     if (threadIdx.x == 0) {
         struct hd_pong_game game = group->games[env];
-        scenes[0] = scenes[1] = hd_pong_scene_of(&game);
+        scenes[0] = scenes[1] = hd_pong_get_scene(&game);
         outcome.reward[env] = (float)hd_pong_step(&game, action[env], scenes);
         outcome.done[env] = hd_pong_is_over(&game, &outcome.truncated[env]);
         group->games[env] = game;
@@ -165,12 +165,12 @@ extern "C" int hd_pixel_pong_step_cuda(void *group, int64_t envs, const int32_t 
 static __device__ void keep_obs(const struct hd_pixel_pong_envs *envs,
                                 const struct hd_pixel_pong_steps *steps, int64_t env)
 {
-    uint8_t *frames = hd_pong_frames_of(steps, env);
+    uint8_t *frames = hd_pong_get_frames(steps, env);
     const int c = (int)threadIdx.x % QUADS * 4;
     for (int r = (int)threadIdx.x / QUADS; r < HD_WARP_SIZE; r += ROWS)
         for (int64_t i = 0; i < envs->stack; i++)
             *quad_at(frames, i, r * HD_WARP_SIZE + c) =
-                *quad_at(hd_pong_obs_of(envs, env), i, r * HD_WARP_SIZE + c);
+                *quad_at(hd_pong_get_obs(envs, env), i, r * HD_WARP_SIZE + c);
 }
 
 static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixel_pong_steps steps)
@@ -178,12 +178,12 @@ static __global__ void begin_envs(struct hd_pixel_pong_envs envs, struct hd_pixe
     __shared__ struct hd_pong_scene scenes[2];
     __shared__ bool starts;
     const int64_t env = blockIdx.x;
-    struct hd_pong_group *group = hd_pong_group_of(&envs);
+    struct hd_pong_group *group = hd_pong_get_group(&envs);
     if (threadIdx.x == 0)
         starts = hd_pong_begin_env(&envs, &steps, env, scenes);
     __syncthreads();
     if (starts) {
-        const struct target target = {hd_pong_obs_of(&envs, env), hd_pong_obs_of(&envs, env),
+        const struct target target = {hd_pong_get_obs(&envs, env), hd_pong_get_obs(&envs, env),
                                       envs.stack, true};
         draw(&group->painter, scenes, &target);
     }
@@ -200,13 +200,13 @@ static __global__ void play_envs(struct hd_pixel_pong_envs envs, struct hd_pixel
     if (threadIdx.x == 0)
         hd_pong_play_env(&envs, &steps, env, env * steps.steps + t, &showing);
     __syncthreads();
-    const struct hd_pong_painter *painter = &hd_pong_group_of(&envs)->painter;
+    const struct hd_pong_painter *painter = &hd_pong_get_group(&envs)->painter;
     const bool ended = showing.next_frame != NULL;
-    struct target target = {showing.frame, ended ? NULL : hd_pong_obs_of(&envs, env), envs.stack,
+    struct target target = {showing.frame, ended ? NULL : hd_pong_get_obs(&envs, env), envs.stack,
                             false};
     draw(painter, showing.scenes, &target);
     if (ended) {
-        const struct target next = {showing.next_frame, hd_pong_obs_of(&envs, env), envs.stack,
+        const struct target next = {showing.next_frame, hd_pong_get_obs(&envs, env), envs.stack,
                                     true};
         draw(painter, showing.next, &next);
     }

@@ -5,7 +5,7 @@
 /* All of an env's observation becomes its first frame. */
 static void spread(const struct hd_pixel_pong_envs *envs, int64_t env, const uint8_t *frame)
 {
-    uint8_t *obs = hd_pong_obs_of(envs, env);
+    uint8_t *obs = hd_pong_get_obs(envs, env);
     for (int64_t i = 0; i < envs->stack; i++)
         memcpy(obs + i * HD_PIXEL_PONG_FRAME, frame, HD_PIXEL_PONG_FRAME);
 }
@@ -13,7 +13,7 @@ static void spread(const struct hd_pixel_pong_envs *envs, int64_t env, const uin
 static void move_on(const struct hd_pixel_pong_envs *envs, int64_t env, const uint8_t *frame)
 {
     const size_t older = (size_t)(envs->stack - 1) * HD_PIXEL_PONG_FRAME;
-    uint8_t *obs = hd_pong_obs_of(envs, env);
+    uint8_t *obs = hd_pong_get_obs(envs, env);
     memmove(obs, obs + HD_PIXEL_PONG_FRAME, older);
     memcpy(obs + older, frame, HD_PIXEL_PONG_FRAME);
 }
@@ -23,19 +23,19 @@ void hd_pixel_pong_begin(const struct hd_pixel_pong_envs *envs,
 {
     for (int64_t env = 0; env < envs->envs; env++) {
         struct hd_pong_scene scenes[2];
-        uint8_t *frames = hd_pong_frames_of(steps, env);
+        uint8_t *frames = hd_pong_get_frames(steps, env);
         if (hd_pong_begin_env(envs, steps, env, scenes)) {
-            hd_pong_paint(&hd_pong_group_of(envs)->painter, scenes, frames);
+            hd_pong_paint(&hd_pong_get_group(envs)->painter, scenes, frames);
             spread(envs, env, frames);
         }
-        memcpy(frames, hd_pong_obs_of(envs, env), (size_t)envs->stack * HD_PIXEL_PONG_FRAME);
+        memcpy(frames, hd_pong_get_obs(envs, env), (size_t)envs->stack * HD_PIXEL_PONG_FRAME);
     }
 }
 
 void hd_pixel_pong_play(const struct hd_pixel_pong_envs *envs,
                         const struct hd_pixel_pong_steps *steps, int64_t t)
 {
-    const struct hd_pong_painter *painter = &hd_pong_group_of(envs)->painter;
+    const struct hd_pong_painter *painter = &hd_pong_get_group(envs)->painter;
     if (steps->through && *steps->through)
         return;
     for (int64_t env = 0; env < envs->envs; env++) {

@@ -9,28 +9,28 @@
 #include <stddef.h>
 
 /* The envs' painter and games. */
-HD_INLINE struct hd_pong_group *hd_pong_group_of(const struct hd_pixel_pong_envs *envs)
+HD_INLINE struct hd_pong_group *hd_pong_get_group(const struct hd_pixel_pong_envs *envs)
 {
     return (struct hd_pong_group *)envs->group;
 }
 
 /* An env's present observation. */
-HD_INLINE uint8_t *hd_pong_obs_of(const struct hd_pixel_pong_envs *envs, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_obs(const struct hd_pixel_pong_envs *envs, int64_t env)
 {
     return envs->obs + env * envs->stack * HD_PIXEL_PONG_FRAME;
 }
 
 /* The frames that an env showed in this collect. */
-HD_INLINE uint8_t *hd_pong_frames_of(const struct hd_pixel_pong_steps *steps, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_frames(const struct hd_pixel_pong_steps *steps, int64_t env)
 {
     return steps->frame_data + env * steps->frames * HD_PIXEL_PONG_FRAME;
 }
 
 /* Room for the next one. */
-HD_INLINE uint8_t *hd_pong_next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
+HD_INLINE uint8_t *hd_pong_get_next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
 {
     const int64_t slot = steps->shown[env]++ % steps->frames;
-    return hd_pong_frames_of(steps, env) + slot * HD_PIXEL_PONG_FRAME;
+    return hd_pong_get_frames(steps, env) + slot * HD_PIXEL_PONG_FRAME;
 }
 
 /* A new game, and what it shows first. */
@@ -38,7 +38,7 @@ HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
                             struct hd_pong_scene scenes[2])
 {
     hd_pong_begin(game, seed);
-    scenes[0] = scenes[1] = hd_pong_scene_of(game);
+    scenes[0] = scenes[1] = hd_pong_get_scene(game);
 }
 
 /* The env's next episode, of a number that is counted already. */
@@ -46,7 +46,7 @@ HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int6
                                      struct hd_pong_game *game, struct hd_pong_scene scenes[2])
 {
     envs->episode_seed[env] =
-        hd_envs_seed(envs->seed, envs->shard, envs->first + env, envs->episode[env]);
+        hd_env_get_seed(envs->seed, envs->shard, envs->first + env, envs->episode[env]);
     envs->episode_return[env] = 0;
     envs->episode_steps[env] = 0;
     envs->shown[env]++;
@@ -59,7 +59,7 @@ HD_INLINE bool hd_pong_begin_env(const struct hd_pixel_pong_envs *envs,
                                  const struct hd_pixel_pong_steps *steps, int64_t env,
                                  struct hd_pong_scene scenes[2])
 {
-    struct hd_pong_game *game = &hd_pong_group_of(envs)->games[env];
+    struct hd_pong_game *game = &hd_pong_get_group(envs)->games[env];
     const bool starts = !game->started;
     if (starts)
         hd_pong_start_episode(envs, env, game, scenes);
@@ -82,7 +82,7 @@ HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
     envs->episode[env]++;
     hd_pong_start_episode(envs, env, game, showing->next);
     steps->age[env] = 0;
-    showing->next_frame = hd_pong_next_frame(steps, env);
+    showing->next_frame = hd_pong_get_next_frame(steps, env);
 }
 
 /* An env's step, number `step` of the collect. */
@@ -90,10 +90,10 @@ HD_INLINE void hd_pong_play_env(const struct hd_pixel_pong_envs *envs,
                                 const struct hd_pixel_pong_steps *steps, int64_t env, int64_t step,
                                 struct hd_pong_showing *showing)
 {
-    struct hd_pong_game game = hd_pong_group_of(envs)->games[env];
+    struct hd_pong_game game = hd_pong_get_group(envs)->games[env];
     steps->frame[step] = (int32_t)(steps->shown[env] - 1);
     steps->frame_age[step] = (int32_t)steps->age[env];
-    showing->scenes[0] = showing->scenes[1] = hd_pong_scene_of(&game);
+    showing->scenes[0] = showing->scenes[1] = hd_pong_get_scene(&game);
     const int reward = hd_pong_step(&game, steps->action[step], showing->scenes);
     const bool done = hd_pong_is_over(&game, &steps->truncated[step]);
     envs->episode_return[env] += reward;
@@ -104,11 +104,11 @@ HD_INLINE void hd_pong_play_env(const struct hd_pixel_pong_envs *envs,
     steps->ended_return[step] = done ? envs->episode_return[env] : 0;
     steps->ended_steps[step] = done ? envs->episode_steps[env] : 0;
     steps->age[env] += steps->age[env] + 1 < envs->stack;
-    showing->frame = hd_pong_next_frame(steps, env);
+    showing->frame = hd_pong_get_next_frame(steps, env);
     showing->next_frame = NULL;
     if (done)
         hd_pong_end_episode(envs, steps, env, &game, showing);
-    hd_pong_group_of(envs)->games[env] = game;
+    hd_pong_get_group(envs)->games[env] = game;
 }
 
 #endif

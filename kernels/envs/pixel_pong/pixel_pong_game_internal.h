@@ -29,11 +29,11 @@ enum {
     OPPONENT_SPEED = 9 * PIXEL / 8,
     SERVE_SPEED = 2 * PIXEL,
     SPEED_UP = PIXEL / 4, /* of every return */
-    MOST_SPEED = 7 * PIXEL / 2,
+    MAX_SPEED = 7 * PIXEL / 2,
     SERVE_WAIT = 24,          /* screens that the ball rests before a serve */
     SERVE_RANGE = 32 * PIXEL, /* from the middle */
     AIM_RANGE = 8 * PIXEL,
-    MOST_IDLE = 30
+    MAX_IDLE = 30
 };
 
 /* hd_hash_text("pixel_pong"), which no GPU computes: the stream of all draws. */
@@ -117,7 +117,7 @@ HD_INLINE void hd_pong_send_back(struct hd_pong_game *game, enum side side)
     enum { ZONES = sizeof slopes / sizeof slopes[0] };
     const int32_t reach = PADDLE + BALL;
     const int32_t met = game->ball_y + BALL - game->paddle[side]; /* in (0, reach) */
-    const int32_t speed = hd_pong_clamp(SERVE_SPEED + ++game->returns * SPEED_UP, 0, MOST_SPEED);
+    const int32_t speed = hd_pong_clamp(SERVE_SPEED + ++game->returns * SPEED_UP, 0, MAX_SPEED);
     game->speed_x = side == PLAYER ? -speed : speed;
     game->speed_y = speed * slopes[hd_pong_clamp(met * ZONES / reach, 0, ZONES - 1)] / 20;
     if (side == PLAYER)
@@ -180,7 +180,7 @@ HD_INLINE bool hd_pong_is_won(const struct hd_pong_game *game)
 }
 
 /* What the game shows now. */
-HD_INLINE struct hd_pong_scene hd_pong_scene_of(const struct hd_pong_game *game)
+HD_INLINE struct hd_pong_scene hd_pong_get_scene(const struct hd_pong_game *game)
 {
     const struct hd_pong_scene scene = {
         .ball_x = game->ball_x / PIXEL,
@@ -194,7 +194,7 @@ HD_INLINE struct hd_pong_scene hd_pong_scene_of(const struct hd_pong_game *game)
 HD_INLINE void hd_pong_begin(struct hd_pong_game *game, uint64_t seed)
 {
     hd_pong_start(game, seed);
-    for (int idle = hd_pong_draw_between(game, 1, MOST_IDLE); idle > 0; idle--)
+    for (int idle = hd_pong_draw_between(game, 1, MAX_IDLE); idle > 0; idle--)
         hd_pong_play_screen(game, 0);
 }
 
@@ -206,7 +206,7 @@ HD_INLINE int hd_pong_step(struct hd_pong_game *game, int32_t action,
     for (int i = 0; i < HD_PIXEL_PONG_SKIP && !hd_pong_is_won(game); i++) {
         reward += hd_pong_play_screen(game, action);
         scenes[0] = scenes[1];
-        scenes[1] = hd_pong_scene_of(game);
+        scenes[1] = hd_pong_get_scene(game);
         if (i == 0)
             scenes[0] = scenes[1];
     }

@@ -30,7 +30,7 @@ static void fill_field(uint8_t *rgb)
     fill(rgb, 0, HD_PONG_TOP, HD_PONG_WIDTH, HD_PONG_BOTTOM - HD_PONG_TOP, HD_PONG_BACKGROUND);
 }
 
-void hd_pong_screen(const struct hd_pong_scene *scene, uint8_t *rgb)
+void hd_pong_draw_screen(const struct hd_pong_scene *scene, uint8_t *rgb)
 {
     fill_field(rgb);
     fill(rgb, HD_PONG_OPPONENT_X, scene->paddle[0], HD_PONG_PADDLE_WIDTH, HD_PONG_PADDLE_HEIGHT,
@@ -42,8 +42,8 @@ void hd_pong_screen(const struct hd_pong_scene *scene, uint8_t *rgb)
 
 /* -- Two screens as wrapped ----------------------------------------------------------------------
  *
- * Shapes are painted in windows of LANES destination columns, which lie over at most SPAN columns
- * of the screen. */
+ * Shapes are painted in windows of LANES destination columns, which lie over at most WORD_PIXELS
+ * columns of the screen. */
 
 enum { LANES = 8, MOST_BANDS = 16 };
 typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
@@ -56,12 +56,12 @@ void hd_pong_painter_init(struct hd_pong_painter *painter, int background)
     hd_warp_init(&painter->warp, HD_PONG_HEIGHT, HD_PONG_WIDTH);
     painter->background = background;
     fill_field(rgb);
-    hd_warp_rgb(&painter->warp, rgb, base);
+    hd_warp_resize_rgb(&painter->warp, rgb, base);
     for (size_t i = 0; i < sizeof painter->base; i++)
         base[i] = base[i] == background ? 0 : base[i];
     float gray[4];
     for (int i = 0; i < 4; i++)
-        gray[i] = (float)hd_warp_luma(colours[i][0], colours[i][1], colours[i][2]);
+        gray[i] = (float)hd_warp_get_luma(colours[i][0], colours[i][1], colours[i][2]);
     for (int column = 0; column < HD_WARP_SIZE; column++)
         for (int code = 0; code < 64; code++) {
             float sum = 0;
@@ -99,10 +99,10 @@ static void paint_rows(const struct window *window, int begin, int end, uint8_t 
         const float *weight = warp->row_weight[r];
         for (int k = 0, y = warp->row[r]; k < ROW_TAPS; k++, y++) {
             if (y >= until)
-                sum_columns(
-                    window,
-                    hd_pong_row_word(window->shapes, window->words, window->n_shapes, y, &until),
-                    &bands[n++]);
+                sum_columns(window,
+                            hd_pong_get_row_word(window->shapes, window->words, window->n_shapes, y,
+                                                 &until),
+                            &bands[n++]);
             row[k] = &bands[n - 1];
         }
         const floats sum = *row[0] * weight[0] + *row[1] * weight[1] + *row[2] * weight[2];
@@ -117,16 +117,17 @@ static void paint_rows(const struct window *window, int begin, int end, uint8_t 
 static void paint_window(const struct hd_pong_painter *painter, const struct hd_pong_shape *shapes,
                          int n_shapes, int first, int last, uint8_t *out)
 {
-    const int left = hd_pong_lesser(shapes[first].x0, shapes[last].x0);
-    const int top = hd_pong_lesser(shapes[first].y0, shapes[last].y0);
-    const int bottom = hd_pong_greater(shapes[first].y1, shapes[last].y1);
+    const int left = hd_pong_min(shapes[first].x0, shapes[last].x0);
+    const int top = hd_pong_min(shapes[first].y0, shapes[last].y0);
+    const int bottom = hd_pong_max(shapes[first].y1, shapes[last].y1);
     struct window window;
     window.painter = painter;
     window.shapes = shapes;
     window.n_shapes = n_shapes;
-    window.column = hd_pong_lesser(left * 21 / 40, HD_WARP_SIZE - LANES);
+    window.column = hd_pong_min(left * 21 / 40, HD_WARP_SIZE - LANES);
     for (int i = 0; i < n_shapes; i++)
-        window.words[i] = hd_pong_shape_word(&shapes[i], painter->warp.column[0][window.column]);
+        window.words[i] =
+            hd_pong_get_shape_word(&shapes[i], painter->warp.column[0][window.column]);
     paint_rows(&window, top * 2 / 5, (bottom * 2 + 4) / 5, out);
 }
 
@@ -134,7 +135,7 @@ void hd_pong_paint(const struct hd_pong_painter *painter, const struct hd_pong_s
                    uint8_t *out)
 {
     struct hd_pong_shape shapes[SHAPES];
-    hd_pong_shapes(scenes, shapes);
+    hd_pong_make_shapes(scenes, shapes);
     /* Both balls in one window where they fit. */
     const int apart = scenes[1].ball_x - scenes[0].ball_x;
     const bool together = apart >= -HD_PONG_BALL && apart <= HD_PONG_BALL;

@@ -39,7 +39,7 @@ struct hd_pong_painter {
 };
 
 /* The RGB screen rgb[210][160][3]. */
-void hd_pong_screen(const struct hd_pong_scene *scene, uint8_t *rgb);
+void hd_pong_draw_screen(const struct hd_pong_scene *scene, uint8_t *rgb);
 
 /* Makes the tables for frames that show gray `background` as 0 (-1: as it is). */
 void hd_pong_painter_init(struct hd_pong_painter *painter, int background);

@@ -8,7 +8,7 @@
 #include "kernels/envs/pixel_pong/pixel_pong_screen.h"
 #include "runtime/base/inline.h"
 
-enum { ROW_TAPS = 3, SHAPES = 4, SPAN = 32 /* pixels of a word */ };
+enum { ROW_TAPS = 3, SHAPES = 4, WORD_PIXELS = 32 /* pixels of a word */ };
 
 enum hd_pong_colour { HD_PONG_BACKGROUND, HD_PONG_ORANGE, HD_PONG_GREEN, HD_PONG_WHITE };
 
@@ -19,22 +19,22 @@ struct hd_pong_shape {
 };
 
 /* The smaller of two pixels. */
-HD_INLINE int hd_pong_lesser(int a, int b)
+HD_INLINE int hd_pong_min(int a, int b)
 {
     return a < b ? a : b;
 }
 
 /* The larger. */
-HD_INLINE int hd_pong_greater(int a, int b)
+HD_INLINE int hd_pong_max(int a, int b)
 {
     return a > b ? a : b;
 }
 
-/* A shape's pixels in the SPAN columns from `from` on. */
-HD_INLINE uint64_t hd_pong_shape_word(const struct hd_pong_shape *shape, int from)
+/* A shape's pixels in the WORD_PIXELS columns from `from` on. */
+HD_INLINE uint64_t hd_pong_get_shape_word(const struct hd_pong_shape *shape, int from)
 {
-    const int begin = hd_pong_greater(shape->x0 - from, 0),
-              end = hd_pong_lesser(shape->x1 - from, SPAN);
+    const int begin = hd_pong_max(shape->x0 - from, 0),
+              end = hd_pong_min(shape->x1 - from, WORD_PIXELS);
     if (begin >= end)
         return 0;
     const uint64_t pixels = ~(uint64_t)0 >> (64 - 2 * (end - begin)) << 2 * begin;
@@ -43,8 +43,8 @@ HD_INLINE uint64_t hd_pong_shape_word(const struct hd_pong_shape *shape, int fro
 
 /* The word of row y, where shapes[n] give words[n] to the rows that they cut, and where the next
  * row of another one may come. */
-HD_INLINE uint64_t hd_pong_row_word(const struct hd_pong_shape *shapes, const uint64_t *words,
-                                    int n, int y, int *until_p)
+HD_INLINE uint64_t hd_pong_get_row_word(const struct hd_pong_shape *shapes, const uint64_t *words,
+                                        int n, int y, int *until_p)
 {
     static const int edges[] = {HD_PONG_WALL, HD_PONG_TOP, HD_PONG_BOTTOM, HD_PONG_HEIGHT};
     uint64_t word = 0;
@@ -55,31 +55,29 @@ HD_INLINE uint64_t hd_pong_row_word(const struct hd_pong_shape *shapes, const ui
     for (int i = 0; i < n; i++) {
         const int begin = shapes[i].y0, end = shapes[i].y1;
         word |= y >= begin && y < end ? words[i] : 0;
-        until = y < begin ? hd_pong_lesser(until, begin)
-                : y < end ? hd_pong_lesser(until, end)
-                          : until;
+        until = y < begin ? hd_pong_min(until, begin) : y < end ? hd_pong_min(until, end) : until;
     }
     *until_p = until;
     return edge % 2 ? ~(uint64_t)0 : word;
 }
 
 /* All places of a side's paddle on both screens, which overlap or touch. */
-HD_INLINE struct hd_pong_shape hd_pong_paddle_shape(const struct hd_pong_scene scenes[2], int side)
+HD_INLINE struct hd_pong_shape hd_pong_make_paddle_shape(const struct hd_pong_scene scenes[2],
+                                                         int side)
 {
     const int x = side ? HD_PONG_PLAYER_X : HD_PONG_OPPONENT_X;
     const struct hd_pong_shape shape = {
         .x0 = x,
         .x1 = x + HD_PONG_PADDLE_WIDTH,
-        .y0 = hd_pong_lesser(scenes[0].paddle[side], scenes[1].paddle[side]),
-        .y1 =
-            hd_pong_greater(scenes[0].paddle[side], scenes[1].paddle[side]) + HD_PONG_PADDLE_HEIGHT,
+        .y0 = hd_pong_min(scenes[0].paddle[side], scenes[1].paddle[side]),
+        .y1 = hd_pong_max(scenes[0].paddle[side], scenes[1].paddle[side]) + HD_PONG_PADDLE_HEIGHT,
         .colour = side ? HD_PONG_GREEN : HD_PONG_ORANGE,
     };
     return shape;
 }
 
 /* The ball of one screen. */
-HD_INLINE struct hd_pong_shape hd_pong_ball_shape(const struct hd_pong_scene *scene)
+HD_INLINE struct hd_pong_shape hd_pong_make_ball_shape(const struct hd_pong_scene *scene)
 {
     const struct hd_pong_shape shape = {
         .x0 = scene->ball_x,
@@ -92,13 +90,13 @@ HD_INLINE struct hd_pong_shape hd_pong_ball_shape(const struct hd_pong_scene *sc
 }
 
 /* All that two successive screens show: paddles, then balls. */
-HD_INLINE void hd_pong_shapes(const struct hd_pong_scene scenes[2],
-                              struct hd_pong_shape shapes[SHAPES])
+HD_INLINE void hd_pong_make_shapes(const struct hd_pong_scene scenes[2],
+                                   struct hd_pong_shape shapes[SHAPES])
 {
-    shapes[0] = hd_pong_paddle_shape(scenes, 0);
-    shapes[1] = hd_pong_paddle_shape(scenes, 1);
-    shapes[2] = hd_pong_ball_shape(&scenes[0]);
-    shapes[3] = hd_pong_ball_shape(&scenes[1]);
+    shapes[0] = hd_pong_make_paddle_shape(scenes, 0);
+    shapes[1] = hd_pong_make_paddle_shape(scenes, 1);
+    shapes[2] = hd_pong_make_ball_shape(&scenes[0]);
+    shapes[3] = hd_pong_make_ball_shape(&scenes[1]);
 }
 
 #endif

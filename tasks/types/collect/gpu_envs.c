@@ -14,7 +14,7 @@ static int64_t lay_out(const struct hd_envs_shape *shape, void *memory,
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs;
-    envs->group = hd_arena_take(&arena, hd_pixel_pong_cuda_bytes(n), 1);
+    envs->group = hd_arena_take(&arena, hd_pixel_pong_get_cuda_bytes(n), 1);
     envs->episode_seed = hd_arena_take(&arena, n, sizeof *envs->episode_seed);
     envs->episode = hd_arena_take(&arena, n, sizeof *envs->episode);
     envs->episode_return = hd_arena_take(&arena, n, sizeof *envs->episode_return);
@@ -85,7 +85,7 @@ struct hd_pixel_pong_envs hd_gpu_envs_at(const struct hd_spec *spec, void *data,
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, setup->seed, shard);
-    hd_pixel_pong_cuda_init(envs.group, envs.envs, background_of(spec->shape));
+    hd_pixel_pong_init_cuda(envs.group, envs.envs, background_of(spec->shape));
     return HD_OK;
 }
 
@@ -93,7 +93,7 @@ static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, 0, 0);
     HD_TRY(hd_value_read(spec, data, (size_t)spec->bytes, file));
-    if (hd_pixel_pong_cuda_is_possible(envs.group, envs.envs, background_of(spec->shape)))
+    if (hd_pixel_pong_is_cuda_possible(envs.group, envs.envs, background_of(spec->shape)))
         return HD_OK;
     return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has no games of this kind",
                    spec->name);

@@ -165,7 +165,7 @@ START_TEST(test_noops_by_seed)
 {
     int seen[HD_ATARI_NOOPS + 1] = {0};
     for (uint64_t seed = 0; seed < 30000; seed++) {
-        int noops = hd_atari_noops(seed);
+        int noops = hd_atari_draw_noops(seed);
         ck_assert_int_ge(noops, 1);
         ck_assert_int_le(noops, HD_ATARI_NOOPS);
         seen[noops]++;
@@ -177,7 +177,7 @@ START_TEST(test_noops_by_seed)
     for (uint64_t seed = 5; seed < 50; seed++) {
         f->script.logged = 0;
         hd_atari_reset(&f->atari, seed, f->frame);
-        ck_assert_int_eq(f->script.logged, 1 + hd_atari_noops(seed));
+        ck_assert_int_eq(f->script.logged, 1 + hd_atari_draw_noops(seed));
         ck_assert_int_eq(f->script.log[0], RESET);
         for (int i = 1; i < f->script.logged; i++)
             ck_assert_int_eq(f->script.log[i], NOOP);

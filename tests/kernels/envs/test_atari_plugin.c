@@ -104,7 +104,7 @@ static uint32_t push(struct stack *stack, const uint8_t *frame, int times)
 static uint64_t seed_for(int noops)
 {
     uint64_t seed = 0;
-    while (hd_atari_noops(seed) != noops)
+    while (hd_atari_draw_noops(seed) != noops)
         seed++;
     return seed;
 }

@@ -110,13 +110,13 @@ START_TEST(test_traces)
     reset(&f, 0, trace->seed);
     const struct cartpole_row *row = trace->rows;
     double state[4];
-    hd_cartpole_state(f.group, 0, state);
+    hd_cartpole_get_state(f.group, 0, state);
     ck_assert_mem_eq(state, row->state, sizeof state);
     row++;
     for (int t = 0; t < trace->steps; t++) {
         int32_t action = choose(trace, state, t);
         step(&f, &action);
-        hd_cartpole_state(f.group, 0, state);
+        hd_cartpole_get_state(f.group, 0, state);
         ck_assert_float_eq(f.reward[0], 1);
         if (row->step == t + 1) {
             ck_assert_int_eq(action, row->action);
@@ -228,7 +228,7 @@ START_TEST(test_settings)
     ck_assert_int_eq(spec.dims, 1);
     ck_assert_int_eq(spec.shape[0], 4);
     ck_assert_int_eq(spec.actions, 2);
-    ck_assert_int_eq(hd_env_frame_bytes(&spec), 16);
+    ck_assert_int_eq(hd_env_get_frame_bytes(&spec), 16);
     env->destroy(group);
     settings.env_id = "CartPole-v1";
     ck_assert_int_eq(env->create(&settings, &spec, &group, message), -1);

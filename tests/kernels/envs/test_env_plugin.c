@@ -93,7 +93,7 @@ static struct fixture make_corridor(void)
     ck_assert_msg(hd_env_find("corridor", &f.env, message) == 0, "%s", message);
     ck_assert_str_eq(f.env->name, "corridor");
     ck_assert_int_eq(f.env->create(&settings, &spec, &f.group, message), 0);
-    ck_assert_int_eq(hd_env_frame_bytes(&spec), CELLS * 4);
+    ck_assert_int_eq(hd_env_get_frame_bytes(&spec), CELLS * 4);
     ck_assert_int_eq(spec.actions, 2);
     return f;
 }

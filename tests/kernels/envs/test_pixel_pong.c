@@ -71,7 +71,7 @@ static int32_t play_still(const struct fixture *f, int64_t t)
 static int32_t play_follow(const struct fixture *f, int64_t t)
 {
     (void)t;
-    const struct hd_pong_scene *now = &hd_pixel_pong_scenes(f->group, 0)[1];
+    const struct hd_pong_scene *now = &hd_pixel_pong_get_scenes(f->group, 0)[1];
     int below = now->ball_y + HD_PONG_BALL / 2 - (now->paddle[1] + HD_PONG_PADDLE_HEIGHT / 2);
     return below < -4 ? UP : below > 4 ? DOWN : NOOP;
 }
@@ -110,10 +110,10 @@ static void full_pipeline(const struct hd_warp *warp, const struct hd_pong_scene
 {
     static uint8_t screens[2][SCREEN];
     for (int i = 0; i < 2; i++)
-        hd_pong_screen(&scenes[i], screens[i]);
+        hd_pong_draw_screen(&scenes[i], screens[i]);
     for (int i = 0; i < SCREEN; i++)
         screens[0][i] = screens[0][i] > screens[1][i] ? screens[0][i] : screens[1][i];
-    hd_warp_rgb(warp, screens[0], out);
+    hd_warp_resize_rgb(warp, screens[0], out);
 }
 
 START_TEST(test_frames_of_games)
@@ -125,7 +125,7 @@ START_TEST(test_frames_of_games)
     hd_warp_init(&warp, HD_PONG_HEIGHT, HD_PONG_WIDTH);
     reset(&f, 0, (uint64_t)_i);
     for (int64_t t = 0; t < 2000; t++) {
-        const struct hd_pong_scene *scenes = hd_pixel_pong_scenes(f.group, 0);
+        const struct hd_pong_scene *scenes = hd_pixel_pong_get_scenes(f.group, 0);
         full_pipeline(&warp, scenes, expected);
         ck_assert_mem_eq(f.obs[0], expected, FRAME);
         int32_t action = players[_i](&f, t);
@@ -180,7 +180,7 @@ START_TEST(test_contrast)
 {
     struct fixture f = make(1, NULL);
     reset(&f, 0, 3);
-    const struct hd_pong_scene *scene = hd_pixel_pong_scenes(f.group, 0);
+    const struct hd_pong_scene *scene = hd_pixel_pong_get_scenes(f.group, 0);
     const int y = scene->ball_y * 84 / 210, x = scene->ball_x * 84 / 160;
     int field = 0, ball = 0, paddle = 0;
     for (int r = 15; r < 76; r++)
@@ -229,14 +229,14 @@ START_TEST(test_actions)
     struct fixture f = make(1, NULL);
     for (int i = 0; i < 6; i++) {
         reset(&f, 0, 9);
-        int from = hd_pixel_pong_scenes(f.group, 0)[1].paddle[1];
+        int from = hd_pixel_pong_get_scenes(f.group, 0)[1].paddle[1];
         step(&f, &actions[i]);
-        ck_assert_int_eq(hd_pixel_pong_scenes(f.group, 0)[1].paddle[1], from + moves[i]);
+        ck_assert_int_eq(hd_pixel_pong_get_scenes(f.group, 0)[1].paddle[1], from + moves[i]);
     }
     for (int i = 2; i < 4; i++) {
         for (int t = 0; t < 40; t++)
             step(&f, &actions[i]);
-        ck_assert_int_eq(hd_pixel_pong_scenes(f.group, 0)[1].paddle[1], i == 2 ? 34 : 178);
+        ck_assert_int_eq(hd_pixel_pong_get_scenes(f.group, 0)[1].paddle[1], i == 2 ? 34 : 178);
     }
     drop(&f);
 }
@@ -435,7 +435,7 @@ START_TEST(test_settings)
     ck_assert_int_eq(env->create(&settings, &spec, &group, message), 0);
     ck_assert_int_eq(spec.element, HD_ENV_U8);
     ck_assert_int_eq(spec.dims, 2);
-    ck_assert_int_eq(hd_env_frame_bytes(&spec), FRAME);
+    ck_assert_int_eq(hd_env_get_frame_bytes(&spec), FRAME);
     ck_assert_int_eq(spec.actions, 6);
     env->destroy(group);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -41,15 +41,15 @@ START_TEST(test_group)
     make(&f, 3, "-1");
     const int64_t one = env->state_bytes(f.group);
     ck_assert_int_le(one, MOST_STATE);
-    char *group = test_alloc(hd_pixel_pong_cuda_bytes(3), 1);
-    memset(group, 0xFF, (size_t)hd_pixel_pong_cuda_bytes(3));
-    hd_pixel_pong_cuda_init(group, 3, -1);
+    char *group = test_alloc(hd_pixel_pong_get_cuda_bytes(3), 1);
+    memset(group, 0xFF, (size_t)hd_pixel_pong_get_cuda_bytes(3));
+    hd_pixel_pong_init_cuda(group, 3, -1);
     for (int64_t i = 0; i < 3; i++) {
         ck_assert_int_eq(env->save(f.group, i, state, message), 0);
-        ck_assert_mem_eq(hd_pixel_pong_cuda_state(group, i), state, (size_t)one);
+        ck_assert_mem_eq(hd_pixel_pong_get_cuda_state(group, i), state, (size_t)one);
     }
-    const char *last = hd_pixel_pong_cuda_state(group, 2);
-    ck_assert_int_eq(last + one - group, hd_pixel_pong_cuda_bytes(3));
+    const char *last = hd_pixel_pong_get_cuda_state(group, 2);
+    ck_assert_int_eq(last + one - group, hd_pixel_pong_get_cuda_bytes(3));
     env->destroy(f.group);
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(test_seed)
         const int64_t episode = i % 2 ? i : i << 33 | 5;
         const struct hd_rng rng =
             hd_rng_make((uint64_t)i, hd_hash_text("env reset"), 3, 7 * i, episode >> 32);
-        ck_assert_uint_eq(hd_envs_seed((uint64_t)i, 3, 7 * i, episode),
+        ck_assert_uint_eq(hd_env_get_seed((uint64_t)i, 3, 7 * i, episode),
                           hd_rng_draw_u64(&rng, (uint32_t)episode));
     }
 }
@@ -90,7 +90,7 @@ START_TEST(test_through)
     const struct hd_pixel_pong_envs envs = {
         .envs = HERE,
         .stack = 2,
-        .group = test_alloc(hd_pixel_pong_cuda_bytes(HERE), 1),
+        .group = test_alloc(hd_pixel_pong_get_cuda_bytes(HERE), 1),
         .episode_seed = h->seed,
         .episode = h->episode,
         .episode_return = h->sum,
@@ -114,7 +114,7 @@ START_TEST(test_through)
         .ended_return = h->ended_return[0],
         .ended_steps = h->ended_steps[0],
     };
-    hd_pixel_pong_cuda_init(envs.group, HERE, -1);
+    hd_pixel_pong_init_cuda(envs.group, HERE, -1);
     hd_pixel_pong_begin(&envs, &steps);
     for (int64_t t = 0; t < MAX_COUNT; t++) {
         through = t == 1;
@@ -145,7 +145,7 @@ static void step(struct fixture *f, const int32_t *action)
  */
 static int32_t choose(const struct fixture *f, int64_t i, int64_t t)
 {
-    const struct hd_pong_scene *now = &hd_pixel_pong_scenes(f->group, i)[1];
+    const struct hd_pong_scene *now = &hd_pixel_pong_get_scenes(f->group, i)[1];
     const int below = now->ball_y + HD_PONG_BALL / 2 - (now->paddle[1] + HD_PONG_PADDLE_HEIGHT / 2);
     const struct hd_rng rng = hd_rng_make(1, 2, 3, i, 5);
     if (i % 3 == 0 || (i % 3 == 1 && t % 37 < 9))
@@ -165,9 +165,9 @@ static void check_same(const void *device, const void *expected, int64_t bytes, 
 
 static void *make_group(const struct fixture *f, int background)
 {
-    const int64_t bytes = hd_pixel_pong_cuda_bytes(f->envs);
+    const int64_t bytes = hd_pixel_pong_get_cuda_bytes(f->envs);
     char *group = test_alloc(bytes, 1);
-    hd_pixel_pong_cuda_init(group, f->envs, background);
+    hd_pixel_pong_init_cuda(group, f->envs, background);
     return device_make(group, bytes);
 }
 
@@ -176,8 +176,8 @@ static void check_states(const struct fixture *f, void *group)
     char message[HD_ENV_MESSAGE], state[MOST_STATE];
     for (int64_t i = 0; i < f->envs; i++) {
         ck_assert_int_eq(env->save(f->group, i, state, message), 0);
-        check_same(hd_pixel_pong_cuda_state(group, i), state, env->state_bytes(f->group), "states",
-                   i);
+        check_same(hd_pixel_pong_get_cuda_state(group, i), state, env->state_bytes(f->group),
+                   "states", i);
     }
 }
 
@@ -274,15 +274,15 @@ START_TEST(test_states_cuda)
     const int64_t screens = HD_PIXEL_PONG_MAX_SCREENS - 6;
     make(&f, 3, "-1");
     struct mirror m = mirror_of(&f, -1);
-    const int64_t bytes = hd_pixel_pong_cuda_bytes(3);
+    const int64_t bytes = hd_pixel_pong_get_cuda_bytes(3);
     char *group = test_alloc(bytes, 1);
-    hd_pixel_pong_cuda_init(group, 3, -1);
+    hd_pixel_pong_init_cuda(group, 3, -1);
     for (int64_t i = 0; i < 3; i++)
         reset(&f, i, (uint64_t)i);
     for (int64_t t = 0; t < 200; t++)
         step(&f, (const int32_t[]){choose(&f, 0, t), choose(&f, 1, t), choose(&f, 2, t)});
     for (int64_t i = 0; i < 3; i++) {
-        char *state = hd_pixel_pong_cuda_state(group, i);
+        char *state = hd_pixel_pong_get_cuda_state(group, i);
         ck_assert_int_eq(env->save(f.group, i, state, message), 0);
         if (i == 1)
             memcpy(state + 8, &screens, sizeof screens);
@@ -326,7 +326,7 @@ static void keep(struct collector *c, int64_t i, const uint8_t *frame)
 
 static void start(struct collector *c, struct fixture *f, int64_t i)
 {
-    c->episode_seed[i] = hd_envs_seed(SEED, SHARD, FIRST + i, c->episode[i]);
+    c->episode_seed[i] = hd_env_get_seed(SEED, SHARD, FIRST + i, c->episode[i]);
     c->episode_return[i] = 0;
     c->episode_steps[i] = 0;
     c->all_shown[i]++;

@@ -58,7 +58,7 @@ START_TEST(test_golden)
         }
     struct hd_warp warp;
     hd_warp_init(&warp, 210, 160);
-    hd_warp_rgb(&warp, rgb, out);
+    hd_warp_resize_rgb(&warp, rgb, out);
     int64_t sum = 0;
     for (int i = 0; i < SIZE * SIZE; i++)
         sum += out[i];
@@ -80,7 +80,7 @@ START_TEST(test_sizes)
         memset(out, 0xA5, sizeof out);
         struct hd_warp warp;
         hd_warp_init(&warp, height, width);
-        hd_warp_gray(&warp, gray, out);
+        hd_warp_resize_gray(&warp, gray, out);
         for (int r = 0; r < SIZE; r += 1 + (int)(n % 2))
             for (int c = 0; c < SIZE; c++) {
                 double wanted = reference(gray, height, width, r, c);
@@ -101,7 +101,7 @@ START_TEST(test_constant)
     hd_warp_init(&warp, 210, 160);
     for (int value = 0; value < 256; value++) {
         memset(gray, value, 210 * 160);
-        hd_warp_gray(&warp, gray, out);
+        hd_warp_resize_gray(&warp, gray, out);
         for (int i = 0; i < SIZE * SIZE; i++)
             ck_assert_int_eq(out[i], value);
     }
@@ -138,8 +138,8 @@ START_TEST(test_palette)
                 top[3 * i + c] = x > y ? x : y;
             }
         uint8_t wanted[SIZE * SIZE], found[SIZE * SIZE];
-        hd_warp_rgb(&warp, top, wanted);
-        hd_warp_max(&warp, &palette, a, second, found);
+        hd_warp_resize_rgb(&warp, top, wanted);
+        hd_warp_resize_max(&warp, &palette, a, second, found);
         ck_assert_mem_eq(found, wanted, sizeof wanted);
     }
 }
@@ -156,7 +156,7 @@ START_TEST(test_last_pixel_of_a_row)
         gray[y * W + W - 1] = 250;
     struct hd_warp warp;
     hd_warp_init(&warp, H, W);
-    hd_warp_gray(&warp, gray, out);
+    hd_warp_resize_gray(&warp, gray, out);
     for (int r = 0; r < SIZE; r++)
         for (int c = 0; c < SIZE; c++)
             ck_assert_int_eq(out[r * SIZE + c] != 10, c == SIZE - 1 && (r == 40 || r == 41));

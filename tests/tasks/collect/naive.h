@@ -55,7 +55,7 @@ static inline void naive_reset(struct naive *naive, int64_t i)
 {
     struct naive_env *env = &naive->env[i];
     char message[HD_ENV_MESSAGE];
-    uint64_t seed = hd_envs_seed(naive->seed, naive->shard, i, env->episode);
+    uint64_t seed = hd_env_get_seed(naive->seed, naive->shard, i, env->episode);
     ck_assert_int_eq(naive->shape->env->reset(env->group, 0, seed, env->frames[0], message), 0);
     env->reward = 0;
     env->steps = 0;

@@ -50,7 +50,8 @@ static inline void naive_reset(struct naive_group *group, int64_t i)
 {
     struct naive_env *env = &group->env[i];
     const struct hd_obs_shape *obs = &group->shape->obs;
-    const uint64_t seed = hd_envs_seed(group->seed, group->shard, group->first + i, env->episode);
+    const uint64_t seed =
+        hd_env_get_seed(group->seed, group->shard, group->first + i, env->episode);
     char message[HD_ENV_MESSAGE];
     ck_assert_int_eq(group->shape->env->reset(env->group, 0, seed, env->obs, message), 0);
     for (int64_t k = 1; k < obs->stack; k++)

@@ -297,14 +297,14 @@ END_TEST
 
 START_TEST(test_seeds)
 {
-    const uint64_t seed = hd_envs_seed(5, 0, 0, 0);
+    const uint64_t seed = hd_env_get_seed(5, 0, 0, 0);
     ck_assert_uint_eq(HD_ENV_SEED_STREAM, hd_hash_text("env reset"));
-    ck_assert_uint_eq(hd_envs_seed(5, 0, 0, 0), seed);
-    ck_assert_uint_ne(hd_envs_seed(6, 0, 0, 0), seed);
-    ck_assert_uint_ne(hd_envs_seed(5, 1, 0, 0), seed);
-    ck_assert_uint_ne(hd_envs_seed(5, 0, 1, 0), seed);
-    ck_assert_uint_ne(hd_envs_seed(5, 0, 0, 1), seed);
-    ck_assert_uint_ne(hd_envs_seed(5, 0, 0, (int64_t)1 << 32), seed);
+    ck_assert_uint_eq(hd_env_get_seed(5, 0, 0, 0), seed);
+    ck_assert_uint_ne(hd_env_get_seed(6, 0, 0, 0), seed);
+    ck_assert_uint_ne(hd_env_get_seed(5, 1, 0, 0), seed);
+    ck_assert_uint_ne(hd_env_get_seed(5, 0, 1, 0), seed);
+    ck_assert_uint_ne(hd_env_get_seed(5, 0, 0, 1), seed);
+    ck_assert_uint_ne(hd_env_get_seed(5, 0, 0, (int64_t)1 << 32), seed);
     struct world first, second;
     world_open(&first, NULL, 0, 0);
     world_open(&second, NULL, 0, 1);
@@ -419,7 +419,7 @@ static void check_failure(const char *option, int64_t collects, const char *says
     ck_assert_int_ge(iteration, collects);
     ck_assert_msg(strstr(message, says), "%s", message);
     snprintf(seed, sizeof seed, "seed %llu",
-             (unsigned long long)hd_envs_seed(w.setup.seed, 1, 0, 0));
+             (unsigned long long)hd_env_get_seed(w.setup.seed, 1, 0, 0));
     ck_assert_msg(!names_seed || strstr(message, seed), "%s lacks %s", message, seed);
     unprepare(&hd_verb_collect, args);
     world_close(&w);

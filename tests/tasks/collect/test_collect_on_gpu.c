@@ -123,7 +123,7 @@ static void hasten_gpu_envs(struct world *w)
     const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(&value->spec, value->data, 0, 0);
     for (int64_t i = 0; i < envs.envs; i++) {
         const int64_t screens = screens_of(i);
-        memcpy((char *)hd_pixel_pong_cuda_state(envs.group, i) + SCREENS_AT, &screens,
+        memcpy((char *)hd_pixel_pong_get_cuda_state(envs.group, i) + SCREENS_AT, &screens,
                sizeof screens);
     }
 }
@@ -160,7 +160,7 @@ static void check_envs(const struct world *found, const struct world *wanted)
     ck_assert_mem_eq(envs.obs, other.obs, (size_t)(envs.envs * shape->obs.obs_bytes));
     for (int64_t i = 0; i < envs.envs; i++) {
         ck_assert_int_eq(hd_env_pixel_pong.save(*other.group, i, state, message), 0);
-        ck_assert_mem_eq(hd_pixel_pong_cuda_state(envs.group, i), state,
+        ck_assert_mem_eq(hd_pixel_pong_get_cuda_state(envs.group, i), state,
                          (size_t)shape->state_bytes);
     }
 }
@@ -273,7 +273,7 @@ START_TEST(test_broken_file)
         collect(&w, 0);
         struct value *value = &w.values[ENVS];
         const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(&value->spec, value->data, 0, 0);
-        char *game = hd_pixel_pong_cuda_state(envs.group, 0);
+        char *game = hd_pixel_pong_get_cuda_state(envs.group, 0);
         memset(game + places[i], 0xEE, sizeof(int64_t));
         FILE *file = tmpfile();
         ck_assert_ptr_nonnull(file);

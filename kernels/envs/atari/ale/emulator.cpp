@@ -169,12 +169,12 @@ void hd_emulator_close(hd_emulator *emulator)
     delete emulator;
 }
 
-const char *hd_emulator_error(const hd_emulator *emulator)
+const char *hd_emulator_get_error(const hd_emulator *emulator)
 {
     return emulator->error.empty() ? nullptr : emulator->error.c_str();
 }
 
-int64_t hd_emulator_state_bytes(const hd_emulator *emulator)
+int64_t hd_emulator_get_state_bytes(const hd_emulator *emulator)
 {
     return static_cast<int64_t>(emulator->start.size());
 }

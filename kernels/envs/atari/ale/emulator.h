@@ -23,7 +23,7 @@ struct hd_game {
 };
 
 /* For hd_atari_rules; `console` is a struct hd_emulator. An emulator that fails (it never should)
- * plays no further, says that the game is over, and hd_emulator_error tells why. */
+ * plays no further, says that the game is over, and hd_emulator_get_error tells why. */
 extern const struct hd_atari_console hd_emulator_console;
 
 /* Loads a ROM, with no sticky actions and no colour averaging. NULL with a sentence in
@@ -33,11 +33,11 @@ struct hd_emulator *hd_emulator_open(const char *rom, struct hd_game *game_p, ch
 void hd_emulator_close(struct hd_emulator *emulator); /* of NULL, too */
 
 /* A sentence about what failed, or NULL. */
-const char *hd_emulator_error(const struct hd_emulator *emulator);
+const char *hd_emulator_get_error(const struct hd_emulator *emulator);
 
 /* The whole state: equal bytes for equal states, constant in size for one game and one build of the
  * plug-in. `load` answers false, with an error, for what is no such state. */
-int64_t hd_emulator_state_bytes(const struct hd_emulator *emulator);
+int64_t hd_emulator_get_state_bytes(const struct hd_emulator *emulator);
 bool hd_emulator_save(struct hd_emulator *emulator, void *state);
 bool hd_emulator_load(struct hd_emulator *emulator, const void *state);
 

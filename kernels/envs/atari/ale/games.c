@@ -12,7 +12,7 @@ enum { NAME = 64, NEAR = 3 };
 static const char suffix[] = "NoFrameskip-v4";
 
 /* Every run of letters begins with a capital, as in gym's registration of ALE's games. */
-void hd_game_name(const char *rom, char *name, size_t bytes)
+void hd_game_get_name(const char *rom, char *name, size_t bytes)
 {
     size_t length = 0;
     bool inside = false;
@@ -118,7 +118,7 @@ int hd_game_find(const char *env_id, const char *folder, char *path, size_t path
         char rom[NAME], name[NAME];
         if (!rom_of(entry->d_name, rom))
             continue;
-        hd_game_name(rom, name, sizeof name);
+        hd_game_get_name(rom, name, sizeof name);
         keep_nearest(&near, name, distance(game, name));
         found = strcmp(game, name) == 0;
         if (found)

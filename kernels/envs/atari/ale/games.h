@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The game's name in an env_id, of a ROM's name: tic_tac_toe_3d is TicTacToe3D. */
-void hd_game_name(const char *rom, char *name, size_t bytes);
+void hd_game_get_name(const char *rom, char *name, size_t bytes);
 
 /* Finds the ROM of env_id `<Game>NoFrameskip-v4` in `folder` and writes its path. -1 with a
  * sentence in message[message_bytes] that names games alike. */

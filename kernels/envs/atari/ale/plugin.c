@@ -184,7 +184,7 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
 
 static int check(const struct group *group, int64_t env, const char *what, char *message)
 {
-    const char *error = hd_emulator_error(group->emulator[env]);
+    const char *error = hd_emulator_get_error(group->emulator[env]);
     if (!error)
         return 0;
     return refuse(message, "%s: env %lld failed to %s after %lld frames: %s", group->game,
@@ -223,7 +223,7 @@ static int step(void *data, const int32_t *action, const struct hd_env_outcome *
 static int64_t state_bytes(const void *data)
 {
     const struct group *group = data;
-    return (int64_t)sizeof(struct header) + hd_emulator_state_bytes(group->emulator[0]);
+    return (int64_t)sizeof(struct header) + hd_emulator_get_state_bytes(group->emulator[0]);
 }
 
 static struct header make_header(const struct group *group, int64_t env)
@@ -231,7 +231,7 @@ static struct header make_header(const struct group *group, int64_t env)
     struct header header;
     memset(&header, 0, sizeof header);
     memcpy(header.game, group->game, strlen(group->game));
-    header.emulator_bytes = hd_emulator_state_bytes(group->emulator[env]);
+    header.emulator_bytes = hd_emulator_get_state_bytes(group->emulator[env]);
     header.state = group->env[env].state;
     return header;
 }
