@@ -75,12 +75,12 @@ static void destroy(struct stepping *s)
 
 static int measure(int argc, char **argv)
 {
-    const int64_t screens = hd_part_number(argc, argv, 2, 1);
-    struct stepping s = {.envs = hd_part_number(argc, argv, 1, 8)};
+    const int64_t screens = hd_part_parse_number(argc, argv, 2, 1);
+    struct stepping s = {.envs = hd_part_parse_number(argc, argv, 1, 8)};
     if (argc < 1 || s.envs == 0 || screens == 0)
         return HD_ERR_INPUT;
     int status = create(argv[0], argc > 3 ? argv[3] : "", &s);
-    double seconds = status == HD_OK ? hd_part_seconds(play, &s) : 1;
+    double seconds = status == HD_OK ? hd_part_measure_seconds(play, &s) : 1;
     if (status != HD_OK || s.failed) {
         fprintf(stderr, "%s: %s\n", argv[0], s.message);
         status = HD_ERR_TASK;

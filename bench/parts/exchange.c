@@ -199,7 +199,7 @@ static int measure_copy(int64_t bytes)
     struct copy copy = {hd_alloc(bytes, 1), hd_alloc(bytes, 1), (size_t)bytes};
     if (!copy.to || !copy.from)
         return HD_ERR_NOMEM;
-    hd_part_report("memcpy", hd_part_seconds(copy_all, &copy) * 1e3, "ms");
+    hd_part_report("memcpy", hd_part_measure_seconds(copy_all, &copy) * 1e3, "ms");
     hd_free(copy.to);
     hd_free(copy.from);
     return HD_OK;
@@ -207,11 +207,12 @@ static int measure_copy(int64_t bytes)
 
 static int measure(int argc, char **argv)
 {
-    const int64_t megabytes = hd_part_number(argc, argv, 0, 57), elements = megabytes * 250000;
+    const int64_t megabytes = hd_part_parse_number(argc, argv, 0, 57),
+                  elements = megabytes * 250000;
     if (argc > 1 && strcmp(argv[1], "copy") == 0)
         return measure_copy(megabytes * 1000000);
-    const int64_t ranks = hd_part_number(argc, argv, 1, 2);
-    const int64_t bucket_mb = hd_part_number(argc, argv, 2, 8);
+    const int64_t ranks = hd_part_parse_number(argc, argv, 1, 2);
+    const int64_t bucket_mb = hd_part_parse_number(argc, argv, 2, 8);
     const int64_t blocks = (elements + HD_BLOCK - 1) / HD_BLOCK;
     if (megabytes == 0 || ranks == 0 || ranks > RANKS_MAX || bucket_mb == 0)
         return HD_ERR_INPUT;

@@ -25,7 +25,7 @@ static void convert(void *arg)
 
 static void report(const struct conversion *c, const char *name)
 {
-    double seconds = hd_part_seconds(convert, (void *)c);
+    double seconds = hd_part_measure_seconds(convert, (void *)c);
     hd_part_report(name, 1e6 * seconds / (double)c->rows, "us");
 }
 
@@ -40,7 +40,7 @@ static int measure(int argc, char **argv)
                                       .block = 4,
                                       .layout = bf16 ? HD_NHWC : HD_NCHW16,
                                       .bf16 = bf16},
-                           .rows = hd_part_number(argc, argv, 1, 24)};
+                           .rows = hd_part_parse_number(argc, argv, 1, 24)};
     if (argc == 0 || c.rows == 0 || (!bf16 && strcmp(argv[0], "f32") != 0))
         return HD_ERR_INPUT;
     float *scale = hd_alloc(OBS, sizeof *scale), *shift = hd_alloc(OBS, sizeof *shift);

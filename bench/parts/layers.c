@@ -93,12 +93,12 @@ static int measure_conv(const char *name, const struct hd_conv_fields *fields, i
     double flop = 2.0 * (double)(rows * fields->out_channels * fields->in_channels *
                                  fields->kernel * fields->kernel * *height_p * *width_p);
     report(name, "forward", hd_conv_get_name(l.conv, HD_CONV_FORWARD, rows), flop,
-           hd_part_seconds(conv_forward, &l));
+           hd_part_measure_seconds(conv_forward, &l));
     report(name, "weights", hd_conv_get_name(l.conv, HD_CONV_WEIGHTS, rows), flop,
-           hd_part_seconds(conv_weights, &l));
+           hd_part_measure_seconds(conv_weights, &l));
     if (data)
         report(name, "data", hd_conv_get_name(l.conv, HD_CONV_DATA, rows), flop,
-               hd_part_seconds(conv_data, &l));
+               hd_part_measure_seconds(conv_data, &l));
     return HD_OK;
 }
 
@@ -150,9 +150,9 @@ static int measure_packed(const char *name, int64_t in, int64_t out, int64_t row
     l.bias = hd_alloc(out, 4);
     l.scratch = hd_alloc(hd_packed_get_scratch_bytes(&l.packed, rows), 1);
     const double flop = 2.0 * (double)(rows * in * out);
-    report(name, "forward", "heddle", flop, hd_part_seconds(packed_forward, &l));
-    report(name, "weights", "heddle", flop, hd_part_seconds(packed_weights, &l));
-    report(name, "data", "heddle", flop, hd_part_seconds(packed_data, &l));
+    report(name, "forward", "heddle", flop, hd_part_measure_seconds(packed_forward, &l));
+    report(name, "weights", "heddle", flop, hd_part_measure_seconds(packed_weights, &l));
+    report(name, "data", "heddle", flop, hd_part_measure_seconds(packed_data, &l));
     return HD_OK;
 }
 
@@ -176,7 +176,7 @@ static int measure_peak(void)
     if (!p.w || !p.bias || !p.x || !p.y)
         return HD_ERR_NOMEM;
     report("product", "512 x 512 x 64", "f32", 2.0 * SIDE * SIDE * COLUMNS,
-           hd_part_seconds(multiply, &p));
+           hd_part_measure_seconds(multiply, &p));
     return HD_OK;
 }
 
@@ -192,7 +192,7 @@ static const struct {
 static int measure(int argc, char **argv)
 {
     static const int64_t kernels[] = {2, 4, 3}, strides[] = {1, 2, 1};
-    const int64_t rows = hd_part_number(argc, argv, 2, 32);
+    const int64_t rows = hd_part_parse_number(argc, argv, 2, 32);
     const bool bf16 = argc > 1 && strcmp(argv[1], "bf16") == 0;
     for (size_t n = 0; argc > 1 && rows > 0 && n < sizeof nets / sizeof *nets; n++) {
         if (strcmp(nets[n].name, argv[0]) != 0)

@@ -50,7 +50,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double hd_part_seconds(void (*run)(void *arg), void *arg)
+double hd_part_measure_seconds(void (*run)(void *arg), void *arg)
 {
     enum { ROUNDS = 9 };
     const int64_t round_ns = 50000000;
@@ -65,7 +65,7 @@ double hd_part_seconds(void (*run)(void *arg), void *arg)
     return seconds[ROUNDS / 2];
 }
 
-int64_t hd_part_number(int argc, char **argv, int index, int64_t fallback)
+int64_t hd_part_parse_number(int argc, char **argv, int index, int64_t fallback)
 {
     if (index >= argc)
         return fallback;

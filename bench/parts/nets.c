@@ -38,7 +38,7 @@ static int make(const char *name, enum hd_precision precision, enum hd_precision
     return HD_ERR_INPUT;
 }
 
-int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
+int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p)
 {
     const bool bf16 = strcmp(precision, "bf16") == 0;
     if (!bf16 && strcmp(precision, "f32") != 0)
@@ -46,7 +46,7 @@ int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p)
     return make(name, bf16 ? HD_BF16 : HD_F32, HD_F32, net_p);
 }
 
-int hd_bench_net_on_gpu(const char *name, const char *precision, struct hd_net **net_p)
+int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct hd_net **net_p)
 {
     static const char *const names[] = {[HD_F32] = "f32", [HD_BF16] = "bf16", [HD_TF32] = "tf32"};
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)

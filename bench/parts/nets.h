@@ -11,9 +11,9 @@
  * layer of 512, one head; fast: a small net that learns Pong; ppo: of DI-engine's PPO config for
  * Pong, ppo_fast: as fast, both with an actor and a critic. Precision: "f32" or "bf16". Released by
  * hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
-int hd_bench_net(const char *name, const char *precision, struct hd_net **net_p);
+int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p);
 
 /* The same, "tf32" too, of what a GPU computes in. */
-int hd_bench_net_on_gpu(const char *name, const char *precision, struct hd_net **net_p);
+int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct hd_net **net_p);
 
 #endif

@@ -25,9 +25,9 @@ void hd_part_report(const char *name, double value, const char *unit);
 /* Seconds that one call of run(arg) keeps a core: CPU time of this thread, so that what else the
  * machine does matters little. The median of several measurements, each of as many calls as last
  * about 50 ms, after calls to warm up; about half a second in all. */
-double hd_part_seconds(void (*run)(void *arg), void *arg);
+double hd_part_measure_seconds(void (*run)(void *arg), void *arg);
 
 /* argv[index] as a positive number, `fallback` when there is none, 0 when it is something else. */
-int64_t hd_part_number(int argc, char **argv, int index, int64_t fallback);
+int64_t hd_part_parse_number(int argc, char **argv, int index, int64_t fallback);
 
 #endif

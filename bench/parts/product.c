@@ -19,14 +19,14 @@ static void multiply(void *arg)
 
 static int measure(int argc, char **argv)
 {
-    int64_t n = hd_part_number(argc, argv, 0, 128);
+    int64_t n = hd_part_parse_number(argc, argv, 0, 128);
     if (n == 0)
         return HD_ERR_INPUT;
     struct product p = {n, hd_alloc(n * n, 4), hd_alloc(n, 4), hd_alloc(n * BATCH, 4),
                         hd_alloc(n * BATCH, 4)};
     if (!p.w || !p.bias || !p.x || !p.y)
         return HD_ERR_NOMEM;
-    double seconds = hd_part_seconds(multiply, &p);
+    double seconds = hd_part_measure_seconds(multiply, &p);
     hd_part_report(NULL, 2e-9 * (double)(n * n * BATCH) / seconds, "GFLOP/s");
     hd_free(p.w);
     hd_free(p.bias);

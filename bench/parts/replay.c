@@ -72,7 +72,7 @@ static int report(struct ring *ring, const struct hd_spec *replay, const struct 
     HD_TRY(fill(ring));
     hd_part_report("gigabytes", 1e-9 * (double)replay->bytes, "GB");
     hd_part_report("transitions", (double)hd_replay_get_size(ring->shape, ring->memory), "1");
-    hd_part_report("sample", 1e3 * hd_part_seconds(sample, ring), "ms");
+    hd_part_report("sample", 1e3 * hd_part_measure_seconds(sample, ring), "ms");
     hd_free(ring->memory);
     hd_free(block);
     return HD_OK;

@@ -62,7 +62,7 @@ static int measure_in(struct hd_session *session, int n_buffers, int workers)
 
 static int measure(int argc, char **argv)
 {
-    int workers = (int)hd_part_number(argc, argv, 1, 1);
+    int workers = (int)hd_part_parse_number(argc, argv, 1, 1);
     bool chained = argc > 0 && strcmp(argv[0], "chained") == 0;
     if (argc == 0 || workers == 0 || (!chained && strcmp(argv[0], "independent") != 0))
         return HD_ERR_INPUT;

@@ -186,17 +186,17 @@ static int fill(struct update *u)
 
 static void report(struct update *u, const char *name, void (*run)(void *arg))
 {
-    hd_part_report(name, 1e3 * hd_part_seconds(run, u), "ms");
+    hd_part_report(name, 1e3 * hd_part_measure_seconds(run, u), "ms");
 }
 
 /* The memory is the process's until it ends. */
 static int measure(int argc, char **argv)
 {
     char name[32];
-    struct update u = {.batch = hd_part_number(argc, argv, 2, 64), .scale = 1};
+    struct update u = {.batch = hd_part_parse_number(argc, argv, 2, 64), .scale = 1};
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
-    HD_TRY(hd_bench_net(argv[0], argv[1], &u.net));
+    HD_TRY(hd_bench_net_create(argv[0], argv[1], &u.net));
     u.ppo = hd_net_get_heads(u.net) == HD_HEADS_ACTOR_CRITIC;
     u.rows = u.ppo ? u.batch : 2 * u.batch;
     HD_TRY(hd_net_prepare(u.net, u.rows, u.batch));

@@ -315,10 +315,10 @@ static int measure_all(struct update *u)
 static int measure(int argc, char **argv)
 {
     int gpus = 0;
-    struct update u = {.batch = hd_part_number(argc, argv, 2, 64), .scale = 1};
+    struct update u = {.batch = hd_part_parse_number(argc, argv, 2, 64), .scale = 1};
     if (argc < 2 || u.batch == 0)
         return HD_ERR_INPUT;
-    HD_TRY(hd_bench_net_on_gpu(argv[0], argv[1], &u.net));
+    HD_TRY(hd_bench_net_create_for_gpu(argv[0], argv[1], &u.net));
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0)
         return hd_fail(HD_ERR_DEVICE, "no GPU here");
     if (cudaStreamCreateWithFlags(&u.stream, cudaStreamNonBlocking) != cudaSuccess)
