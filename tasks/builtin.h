@@ -12,11 +12,12 @@ extern const struct hd_type hd_type_adam_state, hd_type_batch, hd_type_counts, h
     hd_type_verdict;
 
 extern const struct hd_verb hd_verb_adam, hd_verb_barrier, hd_verb_broadcast, hd_verb_collect,
-    hd_verb_collect_on_gpu, hd_verb_collect_on_policy, hd_verb_copy, hd_verb_draw, hd_verb_evaluate,
-    hd_verb_gather, hd_verb_grad_norm, hd_verb_keep, hd_verb_log, hd_verb_loss_grad, hd_verb_max,
-    hd_verb_mean, hd_verb_merge, hd_verb_min, hd_verb_observe, hd_verb_record, hd_verb_reduce,
-    hd_verb_sample, hd_verb_save, hd_verb_shuffle, hd_verb_steer, hd_verb_stop, hd_verb_store,
-    hd_verb_sum, hd_verb_targets;
+    hd_verb_collect_on_gpu, hd_verb_collect_on_policy, hd_verb_copy, hd_verb_sample_dataset,
+    hd_verb_evaluate, hd_verb_sample_minibatch, hd_verb_grad_norm, hd_verb_keep_best, hd_verb_log,
+    hd_verb_loss_grad, hd_verb_max, hd_verb_mean, hd_verb_merge_stats, hd_verb_min,
+    hd_verb_compute_obs_stats, hd_verb_record, hd_verb_reduce, hd_verb_sample_replay, hd_verb_save,
+    hd_verb_shuffle, hd_verb_adapt_lr, hd_verb_stop, hd_verb_push_replay, hd_verb_sum,
+    hd_verb_compute_advantages;
 
 /* Config keys of env.* and policy.*; ended by path == NULL. */
 extern const struct hd_key hd_task_keys[];

@@ -188,7 +188,7 @@ static int end_episode(struct collect *c, int64_t env)
 }
 
 /* The env shows what became of its step. */
-static void observe(struct collect *c, int64_t env)
+static void record_outcome(struct collect *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
     memcpy(hd_frame_upload_next(&c->show, env, false),
@@ -205,7 +205,7 @@ static int step(struct collect *c)
     HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const bool done = c->play.outcome.done[env];
-        observe(c, env);
+        record_outcome(c, env);
         if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->fragment)
             hand_on(c, env);
         if (done)

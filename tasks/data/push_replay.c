@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `store`: the frames and transitions of a rollout go into the replay ring, in order. */
+/* Verb `push_replay`: the frames and transitions of a rollout go into the replay ring, in order. */
 #include "kernels/replay/replay.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -115,7 +115,7 @@ static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
-const struct hd_verb hd_verb_store = {
+const struct hd_verb hd_verb_push_replay = {
     .name = "push_replay",
     .stream_id = 0xa13763df740e071e,
     .ports = ports,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `draw`: the next batch of a shard's list of a data set, as a distributed sampler deals it
- * (kernels/replay/sampler.h). An epoch ends with the longest list of any shard: its last batch is
- * as long as what is left, and a shard whose list has ended before draws batches of no rows.
- * Samples that stand in for missing ones are learned from, as in PyTorch, but weigh nothing in
- * statistics. */
+/* Verb `sample_dataset`: the next batch of a shard's list of a data set, as a distributed sampler
+ * deals it (kernels/replay/sampler.h). An epoch ends with the longest list of any shard: its last
+ * batch is as long as what is left, and a shard whose list has ended before draws batches of no
+ * rows. Samples that stand in for missing ones are learned from, as in PyTorch, but weigh nothing
+ * in statistics. */
 #include "kernels/replay/sampler.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -106,7 +106,7 @@ static const struct hd_count counts[] = {
 /* -- Drawing ----------------------------------------------------------------------------------- */
 
 /* A batch under way. */
-struct draw {
+struct batch_writer {
     const struct hd_dataset *dataset;
     const struct hd_transition_shape *shape;
     struct hd_transitions rows;
@@ -122,27 +122,27 @@ static void copy_obs(const struct hd_dataset_info *info, const struct hd_dataset
                bytes);
 }
 
-static void fill_row(const struct draw *draw, int64_t row, int64_t sample)
+static void fill_row(const struct batch_writer *writer, int64_t row, int64_t sample)
 {
-    const struct hd_dataset_info *info = hd_dataset_get_info(draw->dataset);
-    const struct hd_dataset_rows *from = hd_dataset_find(draw->dataset, sample);
-    const int64_t at = sample - from->first, bytes = draw->shape->obs_bytes;
-    copy_obs(info, from, from->obs + at * info->stack, (char *)draw->rows.obs + row * bytes);
+    const struct hd_dataset_info *info = hd_dataset_get_info(writer->dataset);
+    const struct hd_dataset_rows *from = hd_dataset_find(writer->dataset, sample);
+    const int64_t at = sample - from->first, bytes = writer->shape->obs_bytes;
+    copy_obs(info, from, from->obs + at * info->stack, (char *)writer->rows.obs + row * bytes);
     copy_obs(info, from, from->next_obs + at * info->stack,
-             (char *)draw->rows.next_obs + row * bytes);
-    draw->rows.action[row] = from->action[at];
-    draw->rows.reward[row] = from->reward[at];
-    draw->rows.done[row] = from->done[at] ? 1 : 0;
+             (char *)writer->rows.next_obs + row * bytes);
+    writer->rows.action[row] = from->action[at];
+    writer->rows.reward[row] = from->reward[at];
+    writer->rows.done[row] = from->done[at] ? 1 : 0;
 }
 
 /* Rows that nothing is learned from: any content that is a number. */
-static void clear_row(const struct draw *draw, int64_t row)
+static void clear_row(const struct batch_writer *writer, int64_t row)
 {
-    const int64_t bytes = draw->shape->obs_bytes;
-    memset((char *)draw->rows.obs + row * bytes, 0, (size_t)bytes);
-    memset((char *)draw->rows.next_obs + row * bytes, 0, (size_t)bytes);
-    draw->rows.action[row] = 0;
-    draw->rows.reward[row] = draw->rows.done[row] = draw->use.weight[row] = 0;
+    const int64_t bytes = writer->shape->obs_bytes;
+    memset((char *)writer->rows.obs + row * bytes, 0, (size_t)bytes);
+    memset((char *)writer->rows.next_obs + row * bytes, 0, (size_t)bytes);
+    writer->rows.action[row] = 0;
+    writer->rows.reward[row] = writer->rows.done[row] = writer->use.weight[row] = 0;
 }
 
 static void advance(const struct args *args, struct hd_cursor *cursor)
@@ -158,7 +158,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     struct hd_cursor *cursor = views[CURSOR].data;
-    const struct draw draw = {
+    const struct batch_writer writer = {
         .dataset = hd_dataset_of(views[DATASET].spec),
         .shape = hd_batch_shape(views[BATCH].spec),
         .rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data),
@@ -170,13 +170,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         bool padding;
         int64_t sample = hd_sampler_get(&args->sampler, cursor->epoch, context->shard,
                                         cursor->next + row, &padding);
-        fill_row(&draw, row, sample);
-        draw.use.weight[row] = padding ? 0 : 1;
+        fill_row(&writer, row, sample);
+        writer.use.weight[row] = padding ? 0 : 1;
         padded += padding;
     }
     for (int64_t row = used; row < args->rows; row++)
-        clear_row(&draw, row);
-    *draw.use.used = used;
+        clear_row(&writer, row);
+    *writer.use.used = used;
     const double values[N_FIELDS] = {(double)cursor->epoch, (double)used, (double)padded};
     for (int i = 0; views[STATS].data && i < N_FIELDS; i++)
         hd_scalars_push(views[STATS].spec, views[STATS].data, i, values[i], 1);
@@ -184,7 +184,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-const struct hd_verb hd_verb_draw = {
+const struct hd_verb hd_verb_sample_dataset = {
     .name = "sample_dataset",
     .stream_id = 0x0cba20b02851c259,
     .ports = ports,

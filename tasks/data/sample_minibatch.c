@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `gather`: the next minibatch of the order (spec 3.5). Advantages are standardised over the
- * shard's minibatch (policy.learn.adv_norm). */
+/* Verb `sample_minibatch`: the next minibatch of the order (spec 3.5). Advantages are standardised
+ * over the shard's minibatch (policy.learn.adv_norm). */
 #include "kernels/learn/ppo_loss.h"
 #include "kernels/rollout/gather.h"
 #include "runtime/base/alloc.h"
@@ -115,7 +115,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 #endif
 
-const struct hd_verb hd_verb_gather = {
+const struct hd_verb hd_verb_sample_minibatch = {
     .name = "sample_minibatch",
     .stream_id = 0x637b33a41b1e4b2d,
     .ports = ports,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `sample`: a batch drawn from the replay ring, one transition from each of B equal strata
- * (spec 2.8), in ring order. Draw i is item i of the step's stream. */
+/* Verb `sample_replay`: a batch drawn from the replay ring, one transition from each of B equal
+ * strata (spec 2.8), in ring order. Draw i is item i of the step's stream. */
 #include "kernels/replay/replay.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -50,7 +50,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};
 #endif
 
-const struct hd_verb hd_verb_sample = {
+const struct hd_verb hd_verb_sample_replay = {
     .name = "sample_replay",
     .stream_id = 0x06a58212247c13bb,
     .ports = ports,

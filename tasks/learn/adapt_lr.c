@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `steer`: the learning rate follows how far the policy moved, measured by the divergence of
- * the policy that collected from the one that learned (policy.learn.lr_scheduler): up by a factor
- * when it moved little, down when it moved far. */
+/* Verb `adapt_lr`: the learning rate follows how far the policy moved, measured by the divergence
+ * of the policy that collected from the one that learned (policy.learn.lr_scheduler): up by a
+ * factor when it moved little, down when it moved far. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -72,7 +72,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return HD_OK;
 }
 
-const struct hd_verb hd_verb_steer = {
+const struct hd_verb hd_verb_adapt_lr = {
     .name = "adapt_lr",
     .stream_id = 0xc2828cf3d5b2ee69,
     .ports = ports,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `targets`: values, advantages and returns of a shard's samples under the policy (spec 3.4).
- * The value of the observation after a sample is that of its fragment's next sample; only fragments
- * that end without their episode need one more.
+/* Verb `compute_advantages`: values, advantages and returns of a shard's samples under the policy
+ * (spec 3.4). The value of the observation after a sample is that of its fragment's next sample;
+ * only fragments that end without their episode need one more.
  *
  * An item is a block of observations of the samples, the last one the observations after fragments.
  */
@@ -394,7 +394,7 @@ static const struct hd_gpu_verb on_gpu = {
 };
 #endif
 
-const struct hd_verb hd_verb_targets = {
+const struct hd_verb hd_verb_compute_advantages = {
     .name = "compute_advantages",
     .stream_id = 0xe707603eca47c6bc,
     .ports = ports,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `observe`: moments of observations of a shard's samples, policy.collect.obs_samples of
- * them at equal distances. */
+/* Verb `compute_obs_stats`: moments of observations of a shard's samples,
+ * policy.collect.obs_samples of them at equal distances. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"
@@ -139,7 +139,7 @@ static const struct hd_gpu_verb on_gpu = {
     .body = body_on_gpu, .scratch = scratch_on_gpu, .graph_capturable = true};
 #endif
 
-const struct hd_verb hd_verb_observe = {
+const struct hd_verb hd_verb_compute_obs_stats = {
     .name = "compute_obs_stats",
     .stream_id = 0x5191e5c0dde92859,
     .ports = ports,

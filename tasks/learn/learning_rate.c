@@ -14,7 +14,7 @@ int hd_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, i
 
 double hd_rate_now(const struct hd_rate *rate, const struct hd_view *view)
 {
-    const double steered =
+    const double adapted =
         view->data ? view->spec->type->field(view->spec, view->data, rate->field) : NAN;
-    return isnan(steered) ? rate->first : steered;
+    return isnan(adapted) ? rate->first : adapted;
 }

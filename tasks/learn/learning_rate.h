@@ -14,7 +14,7 @@ struct hd_rate {
 int hd_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
                     struct hd_rate *rate_p);
 
-/* What `steer` wrote last; before that, and where the port is not connected, the first one. */
+/* What `adapt_lr` wrote last; before that, and where the port is not connected, the first one. */
 double hd_rate_now(const struct hd_rate *rate, const struct hd_view *view);
 
 #endif

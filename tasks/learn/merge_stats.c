@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `merge`: running statistics take in those of new samples. */
+/* Verb `merge_stats`: running statistics take in those of new samples. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/output/moments.h"
@@ -35,7 +35,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .graph_capturable = true};
 #endif
 
-const struct hd_verb hd_verb_merge = {
+const struct hd_verb hd_verb_merge_stats = {
     .name = "merge_stats",
     .stream_id = 0xc1b237e0d91b9322,
     .ports = ports,

@@ -140,7 +140,7 @@ static int step(struct evaluation *e)
     return HD_OK;
 }
 
-static int keep(const struct hd_view *views, int from, int to)
+static int copy_if_present(const struct hd_view *views, int from, int to)
 {
     if (!views[from].data || !views[to].data)
         return HD_OK;
@@ -148,16 +148,16 @@ static int keep(const struct hd_view *views, int from, int to)
 }
 
 /* The verdict of all envs; the best policy follows it. */
-static int judge(struct evaluation *e)
+static int finish_evaluation(struct evaluation *e)
 {
     const struct hd_view *best = &e->views[BEST];
     hd_verdict_summarise(e->verdict);
     if (!best->data || e->verdict->mean <= *e->envs.best_mean)
         return HD_OK;
     *e->envs.best_mean = e->verdict->mean;
-    HD_TRY(keep(e->views, NORM, BEST_NORM));
-    HD_TRY(keep(e->views, NORM_STATE, BEST_NORM_STATE));
-    return keep(e->views, POLICY, BEST);
+    HD_TRY(copy_if_present(e->views, NORM, BEST_NORM));
+    HD_TRY(copy_if_present(e->views, NORM_STATE, BEST_NORM_STATE));
+    return copy_if_present(e->views, POLICY, BEST);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -178,7 +178,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         HD_TRY(step(&e));
         return HD_AGAIN;
     }
-    return e.shape->instances == 1 ? judge(&e) : HD_OK;
+    return e.shape->instances == 1 ? finish_evaluation(&e) : HD_OK;
 }
 
 const struct hd_verb hd_verb_evaluate = {

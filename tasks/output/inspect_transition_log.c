@@ -98,8 +98,8 @@ static void copy_row(const struct hd_recording_shape *shape, const struct hd_rec
 }
 
 /* Of env e, what round `round` has of its share of all transitions. */
-static void gather(const struct hd_recording_shape *shape, const struct hd_recording *from,
-                   int64_t round, struct file *file)
+static void collect_round(const struct hd_recording_shape *shape, const struct hd_recording *from,
+                          int64_t round, struct file *file)
 {
     for (int64_t i = 0; i < *from->n_frames; i++)
         file->number[i] = -1;
@@ -122,7 +122,7 @@ int hd_recording_write(const struct hd_spec *spec, const void *data, int64_t rou
     if (!memory)
         return HD_ERR_NOMEM;
     lay_out(shape, memory, &file);
-    gather(shape, &from, round, &file);
+    collect_round(shape, &from, round, &file);
     const struct hd_dataset_rows rows = {.transitions = file.transitions,
                                          .frames = file.frames,
                                          .frame = file.frame,

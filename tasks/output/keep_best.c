@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verb `keep`: of the policies that evaluations judged, keeps the one with the best mean return and
- * its verdict and norm. The policy read must be the one that the verdict is about: a copy made for
- * the evaluation, read with the same lag. */
+/* Verb `keep_best`: of the policies that evaluations judged, keeps the one with the best mean
+ * return and its verdict and norm. The policy read must be the one that the verdict is about: a
+ * copy made for the evaluation, read with the same lag. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/output/eval_result.h"
@@ -43,7 +43,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     return hd_value_snapshot(views[BEST].spec, views[BEST].data, views[POLICY].data);
 }
 
-const struct hd_verb hd_verb_keep = {
+const struct hd_verb hd_verb_keep_best = {
     .name = "keep_best",
     .stream_id = 0x5af16eb25f0f29f5,
     .ports = ports,

@@ -133,7 +133,7 @@ static void combine_entry(enum hd_combine how, struct entry *into, struct entry 
 }
 
 /* The entries of a field, oldest first, as one pair. */
-static struct entry gather(const struct shape *shape, const void *data, int field)
+static struct entry reduce_window(const struct shape *shape, const void *data, int field)
 {
     const struct entry *entries = ring(shape, data, field);
     int64_t count = ((const int64_t *)data)[field], window = shape->fields[field].is.window;
@@ -159,7 +159,7 @@ static void pack(const struct hd_spec *spec, int bucket, const void *data, void 
     (void)bucket;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
-        ((struct entry *)vector)[i] = gather(shape, data, i);
+        ((struct entry *)vector)[i] = reduce_window(shape, data, i);
 }
 
 /* Each field combines as it was declared to, whatever the verb of the collective. */
@@ -198,7 +198,7 @@ static const char *field_name(const struct hd_spec *spec, int field)
 static double field(const struct hd_spec *spec, const void *data, int index)
 {
     const struct shape *shape = spec->shape;
-    struct entry sum = gather(shape, data, index);
+    struct entry sum = reduce_window(shape, data, index);
     if (sum.weight == 0)
         return NAN;
     return shape->fields[index].is.how == HD_MEAN ? sum.value / sum.weight : sum.value;

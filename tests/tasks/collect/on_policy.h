@@ -45,9 +45,9 @@ struct world {
     struct hd_document *options; /* of the steps: loss: ppo */
     int64_t shard;
     double bucket_mb;
-    bool plays;             /* has ENVS, COUNTS and EPISODES */
-    bool normalised;        /* observations go through OBS_NORM */
-    bool own_grad, steered; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
+    bool plays;              /* has ENVS, COUNTS and EPISODES */
+    bool normalised;         /* observations go through OBS_NORM */
+    bool own_grad, adapt_lr; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
     struct value v[N_VALUES];
 };
 
@@ -85,30 +85,30 @@ static inline int obs_norm_of(const struct world *w)
 }
 
 static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES};
-static const int observe_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
-static const int merge_ports[] = {POOLED, SCALE, N_VALUES};
-static const int merge_seen_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
+static const int obs_stats_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
+static const int merge_returns_ports[] = {POOLED, SCALE, N_VALUES};
+static const int merge_obs_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
 static const int sum_ports[] = {RETURNS, POOLED, N_VALUES};
 static const int sum_seen_ports[] = {SEEN, POOLED_SEEN, N_VALUES};
 static const int loss_ports[] = {POLICY, NONE, BATCH, STATS, GRAD, NONE, N_VALUES};
 static const int mean_stats_ports[] = {STATS, MEANS, N_VALUES};
-static const int steer_ports[] = {MEANS, RATE, N_VALUES};
+static const int adapt_lr_ports[] = {MEANS, RATE, N_VALUES};
 static const int norm_ports[] = {MEAN_GRAD, GRAD_NORM, N_VALUES};
 
 static inline void world_declare_all(struct world *w)
 {
     if (w->plays)
         world_declare(w, &hd_verb_collect_on_policy, collect_ports);
-    world_declare(w, &hd_verb_observe, observe_ports);
+    world_declare(w, &hd_verb_compute_obs_stats, obs_stats_ports);
     world_declare(w, &hd_verb_sum, sum_seen_ports);
-    world_declare(w, &hd_verb_merge, merge_seen_ports);
-    world_declare(w, &hd_verb_targets,
+    world_declare(w, &hd_verb_merge_stats, merge_obs_ports);
+    world_declare(w, &hd_verb_compute_advantages,
                   (int[]){POLICY, TRAJECTORIES, OBS_NORM, SCALE, TARGETS, RETURNS, N_VALUES});
     world_declare(w, &hd_verb_sum, sum_ports);
-    world_declare(w, &hd_verb_merge, merge_ports);
+    world_declare(w, &hd_verb_merge_stats, merge_returns_ports);
     world_declare(w, &hd_verb_loss_grad, loss_ports);
     world_declare(w, &hd_verb_mean, mean_stats_ports);
-    world_declare(w, &hd_verb_steer, steer_ports);
+    world_declare(w, &hd_verb_adapt_lr, adapt_lr_ports);
     world_declare(w, &hd_verb_grad_norm, norm_ports);
 }
 
@@ -215,7 +215,7 @@ static inline void world_collect(struct world *w, int64_t iteration)
 static inline void world_targets(struct world *w)
 {
     spoil(&w->v[TARGETS]);
-    world_run(w, &hd_verb_targets,
+    world_run(w, &hd_verb_compute_advantages,
               (int[]){POLICY, TRAJECTORIES, obs_norm_of(w), SCALE, TARGETS, RETURNS, N_VALUES},
               world_at(w, 0, 0));
 }
@@ -236,10 +236,10 @@ static inline void world_in_order(struct world *w)
         order->sample[i] = (int32_t)i;
 }
 
-static inline void world_gather(struct world *w)
+static inline void world_sample_minibatch(struct world *w)
 {
     spoil(&w->v[BATCH]);
-    world_run(w, &hd_verb_gather, (int[]){TRAJECTORIES, TARGETS, ORDER, BATCH, N_VALUES},
+    world_run(w, &hd_verb_sample_minibatch, (int[]){TRAJECTORIES, TARGETS, ORDER, BATCH, N_VALUES},
               world_at(w, 0, 0));
 }
 
@@ -248,7 +248,7 @@ static inline void world_loss(struct world *w)
     spoil(&w->v[GRAD]);
     world_run(w, &hd_verb_loss_grad,
               (int[]){POLICY, NONE, BATCH, STATS, GRAD, obs_norm_of(w), NONE,
-                      w->steered ? RATE : NONE, N_VALUES},
+                      w->adapt_lr ? RATE : NONE, N_VALUES},
               world_at(w, 0, 0));
 }
 
@@ -256,7 +256,7 @@ static inline void world_loss(struct world *w)
 static inline void world_adam(struct world *w)
 {
     const int from = w->own_grad ? GRAD : MEAN_GRAD;
-    const int ports[] = {from, POLICY, OPTIMIZER, GRAD_NORM, w->steered ? RATE : NONE, N_VALUES};
+    const int ports[] = {from, POLICY, OPTIMIZER, GRAD_NORM, w->adapt_lr ? RATE : NONE, N_VALUES};
     struct value *values[MAX_PORTS];
     char message[HD_MESSAGE_BYTES] = "";
     world_run(w, &hd_verb_grad_norm, (int[]){from, GRAD_NORM, N_VALUES}, world_at(w, 0, 0));

@@ -16,7 +16,7 @@ enum { OBS = 4, WINDOW = 20 };
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], *ports[N_VALUES], *store[2];
+    struct value values[N_VALUES], *ports[N_VALUES], *push_replay[2];
 };
 
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard)
@@ -31,8 +31,8 @@ static void world_open(struct world *w, const char *const *sets, int n, int64_t 
         value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
         w->ports[i] = &w->values[i];
     }
-    w->store[0] = &w->values[ROLLOUT];
-    w->store[1] = &w->values[REPLAY];
+    w->push_replay[0] = &w->values[ROLLOUT];
+    w->push_replay[1] = &w->values[REPLAY];
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_collect, &w->setup, w->ports, specs);
     ck_assert_int_eq(hd_verb_collect.declare(&step), HD_OK);
@@ -53,7 +53,7 @@ static void collect(struct world *w, int64_t shard, int64_t iteration)
     /* Old content of a written value may be anything. */
     memset(w->values[ROLLOUT].data, 0xFF, (size_t)w->values[ROLLOUT].spec.bytes);
     run(&hd_verb_collect, &w->setup, w->ports, &where);
-    run(&hd_verb_store, &w->setup, w->store, &where);
+    run(&hd_verb_push_replay, &w->setup, w->push_replay, &where);
 }
 
 static uint64_t world_hash(const struct world *w)
@@ -265,7 +265,7 @@ START_TEST(test_rebuilt_task)
     for (int64_t iteration = 0; iteration < 20; iteration++) {
         struct hd_context where = at(&kept.setup, 0, iteration);
         ck_assert_int_eq(run_body(&hd_verb_collect, kept.ports, &where, args, message), HD_OK);
-        run(&hd_verb_store, &kept.setup, kept.store, &where);
+        run(&hd_verb_push_replay, &kept.setup, kept.push_replay, &where);
         collect(&rebuilt, 0, iteration);
         ck_assert_uint_eq(world_hash(&kept), world_hash(&rebuilt));
     }
@@ -446,7 +446,8 @@ START_TEST(test_missing_rollout)
     for (int i = 0; i < 2; i++) {
         char message[HD_MESSAGE_BYTES] = "";
         struct hd_context where = at(&w.setup, 0, i);
-        ck_assert_int_eq(run_body(&hd_verb_store, w.store, &where, NULL, message), HD_ERR_TASK);
+        ck_assert_int_eq(run_body(&hd_verb_push_replay, w.push_replay, &where, NULL, message),
+                         HD_ERR_TASK);
         ck_assert_msg(strstr(message, "every collect must be stored exactly once"), "%s", message);
         /* Stored twice the first time; the second time one was left out before. */
         void *args = prepare(&hd_verb_collect, &w.setup, w.ports);

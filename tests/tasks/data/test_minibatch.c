@@ -161,7 +161,7 @@ START_TEST(minibatches_are_slices_of_the_order)
     open_sized(&w, c->n, c->b, more, 4);
     world_shuffle(&w, 3, 1);
     for (int i = 0; i < c->count; i++) {
-        world_gather(&w);
+        world_sample_minibatch(&w);
         const struct hd_minibatch batch = world_batch(&w);
         if (i >= 8)
             continue;
@@ -182,11 +182,12 @@ START_TEST(minibatches_are_slices_of_the_order)
     }
     /* No more than that. */
     struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[TARGETS], &w.v[ORDER], &w.v[BATCH]};
-    void *args = prepare(&hd_verb_gather, &w.setup, values);
+    void *args = prepare(&hd_verb_sample_minibatch, &w.setup, values);
     const struct hd_context where = world_at(&w, 0, 0);
-    ck_assert_int_eq(run_body(&hd_verb_gather, values, &where, args, message), HD_ERR_TASK);
+    ck_assert_int_eq(run_body(&hd_verb_sample_minibatch, values, &where, args, message),
+                     HD_ERR_TASK);
     ck_assert_msg(strstr(message, "minibatches of 'order' are used up"), "%s", message);
-    unprepare(&hd_verb_gather, args);
+    unprepare(&hd_verb_sample_minibatch, args);
     world_close(&w);
 }
 END_TEST
@@ -250,8 +251,8 @@ START_TEST(rows_without_a_sample_contribute_nothing)
             more[4 + i] = nets[_i].net[i];
         open_sized(&w, N, B, more, 4 + nets[_i].n);
         world_shuffle(&w, 0, 0);
-        world_gather(&w);
-        world_gather(&w);
+        world_sample_minibatch(&w);
+        world_sample_minibatch(&w);
         struct hd_minibatch batch = world_batch(&w);
         ck_assert_int_eq(*batch.used, USED);
         for (int row = USED; row < B && rubbish; row++) {
@@ -294,10 +295,10 @@ START_TEST(the_shown_rate_is_the_steered_one)
     const char *sets[] = {"policy.learn.learning_rate=0.5"};
     open_sized(&w, 8, 8, sets, 1);
     world_shuffle(&w, 0, 0);
-    world_gather(&w);
+    world_sample_minibatch(&w);
     world_loss(&w);
     ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
-    w.steered = true;
+    w.adapt_lr = true;
     world_loss(&w);
     ck_assert_double_eq(world_field(&w, STATS, "cur_lr_avg"), 0.5);
     hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);

@@ -15,7 +15,7 @@ enum { OBS = 4, N_SAMPLE = 6, CAPACITY = 20, B = 8, NSTEP = 2 };
 struct world {
     struct hd_setup setup;
     struct value values[N_VALUES];
-    struct value *store[2], *sample[2];
+    struct value *push_replay[2], *sample[2];
 };
 
 static void world_open(struct world *w)
@@ -29,8 +29,8 @@ static void world_open(struct world *w)
     w->setup = setup_open(sets, 5);
     for (int i = 0; i < N_VALUES; i++)
         value_open(&w->values[i], &w->setup, types[i], names[i], NULL);
-    w->store[0] = &w->values[ROLLOUT];
-    w->store[1] = &w->values[REPLAY];
+    w->push_replay[0] = &w->values[ROLLOUT];
+    w->push_replay[1] = &w->values[REPLAY];
     w->sample[0] = &w->values[REPLAY];
     w->sample[1] = &w->values[BATCH];
 }
@@ -61,7 +61,7 @@ static void store(struct world *w, int32_t first)
         transition->value_gamma = .5f;
     }
     struct hd_context where = at(&w->setup, 0, first);
-    run(&hd_verb_store, &w->setup, w->store, &where);
+    run(&hd_verb_push_replay, &w->setup, w->push_replay, &where);
 }
 
 static int64_t replay_size(const struct world *w)
@@ -74,18 +74,18 @@ START_TEST(test_counted_size)
 {
     struct world w;
     world_open(&w);
-    ck_assert_str_eq(hd_type_replay.counted[0], hd_verb_store.counts[0].attribute);
-    ck_assert_ptr_eq(w.store[hd_verb_store.counts[0].port], &w.values[REPLAY]);
-    void *args = prepare(&hd_verb_store, &w.setup, w.store);
+    ck_assert_str_eq(hd_type_replay.counted[0], hd_verb_push_replay.counts[0].attribute);
+    ck_assert_ptr_eq(w.push_replay[hd_verb_push_replay.counts[0].port], &w.values[REPLAY]);
+    void *args = prepare(&hd_verb_push_replay, &w.setup, w.push_replay);
     int64_t counted = 0;
     for (int32_t first = 0; first < 5 * N_SAMPLE; first += N_SAMPLE) {
         ck_assert_int_eq(replay_size(&w), counted);
         store(&w, first);
-        counted = hd_verb_store.counts[0].next(args, &counted);
+        counted = hd_verb_push_replay.counts[0].next(args, &counted);
     }
     ck_assert_int_eq(counted, CAPACITY);
     ck_assert_int_eq(replay_size(&w), CAPACITY);
-    unprepare(&hd_verb_store, args);
+    unprepare(&hd_verb_push_replay, args);
     world_close(&w);
 }
 END_TEST
@@ -101,7 +101,7 @@ START_TEST(test_sample)
     value_save_load(&w.values[REPLAY]);
     struct hd_context where = at(&w.setup, 1, 9);
     memset(w.values[BATCH].data, 0xFF, (size_t)w.values[BATCH].spec.bytes);
-    run(&hd_verb_sample, &w.setup, w.sample, &where);
+    run(&hd_verb_sample_replay, &w.setup, w.sample, &where);
     const struct hd_transition_shape *shape = hd_batch_shape(&w.values[BATCH].spec);
     struct hd_transitions rows = hd_batch_rows(&w.values[BATCH].spec, w.values[BATCH].data);
     ck_assert_int_eq(shape->rows, B);
@@ -121,10 +121,10 @@ START_TEST(test_sample)
     value_save_load(&w.values[BATCH]);
     value_save_load(&w.values[ROLLOUT]);
     uint64_t hash = value_hash(&w.values[BATCH]);
-    run(&hd_verb_sample, &w.setup, w.sample, &where);
+    run(&hd_verb_sample_replay, &w.setup, w.sample, &where);
     ck_assert_uint_eq(value_hash(&w.values[BATCH]), hash);
     where = at(&w.setup, 1, 10);
-    run(&hd_verb_sample, &w.setup, w.sample, &where);
+    run(&hd_verb_sample_replay, &w.setup, w.sample, &where);
     ck_assert_uint_ne(value_hash(&w.values[BATCH]), hash);
     world_close(&w);
 }
@@ -136,7 +136,8 @@ START_TEST(test_empty)
     world_open(&w);
     struct hd_context where = at(&w.setup, 0, 0);
     char message[HD_MESSAGE_BYTES] = "";
-    ck_assert_int_eq(run_body(&hd_verb_sample, w.sample, &where, NULL, message), HD_ERR_TASK);
+    ck_assert_int_eq(run_body(&hd_verb_sample_replay, w.sample, &where, NULL, message),
+                     HD_ERR_TASK);
     ck_assert_ptr_nonnull(strstr(message, "'replay' is empty"));
     world_close(&w);
 }

@@ -124,8 +124,8 @@ static void world_open(struct world *w, int64_t shards, int64_t batch, const cha
     for (int s = 0; s < MOST_SHARDS; s++)
         value_open(&w->cursors[s], &w->setup, &hd_type_cursor, "cursor", NULL);
     struct hd_spec *specs[MAX_PORTS];
-    struct hd_setup step = step_setup(&hd_verb_draw, &w->setup, w->ports, specs);
-    ck_assert_int_eq(hd_verb_draw.declare(&step), HD_OK);
+    struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w->setup, w->ports, specs);
+    ck_assert_int_eq(hd_verb_sample_dataset.declare(&step), HD_OK);
     for (int i = 0; i < N_VALUES; i++)
         value_init(&w->values[i], &w->setup, 0);
 }
@@ -184,7 +184,7 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
     const struct value *batch = &w->values[BATCH];
     w->ports[CURSOR] = &w->cursors[shard];
     memset(batch->data, 0xFF, (size_t)batch->spec.bytes);
-    run(&hd_verb_draw, &w->setup, w->ports, &where);
+    run(&hd_verb_sample_dataset, &w->setup, w->ports, &where);
     const int64_t size = hd_batch_shape(&batch->spec)->rows;
     const struct hd_batch_use use = hd_batch_use(&batch->spec, batch->data);
     int64_t left = hd_sampler_count(sampler, shard) - next, padded = 0;
@@ -231,14 +231,15 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
                                        .shards = c->shards,
                                        .shuffle = _i % 2,
                                        .tail = c->how};
-    void *args = prepare(&hd_verb_draw, &w.setup, w.ports);
+    void *args = prepare(&hd_verb_sample_dataset, &w.setup, w.ports);
     int64_t counted[2] = {0};
     for (int64_t epoch = 0; epoch < 3; epoch++)
         for (int64_t next = 0; next < hd_sampler_count_max(&sampler); next += c->batch) {
             ck_assert_int_eq(counted[HD_CURSOR_EPOCH], epoch);
             for (int64_t shard = 0; shard < c->shards; shard++)
                 draw(&w, &sampler, shard, epoch, next);
-            for (const struct hd_count *count = hd_verb_draw.counts; count->attribute; count++) {
+            for (const struct hd_count *count = hd_verb_sample_dataset.counts; count->attribute;
+                 count++) {
                 int i = 0;
                 while (strcmp(hd_type_cursor.counted[i], count->attribute) != 0)
                     i++;
@@ -247,7 +248,7 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
             }
         }
     ck_assert_int_eq(counted[HD_CURSOR_EPOCH], 3);
-    unprepare(&hd_verb_draw, args);
+    unprepare(&hd_verb_sample_dataset, args);
     world_close(&w);
 }
 END_TEST
@@ -309,10 +310,10 @@ START_TEST(draws_that_cannot_be_are_told)
     void *args = NULL;
     make(&info, 1);
     world_open(&w, 5, 4, "drop_last", true);
-    struct hd_setup step = step_setup(&hd_verb_draw, &w.setup, w.ports, specs);
-    ck_assert_int_eq(hd_verb_draw.prepare(&step, &args), HD_ERR_INPUT);
+    struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w.setup, w.ports, specs);
+    ck_assert_int_eq(hd_verb_sample_dataset.prepare(&step, &args), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(w.setup.diag), 1);
-    unprepare(&hd_verb_draw, args);
+    unprepare(&hd_verb_sample_dataset, args);
     world_close(&w);
     struct value value = {.spec = {.name = "data", .type = &hd_type_dataset}}; /* per shard */
     char path[96];

@@ -176,7 +176,7 @@ START_TEST(values_without_a_scale)
     world_targets(&w);
     memcpy(value, world_rows(&w).value, sizeof value);
     const uint64_t hash = value_hash(&w.v[TARGETS]);
-    world_run(&w, &hd_verb_targets,
+    world_run(&w, &hd_verb_compute_advantages,
               (int[]){POLICY, TRAJECTORIES, NONE, NONE, TARGETS, NONE, N_VALUES},
               world_at(&w, 0, 0));
     ck_assert_uint_eq(value_hash(&w.v[TARGETS]), hash);

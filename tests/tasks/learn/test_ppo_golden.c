@@ -135,9 +135,9 @@ static void run_epoch(struct world *w)
 {
     world_targets(w);
     worlds_combine(w, 1, RETURNS, HD_SUM, POOLED);
-    world_run(w, &hd_verb_merge, merge_ports, world_at(w, 0, 0));
+    world_run(w, &hd_verb_merge_stats, merge_returns_ports, world_at(w, 0, 0));
     world_in_order(w);
-    world_gather(w);
+    world_sample_minibatch(w);
     memset(w->v[STATS].data, 0, (size_t)w->v[STATS].spec.bytes); /* no means over epochs */
     world_loss(w);
     worlds_combine(w, 1, GRAD, HD_MEAN, MEAN_GRAD);

@@ -107,14 +107,14 @@ START_TEST(what_is_not_clipped)
 END_TEST
 
 /* Adam's first step is as long as the rate, whatever the gradient: that of the config, or where
- * there is one yet the steered one. */
+ * there is one yet the adapt_lr one. */
 START_TEST(steps_go_by_the_steered_rate)
 {
     static const float g[] = {1, 1, 1};
     for (int i = 0; i < 2; i++) {
         struct world w;
         open_three(&w, "policy.learn.grad_clip_type=none", false, 0);
-        w.steered = true;
+        w.adapt_lr = true;
         if (i == 1)
             hd_scalars_push(&w.v[RATE].spec, w.v[RATE].data, 0, 0.25, 1);
         set_gradient(&w, g);
@@ -156,7 +156,7 @@ START_TEST(mistakes)
     check_mistake(&hd_verb_adam, &w,
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, NONE, N_VALUES},
                   "lr_scheduler.type kl needs the result of a step steer");
-    check_mistake(&hd_verb_steer, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
+    check_mistake(&hd_verb_adapt_lr, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
                   "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, NONE, TARGETS, STATS, GRAD, NONE, N_VALUES},

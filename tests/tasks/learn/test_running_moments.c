@@ -119,11 +119,12 @@ static void observe(struct world *worlds)
         /* What it derives from its content is not written, so only its numbers are spoiled. */
         struct hd_moments of = hd_statistics_at(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
         *of.count = *of.mean = *of.squares = NAN;
-        world_run(&worlds[s], &hd_verb_observe, observe_ports, world_at(&worlds[s], 0, 0));
+        world_run(&worlds[s], &hd_verb_compute_obs_stats, obs_stats_ports,
+                  world_at(&worlds[s], 0, 0));
     }
     worlds_combine(worlds, SHARDS, SEEN, HD_SUM, POOLED_SEEN);
     for (int s = 0; s < SHARDS; s++)
-        world_run(&worlds[s], &hd_verb_merge, merge_seen_ports, world_at(&worlds[s], 0, 0));
+        world_run(&worlds[s], &hd_verb_merge_stats, merge_obs_ports, world_at(&worlds[s], 0, 0));
 }
 
 static void check_obs_norm(const struct world *w, const struct running *running,
@@ -236,7 +237,7 @@ START_TEST(observations_cuda)
                              &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
                              &v[POOLED_SEEN].spec, pooled, context.stream),
                          HD_OK);
-        ck_assert_int_eq(hd_verb_merge.gpu->body(&context, views, NULL), HD_OK);
+        ck_assert_int_eq(hd_verb_merge_stats.gpu->body(&context, views, NULL), HD_OK);
         check_same_bytes(&v[POOLED_SEEN], pooled);
         check_same_bytes(&v[OBS_NORM], norm);
     }
@@ -272,7 +273,8 @@ START_TEST(returns)
         }
         worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
         for (int s = 0; s < SHARDS; s++)
-            world_run(&worlds[s], &hd_verb_merge, merge_ports, world_at(&worlds[s], 0, 0));
+            world_run(&worlds[s], &hd_verb_merge_stats, merge_returns_ports,
+                      world_at(&worlds[s], 0, 0));
         update(&running, all, n);
         for (int s = 0; s < SHARDS; s++) {
             ck_assert_double_eq_tol(world_field(&worlds[s], SCALE, "count"), running.count, 1e-9);
@@ -296,7 +298,8 @@ START_TEST(no_samples_at_all)
                            hd_statistics_at(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
         worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
         const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
-        world_run(&worlds[0], &hd_verb_merge, merge_ports, world_at(&worlds[0], 0, 0));
+        world_run(&worlds[0], &hd_verb_merge_stats, merge_returns_ports,
+                  world_at(&worlds[0], 0, 0));
         ck_assert_int_eq(value_hash(&worlds[0].v[SCALE]) == hash, rows == 0);
     }
     close_worlds(worlds);
@@ -340,7 +343,7 @@ START_TEST(the_rate_follows_the_divergence)
         ck_assert(isnan(world_field(&w, RATE, "learning_rate")));
         for (int times = 0; times < 4; times++) {
             push_kl(&w, steps[i].kl);
-            world_run(&w, &hd_verb_steer, steer_ports, world_at(&w, times, 0));
+            world_run(&w, &hd_verb_adapt_lr, adapt_lr_ports, world_at(&w, times, 0));
             rate = fmin(fmax(rate * steps[i].factor, 0.0003), 0.003);
             ck_assert_double_eq_tol(world_field(&w, RATE, "learning_rate"), rate, 1e-15);
         }

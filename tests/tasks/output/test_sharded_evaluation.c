@@ -153,7 +153,7 @@ START_TEST(test_keep)
         is->train_iter = i;
         ((float *)policy.data)[0] = (float)i;
         uint64_t before = value_hash(&best);
-        run(&hd_verb_keep, &setup, ports, &where);
+        run(&hd_verb_keep_best, &setup, ports, &where);
         ck_assert_uint_eq(value_hash(&best), kept[i] ? value_hash(&policy) : before);
         ck_assert((value_hash(&best_verdict) == value_hash(&verdict)) == kept[i]);
         value_save_load(&best_verdict);
