@@ -2,8 +2,8 @@
 /* Verb `evaluate`: greedy episodes from fixed starts, on rank 0 or spread over the shards. Env i of
  * all E plays n / E episodes, the first n mod E envs one more, and its first episodes count;
  * DI-engine keeps an env's last ones, which favours short episodes (spec 5.3). Every reset of env i
- * is seeded with seed + i. A shard's verdict holds the returns of its own envs; `sum` makes one
- * verdict of all of them. One call plays one step of all envs, so that an evaluation beside the
+ * is seeded with seed + i. A shard's result holds the returns of its own envs; `sum` makes one
+ * result of all of them. One call plays one step of all envs, so that an evaluation beside the
  * training can be cut in slices. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -73,7 +73,7 @@ static int64_t first_episode(int64_t env, int64_t envs, int64_t episodes)
     return env * (episodes / envs) + (env < more ? env : more);
 }
 
-/* One evaluation under way. What is known from one step to the next is in envs and verdict. */
+/* One evaluation under way. What is known from one step to the next is in envs and result. */
 struct evaluation {
     struct hd_context *context;
     const struct hd_view *views;
@@ -81,13 +81,13 @@ struct evaluation {
     int64_t first; /* number of this instance's first env among all */
     struct hd_envs envs;
     struct hd_play play;
-    struct hd_verdict *verdict;
+    struct hd_eval_result *result;
 };
 
 /* The number that follows the last episode of the instance's env i. */
 static int64_t episodes_end(const struct evaluation *e, int64_t i)
 {
-    return first_episode(e->first + i + 1, e->shape->all, e->verdict->episodes);
+    return first_episode(e->first + i + 1, e->shape->all, e->result->episodes);
 }
 
 static int start(struct evaluation *e, int64_t i)
@@ -100,10 +100,10 @@ static int start(struct evaluation *e, int64_t i)
 static int begin(struct evaluation *e, const struct args *args)
 {
     const struct hd_counts *totals = e->views[TOTALS].data;
-    memset(e->verdict, 0, (size_t)e->views[RESULT].spec->bytes);
-    e->verdict->episodes = args->episodes;
-    e->verdict->env_step = totals ? totals->env_step : 0;
-    e->verdict->train_iter = e->context->update;
+    memset(e->result, 0, (size_t)e->views[RESULT].spec->bytes);
+    e->result->episodes = args->episodes;
+    e->result->env_step = totals ? totals->env_step : 0;
+    e->result->train_iter = e->context->update;
     for (int64_t i = 0; i < *e->envs.count; i++) {
         e->envs.shown[i] = 0;
         e->envs.episode[i] = first_episode(e->first + i, e->shape->all, args->episodes);
@@ -132,8 +132,8 @@ static int step(struct evaluation *e)
         if (!e->play.outcome.done[i])
             continue;
         if (e->envs.episode[i] < episodes_end(e, i)) {
-            e->verdict->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
-            e->verdict->steps += e->envs.episode_steps[i];
+            e->result->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
+            e->result->steps += e->envs.episode_steps[i];
         }
         HD_TRY(start(e, i));
     }
@@ -147,14 +147,14 @@ static int copy_if_present(const struct hd_view *views, int from, int to)
     return hd_value_snapshot(views[to].spec, views[to].data, views[from].data);
 }
 
-/* The verdict of all envs; the best policy follows it. */
+/* The result of all envs; the best policy follows it. */
 static int finish_evaluation(struct evaluation *e)
 {
     const struct hd_view *best = &e->views[BEST];
-    hd_verdict_summarise(e->verdict);
-    if (!best->data || e->verdict->mean <= *e->envs.best_mean)
+    hd_eval_result_summarise(e->result);
+    if (!best->data || e->result->mean <= *e->envs.best_mean)
         return HD_OK;
-    *e->envs.best_mean = e->verdict->mean;
+    *e->envs.best_mean = e->result->mean;
     HD_TRY(copy_if_present(e->views, NORM, BEST_NORM));
     HD_TRY(copy_if_present(e->views, NORM_STATE, BEST_NORM_STATE));
     return copy_if_present(e->views, POLICY, BEST);
@@ -167,7 +167,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .views = views,
         .shape = hd_envs_shape(views[ENVS].spec),
         .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
-        .verdict = views[RESULT].data,
+        .result = views[RESULT].data,
     };
     e.first = hd_envs_first(e.shape, context->shard, 0);
     e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);

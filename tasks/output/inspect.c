@@ -332,11 +332,11 @@ int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, F
     return status;
 }
 
-const double *hd_verdict_returns(const void *data, int64_t *n_p)
+const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)
 {
-    const struct hd_verdict *verdict = data;
-    *n_p = verdict->episodes;
-    return verdict->returns;
+    const struct hd_eval_result *result = data;
+    *n_p = result->episodes;
+    return result->returns;
 }
 
 void hd_arithmetic_libraries(char *text, size_t bytes)

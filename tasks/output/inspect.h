@@ -37,8 +37,8 @@ int hd_weights_are_normalised(const char *path, bool *normalised_p);
  * the net's outputs as %.9e, space separated. Errors as above. */
 int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
-/* The returns of an instance of type `verdict`: returns[n], borrowed; n stored in *n_p. */
-const double *hd_verdict_returns(const void *data, int64_t *n_p);
+/* The returns of an instance of type `eval_result`: returns[n], borrowed; n stored in *n_p. */
+const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
 
 struct hd_dataset_info;
 struct hd_dataset_writer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verb `keep_best`: of the policies that evaluations judged, keeps the one with the best mean
- * return and its verdict and norm. The policy read must be the one that the verdict is about: a
+ * return and its result and norm. The policy read must be the one that the result is about: a
  * copy made for the evaluation, read with the same lag. */
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
@@ -9,16 +9,16 @@
 
 #include <string.h>
 
-enum { VERDICT, POLICY, BEST, BEST_VERDICT, NORM, BEST_NORM };
+enum { EVALUATION, POLICY, BEST, BEST_EVALUATION, NORM, BEST_NORM };
 
 static const struct hd_port ports[] = {
-    [VERDICT] = {.name = "evaluation", .type = "eval_result", .mode = HD_READ},
+    [EVALUATION] = {.name = "evaluation", .type = "eval_result", .mode = HD_READ},
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [BEST] = {.name = "best", .type = "params", .mode = HD_UPDATE},
-    [BEST_VERDICT] = {.name = "best_evaluation",
-                      .type = "eval_result",
-                      .mode = HD_UPDATE,
-                      .none = true},
+    [BEST_EVALUATION] = {.name = "best_evaluation",
+                         .type = "eval_result",
+                         .mode = HD_UPDATE,
+                         .none = true},
     [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [BEST_NORM] = {.name = "best_norm", .type = "moments", .mode = HD_UPDATE, .optional = true},
     {0},
@@ -33,11 +33,11 @@ static int declare(const struct hd_setup *setup)
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)args;
-    const struct hd_verdict *verdict = views[VERDICT].data;
-    struct hd_verdict *best = views[BEST_VERDICT].data; /* no episodes: none yet */
-    if (best->episodes > 0 && verdict->mean <= best->mean)
+    const struct hd_eval_result *result = views[EVALUATION].data;
+    struct hd_eval_result *best = views[BEST_EVALUATION].data; /* no episodes: none yet */
+    if (best->episodes > 0 && result->mean <= best->mean)
         return HD_OK;
-    memcpy(best, verdict, (size_t)views[VERDICT].spec->bytes);
+    memcpy(best, result, (size_t)views[EVALUATION].spec->bytes);
     if (views[NORM].data && views[BEST_NORM].data)
         HD_TRY(hd_value_snapshot(views[BEST_NORM].spec, views[BEST_NORM].data, views[NORM].data));
     return hd_value_snapshot(views[BEST].spec, views[BEST].data, views[POLICY].data);

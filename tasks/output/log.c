@@ -40,12 +40,12 @@ static double rate(double amount, double seconds)
 /* -- Evaluations --------------------------------------------------------------------------------
  */
 
-static int log_verdict(struct hd_context *context, const struct hd_view *view)
+static int log_eval_result(struct hd_context *context, const struct hd_view *view)
 {
-    const struct hd_verdict *verdict = view->data;
+    const struct hd_eval_result *result = view->data;
     struct hd_logbook *book = context->logbook;
     double seconds = since_last(context, "evaluate", seconds_of(context, "evaluate"));
-    double episodes = (double)verdict->episodes, steps = (double)verdict->steps;
+    double episodes = (double)result->episodes, steps = (double)result->steps;
     const struct hd_log_item items[] = {
         {"episode_count", episodes, false},
         {"envstep_count", steps, false},
@@ -53,24 +53,24 @@ static int log_verdict(struct hd_context *context, const struct hd_view *view)
         {"evaluate_time", seconds, false},
         {"avg_envstep_per_sec", rate(steps, seconds), false},
         {"avg_time_per_episode", rate(episodes, seconds), false}, /* episodes per second */
-        {"reward_mean", verdict->mean, false},
-        {"reward_std", verdict->std, false},
-        {"reward_max", verdict->max, false},
-        {"reward_min", verdict->min, false},
-        {"eval_episode_return_mean", verdict->mean, false},
+        {"reward_mean", result->mean, false},
+        {"reward_std", result->std, false},
+        {"reward_max", result->max, false},
+        {"reward_min", result->min, false},
+        {"eval_episode_return_mean", result->mean, false},
     };
     struct hd_progress progress = hd_logbook_get_progress(book);
-    progress.eval_mean = verdict->mean;
-    progress.best = isnan(progress.best) ? verdict->mean : fmax(progress.best, verdict->mean);
-    if (verdict->env_step > progress.env_step)
-        progress.env_step = verdict->env_step;
+    progress.eval_mean = result->mean;
+    progress.best = isnan(progress.best) ? result->mean : fmax(progress.best, result->mean);
+    if (result->env_step > progress.env_step)
+        progress.env_step = result->env_step;
     hd_logbook_set_progress(book, progress);
-    for (int64_t i = 0; i < verdict->episodes; i++)
+    for (int64_t i = 0; i < result->episodes; i++)
         HD_TRY(hd_logbook_write_line(book, "evaluator",
                                      "[EVALUATOR]env %lld finish episode, final reward: %.4f",
-                                     (long long)i, verdict->returns[i]));
-    return hd_logbook_write_table(book, "evaluator", "=== Evaluation ===", verdict->train_iter,
-                                  verdict->env_step, items, sizeof items / sizeof *items);
+                                     (long long)i, result->returns[i]));
+    return hd_logbook_write_table(book, "evaluator", "=== Evaluation ===", result->train_iter,
+                                  result->env_step, items, sizeof items / sizeof *items);
 }
 
 /* -- Statistics ---------------------------------------------------------------------------------
@@ -159,8 +159,8 @@ static int log_view(struct hd_context *context, const struct hd_view *view,
 {
     if (view->spec->type->none && view->version == 0)
         return HD_OK;
-    if (view->spec->type == &hd_type_verdict)
-        return log_verdict(context, view);
+    if (view->spec->type == &hd_type_eval_result)
+        return log_eval_result(context, view);
     if (is_component(view, "collector"))
         return totals ? log_collector(context, view, totals) : HD_OK;
     if (view->spec->type == &hd_type_scalars)

@@ -26,7 +26,7 @@
 static const char graph_without_norm[] = GRAPH("", "");
 static const char graph_with_norm[] = GRAPH("obs_norm: {type: moments}, ", ", obs_norm");
 
-static int print_verdict(struct hd_executor *executor, const struct hd_graph *graph)
+static int print_eval_result(struct hd_executor *executor, const struct hd_graph *graph)
 {
     int value = hd_graph_find_value(graph, "evaluation");
     const struct hd_spec *spec = &graph->values[value].spec;
@@ -36,7 +36,7 @@ static int print_verdict(struct hd_executor *executor, const struct hd_graph *gr
         printf("%s %.9g\n", shown[i],
                spec->type->field(spec, data, hd_value_find_field(spec, shown[i])));
     int64_t n;
-    const double *returns = hd_verdict_returns(data, &n);
+    const double *returns = hd_eval_result_get_returns(data, &n);
     printf("returns");
     for (int64_t i = 0; i < n; i++)
         printf(" %.9g", returns[i]);
@@ -48,7 +48,7 @@ static int play(struct hd_executor *executor, const struct hd_graph *graph)
 {
     const char *reason;
     HD_TRY(hd_executor_run(executor, &reason));
-    return print_verdict(executor, graph);
+    return print_eval_result(executor, graph);
 }
 
 static int evaluate(const struct hd_options *options, const struct hd_run_spec *run_spec,

@@ -195,9 +195,9 @@ static int write_result(const struct hd_train *train, const char *reason, int64_
         .shards = train->run_spec.shards,
     };
     if (!isnan(mean)) {
-        int verdict = hd_graph_find_value(train->run_spec.graph, "evaluation");
-        result.eval_value_raw = hd_verdict_returns(
-            hd_executor_get_data(train->executor, verdict, 0), &result.n_eval_value_raw);
+        int evaluation = hd_graph_find_value(train->run_spec.graph, "evaluation");
+        result.eval_value_raw = hd_eval_result_get_returns(
+            hd_executor_get_data(train->executor, evaluation, 0), &result.n_eval_value_raw);
     }
     char *path = hd_format("%s/result.json", train->dir);
     if (!path)

@@ -13,36 +13,36 @@ enum { FIELDS = sizeof names / sizeof names[0] };
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     int64_t episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
-    spec->bytes = (int64_t)sizeof(struct hd_verdict) + episodes * (int64_t)sizeof(double);
+    spec->bytes = (int64_t)sizeof(struct hd_eval_result) + episodes * (int64_t)sizeof(double);
     return HD_OK;
 }
 
-void hd_verdict_summarise(struct hd_verdict *verdict)
+void hd_eval_result_summarise(struct hd_eval_result *result)
 {
-    const int64_t n = verdict->episodes;
+    const int64_t n = result->episodes;
     double sum = 0, squares = 0;
-    verdict->max = -INFINITY;
-    verdict->min = INFINITY;
+    result->max = -INFINITY;
+    result->min = INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        sum += verdict->returns[i];
-        verdict->max = fmax(verdict->max, verdict->returns[i]);
-        verdict->min = fmin(verdict->min, verdict->returns[i]);
+        sum += result->returns[i];
+        result->max = fmax(result->max, result->returns[i]);
+        result->min = fmin(result->min, result->returns[i]);
     }
-    verdict->mean = sum / (double)n;
+    result->mean = sum / (double)n;
     for (int64_t i = 0; i < n; i++)
-        squares += (verdict->returns[i] - verdict->mean) * (verdict->returns[i] - verdict->mean);
-    verdict->std = sqrt(squares / (double)n);
+        squares += (result->returns[i] - result->mean) * (result->returns[i] - result->mean);
+    result->std = sqrt(squares / (double)n);
 }
 
-/* -- Verdicts of shards: each has the returns of its own episodes, zeros for the others' ----------
+/* -- Results of shards: each has the returns of its own episodes, zeros for the others' ----------
  */
 
 static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
 {
     (void)spec, (void)bucket, (void)how;
-    struct hd_verdict *sum = into;
-    const struct hd_verdict *added = other;
+    struct hd_eval_result *sum = into;
+    const struct hd_eval_result *added = other;
     sum->steps += added->steps;
     for (int64_t i = 0; i < sum->episodes; i++)
         sum->returns[i] += added->returns[i];
@@ -53,7 +53,7 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 {
     (void)bucket, (void)how;
     memcpy(data, vector, (size_t)spec->bytes);
-    hd_verdict_summarise(data);
+    hd_eval_result_summarise(data);
 }
 
 static const char *field_name(const struct hd_spec *spec, int field)
@@ -65,16 +65,16 @@ static const char *field_name(const struct hd_spec *spec, int field)
 static double field(const struct hd_spec *spec, const void *data, int index)
 {
     (void)spec;
-    const struct hd_verdict *verdict = data;
+    const struct hd_eval_result *result = data;
     const double fields[FIELDS] = {
-        verdict->mean,
-        verdict->std,
-        verdict->max,
-        verdict->min,
-        (double)verdict->episodes,
-        (double)verdict->steps,
-        (double)verdict->env_step,
-        (double)verdict->train_iter,
+        result->mean,
+        result->std,
+        result->max,
+        result->min,
+        (double)result->episodes,
+        (double)result->steps,
+        (double)result->env_step,
+        (double)result->train_iter,
     };
     return fields[index];
 }
@@ -87,7 +87,7 @@ static const struct hd_reduction reduction = {
     .hows = 1 << HD_SUM,
 };
 
-const struct hd_type hd_type_verdict = {
+const struct hd_type hd_type_eval_result = {
     .name = "eval_result",
     .none = true,
     .resolve = resolve,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `verdict`: the outcome of one evaluation; none before the first. Those of shards that each
- * played their share of it are combined by `sum`. */
+/* Type `eval_result`: the outcome of one evaluation; none before the first. Those of shards that
+ * each played their share of it are combined by `sum`. */
 #ifndef HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
 #define HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
 
 #include "tasks/registry.h"
 
-extern const struct hd_type hd_type_verdict;
+extern const struct hd_type hd_type_eval_result;
 
 /* An instance. All but `returns` are fields of the same names in expressions. */
-struct hd_verdict {
+struct hd_eval_result {
     double mean, std, max, min; /* of the returns; std of the population */
     int64_t episodes;           /* env.n_evaluator_episode */
     int64_t steps;              /* env steps of these episodes */
@@ -19,6 +19,6 @@ struct hd_verdict {
 };
 
 /* Fills mean, std, max and min from the returns. */
-void hd_verdict_summarise(struct hd_verdict *verdict);
+void hd_eval_result_summarise(struct hd_eval_result *result);
 
 #endif

@@ -42,7 +42,7 @@ static void open_state(struct world *w, struct value *state, int port, int of)
 static void world_open(struct world *w, const char *const *sets, int n)
 {
     static const struct hd_type *const types[] = {&hd_type_params, &hd_type_counts, &hd_type_envs,
-                                                  &hd_type_params, &hd_type_verdict};
+                                                  &hd_type_params, &hd_type_eval_result};
     static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
     *w = (struct world){.setup = setup_open(sets, n)};
     for (int i = 0; i < N_VALUES; i++) {
@@ -72,7 +72,7 @@ static void world_close(struct world *w)
     setup_close(&w->setup);
 }
 
-static struct hd_verdict *evaluate(struct world *w, int64_t update)
+static struct hd_eval_result *evaluate(struct world *w, int64_t update)
 {
     struct hd_context where = at(&w->setup, -1, update);
     where.update = update;
@@ -165,27 +165,27 @@ START_TEST(test_against_single_episodes)
     for (int action = -1; action < 2; action++) {
         set_policy(&w, action);
         memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
-        const struct hd_verdict *verdict = evaluate(&w, 77);
+        const struct hd_eval_result *result = evaluate(&w, 77);
         double sum = 0, squares = 0, max = 0, min = 1e9;
         int64_t steps = 0;
         for (int i = 0; i < c->episodes; i++) {
             double expected = play(&w, w.setup.seed + (uint64_t)c->env_of[i], &steps);
-            ck_assert_double_eq(verdict->returns[i], expected);
+            ck_assert_double_eq(result->returns[i], expected);
             sum += expected;
             squares += expected * expected;
             max = fmax(max, expected);
             min = fmin(min, expected);
         }
         double mean = sum / c->episodes;
-        ck_assert_double_eq_tol(verdict->mean, mean, 1e-12);
-        ck_assert_double_eq_tol(verdict->std, sqrt(fmax(0, squares / c->episodes - mean * mean)),
+        ck_assert_double_eq_tol(result->mean, mean, 1e-12);
+        ck_assert_double_eq_tol(result->std, sqrt(fmax(0, squares / c->episodes - mean * mean)),
                                 1e-6);
-        ck_assert_double_eq(verdict->max, max);
-        ck_assert_double_eq(verdict->min, min);
-        ck_assert_int_eq(verdict->episodes, c->episodes);
-        ck_assert_int_eq(verdict->steps, steps);
-        ck_assert_int_eq(verdict->env_step, 12345);
-        ck_assert_int_eq(verdict->train_iter, 77);
+        ck_assert_double_eq(result->max, max);
+        ck_assert_double_eq(result->min, min);
+        ck_assert_int_eq(result->episodes, c->episodes);
+        ck_assert_int_eq(result->steps, steps);
+        ck_assert_int_eq(result->env_step, 12345);
+        ck_assert_int_eq(result->train_iter, 77);
     }
     world_close(&w);
 }
@@ -332,7 +332,8 @@ START_TEST(test_fields)
     struct world w;
     world_open(&w, NULL, 0);
     const struct hd_spec *spec = &w.values[RESULT].spec;
-    *(struct hd_verdict *)w.values[RESULT].data = (struct hd_verdict){1, 2, 3, 4, 5, 6, 7, 8};
+    *(struct hd_eval_result *)w.values[RESULT].data =
+        (struct hd_eval_result){1, 2, 3, 4, 5, 6, 7, 8};
     for (int i = 0; i < 8; i++) {
         int field = hd_value_find_field(spec, names[i]);
         ck_assert_int_ge(field, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An evaluation that is sharded over shards gives the verdict of one on rank 0; the policy that was
+/* An evaluation that is sharded over shards gives the result of one on rank 0; the policy that was
  * judged best is kept. */
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/params.h"
@@ -29,7 +29,7 @@ static void world_open(struct world *w, const char *const *sets, int n, int shar
     const enum hd_placement placement = shards > 0 ? HD_SHARD : HD_RANK0;
     value_open(&w->policy, &w->setup, &hd_type_params, "policy", NULL);
     value_resolve_at(&w->envs[0], &w->setup, &hd_type_envs, "eval_envs", "evaluator", placement);
-    value_resolve_at(&w->result[0], &w->setup, &hd_type_verdict, "result", NULL, placement);
+    value_resolve_at(&w->result[0], &w->setup, &hd_type_eval_result, "result", NULL, placement);
     for (int s = 0; s < (shards > 0 ? shards : 1); s++) {
         open_instance(w, &w->envs[0], &w->envs[s], s);
         open_instance(w, &w->result[0], &w->result[s], s);
@@ -59,10 +59,10 @@ static void evaluate(struct world *w, int s, int64_t shard)
     value_save_load(&w->envs[s]);
 }
 
-/* What the collective `sum` does with the shards' verdicts. */
-static void combine(struct world *w, int shards, struct value *verdict)
+/* What the collective `sum` does with the shards' results. */
+static void combine(struct world *w, int shards, struct value *result)
 {
-    const struct hd_reduction *reduction = hd_type_verdict.reduction;
+    const struct hd_reduction *reduction = hd_type_eval_result.reduction;
     const struct hd_spec *spec = &w->result[0].spec;
     size_t bytes = (size_t)reduction->bytes(spec, 0);
     void *sum = hd_alloc(1, bytes), *vector = hd_alloc(1, bytes);
@@ -71,7 +71,7 @@ static void combine(struct world *w, int shards, struct value *verdict)
         if (s > 0)
             reduction->combine(spec, 0, HD_SUM, sum, vector);
     }
-    reduction->unpack(spec, 0, HD_SUM, sum, verdict->data);
+    reduction->unpack(spec, 0, HD_SUM, sum, result->data);
     hd_free(sum);
     hd_free(vector);
 }
@@ -84,7 +84,7 @@ static const struct spread_case cases[] = {
     {5, 5, 2}, {5, 8, 4}, {8, 8, 4}, {3, 7, 8}, {1, 2, 2}, {5, 3, 2}, {6, 13, 1},
 };
 
-START_TEST(test_same_verdict)
+START_TEST(test_same_result)
 {
     const struct spread_case *c = &cases[_i];
     char envs[64], episodes[64];
@@ -106,48 +106,48 @@ START_TEST(test_same_verdict)
         evaluate(&alone, 0, -1);
         for (int s = 0; s < c->shards; s++)
             evaluate(&sharded, s, s);
-        struct value verdict = {.spec = sharded.result[0].spec};
-        value_init(&verdict, &sharded.setup, 0);
-        combine(&sharded, c->shards, &verdict);
-        ck_assert_uint_eq(value_hash(&verdict), value_hash(&alone.result[0]));
-        ck_assert_int_eq(((struct hd_verdict *)verdict.data)->train_iter, 30);
-        hd_free(verdict.data);
+        struct value result = {.spec = sharded.result[0].spec};
+        value_init(&result, &sharded.setup, 0);
+        combine(&sharded, c->shards, &result);
+        ck_assert_uint_eq(value_hash(&result), value_hash(&alone.result[0]));
+        ck_assert_int_eq(((struct hd_eval_result *)result.data)->train_iter, 30);
+        hd_free(result.data);
     }
     world_close(&sharded, c->shards);
     world_close(&alone, 0);
 }
 END_TEST
 
-/* A verdict that travels from rank 0 arrives as it was. */
+/* A result that travels from rank 0 arrives as it was. */
 START_TEST(test_verdict_travels)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
     evaluate(&w, 0, -1);
-    struct value verdict = {.spec = w.result[0].spec};
-    value_init(&verdict, &w.setup, 0);
-    combine(&w, 1, &verdict);
-    ck_assert_uint_eq(value_hash(&verdict), value_hash(&w.result[0]));
-    hd_free(verdict.data);
+    struct value result = {.spec = w.result[0].spec};
+    value_init(&result, &w.setup, 0);
+    combine(&w, 1, &result);
+    ck_assert_uint_eq(value_hash(&result), value_hash(&w.result[0]));
+    hd_free(result.data);
     world_close(&w, 0);
 }
 END_TEST
 
-/* The first verdict always counts, later ones when their mean is above all before. */
+/* The first result always counts, later ones when their mean is above all before. */
 START_TEST(test_keep)
 {
     struct hd_setup setup = setup_open(NULL, 0);
-    struct value verdict, policy, best, best_verdict;
-    value_open(&verdict, &setup, &hd_type_verdict, "verdict", NULL);
+    struct value result, policy, best, best_verdict;
+    value_open(&result, &setup, &hd_type_eval_result, "verdict", NULL);
     value_open(&policy, &setup, &hd_type_params, "candidate", NULL);
     value_open(&best, &setup, &hd_type_params, "best", NULL);
-    value_open(&best_verdict, &setup, &hd_type_verdict, "best_verdict", NULL);
-    struct value *ports[MAX_PORTS] = {&verdict, &policy, &best, &best_verdict};
+    value_open(&best_verdict, &setup, &hd_type_eval_result, "best_verdict", NULL);
+    struct value *ports[MAX_PORTS] = {&result, &policy, &best, &best_verdict};
     static const double means[] = {-5, -7, -5, -4, 3, 2};
     static const bool kept[] = {true, false, false, true, true, false};
     for (int i = 0; i < 6; i++) {
         struct hd_context where = at(&setup, -1, i);
-        struct hd_verdict *is = verdict.data;
+        struct hd_eval_result *is = result.data;
         is->episodes = 5;
         is->mean = means[i];
         is->train_iter = i;
@@ -155,13 +155,13 @@ START_TEST(test_keep)
         uint64_t before = value_hash(&best);
         run(&hd_verb_keep_best, &setup, ports, &where);
         ck_assert_uint_eq(value_hash(&best), kept[i] ? value_hash(&policy) : before);
-        ck_assert((value_hash(&best_verdict) == value_hash(&verdict)) == kept[i]);
+        ck_assert((value_hash(&best_verdict) == value_hash(&result)) == kept[i]);
         value_save_load(&best_verdict);
     }
     value_close(&best_verdict);
     value_close(&best);
     value_close(&policy);
-    value_close(&verdict);
+    value_close(&result);
     setup_close(&setup);
 }
 END_TEST
@@ -171,7 +171,7 @@ int main(void)
     Suite *suite = suite_create("sharded");
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, test_same_verdict, 0, (int)(sizeof cases / sizeof cases[0]));
+    tcase_add_loop_test(tests, test_same_result, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(tests, test_verdict_travels);
     tcase_add_test(tests, test_keep);
     SRunner *runner = srunner_create(suite);
