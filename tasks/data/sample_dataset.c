@@ -16,11 +16,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { DATASET, CURSOR, STATS, BATCH };
+enum { DATASET, SAMPLER_STATE, STATS, BATCH };
 
 static const struct hd_port ports[] = {
     [DATASET] = {.name = "dataset", .type = "dataset", .mode = HD_READ},
-    [CURSOR] = {.name = "sampler_state", .type = "sampler_state", .mode = HD_UPDATE},
+    [SAMPLER_STATE] = {.name = "sampler_state", .type = "sampler_state", .mode = HD_UPDATE},
     [STATS] = {.name = "stats", .type = "scalars", .mode = HD_UPDATE, .optional = true},
     [BATCH] = {.name = "batch", .type = "batch", .mode = HD_WRITE},
     {0},
@@ -91,17 +91,17 @@ static int prepare(const struct hd_setup *setup, void **args_p)
 static int64_t next_batches(const void *args, const int64_t *counted)
 {
     (void)args;
-    return counted[HD_CURSOR_BATCHES] + 1;
+    return counted[HD_SAMPLER_STATE_BATCHES] + 1;
 }
 
 static int64_t next_epoch(const void *memory, const int64_t *counted)
 {
     const struct args *args = memory;
-    return counted[HD_CURSOR_BATCHES] / ((args->max_length + args->rows - 1) / args->rows);
+    return counted[HD_SAMPLER_STATE_BATCHES] / ((args->max_length + args->rows - 1) / args->rows);
 }
 
 static const struct hd_count counts[] = {
-    {CURSOR, "batches", next_batches}, {CURSOR, "epoch", next_epoch}, {0}};
+    {SAMPLER_STATE, "batches", next_batches}, {SAMPLER_STATE, "epoch", next_epoch}, {0}};
 
 /* -- Drawing ----------------------------------------------------------------------------------- */
 
@@ -145,31 +145,31 @@ static void clear_row(const struct batch_writer *writer, int64_t row)
     writer->rows.reward[row] = writer->rows.done[row] = writer->use.weight[row] = 0;
 }
 
-static void advance(const struct args *args, struct hd_cursor *cursor)
+static void advance(const struct args *args, struct hd_sampler_state *state)
 {
-    cursor->next += args->rows;
-    if (cursor->next < args->max_length)
+    state->next += args->rows;
+    if (state->next < args->max_length)
         return;
-    cursor->next = 0;
-    cursor->epoch++;
+    state->next = 0;
+    state->epoch++;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    struct hd_cursor *cursor = views[CURSOR].data;
+    struct hd_sampler_state *state = views[SAMPLER_STATE].data;
     const struct batch_writer writer = {
         .dataset = hd_dataset_of(views[DATASET].spec),
         .shape = hd_batch_shape(views[BATCH].spec),
         .rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data),
         .use = hd_batch_use(views[BATCH].spec, views[BATCH].data),
     };
-    const int64_t left = hd_sampler_count(&args->sampler, context->shard) - cursor->next;
+    const int64_t left = hd_sampler_count(&args->sampler, context->shard) - state->next;
     int64_t used = left < 0 ? 0 : left < args->rows ? left : args->rows, padded = 0;
     for (int64_t row = 0; row < used; row++) {
         bool padding;
-        int64_t sample = hd_sampler_get(&args->sampler, cursor->epoch, context->shard,
-                                        cursor->next + row, &padding);
+        int64_t sample = hd_sampler_get(&args->sampler, state->epoch, context->shard,
+                                        state->next + row, &padding);
         fill_row(&writer, row, sample);
         writer.use.weight[row] = padding ? 0 : 1;
         padded += padding;
@@ -177,10 +177,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     for (int64_t row = used; row < args->rows; row++)
         clear_row(&writer, row);
     *writer.use.used = used;
-    const double values[N_FIELDS] = {(double)cursor->epoch, (double)used, (double)padded};
+    const double values[N_FIELDS] = {(double)state->epoch, (double)used, (double)padded};
     for (int i = 0; views[STATS].data && i < N_FIELDS; i++)
         hd_scalars_push(views[STATS].spec, views[STATS].data, i, values[i], 1);
-    advance(args, cursor);
+    advance(args, state);
     return HD_OK;
 }
 

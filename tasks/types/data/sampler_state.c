@@ -6,12 +6,12 @@
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     (void)setup;
-    spec->bytes = sizeof(struct hd_cursor);
+    spec->bytes = sizeof(struct hd_sampler_state);
     return HD_OK;
 }
 
 static const char *const counted[] = {
-    [HD_CURSOR_BATCHES] = "batches", [HD_CURSOR_EPOCH] = "epoch", NULL};
+    [HD_SAMPLER_STATE_BATCHES] = "batches", [HD_SAMPLER_STATE_EPOCH] = "epoch", NULL};
 
-const struct hd_type hd_type_cursor = {
+const struct hd_type hd_type_sampler_state = {
     .name = "sampler_state", .counted = counted, .resolve = resolve};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches drawn from a data set: each epoch once through it, by the sampler's lists, with what is
- * left in the last batch; what the submitter counts is what the cursor does. */
+ * left in the last batch; what the submitter counts is what the state does. */
 #include "kernels/learn/samples.h"
 #include "kernels/replay/sampler.h"
 #include "runtime/base/log.h"
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { DATASET, CURSOR, STATS, BATCH, N_VALUES };
+enum { DATASET, SAMPLER_STATE, STATS, BATCH, N_VALUES };
 enum { FLOATS = 2, STACK = 2, FILES = 3, MOST_SHARDS = 6 };
 
 static char folder[] = "/tmp/heddle-draw-XXXXXX";
@@ -98,14 +98,14 @@ static void make(const struct hd_dataset_info *info, int64_t files)
 
 struct world {
     struct hd_setup setup;
-    struct value values[N_VALUES], cursors[MOST_SHARDS], *ports[N_VALUES];
+    struct value values[N_VALUES], states[MOST_SHARDS], *ports[N_VALUES];
     char path[96], batch[48], tail[64];
 };
 
 static void world_open(struct world *w, int64_t shards, int64_t batch, const char *tail,
                        bool shuffle)
 {
-    static const struct hd_type *const types[] = {&hd_type_dataset, &hd_type_cursor,
+    static const struct hd_type *const types[] = {&hd_type_dataset, &hd_type_sampler_state,
                                                   &hd_type_scalars, &hd_type_batch};
     snprintf(w->path, sizeof w->path, "policy.collect.data_path=%s", folder);
     snprintf(w->batch, sizeof w->batch, "policy.learn.batch_size=%lld", (long long)batch);
@@ -122,7 +122,7 @@ static void world_open(struct world *w, int64_t shards, int64_t batch, const cha
         w->ports[i] = &w->values[i];
     }
     for (int s = 0; s < MOST_SHARDS; s++)
-        value_open(&w->cursors[s], &w->setup, &hd_type_cursor, "cursor", NULL);
+        value_open(&w->states[s], &w->setup, &hd_type_sampler_state, "cursor", NULL);
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w->setup, w->ports, specs);
     ck_assert_int_eq(hd_verb_sample_dataset.declare(&step), HD_OK);
@@ -135,7 +135,7 @@ static void world_close(struct world *w)
     for (int i = 0; i < N_VALUES; i++)
         value_close(&w->values[i]);
     for (int s = 0; s < MOST_SHARDS; s++)
-        value_close(&w->cursors[s]);
+        value_close(&w->states[s]);
     setup_close(&w->setup);
 }
 
@@ -182,7 +182,7 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
 {
     struct hd_context where = at(&w->setup, shard, 17);
     const struct value *batch = &w->values[BATCH];
-    w->ports[CURSOR] = &w->cursors[shard];
+    w->ports[SAMPLER_STATE] = &w->states[shard];
     memset(batch->data, 0xFF, (size_t)batch->spec.bytes);
     run(&hd_verb_sample_dataset, &w->setup, w->ports, &where);
     const int64_t size = hd_batch_shape(&batch->spec)->rows;
@@ -204,7 +204,7 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
         ck_assert_int_eq(hd_samples_count(*use.used, first, 3), left - first < 0   ? 0
                                                                 : left - first < 3 ? left - first
                                                                                    : 3);
-    value_save_load(&w->cursors[shard]);
+    value_save_load(&w->states[shard]);
 }
 
 static const struct draw_case {
@@ -235,19 +235,19 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
     int64_t counted[2] = {0};
     for (int64_t epoch = 0; epoch < 3; epoch++)
         for (int64_t next = 0; next < hd_sampler_count_max(&sampler); next += c->batch) {
-            ck_assert_int_eq(counted[HD_CURSOR_EPOCH], epoch);
+            ck_assert_int_eq(counted[HD_SAMPLER_STATE_EPOCH], epoch);
             for (int64_t shard = 0; shard < c->shards; shard++)
                 draw(&w, &sampler, shard, epoch, next);
             for (const struct hd_count *count = hd_verb_sample_dataset.counts; count->attribute;
                  count++) {
                 int i = 0;
-                while (strcmp(hd_type_cursor.counted[i], count->attribute) != 0)
+                while (strcmp(hd_type_sampler_state.counted[i], count->attribute) != 0)
                     i++;
-                ck_assert_int_eq(count->port, CURSOR);
+                ck_assert_int_eq(count->port, SAMPLER_STATE);
                 counted[i] = count->next(args, counted);
             }
         }
-    ck_assert_int_eq(counted[HD_CURSOR_EPOCH], 3);
+    ck_assert_int_eq(counted[HD_SAMPLER_STATE_EPOCH], 3);
     unprepare(&hd_verb_sample_dataset, args);
     world_close(&w);
 }
