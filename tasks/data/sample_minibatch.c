@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-enum { TRAJECTORIES, TARGETS, ORDER, BATCH };
+enum { TRAJECTORIES, TARGETS, PERMUTATION, BATCH };
 
 static const struct hd_port ports[] = {
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
     [TARGETS] = {.name = "advantages", .type = "advantages", .mode = HD_READ},
-    [ORDER] = {.name = "permutation", .type = "permutation", .mode = HD_UPDATE},
+    [PERMUTATION] = {.name = "permutation", .type = "permutation", .mode = HD_UPDATE},
     [BATCH] = {.name = "batch", .type = "minibatch", .mode = HD_WRITE},
     {0},
 };
@@ -57,29 +57,29 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
 }
 
 /* The next minibatch is that of samples [*lo_p, *hi_p) of the order. */
-static int deal(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
-                int64_t *hi_p)
+static int take_minibatch(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
+                          int64_t *hi_p)
 {
-    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
-    struct hd_order *order = views[ORDER].data;
-    if (order->dealt >= shape->count)
+    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
+    struct hd_permutation *permutation = views[PERMUTATION].data;
+    if (permutation->taken >= shape->count)
         return hd_body_fail(context, "all %lld minibatches of '%s' are used up: shuffle it first",
-                            (long long)shape->count, views[ORDER].spec->name);
-    hd_minibatch_slice(shape, order->dealt++, lo_p, hi_p);
+                            (long long)shape->count, views[PERMUTATION].spec->name);
+    hd_minibatch_slice(shape, permutation->taken++, lo_p, hi_p);
     return HD_OK;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
-    const struct hd_order *order = views[ORDER].data;
+    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
+    const struct hd_permutation *permutation = views[PERMUTATION].data;
     struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
     int64_t lo, hi;
-    HD_TRY(deal(context, views, &lo, &hi));
+    HD_TRY(take_minibatch(context, views, &lo, &hi));
     *batch.used = hi - lo;
     for (int64_t i = 0; i < shape->rows; i++)
-        fill_row(views, &batch, i, order->sample[i < hi - lo ? lo + i : lo]);
+        fill_row(views, &batch, i, permutation->sample[i < hi - lo ? lo + i : lo]);
     if (args->standardise)
         hd_standardise(batch.advantage, *batch.used);
     return HD_OK;
@@ -90,19 +90,19 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_minibatch_shape *shape = hd_order_shape(views[ORDER].spec);
+    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
     const struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
     const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
-    struct hd_order *order = views[ORDER].data;
+    struct hd_permutation *permutation = views[PERMUTATION].data;
     int64_t lo, hi;
-    HD_TRY(deal(context, views, &lo, &hi));
+    HD_TRY(take_minibatch(context, views, &lo, &hi));
     const struct hd_minibatch_source gather = {
         .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .advantage = targets.advantage,
         .target = targets.target,
         .value = targets.value,
         .rows = shape->rows,
-        .sample = order->sample + lo,
+        .sample = permutation->sample + lo,
         .count = hi - lo,
     };
     const struct hd_minibatch_arrays to = {batch.used,      batch.obs,    batch.action, batch.logit,

@@ -5,26 +5,26 @@
 #include "tasks/builtin.h"
 #include "tasks/types/data/permutation.h"
 
-enum { ORDER };
+enum { PERMUTATION };
 
 static const struct hd_port ports[] = {
-    [ORDER] = {.name = "permutation", .type = "permutation", .mode = HD_WRITE},
+    [PERMUTATION] = {.name = "permutation", .type = "permutation", .mode = HD_WRITE},
     {0},
 };
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    struct hd_order *order = views[ORDER].data;
-    const int64_t n = hd_order_shape(views[ORDER].spec)->samples;
-    order->dealt = 0;
+    struct hd_permutation *permutation = views[PERMUTATION].data;
+    const int64_t n = hd_permutation_get_split(views[PERMUTATION].spec)->samples;
+    permutation->taken = 0;
     for (int64_t i = 0; i < n; i++)
-        order->sample[i] = (int32_t)i;
+        permutation->sample[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
         const int64_t j = hd_rng_draw_below(&context->rng, (uint32_t)i, i + 1);
-        const int32_t moved = order->sample[j];
-        order->sample[j] = order->sample[i];
-        order->sample[i] = moved;
+        const int32_t moved = permutation->sample[j];
+        permutation->sample[j] = permutation->sample[i];
+        permutation->sample[i] = moved;
     }
     return HD_OK;
 }

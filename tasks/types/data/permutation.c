@@ -11,13 +11,15 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return HD_ERR_NOMEM;
     *shape = hd_minibatch_shape_of(setup->config);
     spec->shape = shape;
-    spec->bytes = (int64_t)sizeof(struct hd_order) + shape->samples * (int64_t)sizeof(int32_t);
+    spec->bytes =
+        (int64_t)sizeof(struct hd_permutation) + shape->samples * (int64_t)sizeof(int32_t);
     return HD_OK;
 }
 
-const struct hd_minibatch_shape *hd_order_shape(const struct hd_spec *spec)
+const struct hd_minibatch_shape *hd_permutation_get_split(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-const struct hd_type hd_type_order = {.name = "permutation", .pinned = true, .resolve = resolve};
+const struct hd_type hd_type_permutation = {
+    .name = "permutation", .pinned = true, .resolve = resolve};

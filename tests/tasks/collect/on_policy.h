@@ -28,7 +28,7 @@ enum {
     SEEN,
     POOLED_SEEN,
     OBS_NORM,
-    ORDER,
+    PERMUTATION,
     BATCH,
     GRAD,
     MEAN_GRAD,
@@ -138,7 +138,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         [SEEN] = {"seen", &hd_type_statistics, HD_SHARD, NONE},
         [POOLED_SEEN] = {"pooled_seen", &hd_type_statistics, HD_GLOBAL, NONE},
         [OBS_NORM] = {"obs_norm", &hd_type_statistics, HD_GLOBAL, NONE},
-        [ORDER] = {"order", &hd_type_order, HD_SHARD, NONE},
+        [PERMUTATION] = {"order", &hd_type_permutation, HD_SHARD, NONE},
         [BATCH] = {"batch", &hd_type_minibatch, HD_SHARD, NONE},
         [GRAD] = {"grad", &hd_type_grad, HD_SHARD, POLICY},
         [MEAN_GRAD] = {"mean_grad", &hd_type_grad, HD_GLOBAL, POLICY},
@@ -222,25 +222,26 @@ static inline void world_targets(struct world *w)
 
 static inline void world_shuffle(struct world *w, int64_t iteration, int64_t repeat_index)
 {
-    spoil(&w->v[ORDER]);
-    world_run(w, &hd_verb_shuffle, (int[]){ORDER, N_VALUES}, world_at(w, iteration, repeat_index));
+    spoil(&w->v[PERMUTATION]);
+    world_run(w, &hd_verb_shuffle, (int[]){PERMUTATION, N_VALUES},
+              world_at(w, iteration, repeat_index));
 }
 
 /* An order that is the samples' own. */
 static inline void world_in_order(struct world *w)
 {
-    struct hd_order *order = w->v[ORDER].data;
-    const int64_t n = hd_order_shape(&w->v[ORDER].spec)->samples;
-    order->dealt = 0;
+    struct hd_permutation *permutation = w->v[PERMUTATION].data;
+    const int64_t n = hd_permutation_get_split(&w->v[PERMUTATION].spec)->samples;
+    permutation->taken = 0;
     for (int64_t i = 0; i < n; i++)
-        order->sample[i] = (int32_t)i;
+        permutation->sample[i] = (int32_t)i;
 }
 
 static inline void world_sample_minibatch(struct world *w)
 {
     spoil(&w->v[BATCH]);
-    world_run(w, &hd_verb_sample_minibatch, (int[]){TRAJECTORIES, TARGETS, ORDER, BATCH, N_VALUES},
-              world_at(w, 0, 0));
+    world_run(w, &hd_verb_sample_minibatch,
+              (int[]){TRAJECTORIES, TARGETS, PERMUTATION, BATCH, N_VALUES}, world_at(w, 0, 0));
 }
 
 static inline void world_loss(struct world *w)

@@ -26,7 +26,7 @@ static void open_sized(struct world *w, int n, int b, const char *const *more, i
 
 static const int32_t *order_of(const struct world *w)
 {
-    return ((const struct hd_order *)w->v[ORDER].data)->sample;
+    return ((const struct hd_permutation *)w->v[PERMUTATION].data)->sample;
 }
 
 START_TEST(orders_are_permutations_and_all_differ)
@@ -181,7 +181,8 @@ START_TEST(minibatches_are_slices_of_the_order)
         }
     }
     /* No more than that. */
-    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[TARGETS], &w.v[ORDER], &w.v[BATCH]};
+    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[TARGETS], &w.v[PERMUTATION],
+                                       &w.v[BATCH]};
     void *args = prepare(&hd_verb_sample_minibatch, &w.setup, values);
     const struct hd_context where = world_at(&w, 0, 0);
     ck_assert_int_eq(run_body(&hd_verb_sample_minibatch, values, &where, args, message),
