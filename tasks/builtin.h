@@ -5,7 +5,7 @@
 
 #include "tasks/registry.h"
 
-extern const struct hd_type hd_type_adam_state, hd_type_batch, hd_type_counts,
+extern const struct hd_type hd_type_adam_state, hd_type_batch, hd_type_env_counters,
     hd_type_sampler_state, hd_type_dataset, hd_type_envs, hd_type_gpu_envs, hd_type_grad,
     hd_type_minibatch, hd_type_norm_state, hd_type_permutation, hd_type_params, hd_type_recording,
     hd_type_replay, hd_type_rollout, hd_type_scalars, hd_type_statistics, hd_type_targets,

@@ -4,7 +4,7 @@
 #include "tasks/builtin.h"
 
 static const struct hd_type *const types[] = {
-    &hd_type_adam_state,    &hd_type_batch,       &hd_type_counts,
+    &hd_type_adam_state,    &hd_type_batch,       &hd_type_env_counters,
     &hd_type_sampler_state, &hd_type_dataset,     &hd_type_envs,
     &hd_type_gpu_envs,      &hd_type_grad,        &hd_type_minibatch,
     &hd_type_norm_state,    &hd_type_permutation, &hd_type_params,

@@ -27,16 +27,16 @@
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
     [TOTALS] = {.name = "totals", .type = "env_counters", .mode = HD_READ, .scope = HD_SCOPE_ALL},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [COUNTS] = {.name = "counters",
-                .type = "env_counters",
-                .mode = HD_UPDATE,
-                .scope = HD_SCOPE_FINISH},
+    [COUNTERS] = {.name = "counters",
+                  .type = "env_counters",
+                  .mode = HD_UPDATE,
+                  .scope = HD_SCOPE_FINISH},
     [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
     [ROLLOUT] = {.name = "transitions",
                  .type = "transition_block",
@@ -316,7 +316,7 @@ static int play_all(struct collect *c)
 
 static double epsilon_now(const struct args *args, const struct hd_view *views)
 {
-    const struct hd_counts *totals = views[TOTALS].data;
+    const struct hd_env_counters *totals = views[TOTALS].data;
     return hd_epsilon_compute(&args->epsilon, (double)totals->env_step);
 }
 
@@ -343,12 +343,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    struct hd_counts *counts = views[COUNTS].data;
+    struct hd_env_counters *counters = views[COUNTERS].data;
     struct header header;
     lay_out_header(args, context->gpu, context->headers[0], &header);
-    counts->env_step += *header.forwards * args->envs->envs;
-    counts->episode += *header.ended;
-    counts->sample += *header.made;
+    counters->env_step += *header.forwards * args->envs->envs;
+    counters->episode += *header.ended;
+    counters->sample += *header.made;
     return HD_OK;
 }
 

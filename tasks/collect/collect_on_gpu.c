@@ -21,16 +21,16 @@
 
 #include <string.h>
 
-enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
+enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [ENVS] = {.name = "envs", .type = "gpu_envs", .mode = HD_UPDATE},
-    [COUNTS] = {.name = "counters",
-                .type = "env_counters",
-                .mode = HD_UPDATE,
-                .scope = HD_SCOPE_FINISH},
+    [COUNTERS] = {.name = "counters",
+                  .type = "env_counters",
+                  .mode = HD_UPDATE,
+                  .scope = HD_SCOPE_FINISH},
     [EPISODES] = {.name = "episodes",
                   .type = "scalars",
                   .mode = HD_UPDATE,
@@ -257,7 +257,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     const struct args *args = memory;
     const struct hd_trajectories t = hd_trajectories_at(args->to, context->headers[0], 0);
-    hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTS].data);
+    hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTERS].data);
     return HD_OK;
 }
 

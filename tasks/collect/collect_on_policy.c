@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES };
+enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
@@ -36,10 +36,10 @@ static const struct hd_port ports[] = {
               .optional = true,
               .scope = HD_SCOPE_ALL},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE, .scope = HD_SCOPE_ITEM},
-    [COUNTS] = {.name = "counters",
-                .type = "env_counters",
-                .mode = HD_UPDATE,
-                .scope = HD_SCOPE_FINISH},
+    [COUNTERS] = {.name = "counters",
+                  .type = "env_counters",
+                  .mode = HD_UPDATE,
+                  .scope = HD_SCOPE_FINISH},
     [EPISODES] = {.name = "episodes",
                   .type = "scalars",
                   .mode = HD_UPDATE,
@@ -406,7 +406,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const int64_t envs = hd_trajectories_shape(from->spec)->envs;
     for (int64_t group = 0; group < from->spec->partials; group++) {
         const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, group);
-        hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTS].data);
+        hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTERS].data);
     }
     return HD_OK;
 }

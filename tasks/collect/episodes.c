@@ -35,11 +35,11 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
 }
 
 void hd_episodes_count(const struct hd_view *episodes, const struct hd_trajectories *t,
-                       int64_t envs, struct hd_counts *counts)
+                       int64_t envs, struct hd_env_counters *counters)
 {
     for (int64_t i = 0; i < *t->ended; i++)
         hd_episodes_push(episodes, t->ended_return[i], t->ended_steps[i]);
-    counts->env_step += *t->forward * envs;
-    counts->episode += *t->ended;
-    counts->sample += *t->made;
+    counters->env_step += *t->forward * envs;
+    counters->episode += *t->ended;
+    counters->sample += *t->made;
 }

@@ -99,7 +99,7 @@ static int start(struct evaluation *e, int64_t i)
 
 static int begin(struct evaluation *e, const struct args *args)
 {
-    const struct hd_counts *totals = e->views[TOTALS].data;
+    const struct hd_env_counters *totals = e->views[TOTALS].data;
     memset(e->result, 0, (size_t)e->views[RESULT].spec->bytes);
     e->result->episodes = args->episodes;
     e->result->env_step = totals ? totals->env_step : 0;

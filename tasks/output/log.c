@@ -107,13 +107,13 @@ static double field(const struct hd_view *view, const char *name)
 static int log_collector(struct hd_context *context, const struct hd_view *episodes,
                          const struct hd_view *totals)
 {
-    const struct hd_counts *counts = totals->data;
+    const struct hd_env_counters *counters = totals->data;
     double mean = field(episodes, "reward_mean");
     if (isnan(mean))
         return HD_OK;
-    double steps = since_last(context, "env_step", (double)counts->env_step);
-    double ended = since_last(context, "episode", (double)counts->episode);
-    double samples = since_last(context, "sample", (double)counts->sample);
+    double steps = since_last(context, "env_step", (double)counters->env_step);
+    double ended = since_last(context, "episode", (double)counters->episode);
+    double samples = since_last(context, "sample", (double)counters->sample);
     double seconds =
         since_last(context, "collect",
                    seconds_of(context, "collect") + seconds_of(context, "collect_on_policy") +
@@ -132,12 +132,12 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
         {"reward_std", variance > 0 ? sqrt(variance) : 0, false},
         {"reward_max", field(episodes, "reward_max"), false},
         {"reward_min", field(episodes, "reward_min"), false},
-        {"total_envstep_count", (double)counts->env_step, true},
-        {"total_train_sample_count", (double)counts->sample, false},
-        {"total_episode_count", (double)counts->episode, false},
+        {"total_envstep_count", (double)counters->env_step, true},
+        {"total_train_sample_count", (double)counters->sample, false},
+        {"total_episode_count", (double)counters->episode, false},
     };
     return hd_logbook_write_table(context->logbook, "collector", "collect end:", context->update,
-                                  counts->env_step, items, sizeof items / sizeof *items);
+                                  counters->env_step, items, sizeof items / sizeof *items);
 }
 
 static bool is_component(const struct hd_view *view, const char *component)
@@ -146,10 +146,10 @@ static bool is_component(const struct hd_view *view, const char *component)
            strcmp(hd_scalars_component(view->spec), component) == 0;
 }
 
-static const struct hd_view *find_counts(const struct hd_view *views, int n)
+static const struct hd_view *find_counters(const struct hd_view *views, int n)
 {
     for (int i = 0; i < n; i++)
-        if (views[i].spec->type == &hd_type_counts)
+        if (views[i].spec->type == &hd_type_env_counters)
             return &views[i];
     return NULL;
 }
@@ -173,10 +173,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     (void)args;
     if (!context->logbook)
         return HD_OK;
-    const struct hd_view *totals = find_counts(views, context->n_views);
+    const struct hd_view *totals = find_counters(views, context->n_views);
     struct hd_progress progress = hd_logbook_get_progress(context->logbook);
     if (totals)
-        progress.env_step = ((const struct hd_counts *)totals->data)->env_step;
+        progress.env_step = ((const struct hd_env_counters *)totals->data)->env_step;
     hd_logbook_set_progress(context->logbook, progress);
     for (int i = 0; i < context->n_views; i++)
         if (log_view(context, &views[i], totals, progress.env_step) != HD_OK)

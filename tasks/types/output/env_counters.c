@@ -11,7 +11,7 @@ enum { FIELDS = sizeof names / sizeof names[0] };
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     (void)setup;
-    spec->bytes = sizeof(struct hd_counts);
+    spec->bytes = sizeof(struct hd_env_counters);
     return HD_OK;
 }
 
@@ -19,8 +19,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
                     const void *other)
 {
     (void)spec, (void)bucket, (void)how;
-    struct hd_counts *sum = into;
-    const struct hd_counts *added = other;
+    struct hd_env_counters *sum = into;
+    const struct hd_env_counters *added = other;
     sum->env_step += added->env_step;
     sum->episode += added->episode;
     sum->sample += added->sample;
@@ -42,8 +42,8 @@ static const char *field_name(const struct hd_spec *spec, int field)
 static double field(const struct hd_spec *spec, const void *data, int index)
 {
     (void)spec;
-    const struct hd_counts *counts = data;
-    const int64_t fields[FIELDS] = {counts->env_step, counts->episode, counts->sample};
+    const struct hd_env_counters *counters = data;
+    const int64_t fields[FIELDS] = {counters->env_step, counters->episode, counters->sample};
     return (double)fields[index];
 }
 
@@ -55,7 +55,7 @@ static const struct hd_reduction reduction = {
     .hows = 1 << HD_SUM,
 };
 
-const struct hd_type hd_type_counts = {
+const struct hd_type hd_type_env_counters = {
     .name = "env_counters",
     .pinned = true,
     .resolve = resolve,

@@ -45,7 +45,7 @@ struct naive {
     const void *params;
     uint64_t seed;
     struct naive_env env[MAX_ENVS];
-    struct hd_counts counts;
+    struct hd_env_counters counters;
     double returns[8192], lengths[8192];
     struct naive_sample *samples; /* that were kept, of all collects */
     int64_t kept;
@@ -126,7 +126,7 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
     ck_assert_int_eq(naive->shape->env->step(env->group, &action, &outcome, message), 0);
     naive_obs(naive, env, env->steps, step->next_obs);
     env->reward += (double)step->reward;
-    naive->counts.env_step++;
+    naive->counters.env_step++;
     bool done = step->done;
     if (done || env->listed == (naive->n_sample + naive->envs - 1) / naive->envs) {
         for (int64_t s = 0; s < env->listed; s++)
@@ -135,8 +135,8 @@ static inline void naive_step_env(struct naive *naive, int64_t i, int32_t action
         env->listed = 0;
     }
     if (done) {
-        naive->returns[naive->counts.episode] = env->reward;
-        naive->lengths[naive->counts.episode++] = (double)env->steps;
+        naive->returns[naive->counters.episode] = env->reward;
+        naive->lengths[naive->counters.episode++] = (double)env->steps;
         env->episode++;
         naive_reset(naive, i);
     }
@@ -177,7 +177,7 @@ static inline void naive_collect(struct naive *naive, struct hd_rng rng)
         for (int64_t i = 0; i < naive->envs; i++)
             naive_step_env(naive, i, action[i], &collected);
     }
-    naive->counts.sample += collected;
+    naive->counters.sample += collected;
 }
 
 #endif

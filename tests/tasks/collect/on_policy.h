@@ -18,7 +18,7 @@ enum {
     POLICY,
     OPTIMIZER,
     ENVS,
-    COUNTS,
+    COUNTERS,
     EPISODES,
     TRAJECTORIES,
     TARGETS,
@@ -45,7 +45,7 @@ struct world {
     struct hd_document *options; /* of the steps: loss: ppo */
     int64_t shard;
     double bucket_mb;
-    bool plays;              /* has ENVS, COUNTS and EPISODES */
+    bool plays;              /* has ENVS, COUNTERS and EPISODES */
     bool normalised;         /* observations go through OBS_NORM */
     bool own_grad, adapt_lr; /* adam reads GRAD, not MEAN_GRAD; it and the loss read RATE */
     struct value v[N_VALUES];
@@ -84,7 +84,7 @@ static inline int obs_norm_of(const struct world *w)
     return w->normalised ? OBS_NORM : NONE;
 }
 
-static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES};
+static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTERS, EPISODES, TRAJECTORIES, N_VALUES};
 static const int obs_stats_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
 static const int merge_returns_ports[] = {POOLED, SCALE, N_VALUES};
 static const int merge_obs_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
@@ -114,7 +114,7 @@ static inline void world_declare_all(struct world *w)
 
 static inline bool is_there(const struct world *w, int value)
 {
-    return w->plays || (value != ENVS && value != COUNTS && value != EPISODES);
+    return w->plays || (value != ENVS && value != COUNTERS && value != EPISODES);
 }
 
 static inline void world_open(struct world *w, const char *const *sets, int n)
@@ -128,7 +128,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         [POLICY] = {"policy", &hd_type_params, HD_GLOBAL, NONE},
         [OPTIMIZER] = {"optimizer", &hd_type_adam_state, HD_GLOBAL, POLICY},
         [ENVS] = {"envs", &hd_type_envs, HD_SHARD, NONE},
-        [COUNTS] = {"counts", &hd_type_counts, HD_SHARD, NONE},
+        [COUNTERS] = {"counts", &hd_type_env_counters, HD_SHARD, NONE},
         [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
         [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
         [TARGETS] = {"targets", &hd_type_targets, HD_SHARD, NONE},
@@ -208,7 +208,7 @@ static inline void world_collect(struct world *w, int64_t iteration)
 {
     spoil(&w->v[TRAJECTORIES]);
     world_run(w, &hd_verb_collect_on_policy,
-              (int[]){POLICY, obs_norm_of(w), ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES},
+              (int[]){POLICY, obs_norm_of(w), ENVS, COUNTERS, EPISODES, TRAJECTORIES, N_VALUES},
               world_at(w, iteration, 0));
 }
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT, REPLAY, N_VALUES };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT, REPLAY, N_VALUES };
 enum { OBS = 4, WINDOW = 20 };
 
 struct world {
@@ -22,8 +22,8 @@ struct world {
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard)
 {
     static const struct hd_type *const types[] = {
-        &hd_type_params,  &hd_type_counts,  &hd_type_envs,  &hd_type_counts,
-        &hd_type_scalars, &hd_type_rollout, &hd_type_replay};
+        &hd_type_params,  &hd_type_env_counters, &hd_type_envs,  &hd_type_env_counters,
+        &hd_type_scalars, &hd_type_rollout,      &hd_type_replay};
     static const char *const names[] = {"policy",   "totals",  "envs",  "counts",
                                         "episodes", "rollout", "replay"};
     w->setup = setup_open(sets, n);
@@ -104,7 +104,7 @@ static double episode_field(const struct world *w, const char *name)
 /* Statistics of the last episodes. */
 static void check_episodes(const struct naive *naive, const struct world *w)
 {
-    int64_t n = naive->counts.episode, from = n > WINDOW ? n - WINDOW : 0;
+    int64_t n = naive->counters.episode, from = n > WINDOW ? n - WINDOW : 0;
     double sum = 0, squares = 0, length = 0, max = -1e9, min = 1e9;
     for (int64_t i = from; i < n; i++) {
         sum += naive->returns[i];
@@ -195,13 +195,13 @@ START_TEST(test_against_naive)
         collect(&w, 1, iteration);
         naive_collect(naive, at(&w.setup, 1, iteration).rng);
         check_replay(naive, &w);
-        ck_assert_mem_eq(w.values[COUNTS].data, &naive->counts, sizeof naive->counts);
+        ck_assert_mem_eq(w.values[COUNTERS].data, &naive->counters, sizeof naive->counters);
         if (iteration % 7 == 3)
             for (int i = 0; i < N_VALUES; i++)
                 if (i != POLICY)
                     value_save_load(&w.values[i]);
     }
-    ck_assert_int_gt(naive->counts.episode, 0);
+    ck_assert_int_gt(naive->counters.episode, 0);
     check_episodes(naive, &w);
     naive_close(naive);
     hd_free(naive);
@@ -221,7 +221,7 @@ START_TEST(test_epsilon_of_totals)
     for (int greedy = 0; greedy < 2; greedy++) {
         struct world w;
         world_open(&w, sets, 4, 0);
-        ((struct hd_counts *)w.values[TOTALS].data)->env_step = greedy ? 1000 : 0;
+        ((struct hd_env_counters *)w.values[TOTALS].data)->env_step = greedy ? 1000 : 0;
         const struct hd_net *net = hd_params_net(&w.values[POLICY].spec);
         const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
         const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;

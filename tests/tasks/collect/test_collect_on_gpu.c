@@ -11,7 +11,7 @@
 #include "tests/kernels/common/device.h"
 #include "tests/tasks/values.h"
 
-enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES };
+enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES, N_VALUES };
 enum { MAX_SETS = 12, SHARD = 1, MOST_STATE = 256, SCREENS_AT = 8 };
 
 struct world {
@@ -24,8 +24,8 @@ static void world_open(struct world *w, const struct hd_verb *verb, const char *
 {
     const bool gpu = verb == &hd_verb_collect_on_gpu;
     const struct hd_type *const types[] = {
-        &hd_type_params, &hd_type_statistics, gpu ? &hd_type_gpu_envs : &hd_type_envs,
-        &hd_type_counts, &hd_type_scalars,    &hd_type_trajectories};
+        &hd_type_params,       &hd_type_statistics, gpu ? &hd_type_gpu_envs : &hd_type_envs,
+        &hd_type_env_counters, &hd_type_scalars,    &hd_type_trajectories};
     static const char *const names[] = {"policy", "obs_norm", "envs",
                                         "counts", "episodes", "trajectories"};
     struct hd_spec *specs[MAX_PORTS];
@@ -171,7 +171,7 @@ static void check_same(const struct world *found, const struct world *wanted)
     ck_assert_mem_eq(
         found->values[TRAJECTORIES].data, wanted->values[TRAJECTORIES].data,
         (size_t)hd_trajectories_count_header_bytes(&wanted->values[TRAJECTORIES].spec));
-    for (int i = COUNTS; i < N_VALUES; i++)
+    for (int i = COUNTERS; i < N_VALUES; i++)
         ck_assert_uint_eq(value_hash(&found->values[i]), value_hash(&wanted->values[i]));
 }
 
@@ -193,7 +193,8 @@ START_TEST(test_as_on_policy)
             for (int i = ENVS; i < N_VALUES; i++)
                 value_save_load(&here.values[i]);
     }
-    ck_assert_int_ge(((struct hd_counts *)here.values[COUNTS].data)->episode, 3 * cases[_i].envs);
+    ck_assert_int_ge(((struct hd_env_counters *)here.values[COUNTERS].data)->episode,
+                     3 * cases[_i].envs);
     world_close(&here);
     world_close(&other);
 }
@@ -314,7 +315,7 @@ static struct mirror mirror_of(struct world *w)
     for (int i = 0; i < N_VALUES; i++) {
         const struct value *value = &w->values[i];
         m.views[i] = (struct hd_view){.spec = &value->spec, .data = value->data};
-        if (i == COUNTS || i == EPISODES)
+        if (i == COUNTERS || i == EPISODES)
             continue;
         const int64_t bytes = hd_value_get_device_bytes(&value->spec);
         char *content = test_alloc(bytes, 1);
@@ -341,7 +342,7 @@ static void collect_on_gpu(struct mirror *m, struct world *to, int64_t iteration
     context.scratch = m->scratch;
     context.header = m->header;
     context.stream = device_stream();
-    m->views[COUNTS].data = to->values[COUNTS].data;
+    m->views[COUNTERS].data = to->values[COUNTERS].data;
     m->views[EPISODES].data = to->values[EPISODES].data;
     ck_assert_int_eq(to->verb->gpu->body(&context, m->views, m->args), HD_OK);
     device_get(&unused, m->views[TRAJECTORIES].data, 1); /* waits */
@@ -394,7 +395,8 @@ START_TEST(test_on_gpu)
             put(&m, &there, ENVS);
         }
     }
-    ck_assert_int_ge(((struct hd_counts *)there.values[COUNTS].data)->episode, 2 * cases[_i].envs);
+    ck_assert_int_ge(((struct hd_env_counters *)there.values[COUNTERS].data)->episode,
+                     2 * cases[_i].envs);
     unprepare(there.verb, m.args);
     world_close(&here);
     world_close(&there);

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { POLICY, NORM, ENVS, COUNTS, EPISODES, TRAJECTORIES, N_VALUES };
+enum { POLICY, NORM, ENVS, COUNTERS, EPISODES, TRAJECTORIES, N_VALUES };
 enum { MAX_GROUPS = 4, MAX_SETS = 16, WINDOW = 20, MOST_ENDED = 16384 };
 
 struct world {
@@ -22,7 +22,7 @@ struct world {
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard, bool norm)
 {
     static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_statistics,
-                                                  &hd_type_envs,    &hd_type_counts,
+                                                  &hd_type_envs,    &hd_type_env_counters,
                                                   &hd_type_scalars, &hd_type_trajectories};
     static const char *const names[] = {"policy", "obs_norm", "envs",
                                         "counts", "episodes", "trajectories"};
@@ -159,7 +159,7 @@ static void open_case(struct world *w, const struct shape_case *c, int64_t shard
 /* The naive side of a shard, and what it saw in all collects. */
 struct naive {
     int64_t groups;
-    struct hd_counts counts;
+    struct hd_env_counters counters;
     double returns[MOST_ENDED], lengths[MOST_ENDED];
     struct naive_group group[MAX_GROUPS];
 };
@@ -202,13 +202,13 @@ static void collect_naive(struct naive *naive, const struct hd_rng *rng)
     for (int64_t g = 0; g < naive->groups; g++) {
         struct naive_group *group = &naive->group[g];
         naive_collect(group, rng);
-        for (int64_t i = 0; i < group->ended; i++, naive->counts.episode++) {
-            ck_assert_int_lt(naive->counts.episode, MOST_ENDED);
-            naive->returns[naive->counts.episode] = group->returns[i];
-            naive->lengths[naive->counts.episode] = group->lengths[i];
+        for (int64_t i = 0; i < group->ended; i++, naive->counters.episode++) {
+            ck_assert_int_lt(naive->counters.episode, MOST_ENDED);
+            naive->returns[naive->counters.episode] = group->returns[i];
+            naive->lengths[naive->counters.episode] = group->lengths[i];
         }
-        naive->counts.env_step += group->env_steps;
-        naive->counts.sample += group->collected;
+        naive->counters.env_step += group->env_steps;
+        naive->counters.sample += group->collected;
     }
 }
 
@@ -254,7 +254,7 @@ static double episode_field(const struct world *w, const char *name)
 /* Statistics of the last episodes. */
 static void check_episodes(const struct naive *naive, const struct world *w)
 {
-    const int64_t n = naive->counts.episode, from = n > WINDOW ? n - WINDOW : 0;
+    const int64_t n = naive->counters.episode, from = n > WINDOW ? n - WINDOW : 0;
     double sum = 0, squares = 0, length = 0, max = -1e9, min = 1e9;
     for (int64_t i = from; i < n; i++) {
         sum += naive->returns[i];
@@ -289,7 +289,7 @@ START_TEST(test_against_naive)
         for (int64_t g = 0; g < c->groups; g++)
             check_group(&w.values[TRAJECTORIES].spec, w.values[TRAJECTORIES].data, g,
                         &naive->group[g]);
-        ck_assert_mem_eq(w.values[COUNTS].data, &naive->counts, sizeof naive->counts);
+        ck_assert_mem_eq(w.values[COUNTERS].data, &naive->counters, sizeof naive->counters);
     }
     check_episodes(naive, &w);
     destroy_naive(naive);

@@ -12,7 +12,7 @@
 
 #if HD_CUDA
 
-enum { POLICY, TOTALS, ENVS, COUNTS, EPISODES, ROLLOUT, N_VALUES };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT, N_VALUES };
 enum { SHARD = 1, MAX_SETS = 12 };
 
 struct world {
@@ -22,8 +22,8 @@ struct world {
 
 static void world_open(struct world *w, const char *const *sets, int n)
 {
-    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_counts,
-                                                  &hd_type_envs,    &hd_type_counts,
+    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_env_counters,
+                                                  &hd_type_envs,    &hd_type_env_counters,
                                                   &hd_type_scalars, &hd_type_rollout};
     static const char *const names[] = {"policy", "totals",   "envs",
                                         "counts", "episodes", "rollout"};
@@ -138,7 +138,7 @@ static void collect_split(struct split *s, struct world *w, int64_t iteration)
     for (context.stage = 0; context.stage < s->subtasks.stages; context.stage++)
         run_stage(s, w, &context);
     context.headers = &s->header;
-    counts[COUNTS] = (struct hd_view){.data = w->values[COUNTS].data};
+    counts[COUNTERS] = (struct hd_view){.data = w->values[COUNTERS].data};
     ck_assert_int_eq(hd_verb_collect.finish(&context, counts, s->args), HD_OK);
 }
 
@@ -194,7 +194,7 @@ START_TEST(split_as_unsplit)
                           "%s differs after collect %d", here.values[i].spec.name, (int)iteration);
     }
     ck_assert(split.acted > 0 && split.rested > 0);
-    ck_assert_int_gt(((struct hd_counts *)here.values[COUNTS].data)->episode, 0);
+    ck_assert_int_gt(((struct hd_env_counters *)here.values[COUNTERS].data)->episode, 0);
     unprepare(&hd_verb_collect, split.args);
     world_close(&here);
     world_close(&other);

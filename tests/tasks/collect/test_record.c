@@ -241,7 +241,7 @@ START_TEST(what_was_played_is_recorded)
     ck_assert(info->seed == 5 && info->policy == 6 && info->epsilon == 7);
     /* The last round is perhaps played further than it is written. */
     ck_assert_int_le(check_all(dataset, naive), episodes);
-    ck_assert_int_eq(episodes, naive->counts.episode);
+    ck_assert_int_eq(episodes, naive->counters.episode);
     hd_dataset_close(dataset);
     naive_close(naive);
     hd_free(naive);

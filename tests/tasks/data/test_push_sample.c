@@ -222,13 +222,13 @@ START_TEST(test_counts)
     struct hd_setup setup = setup_open(NULL, 0);
     struct value buckets[2], total;
     for (int i = 0; i < 2; i++) {
-        value_open(&buckets[i], &setup, &hd_type_counts, "counts", NULL);
-        *(struct hd_counts *)buckets[i].data =
-            (struct hd_counts){.env_step = 100 + i, .episode = 10 + i, .sample = 90 + i};
+        value_open(&buckets[i], &setup, &hd_type_env_counters, "counts", NULL);
+        *(struct hd_env_counters *)buckets[i].data =
+            (struct hd_env_counters){.env_step = 100 + i, .episode = 10 + i, .sample = 90 + i};
         value_save_load(&buckets[i]);
     }
-    value_open(&total, &setup, &hd_type_counts, "totals", NULL);
-    const struct hd_reduction *reduction = hd_type_counts.reduction;
+    value_open(&total, &setup, &hd_type_env_counters, "totals", NULL);
+    const struct hd_reduction *reduction = hd_type_env_counters.reduction;
     size_t bytes = (size_t)reduction->bytes(&total.spec, 0);
     void *vectors[2] = {hd_alloc(1, bytes), hd_alloc(1, bytes)};
     for (int i = 0; i < 2; i++)
@@ -240,7 +240,8 @@ START_TEST(test_counts)
     for (int i = 0; i < 3; i++) {
         int field = hd_value_find_field(&total.spec, names[i]);
         ck_assert_int_ge(field, 0);
-        ck_assert_double_eq(hd_type_counts.field(&total.spec, total.data, field), expected[i]);
+        ck_assert_double_eq(hd_type_env_counters.field(&total.spec, total.data, field),
+                            expected[i]);
     }
     ck_assert_int_eq(hd_value_find_field(&total.spec, "steps"), -1);
     for (int i = 0; i < 2; i++) {

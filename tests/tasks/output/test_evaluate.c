@@ -41,8 +41,9 @@ static void open_state(struct world *w, struct value *state, int port, int of)
 
 static void world_open(struct world *w, const char *const *sets, int n)
 {
-    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_counts, &hd_type_envs,
-                                                  &hd_type_params, &hd_type_eval_result};
+    static const struct hd_type *const types[] = {&hd_type_params, &hd_type_env_counters,
+                                                  &hd_type_envs, &hd_type_params,
+                                                  &hd_type_eval_result};
     static const char *const names[] = {"policy", "totals", "eval_envs", "best", "result"};
     *w = (struct world){.setup = setup_open(sets, n)};
     for (int i = 0; i < N_VALUES; i++) {
@@ -161,7 +162,7 @@ START_TEST(test_against_single_episodes)
     const char *const sets[] = {episodes, envs, c->set[0], c->set[1]};
     struct world w;
     world_open(&w, sets, c->set[0] ? 4 : 2);
-    ((struct hd_counts *)w.values[TOTALS].data)->env_step = 12345;
+    ((struct hd_env_counters *)w.values[TOTALS].data)->env_step = 12345;
     for (int action = -1; action < 2; action++) {
         set_policy(&w, action);
         memset(w.values[RESULT].data, 0xFF, (size_t)w.values[RESULT].spec.bytes);
