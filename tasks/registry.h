@@ -53,11 +53,11 @@ struct hd_option {
 };
 
 /* Attributes that the submitter counts (replay.size), as a function of configuration alone. */
-struct hd_count {
+struct hd_counted_attribute {
     int port;              /* index of the port whose value is counted */
     const char *attribute; /* one of its type's `counted` */
     /* Its next value; counted[…]: all attributes of the value, in the order of its type, those
-     * counted by earlier entries of the verb's `counts` being new already. */
+     * counted by earlier entries of the verb's `counted` being new already. */
     int64_t (*next)(const void *args, const int64_t *counted);
 };
 
@@ -100,7 +100,7 @@ struct hd_verb {
     const struct hd_port *ports;     /* ended by name == NULL */
     bool many;                       /* any number of values of any type for ports[0] */
     const struct hd_option *options; /* ended by name == NULL; or NULL */
-    const struct hd_count *counts;   /* ended by attribute == NULL; or NULL */
+    const struct hd_counted_attribute *counted; /* ended by attribute == NULL; or NULL */
     bool by_bucket; /* one task per part of the first written or updated flat value; every flat port
                      then has the same buckets */
     bool run_on_change; /* a step without `every` runs whenever something that it reads is new, as

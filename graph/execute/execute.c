@@ -174,7 +174,8 @@ static void count_versions(struct hd_executor *executor, const struct hd_op *op)
 
 static void count_attributes(struct hd_executor *executor, const struct hd_step *step)
 {
-    for (const struct hd_count *count = step->verb->counts; count && count->attribute; count++) {
+    for (const struct hd_counted_attribute *count = step->verb->counted; count && count->attribute;
+         count++) {
         int value = step->refs[count->port].value;
         if (value == HD_NO_VALUE)
             continue;

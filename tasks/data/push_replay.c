@@ -39,7 +39,7 @@ static int64_t next_size(const void *memory, const int64_t *counted)
     return size < args->capacity ? size : args->capacity;
 }
 
-static const struct hd_count counts[] = {{REPLAY, "size", next_size}, {0}};
+static const struct hd_counted_attribute counted[] = {{REPLAY, "size", next_size}, {0}};
 
 /* Frames are known by their numbers, so none may be missing: 1 + the first env that misses one. */
 static int64_t find_gap(const struct hd_view *replay, const struct hd_rollout *rollout)
@@ -119,7 +119,7 @@ const struct hd_verb hd_verb_push_replay = {
     .name = "push_replay",
     .stream_id = 0xa13763df740e071e,
     .ports = ports,
-    .counts = counts,
+    .counted = counted,
     .prepare = prepare,
     .body = body,
     .get_subtasks = get_subtasks,

@@ -100,7 +100,7 @@ static int64_t next_epoch(const void *memory, const int64_t *counted)
     return counted[HD_SAMPLER_STATE_BATCHES] / ((args->max_length + args->rows - 1) / args->rows);
 }
 
-static const struct hd_count counts[] = {
+static const struct hd_counted_attribute counted[] = {
     {SAMPLER_STATE, "batches", next_batches}, {SAMPLER_STATE, "epoch", next_epoch}, {0}};
 
 /* -- Drawing ----------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ const struct hd_verb hd_verb_sample_dataset = {
     .name = "sample_dataset",
     .stream_id = 0x0cba20b02851c259,
     .ports = ports,
-    .counts = counts,
+    .counted = counted,
     .declare = declare,
     .prepare = prepare,
     .body = body,

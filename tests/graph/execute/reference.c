@@ -345,7 +345,8 @@ static void finish(struct hd_reference *r, const struct hd_step *step)
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_READ)
             r->contents[step->refs[i].value].version++;
-    for (const struct hd_count *count = step->verb->counts; count && count->attribute; count++) {
+    for (const struct hd_counted_attribute *count = step->verb->counted; count && count->attribute;
+         count++) {
         int64_t *size = &r->contents[step->refs[count->port].value].attributes[0];
         *size = count->next(step->args, size);
     }

@@ -305,7 +305,7 @@ static const struct hd_port note_ports[] = {
     {.name = "again", .mode = HD_READ, .optional = true, .none = true},
     {.name = "to", .mode = HD_UPDATE, .none = true},
     {0}};
-static const struct hd_count bump_counts[] = {{0, "size", next_size}, {0}};
+static const struct hd_counted_attribute bump_counted[] = {{0, "size", next_size}, {0}};
 
 /* These have a form for GPUs, the others have none: values go to and fro. */
 #if HD_CUDA
@@ -334,7 +334,7 @@ static const struct hd_verb verb_blend = {.name = "blend",
                                           .body = blend,
                                           .gpu = HD_ON_GPU(gpu_blend)};
 static const struct hd_verb verb_bump = {
-    .name = "bump", .stream_id = 4, .ports = bump_ports, .counts = bump_counts, .body = bump};
+    .name = "bump", .stream_id = 4, .ports = bump_ports, .counted = bump_counted, .body = bump};
 static const struct hd_verb verb_note = {
     .name = "note", .stream_id = 5, .ports = note_ports, .prepare = prepare_blend, .body = blend};
 

@@ -74,14 +74,14 @@ START_TEST(test_counted_size)
 {
     struct world w;
     world_open(&w);
-    ck_assert_str_eq(hd_type_replay.counted[0], hd_verb_push_replay.counts[0].attribute);
-    ck_assert_ptr_eq(w.push_replay[hd_verb_push_replay.counts[0].port], &w.values[REPLAY]);
+    ck_assert_str_eq(hd_type_replay.counted[0], hd_verb_push_replay.counted[0].attribute);
+    ck_assert_ptr_eq(w.push_replay[hd_verb_push_replay.counted[0].port], &w.values[REPLAY]);
     void *args = prepare(&hd_verb_push_replay, &w.setup, w.push_replay);
     int64_t counted = 0;
     for (int32_t first = 0; first < 5 * N_SAMPLE; first += N_SAMPLE) {
         ck_assert_int_eq(replay_size(&w), counted);
         store(&w, first);
-        counted = hd_verb_push_replay.counts[0].next(args, &counted);
+        counted = hd_verb_push_replay.counted[0].next(args, &counted);
     }
     ck_assert_int_eq(counted, CAPACITY);
     ck_assert_int_eq(replay_size(&w), CAPACITY);

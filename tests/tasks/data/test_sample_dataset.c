@@ -238,8 +238,8 @@ START_TEST(epochs_go_through_the_sampler_s_lists)
             ck_assert_int_eq(counted[HD_SAMPLER_STATE_EPOCH], epoch);
             for (int64_t shard = 0; shard < c->shards; shard++)
                 draw(&w, &sampler, shard, epoch, next);
-            for (const struct hd_count *count = hd_verb_sample_dataset.counts; count->attribute;
-                 count++) {
+            for (const struct hd_counted_attribute *count = hd_verb_sample_dataset.counted;
+                 count->attribute; count++) {
                 int i = 0;
                 while (strcmp(hd_type_sampler_state.counted[i], count->attribute) != 0)
                     i++;
