@@ -15,8 +15,8 @@ static int declare(const struct hd_setup *setup)
     struct hd_spec *from = setup->specs[0], *to = setup->specs[1];
     if (from->type != to->type)
         return 0;
-    if (from->type == &hd_type_statistics)
-        return hd_statistics_declare_like(setup, to, from);
+    if (from->type == &hd_type_moments)
+        return hd_moments_declare_like(setup, to, from);
     return from->type == &hd_type_scalars ? hd_scalars_declare_like(setup, to, from) : 0;
 }
 

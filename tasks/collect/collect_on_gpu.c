@@ -47,7 +47,7 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -188,7 +188,7 @@ static void set_up(struct collect *c, const struct hd_context *context, const st
     c->steps = steps_of(shape, &c->t, &c->scratch);
     c->fragments = make_fragments(shape, &c->t);
     c->ends = (struct hd_fragment_ends){c->t.done, c->scratch.ended_return, c->scratch.ended_steps};
-    c->norm = hd_statistics_norm(&views[NORM], &c->norm_storage);
+    c->norm = hd_moments_get_obs_norm(&views[NORM], &c->norm_storage);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)

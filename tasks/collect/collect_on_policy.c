@@ -60,7 +60,7 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_episodes_declare(setup, setup->specs[EPISODES]);
 }
 
@@ -154,7 +154,7 @@ static void act(struct collect *c)
     const int64_t all = c->shape->all, forward = *c->t.forward;
     struct hd_obs_norm norm;
     hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
-                    hd_statistics_norm(&c->views[NORM], &norm));
+                    hd_moments_get_obs_norm(&c->views[NORM], &norm));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->play.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
@@ -382,7 +382,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
                                      hd_envs_first(args->envs, context->shard, context->item));
     HD_TRY(hd_frame_upload_run_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
-                                  hd_statistics_norm(&views[NORM], &norm), context->stream));
+                                  hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
     return hd_categorical_draw_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,
                                     shape->envs, context->rng, item, header.action, header.logit,
                                     context->stream);

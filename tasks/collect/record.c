@@ -56,7 +56,7 @@ static int declare(const struct hd_setup *setup)
     long long transitions = strtoll(text, &end, 10);
     if (errno || end == text || *end || transitions < 1 || transitions > TRANSITIONS_MAX)
         return wrong_number(setup, "transitions", "an integer from 1 to 10^9");
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
     return hd_recording_declare(setup, setup->specs[RECORDING], transitions, ROUND_BYTES);
 }
 
@@ -145,7 +145,7 @@ static void choose_actions(const struct record *r)
     const struct hd_rng *rng = &r->context->rng;
     struct hd_obs_norm norm;
     hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_net(r->views[POLICY].spec),
-                   r->views[POLICY].data, hd_statistics_norm(&r->views[NORM], &norm));
+                   r->views[POLICY].data, hd_moments_get_obs_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
         if (hd_rng_draw_uniform(rng, coin) < r->epsilon)

@@ -59,9 +59,9 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
-    HD_TRY(hd_statistics_declare_number(setup, setup->specs[SCALE]));
-    return hd_statistics_declare_number(setup, setup->specs[RETURNS]);
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
+    HD_TRY(hd_moments_declare_number(setup, setup->specs[SCALE]));
+    return hd_moments_declare_number(setup, setup->specs[RETURNS]);
 }
 
 /* Of a group, fragments that an episode's end does not complete have L samples, but for the last.
@@ -181,8 +181,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     else
         for (int64_t i = 0; i < rows; i++)
             copy_obs(from, context->item * args->block + i, 0, work.obs + i * bytes);
-    hd_net_forward(args->net, views[POLICY].data, hd_statistics_norm(&views[NORM], &norm), work.obs,
-                   rows, work.forward, work.out);
+    hd_net_forward(args->net, views[POLICY].data, hd_moments_get_obs_norm(&views[NORM], &norm),
+                   work.obs, rows, work.forward, work.out);
     for (int64_t i = 0; i < rows; i++)
         work.value[i] = work.out[i * outputs + outputs - 1];
     return HD_OK;
@@ -248,7 +248,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
     const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
     const float unit = args->value_norm && scale->data
-                           ? (float)hd_statistics_deviation(scale->spec, scale->data)
+                           ? (float)hd_moments_get_deviation(scale->spec, scale->data)
                            : 1;
     struct rows rows;
     lay_out_rows(args->samples, context->scratch, &rows);
@@ -269,7 +269,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     }
     if (returns->data)
         hd_moments_compute(rows.reward, args->samples, 1,
-                           hd_statistics_at(returns->spec, returns->data));
+                           hd_moments_get(returns->spec, returns->data));
     return HD_OK;
 }
 
@@ -330,7 +330,7 @@ static int values_on_gpu(const struct args *args, const struct hd_view *views, i
 {
     struct hd_obs_norm norm;
     HD_TRY(hd_net_forward_cuda(args->net, views[POLICY].data,
-                               hd_statistics_norm(&views[NORM], &norm), work->obs, rows,
+                               hd_moments_get_obs_norm(&views[NORM], &norm), work->obs, rows,
                                work->forward, work->out, stream));
     return hd_advantages_gather_values_cuda(work->out, rows, hd_net_count_outputs(args->net), value,
                                             stream);
@@ -377,11 +377,11 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .value_before = targets.value,
     };
     if (args->value_norm && scale->data) {
-        advantages.unit = hd_statistics_at(scale->spec, scale->data);
-        advantages.epsilon = hd_statistics_epsilon(scale->spec);
+        advantages.unit = hd_moments_get(scale->spec, scale->data);
+        advantages.epsilon = hd_moments_get_epsilon(scale->spec);
     }
     if (returns->data)
-        advantages.returns = hd_statistics_at(returns->spec, returns->data);
+        advantages.returns = hd_moments_get(returns->spec, returns->data);
     return hd_advantages_compute_cuda(&advantages, context->stream);
 }
 

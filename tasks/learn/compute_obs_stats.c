@@ -26,7 +26,7 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    return hd_statistics_declare_obs(setup, setup->specs[SEEN]);
+    return hd_moments_declare_obs(setup, setup->specs[SEEN]);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -37,7 +37,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->obs = hd_obs_shape_of(setup->config);
     args->samples = hd_minibatch_shape_of(setup->config).samples;
-    args->elements = hd_statistics_elements(setup->specs[SEEN]);
+    args->elements = hd_moments_count_elements(setup->specs[SEEN]);
     args->rows = hd_config_get_int(setup->config, "policy.collect.obs_samples");
     args->rows = args->rows < args->samples ? args->rows : args->samples;
     return HD_OK;
@@ -77,7 +77,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
-    const struct hd_moments moments = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_moments moments = hd_moments_get(seen->spec, seen->data);
     struct work work;
     lay_out(args, context->scratch, &work);
     if (args->obs.u8) {
@@ -121,7 +121,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     const struct hd_view *seen = &views[SEEN];
-    const struct hd_moments moments = hd_statistics_at(seen->spec, seen->data);
+    const struct hd_moments moments = hd_moments_get(seen->spec, seen->data);
     const struct hd_steps steps =
         hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
     struct work_on_gpu work;

@@ -79,7 +79,7 @@ static bool skips(const struct hd_setup *setup)
 static int declare(const struct hd_setup *setup)
 {
     const struct hd_loss *loss = find_loss(setup);
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[HD_LOSS_NORM]));
     struct hd_scalar_field fields[MOST_FIELDS] = {{"cur_lr_avg", HD_MEAN, HD_LOSS_WINDOW}};
     int n = 1 + loss->n_fields;
     memcpy(fields + 1, loss->fields, (size_t)loss->n_fields * sizeof *fields);
@@ -297,7 +297,7 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
     if (args->loss->obs) {
         const void *obs = args->loss->obs(&pass);
         hd_net_forward(args->net, views[HD_LOSS_POLICY].data,
-                       hd_statistics_norm(&views[HD_LOSS_NORM], &norm), obs, args->micro,
+                       hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &norm), obs, args->micro,
                        work->forward, work->out);
     }
     args->loss->differentiate(args->loss_args, &pass);
@@ -354,7 +354,7 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
     count_rows(args, &pass);
     const struct hd_training_pass training = {
         .params = views[HD_LOSS_POLICY].data,
-        .norm = hd_statistics_norm(&views[HD_LOSS_NORM], &norm),
+        .norm = hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &norm),
         .obs = args->loss->obs(&pass),
         .batch = args->micro,
         .used = hd_loss_used(&pass),
@@ -479,7 +479,7 @@ static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass 
                                  pass->rows, pass->header, pass->stream));
     if (args->loss->obs)
         HD_TRY(hd_net_forward_cuda(args->net, pass->views[HD_LOSS_POLICY].data,
-                                   hd_statistics_norm(&pass->views[HD_LOSS_NORM], &norm),
+                                   hd_moments_get_obs_norm(&pass->views[HD_LOSS_NORM], &norm),
                                    args->loss->obs(pass), args->micro, pass->forward,
                                    (float *)pass->out, pass->stream));
     return args->loss->differentiate_on_gpu(args->loss_args, pass);

@@ -14,13 +14,13 @@ static const struct hd_port ports[] = {
 
 static int declare(const struct hd_setup *setup)
 {
-    return hd_statistics_declare_like(setup, setup->specs[RUNNING], setup->specs[NEW]);
+    return hd_moments_declare_like(setup, setup->specs[RUNNING], setup->specs[NEW]);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)context, (void)args;
-    hd_statistics_join(views[RUNNING].spec, views[RUNNING].data, views[NEW].data);
+    hd_moments_join(views[RUNNING].spec, views[RUNNING].data, views[NEW].data);
     return HD_OK;
 }
 
@@ -28,8 +28,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    return hd_statistics_join_on_gpu(views[RUNNING].spec, views[RUNNING].data, views[NEW].data,
-                                     context->stream);
+    return hd_moments_join_on_gpu(views[RUNNING].spec, views[RUNNING].data, views[NEW].data,
+                                  context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu, .graph_capturable = true};

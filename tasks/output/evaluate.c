@@ -44,8 +44,8 @@ struct args {
 
 static int declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
-    return hd_statistics_declare_obs(setup, setup->specs[BEST_NORM]);
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
+    return hd_moments_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -126,7 +126,7 @@ static int step(struct evaluation *e)
     const struct hd_net *net = hd_params_net(e->views[POLICY].spec);
     struct hd_obs_norm norm;
     hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data,
-                   hd_statistics_norm(&e->views[NORM], &norm));
+                   hd_moments_get_obs_norm(&e->views[NORM], &norm));
     HD_TRY(hd_play_step(&e->play, e->shape, &e->envs, e->context));
     for (int64_t i = 0; i < *e->envs.count; i++) {
         if (!e->play.outcome.done[i])

@@ -70,9 +70,9 @@ static int export_norm(const struct hd_weights *weights, struct hd_tensor_data *
 {
     if (!weights->obs_norm)
         return 0;
-    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    const int64_t n = hd_moments_count_elements(weights->obs_norm);
     float *scale, *shift;
-    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
     tensors[0] = elements_tensor(scale_name, scale, n);
     tensors[1] = elements_tensor(shift_name, shift, n);
     return 2;
@@ -129,9 +129,9 @@ static struct hashes hash_all(const struct hd_weights *weights)
                  hd_value_hash(weights->norm_state, weights->norm_state_data));
     if (!weights->obs_norm)
         return hashes;
-    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    const int64_t n = hd_moments_count_elements(weights->obs_norm);
     float *scale, *shift;
-    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
     snprintf(hashes.text[OBS_NORM_HASH], bytes, "%016" PRIx64,
              hd_hash_floats(hd_hash_floats(0, scale, n), shift, n));
     return hashes;
@@ -222,9 +222,9 @@ static int import_all(const struct hd_safetensors *file, const struct hd_weights
     HD_TRY(import_buffers(file, weights));
     if (!weights->obs_norm)
         return HD_OK;
-    const int64_t n = hd_statistics_elements(weights->obs_norm);
+    const int64_t n = hd_moments_count_elements(weights->obs_norm);
     float *scale, *shift;
-    hd_statistics_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
+    hd_moments_get_scales(weights->obs_norm, weights->obs_norm_data, &scale, &shift);
     HD_TRY(hd_safetensors_copy(file, scale_name, 1, &n, scale));
     return hd_safetensors_copy(file, shift_name, 1, &n, shift);
 }
@@ -258,10 +258,10 @@ static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights
                                                 struct hd_obs_norm *norm_p, float *scaled)
 {
     const struct hd_view view = {.data = weights->obs_norm_data, .spec = weights->obs_norm};
-    if (!weights->obs_norm || !hd_statistics_norm(&view, norm_p))
+    if (!weights->obs_norm || !hd_moments_get_obs_norm(&view, norm_p))
         return NULL;
     const bool bytes = hd_net_has_u8_obs(hd_params_net(weights->params));
-    for (int64_t j = 0; j < hd_statistics_elements(weights->obs_norm); j++)
+    for (int64_t j = 0; j < hd_moments_count_elements(weights->obs_norm); j++)
         scaled[j] = norm_p->scale[j] * (bytes ? 255.0f : 1.0f);
     norm_p->scale = scaled;
     return norm_p;

@@ -7,7 +7,7 @@
 #include "runtime/value.h"
 
 /* What makes a policy: an instance of type params; where its observations are normalised, one of
- * type statistics (obs_norm NULL: they are not); one of type norm_state if its net has batch norms
+ * type moments (obs_norm NULL: they are not); one of type norm_state if its net has batch norms
  * (NULL: or none). */
 struct hd_weights {
     const struct hd_spec *params;

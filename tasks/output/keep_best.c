@@ -26,8 +26,8 @@ static const struct hd_port ports[] = {
 
 static int declare(const struct hd_setup *setup)
 {
-    HD_TRY(hd_statistics_declare_obs(setup, setup->specs[NORM]));
-    return hd_statistics_declare_obs(setup, setup->specs[BEST_NORM]);
+    HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
+    return hd_moments_declare_obs(setup, setup->specs[BEST_NORM]);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *args)

@@ -94,7 +94,7 @@ static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
     const int64_t at = pass->first * hd_net_get_obs_bytes(pass->net);
     passes->policy = pass->views[HD_LOSS_POLICY].data;
     passes->target = pass->views[HD_LOSS_TARGET].data;
-    passes->norm = hd_statistics_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
+    passes->norm = hd_moments_get_obs_norm(&pass->views[HD_LOSS_NORM], &passes->scaled);
     passes->obs = (const char *)from.obs + at;
     passes->next_obs = (const char *)from.next_obs + at;
     passes->q = pass->loss_work;

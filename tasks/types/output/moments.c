@@ -27,7 +27,7 @@ struct shape {
 };
 
 struct arrays {
-    struct hd_moments of;
+    struct hd_moments moments;
     float *scale, *shift; /* [n] */
 };
 
@@ -35,9 +35,9 @@ static int64_t lay_out(const struct shape *shape, void *memory, struct arrays *a
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->n;
-    arrays->of.count = hd_arena_take(&arena, 1, sizeof *arrays->of.count);
-    arrays->of.mean = hd_arena_take(&arena, n, sizeof *arrays->of.mean);
-    arrays->of.squares = hd_arena_take(&arena, n, sizeof *arrays->of.squares);
+    arrays->moments.count = hd_arena_take(&arena, 1, sizeof *arrays->moments.count);
+    arrays->moments.mean = hd_arena_take(&arena, n, sizeof *arrays->moments.mean);
+    arrays->moments.squares = hd_arena_take(&arena, n, sizeof *arrays->moments.squares);
     arrays->scale = hd_arena_take(&arena, n, sizeof *arrays->scale);
     arrays->shift = hd_arena_take(&arena, n, sizeof *arrays->shift);
     return arena.used;
@@ -72,12 +72,12 @@ static int declare(const struct hd_setup *setup, struct hd_spec *spec, const str
     return HD_OK;
 }
 
-int hd_statistics_declare_number(const struct hd_setup *setup, struct hd_spec *spec)
+int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec)
 {
     return declare(setup, spec, &(struct shape){1, false, 1, 1e-8});
 }
 
-int hd_statistics_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
+int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
 {
     const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
     const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
@@ -85,30 +85,31 @@ int hd_statistics_declare_obs(const struct hd_setup *setup, struct hd_spec *spec
                    &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8});
 }
 
-int hd_statistics_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
-                               const struct hd_spec *other)
+int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
+                            const struct hd_spec *other)
 {
     return other->shape ? declare(setup, spec, other->shape) : HD_OK;
 }
 
-int64_t hd_statistics_elements(const struct hd_spec *spec)
+int64_t hd_moments_count_elements(const struct hd_spec *spec)
 {
     return ((const struct shape *)spec->shape)->n;
 }
 
-struct hd_moments hd_statistics_at(const struct hd_spec *spec, void *data)
+struct hd_moments hd_moments_get(const struct hd_spec *spec, void *data)
 {
-    return arrays_of(spec, data).of;
+    return arrays_of(spec, data).moments;
 }
 
 /* -- Content --------------------------------------------------------------------------------------
  */
 
-static void derive(const struct shape *shape, const struct arrays *arrays)
+static void update_scales(const struct shape *shape, const struct arrays *arrays)
 {
     for (int64_t j = 0; j < shape->n; j++)
-        hd_moments_compute_scale(*arrays->of.count, arrays->of.mean[j], arrays->of.squares[j],
-                                 shape->epsilon, arrays->scale + j, arrays->shift + j);
+        hd_moments_compute_scale(*arrays->moments.count, arrays->moments.mean[j],
+                                 arrays->moments.squares[j], shape->epsilon, arrays->scale + j,
+                                 arrays->shift + j);
 }
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
@@ -121,52 +122,52 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
     return HD_OK;
 }
 
-void hd_statistics_join(const struct hd_spec *spec, void *data, const void *other)
+void hd_moments_join(const struct hd_spec *spec, void *data, const void *other)
 {
     const struct shape *shape = spec->shape;
     const struct arrays into = arrays_of(spec, data), from = arrays_of(spec, other);
-    if (*from.of.count == 0)
+    if (*from.moments.count == 0)
         return;
-    if (*into.of.count == 0) {
-        *into.of.count = prior;
+    if (*into.moments.count == 0) {
+        *into.moments.count = prior;
         for (int64_t j = 0; j < shape->n; j++)
-            into.of.squares[j] = prior;
+            into.moments.squares[j] = prior;
     }
-    hd_moments_merge(into.of, from.of, shape->n);
-    derive(shape, &into);
+    hd_moments_merge(into.moments, from.moments, shape->n);
+    update_scales(shape, &into);
 }
 
 #if HD_CUDA
-int hd_statistics_join_on_gpu(const struct hd_spec *spec, void *data, const void *other,
-                              void *stream)
+int hd_moments_join_on_gpu(const struct hd_spec *spec, void *data, const void *other, void *stream)
 {
     const struct shape *shape = spec->shape;
     const struct arrays into = arrays_of(spec, data);
-    return hd_moments_merge_running_cuda(into.of, arrays_of(spec, other).of, shape->n, prior,
-                                         shape->epsilon, into.scale, into.shift, stream);
+    return hd_moments_merge_running_cuda(into.moments, arrays_of(spec, other).moments, shape->n,
+                                         prior, shape->epsilon, into.scale, into.shift, stream);
 }
 #endif
 
-double hd_statistics_epsilon(const struct hd_spec *spec)
+double hd_moments_get_epsilon(const struct hd_spec *spec)
 {
     return ((const struct shape *)spec->shape)->epsilon;
 }
 
-double hd_statistics_deviation(const struct hd_spec *spec, const void *data)
+double hd_moments_get_deviation(const struct hd_spec *spec, const void *data)
 {
     const struct shape *shape = spec->shape;
-    const struct hd_moments of = arrays_of(spec, data).of;
-    return sqrt((*of.count > 0 ? of.squares[0] / *of.count : 1) + shape->epsilon);
+    const struct hd_moments moments = arrays_of(spec, data).moments;
+    return sqrt((*moments.count > 0 ? moments.squares[0] / *moments.count : 1) + shape->epsilon);
 }
 
-void hd_statistics_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p)
+void hd_moments_get_scales(const struct hd_spec *spec, void *data, float **scale_p, float **shift_p)
 {
     const struct arrays arrays = arrays_of(spec, data);
     *scale_p = arrays.scale;
     *shift_p = arrays.shift;
 }
 
-const struct hd_obs_norm *hd_statistics_norm(const struct hd_view *view, struct hd_obs_norm *norm_p)
+const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
+                                                  struct hd_obs_norm *norm_p)
 {
     if (!view->data)
         return NULL;
@@ -182,8 +183,8 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
                     const void *other)
 {
     (void)bucket, (void)how;
-    hd_moments_merge(arrays_of(spec, into).of, arrays_of(spec, other).of,
-                     hd_statistics_elements(spec));
+    hd_moments_merge(arrays_of(spec, into).moments, arrays_of(spec, other).moments,
+                     hd_moments_count_elements(spec));
 }
 
 static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
@@ -205,10 +206,10 @@ static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine
         return hd_fail(HD_ERR_UNSUPPORTED, "a rank with a GPU has at most %d shards, not %d",
                        HD_MOMENTS_OPERANDS, n_in);
     for (int i = 0; i < n_in; i++)
-        operands.operand[i] = arrays_of(spec, in[i]).of;
+        operands.operand[i] = arrays_of(spec, in[i]).moments;
     HD_TRY(hd_device_copy(out, in[0], spec->bytes, stream));
-    return hd_moments_reduce_cuda(&operands, hd_statistics_elements(spec),
-                                  arrays_of(out_spec, out).of, stream);
+    return hd_moments_reduce_cuda(&operands, hd_moments_count_elements(spec),
+                                  arrays_of(out_spec, out).moments, stream);
 }
 #endif
 
@@ -237,13 +238,13 @@ static const char *field_name(const struct hd_spec *spec, int field)
 
 static double field(const struct hd_spec *spec, const void *data, int field)
 {
-    const struct hd_moments of = arrays_of(spec, data).of;
-    return field == COUNT  ? *of.count
-           : field == MEAN ? *of.mean
-                           : hd_statistics_deviation(spec, data);
+    const struct hd_moments moments = arrays_of(spec, data).moments;
+    return field == COUNT  ? *moments.count
+           : field == MEAN ? *moments.mean
+                           : hd_moments_get_deviation(spec, data);
 }
 
-const struct hd_type hd_type_statistics = {
+const struct hd_type hd_type_moments = {
     .name = "moments",
     .init = init,
     .reduction = &reduction,

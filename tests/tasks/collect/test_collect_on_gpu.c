@@ -24,8 +24,8 @@ static void world_open(struct world *w, const struct hd_verb *verb, const char *
 {
     const bool gpu = verb == &hd_verb_collect_on_gpu;
     const struct hd_type *const types[] = {
-        &hd_type_params,       &hd_type_statistics, gpu ? &hd_type_gpu_envs : &hd_type_envs,
-        &hd_type_env_counters, &hd_type_scalars,    &hd_type_trajectories};
+        &hd_type_params,       &hd_type_moments, gpu ? &hd_type_gpu_envs : &hd_type_envs,
+        &hd_type_env_counters, &hd_type_scalars, &hd_type_trajectories};
     static const char *const names[] = {"policy", "obs_norm", "envs",
                                         "counts", "episodes", "trajectories"};
     struct hd_spec *specs[MAX_PORTS];
@@ -60,14 +60,14 @@ static void fill_norm(struct world *w)
 {
     enum { ROWS = 5 };
     const struct value *norm = &w->values[NORM];
-    const int64_t n = hd_statistics_elements(&norm->spec);
+    const int64_t n = hd_moments_count_elements(&norm->spec);
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     float *x = test_alloc(ROWS * n, sizeof *x);
     void *other = test_alloc(norm->spec.bytes, 1);
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = (float)(255 * hd_rng_draw_uniform(&rng, (uint32_t)i));
-    hd_moments_compute(x, ROWS, n, hd_statistics_at(&norm->spec, other));
-    hd_statistics_join(&norm->spec, norm->data, other);
+    hd_moments_compute(x, ROWS, n, hd_moments_get(&norm->spec, other));
+    hd_moments_join(&norm->spec, norm->data, other);
 }
 
 /* -- Cases ----------------------------------------------------------------------------------------

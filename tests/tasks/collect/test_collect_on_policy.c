@@ -21,7 +21,7 @@ struct world {
 
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard, bool norm)
 {
-    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_statistics,
+    static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_moments,
                                                   &hd_type_envs,    &hd_type_env_counters,
                                                   &hd_type_scalars, &hd_type_trajectories};
     static const char *const names[] = {"policy", "obs_norm", "envs",
@@ -72,7 +72,7 @@ static void fill_norm(struct world *w)
 {
     enum { ROWS = 5 };
     const struct value *norm = &w->values[NORM];
-    const int64_t n = hd_statistics_elements(&norm->spec);
+    const int64_t n = hd_moments_count_elements(&norm->spec);
     const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->values[POLICY].spec));
     struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     float *x = hd_alloc(ROWS * n, sizeof *x);
@@ -80,8 +80,8 @@ static void fill_norm(struct world *w)
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = (float)(hd_rng_draw_uniform(&rng, (uint32_t)i) * (u8 ? 255 : 1));
     other.data = hd_alloc(1, (size_t)norm->spec.bytes);
-    hd_moments_compute(x, ROWS, n, hd_statistics_at(&norm->spec, other.data));
-    hd_statistics_join(&norm->spec, norm->data, other.data);
+    hd_moments_compute(x, ROWS, n, hd_moments_get(&norm->spec, other.data));
+    hd_moments_join(&norm->spec, norm->data, other.data);
     hd_free(other.data);
     hd_free(x);
 }
@@ -176,7 +176,7 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
         group->shape = hd_envs_shape(&w->values[ENVS].spec);
         group->net = hd_params_net(&w->values[POLICY].spec);
         group->params = w->values[POLICY].data;
-        group->norm = hd_statistics_norm(&view, norm);
+        group->norm = hd_moments_get_obs_norm(&view, norm);
         group->seed = w->setup.seed;
         group->shard = shard;
         group->all = c->envs;

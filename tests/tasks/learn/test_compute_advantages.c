@@ -40,14 +40,14 @@ enum { CASES = sizeof cases / sizeof *cases };
 static void add_moments(struct value *value, uint64_t seed, float low, float high)
 {
     enum { ROWS = 6 };
-    const int64_t n = hd_statistics_elements(&value->spec);
+    const int64_t n = hd_moments_count_elements(&value->spec);
     struct hd_rng rng = hd_rng_make(seed, 4, 3, 2, 1);
     float *x = hd_alloc(ROWS * n, sizeof *x);
     void *other = hd_alloc(1, (size_t)value->spec.bytes);
     for (int64_t i = 0; i < ROWS * n; i++)
         x[i] = low + (high - low) * (float)hd_rng_draw_uniform(&rng, (uint32_t)i);
-    hd_moments_compute(x, ROWS, n, hd_statistics_at(&value->spec, other));
-    hd_statistics_join(&value->spec, value->data, other);
+    hd_moments_compute(x, ROWS, n, hd_moments_get(&value->spec, other));
+    hd_moments_join(&value->spec, value->data, other);
     hd_free(other);
     hd_free(x);
 }
@@ -96,7 +96,8 @@ static double value_of(const struct world *w, const struct hd_trajectories *t, i
     void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
     void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
     hd_trajectories_obs(hd_trajectories_shape(&w->v[TRAJECTORIES].spec), t, step, ahead, obs);
-    hd_net_forward(net, w->v[POLICY].data, hd_statistics_norm(&view, &norm), obs, 1, work, out);
+    hd_net_forward(net, w->v[POLICY].data, hd_moments_get_obs_norm(&view, &norm), obs, 1, work,
+                   out);
     hd_free(obs);
     hd_free(work);
     return out[hd_net_count_outputs(net) - 1];
@@ -158,7 +159,7 @@ START_TEST(targets_are_those_of_a_naive_pass)
         CHECK_CLOSE(found.advantage[i], rows.advantage[i], 1.0, off, "advantage");
         CHECK_CLOSE(found.target[i], rows.target[i], 1.0, off, "target");
     }
-    const struct hd_moments of = hd_statistics_at(&w.v[RETURNS].spec, w.v[RETURNS].data);
+    const struct hd_moments of = hd_moments_get(&w.v[RETURNS].spec, w.v[RETURNS].data);
     ck_assert_double_eq(*of.count, c->n_sample);
     CHECK_CLOSE(*of.mean, rows.mean, 1.0, off, "mean");
     CHECK_CLOSE(*of.squares, rows.squares, c->n_sample, 20 * off, "squares");

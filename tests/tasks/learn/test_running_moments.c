@@ -117,7 +117,7 @@ static void observe(struct world *worlds)
 {
     for (int s = 0; s < SHARDS; s++) {
         /* What it derives from its content is not written, so only its numbers are spoiled. */
-        struct hd_moments of = hd_statistics_at(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
+        struct hd_moments of = hd_moments_get(&worlds[s].v[SEEN].spec, worlds[s].v[SEEN].data);
         *of.count = *of.mean = *of.squares = NAN;
         world_run(&worlds[s], &hd_verb_compute_obs_stats, obs_stats_ports,
                   world_at(&worlds[s], 0, 0));
@@ -132,10 +132,10 @@ static void check_obs_norm(const struct world *w, const struct running *running,
 {
     const struct value *value = &w->v[OBS_NORM];
     const struct hd_view view = {.spec = &value->spec, .data = value->data};
-    const struct hd_moments of = hd_statistics_at(&value->spec, value->data);
+    const struct hd_moments of = hd_moments_get(&value->spec, value->data);
     struct hd_obs_norm norm;
-    ck_assert_ptr_eq(hd_statistics_norm(&view, &norm), &norm);
-    ck_assert_int_eq(hd_statistics_elements(&value->spec), c->elements);
+    ck_assert_ptr_eq(hd_moments_get_obs_norm(&view, &norm), &norm);
+    ck_assert_int_eq(hd_moments_count_elements(&value->spec), c->elements);
     ck_assert(norm.limit == 5);
     for (int j = 0; j < c->elements; j += stride_of(c)) {
         const struct running *r = &running[j];
@@ -194,7 +194,8 @@ START_TEST(first_observations_enter_as_without_statistics)
         else
             ((float *)obs)[i] = (float)i / 3 - 1;
     hd_net_forward(net, w->v[POLICY].data, NULL, obs, 1, work, row_major);
-    hd_net_forward(net, w->v[POLICY].data, hd_statistics_norm(&view, &norm), obs, 1, work, scaled);
+    hd_net_forward(net, w->v[POLICY].data, hd_moments_get_obs_norm(&view, &norm), obs, 1, work,
+                   scaled);
     for (int64_t i = 0; i < outputs; i++)
         CHECK_CLOSE(scaled[i], row_major[i], 1.0, 1e-6, "output");
     hd_free(obs);
@@ -268,8 +269,7 @@ START_TEST(returns)
             for (int i = 0; i < rows; i++)
                 all[n++] = x[i] = (float)(10 * s + hd_rng_draw_uniform(&rng, (uint32_t)i));
             hd_moments_compute(
-                x, rows, 1,
-                hd_statistics_at(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
+                x, rows, 1, hd_moments_get(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
         }
         worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
         for (int s = 0; s < SHARDS; s++)
@@ -295,7 +295,7 @@ START_TEST(no_samples_at_all)
     for (int rows = 0; rows < 3; rows += 2) {
         const float x[] = {1, 3};
         hd_moments_compute(x, rows, 1,
-                           hd_statistics_at(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
+                           hd_moments_get(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
         worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
         const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
         world_run(&worlds[0], &hd_verb_merge_stats, merge_returns_ports,
