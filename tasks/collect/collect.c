@@ -74,7 +74,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     HD_TRY(
         hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
     args->net = hd_params_net(setup->specs[POLICY]);

@@ -70,7 +70,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return hd_params_refuse_type(setup, "ppo",
                                      "collect_on_gpu samples from the logits of an actor");
     HD_TRY(check_fragments(setup, hd_trajectories_shape(to)));
-    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

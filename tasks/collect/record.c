@@ -18,17 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POLICY, ENVS, RECORDING, NORM, NORM_STATE };
+enum { POLICY, ENVS, RECORDING, NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
     [RECORDING] = {.name = "transition_log", .type = "transition_log", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [NORM_STATE] = {.name = "batch_norm_stats",
-                    .type = "batch_norm_stats",
-                    .mode = HD_READ,
-                    .optional = true},
+    [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
+                          .type = "batch_norm_stats",
+                          .mode = HD_READ,
+                          .optional = true},
     {0},
 };
 
@@ -73,7 +73,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->epsilon = epsilon;
-    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
                            &args->scratch);
 }
@@ -206,7 +206,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .steps = shape->steps,
     };
     r.play = hd_play_at(r.shape, hd_params_net(views[POLICY].spec), context->scratch);
-    r.play.running = hd_norm_state_running(views[NORM_STATE].data);
+    r.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&r));
     HD_TRY(step(&r));

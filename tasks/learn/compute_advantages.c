@@ -80,7 +80,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->net = hd_params_net(setup->specs[POLICY]);
-    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], HD_NO_NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     args->samples = hd_targets_rows(setup->specs[TARGETS]);
     args->gamma = (float)hd_config_get_real(config, "policy.collect.discount_factor");
     args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");

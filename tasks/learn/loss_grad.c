@@ -43,11 +43,11 @@ static const struct hd_port ports[] = {
                       .mode = HD_WRITE,
                       .scope = HD_SCOPE_STAGE_RANGE},
     [HD_LOSS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [HD_LOSS_NORM_STATE] = {.name = "batch_norm_stats",
-                            .type = "batch_norm_stats",
-                            .mode = HD_UPDATE,
-                            .optional = true,
-                            .scope = HD_SCOPE_FINISH},
+    [HD_LOSS_BATCH_NORM_STATS] = {.name = "batch_norm_stats",
+                                  .type = "batch_norm_stats",
+                                  .mode = HD_UPDATE,
+                                  .optional = true,
+                                  .scope = HD_SCOPE_FINISH},
     [HD_LOSS_RATE] = {.name = "learning_rate",
                       .type = "scalars",
                       .mode = HD_READ,
@@ -175,7 +175,7 @@ static int check_norm(const struct hd_setup *setup, const struct args *args)
             setup->diag, node ? node->location : setup->location,
             "norm: with runtime.on_nan: skip nets cannot have norms, whose running "
             "statistics would take in what is skipped");
-    return hd_norm_state_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_NORM_STATE);
+    return hd_batch_norm_stats_check(setup, setup->specs[HD_LOSS_POLICY], HD_LOSS_BATCH_NORM_STATS);
 }
 
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
@@ -403,8 +403,8 @@ static void track(const struct args *args, const struct hd_view *state, void *me
     struct work work;
     lay_out(args, bytes_on_cpu(args), memory, NULL, &work);
     const struct hd_training_pass training = {.batch = args->micro, .work = work.forward};
-    *hd_norm_state_batches(state->data) +=
-        hd_net_update_running(args->net, &training, hd_norm_state_running(state->data));
+    *hd_batch_norm_stats_get_batches(state->data) +=
+        hd_net_update_running(args->net, &training, hd_batch_norm_stats_get_running(state->data));
 }
 
 static int finish(struct hd_context *context, const struct hd_view *views, const void *arg)
@@ -413,7 +413,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct hd_view *stats = &views[HD_LOSS_STATS];
     double values[MOST_FIELDS], weights[MOST_FIELDS];
     if (args->levels > 0)
-        track(args, &views[HD_LOSS_NORM_STATE], context->work_buffers[0]);
+        track(args, &views[HD_LOSS_BATCH_NORM_STATS], context->work_buffers[0]);
     double loss = args->loss->sum(args->loss_args, context->headers, args->items, values, weights);
     if (args->skips && stats->data)
         hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);

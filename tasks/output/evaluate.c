@@ -17,7 +17,17 @@
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, BEST, RESULT, NORM, BEST_NORM, NORM_STATE, BEST_NORM_STATE };
+enum {
+    POLICY,
+    TOTALS,
+    ENVS,
+    BEST,
+    RESULT,
+    NORM,
+    BEST_NORM,
+    BATCH_NORM_STATS,
+    BEST_BATCH_NORM_STATS
+};
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
@@ -27,14 +37,14 @@ static const struct hd_port ports[] = {
     [RESULT] = {.name = "result", .type = "eval_result", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [BEST_NORM] = {.name = "best_norm", .type = "moments", .mode = HD_UPDATE, .optional = true},
-    [NORM_STATE] = {.name = "batch_norm_stats",
-                    .type = "batch_norm_stats",
-                    .mode = HD_READ,
-                    .optional = true},
-    [BEST_NORM_STATE] = {.name = "best_norm_state",
-                         .type = "batch_norm_stats",
-                         .mode = HD_UPDATE,
-                         .optional = true},
+    [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
+                          .type = "batch_norm_stats",
+                          .mode = HD_READ,
+                          .optional = true},
+    [BEST_BATCH_NORM_STATS] = {.name = "best_norm_state",
+                               .type = "batch_norm_stats",
+                               .mode = HD_UPDATE,
+                               .optional = true},
     {0},
 };
 
@@ -56,7 +66,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
-    HD_TRY(hd_norm_state_check(setup, setup->specs[POLICY], NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
     return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
                            &args->scratch);
 }
@@ -156,7 +166,7 @@ static int finish_evaluation(struct evaluation *e)
         return HD_OK;
     *e->envs.best_mean = e->result->mean;
     HD_TRY(copy_if_present(e->views, NORM, BEST_NORM));
-    HD_TRY(copy_if_present(e->views, NORM_STATE, BEST_NORM_STATE));
+    HD_TRY(copy_if_present(e->views, BATCH_NORM_STATS, BEST_BATCH_NORM_STATS));
     return copy_if_present(e->views, POLICY, BEST);
 }
 
@@ -171,7 +181,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     };
     e.first = hd_envs_first(e.shape, context->shard, 0);
     e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
-    e.play.running = hd_norm_state_running(views[NORM_STATE].data);
+    e.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&e, memory));
     if (!all_played(&e)) {

@@ -21,7 +21,7 @@ static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs
  */
 
 /* What tells one policy from another, as metadata; an empty text: there is no such thing. */
-enum { PARAM_HASH, OBS_NORM_HASH, NORM_STATE_HASH, N_HASHES };
+enum { PARAM_HASH, OBS_NORM_HASH, BATCH_NORM_STATS_HASH, N_HASHES };
 static const char *const hash_keys[N_HASHES] = {"param_hash", "obs_norm_hash", "norm_state_hash"};
 
 struct hashes {
@@ -88,7 +88,8 @@ struct buffer_name {
 
 static int count_norms(const struct hd_weights *weights)
 {
-    return weights->norm_state ? hd_net_count_norms(hd_params_net(weights->norm_state)) : 0;
+    return weights->batch_norm_stats ? hd_net_count_norms(hd_params_net(weights->batch_norm_stats))
+                                     : 0;
 }
 
 static struct buffer_name name_buffer(const struct hd_net_norm *norm, int which)
@@ -103,17 +104,18 @@ static int export_buffers(const struct hd_weights *weights, int which, struct bu
                           struct hd_tensor_data *tensors)
 {
     const int n = count_norms(weights);
-    const float *running = hd_norm_state_running(weights->norm_state_data);
+    const float *running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
     for (int i = 0; i < n; i++) {
-        const struct hd_net_norm *norm = hd_net_get_norm(hd_params_net(weights->norm_state), i);
+        const struct hd_net_norm *norm =
+            hd_net_get_norm(hd_params_net(weights->batch_norm_stats), i);
         const int64_t at = which == RUNNING_MEAN ? norm->mean : norm->var;
         names[i] = name_buffer(norm, which);
         tensors[i] = elements_tensor(names[i].text, running + at, norm->features);
         if (which == BATCHES)
-            tensors[i] =
-                (struct hd_tensor_data){.name = names[i].text,
-                                        .data = hd_norm_state_batches(weights->norm_state_data),
-                                        .dtype = HD_DTYPE_I64};
+            tensors[i] = (struct hd_tensor_data){
+                .name = names[i].text,
+                .data = hd_batch_norm_stats_get_batches(weights->batch_norm_stats_data),
+                .dtype = HD_DTYPE_I64};
     }
     return n;
 }
@@ -125,8 +127,8 @@ static struct hashes hash_all(const struct hd_weights *weights)
     snprintf(hashes.text[PARAM_HASH], bytes, "%016" PRIx64,
              hd_value_hash(weights->params, weights->data));
     if (count_norms(weights) > 0)
-        snprintf(hashes.text[NORM_STATE_HASH], bytes, "%016" PRIx64,
-                 hd_value_hash(weights->norm_state, weights->norm_state_data));
+        snprintf(hashes.text[BATCH_NORM_STATS_HASH], bytes, "%016" PRIx64,
+                 hd_value_hash(weights->batch_norm_stats, weights->batch_norm_stats_data));
     if (!weights->obs_norm)
         return hashes;
     const int64_t n = hd_moments_count_elements(weights->obs_norm);
@@ -202,9 +204,10 @@ static int import_tensor(const struct hd_safetensors *file, const struct hd_net 
 
 static int import_buffers(const struct hd_safetensors *file, const struct hd_weights *weights)
 {
-    float *running = hd_norm_state_running(weights->norm_state_data);
+    float *running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
     for (int i = 0; i < count_norms(weights); i++) {
-        const struct hd_net_norm *norm = hd_net_get_norm(hd_params_net(weights->norm_state), i);
+        const struct hd_net_norm *norm =
+            hd_net_get_norm(hd_params_net(weights->batch_norm_stats), i);
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_MEAN).text, 1, &norm->features,
                                    running + norm->mean));
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_VAR).text, 1, &norm->features,
@@ -290,8 +293,8 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
         const float *rows_obs = obs + first * hd_net_count_obs(net);
         if (hd_net_count_levels(net) > 0)
             hd_net_forward_running(net, weights->data,
-                                   hd_norm_state_running(weights->norm_state_data), scales,
-                                   rows_obs, n, work, q);
+                                   hd_batch_norm_stats_get_running(weights->batch_norm_stats_data),
+                                   scales, rows_obs, n, work, q);
         else
             hd_net_forward_floats(net, weights->data, scales, rows_obs, n, work, q);
         for (int64_t i = 0; i < n * outputs; i++)

@@ -7,15 +7,15 @@
 #include "runtime/value.h"
 
 /* What makes a policy: an instance of type params; where its observations are normalised, one of
- * type moments (obs_norm NULL: they are not); one of type norm_state if its net has batch norms
- * (NULL: or none). */
+ * type moments (obs_norm NULL: they are not); one of type batch_norm_stats if its net has batch
+ * norms (NULL: or none). */
 struct hd_weights {
     const struct hd_spec *params;
     void *data;
     const struct hd_spec *obs_norm;
     void *obs_norm_data;
-    const struct hd_spec *norm_state;
-    void *norm_state_data;
+    const struct hd_spec *batch_norm_stats;
+    void *batch_norm_stats_data;
 };
 
 /* Writes a policy as safetensors, atomically: DI-engine's tensor names and shapes, batch norms'
@@ -26,8 +26,8 @@ struct hd_weights {
 int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter);
 
 /* Reads such a file into instances; every tensor of the net must be there with its shape, and those
- * of obs_norm and norm_state if they are given (but for num_batches_tracked, which nothing here
- * goes by). Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and tensor). */
+ * of obs_norm and batch_norm_stats if they are given (but for num_batches_tracked, which nothing
+ * here goes by). Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and tensor). */
 int hd_weights_load(const struct hd_weights *weights, const char *path);
 
 /* Whether the policy in a file normalises observations. Errors: as for load. */

@@ -8,15 +8,15 @@
 #include "tasks/output/inspect.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 
-enum { PARAMS, OBS_NORM, NORM_STATE };
+enum { PARAMS, OBS_NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
     [PARAMS] = {.name = "params", .type = "params", .mode = HD_READ},
     [OBS_NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
-    [NORM_STATE] = {.name = "batch_norm_stats",
-                    .type = "batch_norm_stats",
-                    .mode = HD_READ,
-                    .optional = true},
+    [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
+                          .type = "batch_norm_stats",
+                          .mode = HD_READ,
+                          .optional = true},
     {0},
 };
 
@@ -24,7 +24,7 @@ static const struct hd_option options[] = {{"as", NULL, true}, {0}};
 
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
-    HD_TRY(hd_norm_state_check(setup, setup->specs[PARAMS], NORM_STATE));
+    HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[PARAMS], BATCH_NORM_STATS));
     *args_p = hd_strdup(hd_setup_option(setup, "as"));
     return *args_p ? HD_OK : HD_ERR_NOMEM;
 }
@@ -42,8 +42,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
                                        .data = views[PARAMS].data,
                                        .obs_norm = views[OBS_NORM].spec,
                                        .obs_norm_data = views[OBS_NORM].data,
-                                       .norm_state = views[NORM_STATE].spec,
-                                       .norm_state_data = views[NORM_STATE].data};
+                                       .batch_norm_stats = views[BATCH_NORM_STATS].spec,
+                                       .batch_norm_stats_data = views[BATCH_NORM_STATS].data};
     int status = hd_weights_save(&weights, path, context->update);
     if (status != HD_OK)
         status = hd_body_fail(context, "weights cannot be written to %s", path);

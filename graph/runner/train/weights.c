@@ -13,8 +13,8 @@ struct hd_weights hd_weights_find(const struct hd_graph *graph, struct hd_execut
         weights.obs_norm_data = hd_executor_get_writable(executor, norm, 0);
     }
     if (state != HD_NO_VALUE) {
-        weights.norm_state = &graph->values[state].spec;
-        weights.norm_state_data = hd_executor_get_writable(executor, state, 0);
+        weights.batch_norm_stats = &graph->values[state].spec;
+        weights.batch_norm_stats_data = hd_executor_get_writable(executor, state, 0);
     }
     return weights;
 }

@@ -16,7 +16,7 @@ enum hd_loss_port {
     HD_LOSS_STATS,
     HD_LOSS_GRAD,
     HD_LOSS_NORM,
-    HD_LOSS_NORM_STATE,
+    HD_LOSS_BATCH_NORM_STATS,
     HD_LOSS_RATE
 };
 

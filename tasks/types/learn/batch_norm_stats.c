@@ -10,23 +10,23 @@
 /* An instance: the number of batches, then the floats. */
 enum { FLOATS_AT = HD_ALIGNMENT };
 
-float *hd_norm_state_running(void *data)
+float *hd_batch_norm_stats_get_running(void *data)
 {
     return data ? (float *)((char *)data + FLOATS_AT) : NULL;
 }
 
-int64_t *hd_norm_state_batches(void *data)
+int64_t *hd_batch_norm_stats_get_batches(void *data)
 {
     return data;
 }
 
-int hd_norm_state_check(const struct hd_setup *setup, const struct hd_spec *params, int port)
+int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec *params, int port)
 {
     if (hd_net_count_levels(hd_params_net(params)) == 0 ||
-        (port != HD_NO_NORM_STATE && setup->specs[port]))
+        (port != HD_NO_BATCH_NORM_STATS && setup->specs[port]))
         return HD_OK;
     return hd_diag_add_error(setup->diag, setup->location,
-                             port == HD_NO_NORM_STATE
+                             port == HD_NO_BATCH_NORM_STATS
                                  ? "%s takes no nets with batch norm (policy.model.norm)"
                                  : "%s needs a value of type batch_norm_stats for batch norm "
                                    "(policy.model.norm), as graphs/bc_norm.yaml has one",
@@ -47,11 +47,11 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     (void)setup, (void)shard;
-    hd_net_init_running(hd_params_net(spec), hd_norm_state_running(data));
+    hd_net_init_running(hd_params_net(spec), hd_batch_norm_stats_get_running(data));
     return HD_OK;
 }
 
-const struct hd_type hd_type_norm_state = {
+const struct hd_type hd_type_batch_norm_stats = {
     .name = "batch_norm_stats",
     .resolve = resolve,
     .init = init,

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TARGET, BATCH, STATS, GRAD, OBS_NORM, NORM_STATE, N_VALUES };
+enum { POLICY, TARGET, BATCH, STATS, GRAD, OBS_NORM, BATCH_NORM_STATS, N_VALUES };
 enum { OBS = 4, ACTIONS = 2, MOST_SHARDS = 4, MOST_ITEMS = 4, MOST_SUMS = 64 };
 
 /* The learner of one shard. */
@@ -50,13 +50,13 @@ static void open_shard(struct world *w, struct shard *s)
     memset(s, 0, sizeof *s);
     value_open(&s->batch, &w->setup, &hd_type_batch, "batch", NULL);
     open_of(w, &s->grad, &hd_type_grad, HD_SHARD);
-    open_of(w, &s->state, &hd_type_norm_state, HD_SHARD);
+    open_of(w, &s->state, &hd_type_batch_norm_stats, HD_SHARD);
     s->stats = (struct value){.spec = {.name = "stats", .type = &hd_type_scalars}};
     s->ports[POLICY] = &w->policy;
     s->ports[BATCH] = &s->batch;
     s->ports[STATS] = &s->stats;
     s->ports[GRAD] = &s->grad;
-    s->ports[NORM_STATE] = &s->state;
+    s->ports[BATCH_NORM_STATS] = &s->state;
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &w->setup, s->ports, specs);
     ck_assert_int_eq(hd_verb_loss_grad.declare(&step), HD_OK);
     value_init(&s->stats, &w->setup, 0);
@@ -274,7 +274,7 @@ START_TEST(samples_may_be_spread_over_shards_and_microbatches)
         learn(&other);
         check_same(&one, &other);
     }
-    ck_assert_int_eq(*hd_norm_state_batches(one.shard[0].state.data), 3);
+    ck_assert_int_eq(*hd_batch_norm_stats_get_batches(one.shard[0].state.data), 3);
     value_save_load(&one.shard[0].state);
     world_close(&other);
     world_close(&one);
@@ -325,7 +325,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
     learn(&a);
     learn(&b);
     check_same(&a, &b);
-    ck_assert_int_eq(*hd_norm_state_batches(a.shard[1].state.data), _i > 0);
+    ck_assert_int_eq(*hd_batch_norm_stats_get_batches(a.shard[1].state.data), _i > 0);
     for (int64_t n = 0; n < 4; n++) {
         float count;
         const float *floats = partial(&a, n, &count);
@@ -337,7 +337,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
         ck_assert_msg((norm > 0) == (rows > 0), "norm %g of %lld rows", norm, (long long)rows);
     }
     if (_i == 0)
-        ck_assert(hd_norm_state_running(a.shard[0].state.data)[0] == 0);
+        ck_assert(hd_batch_norm_stats_get_running(a.shard[0].state.data)[0] == 0);
     world_close(&b);
     world_close(&a);
 }
@@ -380,7 +380,7 @@ static void refused(const char *const *sets, int n, const char *loss, const char
     struct shard *s = &w.shard[0];
     open_shard(&w, s);
     s->ports[TARGET] = strcmp(loss, "dqn") == 0 ? &target : NULL;
-    s->ports[NORM_STATE] = strcmp(loss, "dqn") == 0 ? &s->state : NULL;
+    s->ports[BATCH_NORM_STATS] = strcmp(loss, "dqn") == 0 ? &s->state : NULL;
     struct hd_setup step = step_setup(&hd_verb_loss_grad, &w.setup, s->ports, specs);
     ck_assert_int_eq(hd_verb_loss_grad.prepare(&step, &args), HD_ERR_INPUT);
     ck_assert_int_eq(hd_diag_count(w.setup.diag), 1);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum { POLICY, TOTALS, ENVS, BEST, RESULT, N_VALUES };
-enum { NORM_STATE = 7, BEST_NORM_STATE, N_PORTS }; /* ports of nets with batch norm */
+enum { BATCH_NORM_STATS = 7, BEST_BATCH_NORM_STATS, N_PORTS }; /* ports of nets with batch norm */
 enum { OBS = 4, MAX_STACK = 3, MAX_EPISODES = 16 };
 
 struct world {
@@ -28,13 +28,13 @@ static bool has_norms(const struct world *w)
 static void open_state(struct world *w, struct value *state, int port, int of)
 {
     *state = (struct value){.spec = {.name = "norm_state",
-                                     .type = &hd_type_norm_state,
+                                     .type = &hd_type_batch_norm_stats,
                                      .placement = HD_RANK0,
                                      .of = &w->values[of].spec,
                                      .location = w->setup.location,
                                      .buckets = 1,
                                      .partials = 1}};
-    ck_assert_int_eq(hd_type_norm_state.resolve(&state->spec, &w->setup), HD_OK);
+    ck_assert_int_eq(hd_type_batch_norm_stats.resolve(&state->spec, &w->setup), HD_OK);
     value_init(state, &w->setup, 0);
     w->ports[port] = state;
 }
@@ -53,9 +53,9 @@ static void world_open(struct world *w, const char *const *sets, int n)
     }
     if (!has_norms(w))
         return;
-    open_state(w, &w->state, NORM_STATE, POLICY);
-    open_state(w, &w->best_state, BEST_NORM_STATE, BEST);
-    float *running = hd_norm_state_running(w->state.data);
+    open_state(w, &w->state, BATCH_NORM_STATS, POLICY);
+    open_state(w, &w->best_state, BEST_BATCH_NORM_STATS, BEST);
+    float *running = hd_batch_norm_stats_get_running(w->state.data);
     struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
     const int64_t floats = hd_net_count_running(hd_params_net(&w->state.spec));
     for (int64_t i = 0; i < floats; i++)
@@ -122,8 +122,9 @@ static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
             int64_t k = step - stack + 1 + i;
             memcpy(obs[i], frames[k < 0 ? 0 : k], sizeof obs[i]);
         }
-        hd_net_forward_running(net, w->values[POLICY].data, hd_norm_state_running(w->state.data),
-                               NULL, obs[0], 1, work, q);
+        hd_net_forward_running(net, w->values[POLICY].data,
+                               hd_batch_norm_stats_get_running(w->state.data), NULL, obs[0], 1,
+                               work, q);
         int32_t action = q[1] > q[0];
         struct hd_env_outcome outcome = {frames[++step], &reward, &done, &truncated};
         ck_assert_int_eq(shape->env->step(group, &action, &outcome, message), 0);
@@ -284,10 +285,10 @@ START_TEST(test_norms)
     evaluate(&w, 0);
     ck_assert_uint_eq(value_hash(&w.best_state), value_hash(&w.state));
     value_save_load(&w.best_state);
-    hd_norm_state_running(w.state.data)[0] += 1;
+    hd_batch_norm_stats_get_running(w.state.data)[0] += 1;
     evaluate(&w, 1); /* as good, but not better */
     ck_assert_uint_ne(value_hash(&w.best_state), value_hash(&w.state));
-    w.ports[NORM_STATE] = NULL;
+    w.ports[BATCH_NORM_STATS] = NULL;
     struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
     ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "norm_state"));
