@@ -27,7 +27,7 @@
 
 #include <string.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ, .scope = HD_SCOPE_ALL},
@@ -38,10 +38,10 @@ static const struct hd_port ports[] = {
                   .mode = HD_UPDATE,
                   .scope = HD_SCOPE_FINISH},
     [EPISODES] = {.name = "episodes", .type = "scalars", .mode = HD_UPDATE, .scope = HD_SCOPE_ALL},
-    [ROLLOUT] = {.name = "transitions",
-                 .type = "transition_block",
-                 .mode = HD_WRITE,
-                 .scope = HD_SCOPE_ALL},
+    [TRANSITION_BLOCK] = {.name = "transitions",
+                          .type = "transition_block",
+                          .mode = HD_WRITE,
+                          .scope = HD_SCOPE_ALL},
     {0},
 };
 
@@ -79,7 +79,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
     args->net = hd_params_net(setup->specs[POLICY]);
     args->envs = hd_envs_shape(envs);
-    args->steps = 2 * hd_rollout_shape(setup->specs[ROLLOUT])->fragment - 1;
+    args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
     args->split = hd_config_get_bool(config, "policy.collect.overlap_act_step");
     args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
     args->gamma = hd_config_get_real(config, "policy.discount_factor");
@@ -151,7 +151,7 @@ struct collect {
     double epsilon;
     struct hd_envs envs;
     struct hd_play play;
-    struct hd_rollout rollout;
+    struct hd_transition_block block;
     int64_t nstep;
     struct header header;
 };
@@ -159,9 +159,9 @@ struct collect {
 /* Room for the next frame of the rollout, which env `env` shows. */
 static void *next_frame(struct collect *c, int64_t env)
 {
-    int64_t i = (*c->rollout.n_frames)++;
-    c->rollout.env[i] = (int32_t)env;
-    return c->rollout.frames + i * c->shape->obs.frame_bytes;
+    int64_t i = (*c->block.n_frames)++;
+    c->block.env[i] = (int32_t)env;
+    return c->block.frames + i * c->shape->obs.frame_bytes;
 }
 
 static int start(struct collect *c, int64_t env)
@@ -174,11 +174,12 @@ static int start(struct collect *c, int64_t env)
 /* Empties the rollout and starts the envs that never were. */
 static int begin(struct collect *c)
 {
-    const struct hd_rollout_shape *shape = hd_rollout_shape(c->views[ROLLOUT].spec);
-    hd_rollout_clear(shape, c->views[ROLLOUT].data);
+    const struct hd_transition_block_shape *shape =
+        hd_transition_block_get_shape(c->views[TRANSITION_BLOCK].spec);
+    hd_transition_block_clear(shape, c->views[TRANSITION_BLOCK].data);
     *c->header.forwards = *c->header.made = *c->header.ended = 0;
     for (int64_t env = 0; env < shape->envs; env++) {
-        c->rollout.first[env] = c->envs.shown[env];
+        c->block.first[env] = c->envs.shown[env];
         if (c->envs.shown[env] == 0)
             HD_TRY(start(c, env));
     }
@@ -234,7 +235,7 @@ static void hand_on(struct collect *c, const struct hd_fragment *fragment)
     if (remaining > 0)
         hd_nstep_assemble(fragment, c->args->gamma, c->args->tail, c->nstep,
                           fragment->length < remaining ? fragment->length : remaining,
-                          hd_transition_get(c->rollout.transitions, c->nstep, *c->header.made));
+                          hd_transition_get(c->block.transitions, c->nstep, *c->header.made));
     *c->header.made += fragment->length;
     c->envs.pending[fragment->env] = 0;
 }
@@ -323,7 +324,8 @@ static double epsilon_now(const struct args *args, const struct hd_view *views)
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_rollout_shape *rollout = hd_rollout_shape(views[ROLLOUT].spec);
+    const struct hd_transition_block_shape *block =
+        hd_transition_block_get_shape(views[TRANSITION_BLOCK].spec);
     struct collect c = {
         .context = context,
         .views = views,
@@ -332,8 +334,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .net = args->net,
         .epsilon = epsilon_now(args, views),
         .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
-        .rollout = hd_rollout_at(rollout, views[ROLLOUT].data),
-        .nstep = rollout->nstep,
+        .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
+        .nstep = block->nstep,
     };
     c.play = hd_play_at(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);

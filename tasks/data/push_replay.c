@@ -6,10 +6,10 @@
 #include "tasks/builtin.h"
 #include "tasks/types/collect/transition_block.h"
 
-enum { ROLLOUT, REPLAY };
+enum { TRANSITION_BLOCK, REPLAY };
 
 static const struct hd_port ports[] = {
-    [ROLLOUT] = {.name = "transitions", .type = "transition_block", .mode = HD_READ},
+    [TRANSITION_BLOCK] = {.name = "transitions", .type = "transition_block", .mode = HD_READ},
     [REPLAY] = {.name = "replay", .type = "replay", .mode = HD_UPDATE},
     {0},
 };
@@ -27,7 +27,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->n_sample = hd_config_get_int(setup->config, "policy.collect.n_sample");
     args->capacity =
         hd_config_get_int(setup->config, "policy.other.replay_buffer.replay_buffer_size");
-    args->frames = hd_rollout_shape(setup->specs[ROLLOUT])->frames;
+    args->frames = hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->frames;
     *args_p = args;
     return HD_OK;
 }
@@ -42,11 +42,11 @@ static int64_t next_size(const void *memory, const int64_t *counted)
 static const struct hd_counted_attribute counted[] = {{REPLAY, "size", next_size}, {0}};
 
 /* Frames are known by their numbers, so none may be missing: 1 + the first env that misses one. */
-static int64_t find_gap(const struct hd_view *replay, const struct hd_rollout *rollout)
+static int64_t find_gap(const struct hd_view *replay, const struct hd_transition_block *block)
 {
     const struct hd_replay_shape *shape = replay->spec->shape;
     for (int64_t env = 0; env < shape->envs; env++)
-        if (rollout->first[env] != hd_replay_count_shown(shape, replay->data, env))
+        if (block->first[env] != hd_replay_count_shown(shape, replay->data, env))
             return 1 + env;
     return 0;
 }
@@ -55,15 +55,17 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)args;
     const struct hd_replay_shape *shape = views[REPLAY].spec->shape;
-    const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
-    const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
+    const struct hd_transition_block_shape *from =
+        hd_transition_block_get_shape(views[TRANSITION_BLOCK].spec);
+    const struct hd_transition_block block =
+        hd_transition_block_get(from, views[TRANSITION_BLOCK].data);
     struct hd_replay_result *report = context->header;
     void *ring = views[REPLAY].data;
-    report->broken = find_gap(&views[REPLAY], &rollout);
-    for (int64_t i = 0; !report->broken && i < *rollout.n_frames; i++)
-        hd_replay_add_frame(shape, ring, rollout.env[i], rollout.frames + i * from->frame_bytes);
+    report->broken = find_gap(&views[REPLAY], &block);
+    for (int64_t i = 0; !report->broken && i < *block.n_frames; i++)
+        hd_replay_add_frame(shape, ring, block.env[i], block.frames + i * from->frame_bytes);
     for (int64_t i = 0; !report->broken && i < from->n_sample; i++)
-        hd_replay_add(shape, ring, hd_transition_get(rollout.transitions, from->nstep, i));
+        hd_replay_add(shape, ring, hd_transition_get(block.transitions, from->nstep, i));
     return HD_OK;
 }
 
@@ -83,7 +85,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     return hd_body_fail(context,
                         "'%s' does not continue with the frame of env %lld that '%s' needs next: "
                         "every collect must be stored exactly once",
-                        views[ROLLOUT].spec->name, (long long)report->broken - 1,
+                        views[TRANSITION_BLOCK].spec->name, (long long)report->broken - 1,
                         views[REPLAY].spec->name);
 }
 
@@ -96,15 +98,17 @@ static int64_t scratch_on_gpu(const void *memory)
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
-    const struct hd_rollout_shape *from = hd_rollout_shape(views[ROLLOUT].spec);
-    const struct hd_rollout rollout = hd_rollout_at(from, views[ROLLOUT].data);
+    const struct hd_transition_block_shape *from =
+        hd_transition_block_get_shape(views[TRANSITION_BLOCK].spec);
+    const struct hd_transition_block block =
+        hd_transition_block_get(from, views[TRANSITION_BLOCK].data);
     const struct hd_replay_input input = {
-        .n_frames = rollout.n_frames,
+        .n_frames = block.n_frames,
         .max_frames = from->frames,
-        .env = rollout.env,
-        .frames = rollout.frames,
-        .first = rollout.first,
-        .transitions = rollout.transitions,
+        .env = block.env,
+        .frames = block.frames,
+        .first = block.first,
+        .transitions = block.transitions,
         .n_transitions = from->n_sample,
     };
     return hd_replay_push_cuda(views[REPLAY].spec->shape, views[REPLAY].data, &input,

@@ -148,7 +148,7 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
     shape->groups =
         shape->evaluator ? 1 : hd_config_get_int(setup->config, "policy.collect.env_groups");
     shape->envs = (shape->all / shape->groups + shape->instances - 1) / shape->instances;
-    shape->fragment = shape->evaluator ? 0 : hd_rollout_shape_of(setup->config).fragment;
+    shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
 }
 
 static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec *spec,

@@ -15,12 +15,12 @@
  * stepped, and as every episode's end completes a fragment, at most n - 1 episodes were begun. So
  * no env is stepped more than 2 L - 1 times. Each step shows a frame and so does each beginning,
  * the very first one included. */
-struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config)
+struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config)
 {
     const int64_t n = hd_config_get_int(config, "policy.collect.n_sample");
     const int64_t envs = hd_config_get_int(config, "env.collector_env_num");
     const int64_t fragment = (n + envs - 1) / envs;
-    return (struct hd_rollout_shape){
+    return (struct hd_transition_block_shape){
         .envs = envs,
         .fragment = fragment,
         .n_sample = n,
@@ -32,62 +32,63 @@ struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config)
 }
 
 /* Returns the bytes; memory NULL: only counts. */
-static int64_t lay_out(const struct hd_rollout_shape *shape, void *memory,
-                       struct hd_rollout *rollout)
+static int64_t lay_out(const struct hd_transition_block_shape *shape, void *memory,
+                       struct hd_transition_block *block)
 {
     struct hd_arena arena = {.memory = memory};
-    rollout->n_frames = hd_arena_take(&arena, 1, sizeof *rollout->n_frames);
-    rollout->first = hd_arena_take(&arena, shape->envs, sizeof *rollout->first);
-    rollout->transitions =
+    block->n_frames = hd_arena_take(&arena, 1, sizeof *block->n_frames);
+    block->first = hd_arena_take(&arena, shape->envs, sizeof *block->first);
+    block->transitions =
         hd_arena_take(&arena, shape->n_sample, (size_t)hd_transition_get_bytes(shape->nstep));
-    rollout->env = hd_arena_take(&arena, shape->frames, sizeof *rollout->env);
-    rollout->frames = hd_arena_take(&arena, shape->frames, (size_t)shape->frame_bytes);
+    block->env = hd_arena_take(&arena, shape->frames, sizeof *block->env);
+    block->frames = hd_arena_take(&arena, shape->frames, (size_t)shape->frame_bytes);
     return arena.used;
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    struct hd_rollout unused;
-    struct hd_rollout_shape *shape = hd_alloc(1, sizeof *shape);
+    struct hd_transition_block unused;
+    struct hd_transition_block_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    *shape = hd_rollout_shape_of(setup->config);
+    *shape = hd_transition_block_shape_read(setup->config);
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);
     return HD_OK;
 }
 
-const struct hd_rollout_shape *hd_rollout_shape(const struct hd_spec *spec)
+const struct hd_transition_block_shape *hd_transition_block_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_rollout hd_rollout_at(const struct hd_rollout_shape *shape, void *data)
+struct hd_transition_block hd_transition_block_get(const struct hd_transition_block_shape *shape,
+                                                   void *data)
 {
-    struct hd_rollout rollout;
-    lay_out(shape, data, &rollout);
-    return rollout;
+    struct hd_transition_block block;
+    lay_out(shape, data, &block);
+    return block;
 }
 
 /* -- The content is what is used: all arrays and the frames that are there -----------------------
  */
 
-static size_t count_header_bytes(const struct hd_rollout_shape *shape, const void *data)
+static size_t count_header_bytes(const struct hd_transition_block_shape *shape, const void *data)
 {
-    struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
-    return (size_t)(rollout.frames - (const char *)data);
+    struct hd_transition_block block = hd_transition_block_get(shape, (void *)data);
+    return (size_t)(block.frames - (const char *)data);
 }
 
-void hd_rollout_clear(const struct hd_rollout_shape *shape, void *data)
+void hd_transition_block_clear(const struct hd_transition_block_shape *shape, void *data)
 {
     memset(data, 0, count_header_bytes(shape, data));
 }
 
 static size_t used_bytes(const struct hd_spec *spec, const void *data)
 {
-    const struct hd_rollout_shape *shape = spec->shape;
-    struct hd_rollout rollout = hd_rollout_at(shape, (void *)data);
-    return count_header_bytes(shape, data) + (size_t)(*rollout.n_frames * shape->frame_bytes);
+    const struct hd_transition_block_shape *shape = spec->shape;
+    struct hd_transition_block block = hd_transition_block_get(shape, (void *)data);
+    return count_header_bytes(shape, data) + (size_t)(*block.n_frames * shape->frame_bytes);
 }
 
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
@@ -103,10 +104,10 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
 
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
-    const struct hd_rollout_shape *shape = spec->shape;
+    const struct hd_transition_block_shape *shape = spec->shape;
     size_t header_bytes = count_header_bytes(shape, data);
     HD_TRY(hd_value_read(spec, data, header_bytes, file));
-    int64_t frames = *hd_rollout_at(shape, data).n_frames;
+    int64_t frames = *hd_transition_block_get(shape, data).n_frames;
     if (frames < 0 || frames > shape->frames)
         return hd_fail(HD_ERR_FORMAT,
                        "value '%s' cannot be loaded: its capacity is below %lld frames", spec->name,
@@ -120,7 +121,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
     return hd_hash_bytes(data, used_bytes(spec, data));
 }
 
-const struct hd_type hd_type_rollout = {
+const struct hd_type hd_type_transition_block = {
     .name = "transition_block",
     .resolve = resolve,
     .snapshot = snapshot,

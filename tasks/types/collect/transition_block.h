@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `rollout`: what one collect of one shard yields: its policy.collect.n_sample transitions, by
- * frames, and every frame that its envs showed meanwhile, also of steps whose transitions were
- * dropped or are still to come. */
+/* Type `transition_block`: what one collect of one shard yields: its policy.collect.n_sample
+ * transitions, by frames, and every frame that its envs showed meanwhile, also of steps whose
+ * transitions were dropped or are still to come. */
 #ifndef HD_TASKS_TYPES_COLLECT_TRANSITION_BLOCK_H
 #define HD_TASKS_TYPES_COLLECT_TRANSITION_BLOCK_H
 
 #include "kernels/replay/transitions.h"
 #include "tasks/registry.h"
 
-extern const struct hd_type hd_type_rollout;
+extern const struct hd_type hd_type_transition_block;
 
-struct hd_rollout_shape {
+struct hd_transition_block_shape {
     int64_t envs;     /* E: env.collector_env_num */
     int64_t fragment; /* L: steps of an env that are handed on together, ceil(n_sample / E) */
     int64_t n_sample; /* transitions */
@@ -21,7 +21,7 @@ struct hd_rollout_shape {
 };
 
 /* The arrays of an instance. */
-struct hd_rollout {
+struct hd_transition_block {
     int64_t *n_frames; /* [1] */
     int64_t *first;    /* [E]: number of the env's first frame here */
     void *transitions; /* block of n_sample, in the order in which fragments were completed */
@@ -30,13 +30,14 @@ struct hd_rollout {
 };
 
 /* The shape that the run file asks for. */
-struct hd_rollout_shape hd_rollout_shape_of(const struct hd_config *config);
+struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_config *config);
 
-/* The shape of a value of type rollout, and the arrays of one instance. */
-const struct hd_rollout_shape *hd_rollout_shape(const struct hd_spec *spec);
-struct hd_rollout hd_rollout_at(const struct hd_rollout_shape *shape, void *data);
+/* The shape of a value of type transition_block, and the arrays of one instance. */
+const struct hd_transition_block_shape *hd_transition_block_get_shape(const struct hd_spec *spec);
+struct hd_transition_block hd_transition_block_get(const struct hd_transition_block_shape *shape,
+                                                   void *data);
 
 /* Empties an instance, whatever it held. */
-void hd_rollout_clear(const struct hd_rollout_shape *shape, void *data);
+void hd_transition_block_clear(const struct hd_transition_block_shape *shape, void *data);
 
 #endif

@@ -22,15 +22,15 @@ static int64_t max(int64_t a, int64_t b)
 static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
 {
     enum { LITTLE = 64 << 20 };
-    const struct hd_rollout_shape rollout = hd_rollout_shape_of(config);
+    const struct hd_transition_block_shape block = hd_transition_block_shape_read(config);
     const double slack = hd_config_get_real(config, "policy.other.replay_buffer.frame_slack");
-    int64_t rollouts = (capacity + rollout.n_sample - 1) / rollout.n_sample + 1;
-    int64_t before = rollout.fragment + hd_config_get_int(config, "env.frame_stack");
-    int64_t any = rollouts * rollout.frames_of_env + before;
-    int64_t usual = (int64_t)((double)(rollouts * rollout.fragment) * (1 + slack)) + before;
-    if (any <= LITTLE / (rollout.envs * rollout.frame_bytes))
+    int64_t blocks = (capacity + block.n_sample - 1) / block.n_sample + 1;
+    int64_t before = block.fragment + hd_config_get_int(config, "env.frame_stack");
+    int64_t any = blocks * block.frames_of_env + before;
+    int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
+    if (any <= LITTLE / (block.envs * block.frame_bytes))
         return any;
-    return hd_min(any, max(usual, 2 * rollout.frames_of_env + before));
+    return hd_min(any, max(usual, 2 * block.frames_of_env + before));
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT, REPLAY, N_VALUES };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK, REPLAY, N_VALUES };
 enum { OBS = 4, WINDOW = 20 };
 
 struct world {
@@ -22,8 +22,8 @@ struct world {
 static void world_open(struct world *w, const char *const *sets, int n, int64_t shard)
 {
     static const struct hd_type *const types[] = {
-        &hd_type_params,  &hd_type_env_counters, &hd_type_envs,  &hd_type_env_counters,
-        &hd_type_scalars, &hd_type_rollout,      &hd_type_replay};
+        &hd_type_params,  &hd_type_env_counters,     &hd_type_envs,  &hd_type_env_counters,
+        &hd_type_scalars, &hd_type_transition_block, &hd_type_replay};
     static const char *const names[] = {"policy",   "totals",  "envs",  "counts",
                                         "episodes", "rollout", "replay"};
     w->setup = setup_open(sets, n);
@@ -31,7 +31,7 @@ static void world_open(struct world *w, const char *const *sets, int n, int64_t 
         value_resolve(&w->values[i], &w->setup, types[i], names[i], "collector");
         w->ports[i] = &w->values[i];
     }
-    w->push_replay[0] = &w->values[ROLLOUT];
+    w->push_replay[0] = &w->values[TRANSITION_BLOCK];
     w->push_replay[1] = &w->values[REPLAY];
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_collect, &w->setup, w->ports, specs);
@@ -51,7 +51,7 @@ static void collect(struct world *w, int64_t shard, int64_t iteration)
 {
     struct hd_context where = at(&w->setup, shard, iteration);
     /* Old content of a written value may be anything. */
-    memset(w->values[ROLLOUT].data, 0xFF, (size_t)w->values[ROLLOUT].spec.bytes);
+    memset(w->values[TRANSITION_BLOCK].data, 0xFF, (size_t)w->values[TRANSITION_BLOCK].spec.bytes);
     run(&hd_verb_collect, &w->setup, w->ports, &where);
     run(&hd_verb_push_replay, &w->setup, w->push_replay, &where);
 }
@@ -223,7 +223,8 @@ START_TEST(test_epsilon_of_totals)
         world_open(&w, sets, 4, 0);
         ((struct hd_env_counters *)w.values[TOTALS].data)->env_step = greedy ? 1000 : 0;
         const struct hd_net *net = hd_params_net(&w.values[POLICY].spec);
-        const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
+        const struct hd_transition_block_shape *shape =
+            hd_transition_block_get_shape(&w.values[TRANSITION_BLOCK].spec);
         const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;
         struct hd_transition_shape row_shape = {1, OBS * sizeof(float), 1, false};
         void *block = hd_alloc(1, (size_t)hd_transitions_get_bytes(&row_shape));
@@ -438,7 +439,7 @@ END_TEST
 /* -- Rollouts are stored once each, in order -----------------------------------------------------
  */
 
-START_TEST(test_missing_rollout)
+START_TEST(test_missing_block)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
@@ -476,14 +477,16 @@ START_TEST(test_capacity)
                                     "policy.other.eps={start: 1, end: 1}"};
         struct world w;
         world_open(&w, sets, 6, 0);
-        const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
+        const struct hd_transition_block_shape *shape =
+            hd_transition_block_get_shape(&w.values[TRANSITION_BLOCK].spec);
         for (int64_t iteration = 0; iteration < 50; iteration++) {
             collect(&w, 0, iteration);
-            struct hd_rollout rollout = hd_rollout_at(shape, w.values[ROLLOUT].data);
-            ck_assert_int_le(*rollout.n_frames, shape->frames);
+            struct hd_transition_block block =
+                hd_transition_block_get(shape, w.values[TRANSITION_BLOCK].data);
+            ck_assert_int_le(*block.n_frames, shape->frames);
             int64_t of_env[8] = {0};
-            for (int64_t f = 0; f < *rollout.n_frames; f++)
-                of_env[rollout.env[f]]++;
+            for (int64_t f = 0; f < *block.n_frames; f++)
+                of_env[block.env[f]]++;
             for (int e = 0; e < 8; e++)
                 ck_assert_int_le(of_env[e], shape->frames_of_env);
         }
@@ -507,7 +510,7 @@ int main(void)
     tcase_add_test(tests, test_envs_without_role);
     tcase_add_loop_test(tests, test_mistakes, 0, (int)(sizeof mistakes / sizeof mistakes[0]));
     tcase_add_test(tests, test_failing_envs);
-    tcase_add_test(tests, test_missing_rollout);
+    tcase_add_test(tests, test_missing_block);
     tcase_add_test(tests, test_capacity);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -12,7 +12,7 @@
 
 #if HD_CUDA
 
-enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, ROLLOUT, N_VALUES };
+enum { POLICY, TOTALS, ENVS, COUNTERS, EPISODES, TRANSITION_BLOCK, N_VALUES };
 enum { SHARD = 1, MAX_SETS = 12 };
 
 struct world {
@@ -24,7 +24,7 @@ static void world_open(struct world *w, const char *const *sets, int n)
 {
     static const struct hd_type *const types[] = {&hd_type_params,  &hd_type_env_counters,
                                                   &hd_type_envs,    &hd_type_env_counters,
-                                                  &hd_type_scalars, &hd_type_rollout};
+                                                  &hd_type_scalars, &hd_type_transition_block};
     static const char *const names[] = {"policy", "totals",   "envs",
                                         "counts", "episodes", "rollout"};
     struct hd_spec *specs[MAX_PORTS];
@@ -48,7 +48,7 @@ static void world_close(struct world *w)
 
 static void spoil(struct world *w)
 {
-    memset(w->values[ROLLOUT].data, 0xFF, (size_t)w->values[ROLLOUT].spec.bytes);
+    memset(w->values[TRANSITION_BLOCK].data, 0xFF, (size_t)w->values[TRANSITION_BLOCK].spec.bytes);
 }
 
 /* -- As the executor does it ----------------------------------------------------------------------

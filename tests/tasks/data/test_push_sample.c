@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROLLOUT, REPLAY, BATCH, N_VALUES };
+enum { TRANSITION_BLOCK, REPLAY, BATCH, N_VALUES };
 enum { OBS = 4, N_SAMPLE = 6, CAPACITY = 20, B = 8, NSTEP = 2 };
 
 struct world {
@@ -23,13 +23,13 @@ static void world_open(struct world *w)
     static const char *const sets[] = {
         "policy.collect.n_sample=6", "policy.other.replay_buffer.replay_buffer_size=20",
         "policy.learn.batch_size=8", "policy.nstep=2", "env.collector_env_num=1"};
-    static const struct hd_type *const types[] = {&hd_type_rollout, &hd_type_replay,
+    static const struct hd_type *const types[] = {&hd_type_transition_block, &hd_type_replay,
                                                   &hd_type_batch};
     static const char *const names[] = {"rollout", "replay", "batch"};
     w->setup = setup_open(sets, 5);
     for (int i = 0; i < N_VALUES; i++)
         value_open(&w->values[i], &w->setup, types[i], names[i], NULL);
-    w->push_replay[0] = &w->values[ROLLOUT];
+    w->push_replay[0] = &w->values[TRANSITION_BLOCK];
     w->push_replay[1] = &w->values[REPLAY];
     w->sample[0] = &w->values[REPLAY];
     w->sample[1] = &w->values[BATCH];
@@ -46,14 +46,16 @@ static void world_close(struct world *w)
  * env 0 to the next one; frame k starts with the number k. */
 static void store(struct world *w, int32_t first)
 {
-    const struct hd_rollout_shape *shape = hd_rollout_shape(&w->values[ROLLOUT].spec);
-    struct hd_rollout rollout = hd_rollout_at(shape, w->values[ROLLOUT].data);
-    hd_rollout_clear(shape, w->values[ROLLOUT].data);
-    rollout.first[0] = first == 0 ? 0 : first + 1;
-    for (int64_t k = rollout.first[0]; k <= first + N_SAMPLE; k++)
-        ((float *)rollout.frames)[(*rollout.n_frames)++ * OBS] = (float)k;
+    const struct hd_transition_block_shape *shape =
+        hd_transition_block_get_shape(&w->values[TRANSITION_BLOCK].spec);
+    struct hd_transition_block block =
+        hd_transition_block_get(shape, w->values[TRANSITION_BLOCK].data);
+    hd_transition_block_clear(shape, w->values[TRANSITION_BLOCK].data);
+    block.first[0] = first == 0 ? 0 : first + 1;
+    for (int64_t k = block.first[0]; k <= first + N_SAMPLE; k++)
+        ((float *)block.frames)[(*block.n_frames)++ * OBS] = (float)k;
     for (int32_t i = 0; i < N_SAMPLE; i++) {
-        struct hd_transition *transition = hd_transition_get(rollout.transitions, NSTEP, i);
+        struct hd_transition *transition = hd_transition_get(block.transitions, NSTEP, i);
         transition->frame = transition->age = transition->action = first + i;
         transition->ahead = 1;
         transition->reward[0] = (float)(2 * (first + i));
@@ -119,7 +121,7 @@ START_TEST(test_sample)
         ck_assert_float_eq(rows.value_gamma[i], .5f);
     }
     value_save_load(&w.values[BATCH]);
-    value_save_load(&w.values[ROLLOUT]);
+    value_save_load(&w.values[TRANSITION_BLOCK]);
     uint64_t hash = value_hash(&w.values[BATCH]);
     run(&hd_verb_sample_replay, &w.setup, w.sample, &where);
     ck_assert_uint_eq(value_hash(&w.values[BATCH]), hash);
@@ -162,15 +164,19 @@ START_TEST(test_wrong_files)
         fclose(file);
         fclose(shorter);
     }
-    const struct hd_rollout_shape *shape = hd_rollout_shape(&w.values[ROLLOUT].spec);
+    const struct hd_transition_block_shape *shape =
+        hd_transition_block_get_shape(&w.values[TRANSITION_BLOCK].spec);
     FILE *file = tmpfile();
-    ck_assert_int_eq(hd_value_save(&w.values[ROLLOUT].spec, w.values[ROLLOUT].data, file), HD_OK);
+    ck_assert_int_eq(
+        hd_value_save(&w.values[TRANSITION_BLOCK].spec, w.values[TRANSITION_BLOCK].data, file),
+        HD_OK);
     rewind(file);
     int64_t frames = shape->frames + 1;
     ck_assert_uint_eq(fwrite(&frames, sizeof frames, 1, file), 1);
     rewind(file);
-    ck_assert_int_eq(hd_value_load(&w.values[ROLLOUT].spec, w.values[ROLLOUT].data, file),
-                     HD_ERR_FORMAT);
+    ck_assert_int_eq(
+        hd_value_load(&w.values[TRANSITION_BLOCK].spec, w.values[TRANSITION_BLOCK].data, file),
+        HD_ERR_FORMAT);
     fclose(file);
     world_close(&w);
 }
@@ -209,9 +215,9 @@ START_TEST(test_short_of_frames)
     struct value replay;
     value_resolve(&replay, &setup, &hd_type_replay, "replay", NULL);
     const struct hd_replay_shape *shape = replay.spec.shape;
-    const struct hd_rollout_shape rollout = hd_rollout_shape_of(setup.config);
-    ck_assert_int_ge(shape->frames, 2 * rollout.frames_of_env);
-    ck_assert_int_lt(shape->frames, 4 * rollout.frames_of_env);
+    const struct hd_transition_block_shape block = hd_transition_block_shape_read(setup.config);
+    ck_assert_int_ge(shape->frames, 2 * block.frames_of_env);
+    ck_assert_int_lt(shape->frames, 4 * block.frames_of_env);
     value_close(&replay);
     setup_close(&setup);
 }
