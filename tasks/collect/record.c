@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POLICY, ENVS, RECORDING, NORM, BATCH_NORM_STATS };
+enum { POLICY, ENVS, TRANSITION_LOG, NORM, BATCH_NORM_STATS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
     [ENVS] = {.name = "envs", .type = "envs", .mode = HD_UPDATE},
-    [RECORDING] = {.name = "transition_log", .type = "transition_log", .mode = HD_WRITE},
+    [TRANSITION_LOG] = {.name = "transition_log", .type = "transition_log", .mode = HD_WRITE},
     [NORM] = {.name = "obs_norm", .type = "moments", .mode = HD_READ, .optional = true},
     [BATCH_NORM_STATS] = {.name = "batch_norm_stats",
                           .type = "batch_norm_stats",
@@ -57,7 +57,7 @@ static int declare(const struct hd_setup *setup)
     if (errno || end == text || *end || transitions < 1 || transitions > TRANSITIONS_MAX)
         return wrong_number(setup, "transitions", "an integer from 1 to 10^9");
     HD_TRY(hd_moments_declare_obs(setup, setup->specs[NORM]));
-    return hd_recording_declare(setup, setup->specs[RECORDING], transitions, ROUND_BYTES);
+    return hd_transition_log_declare(setup, setup->specs[TRANSITION_LOG], transitions, ROUND_BYTES);
 }
 
 static int prepare(const struct hd_setup *setup, void **args_p)
@@ -91,7 +91,7 @@ struct record {
     double epsilon;
     struct hd_envs envs;
     struct hd_play play;
-    struct hd_recording to;
+    struct hd_transition_log to;
     int64_t steps;
 };
 
@@ -195,14 +195,15 @@ static int step(struct record *r)
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_recording_shape *shape = hd_recording_shape(views[RECORDING].spec);
+    const struct hd_transition_log_shape *shape =
+        hd_transition_log_get_shape(views[TRANSITION_LOG].spec);
     struct record r = {
         .context = context,
         .views = views,
         .shape = hd_envs_shape(views[ENVS].spec),
         .epsilon = args->epsilon,
         .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
-        .to = hd_recording_at(shape, views[RECORDING].data),
+        .to = hd_transition_log_get(shape, views[TRANSITION_LOG].data),
         .steps = shape->steps,
     };
     r.play = hd_play_at(r.shape, hd_params_net(views[POLICY].spec), context->scratch);

@@ -43,21 +43,21 @@ const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
 struct hd_dataset_info;
 struct hd_dataset_writer;
 
-/* What values of types `recording` and `envs` say of the data set that they make: all of *info but
- * seed, policy and epsilon; its texts are the config's and the env's. How many rounds make it, each
- * a file. */
-void hd_recording_describe(const struct hd_spec *recording, const struct hd_spec *envs,
-                           struct hd_dataset_info *info);
-int64_t hd_recording_rounds(const struct hd_spec *recording);
+/* What values of types `transition_log` and `envs` say of the data set that they make: all of *info
+ * but seed, policy and epsilon; its texts are the config's and the env's. How many rounds make it,
+ * each a file. */
+void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec *envs,
+                                struct hd_dataset_info *info);
+int64_t hd_transition_log_get_rounds(const struct hd_spec *log);
 
 /* Writes round `round`, from 0, as the next file of a data set. Errors: HD_ERR_NOMEM,
  * HD_ERR_SYSTEM (logged). */
-int hd_recording_write(const struct hd_spec *recording, const void *data, int64_t round,
-                       struct hd_dataset_writer *writer);
+int hd_transition_log_write(const struct hd_spec *log, const void *data, int64_t round,
+                            struct hd_dataset_writer *writer);
 
 /* Adds the episodes that ended in a round to *episodes_p, and their returns to *returns_p. */
-void hd_recording_episodes(const struct hd_spec *recording, const void *data, int64_t *episodes_p,
-                           double *returns_p);
+void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
+                                    int64_t *episodes_p, double *returns_p);
 
 /* Names and versions of the libraries that bodies compute with, and what they use of the processor:
  * "onednn 2.6.3 isa 0x3e7 amx". */

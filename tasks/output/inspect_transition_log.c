@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-void hd_recording_describe(const struct hd_spec *recording, const struct hd_spec *envs,
-                           struct hd_dataset_info *info)
+void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec *envs,
+                                struct hd_dataset_info *info)
 {
     const struct hd_envs_shape *shape = hd_envs_shape(envs);
     info->env_type = shape->env->name;
@@ -21,20 +21,21 @@ void hd_recording_describe(const struct hd_spec *recording, const struct hd_spec
     memcpy(info->shape, shape->frame.shape, (size_t)info->dims * sizeof *info->shape);
     info->stack = shape->obs.stack;
     info->actions = shape->frame.actions;
-    info->transitions = hd_recording_shape(recording)->transitions;
+    info->transitions = hd_transition_log_get_shape(log)->transitions;
 }
 
-int64_t hd_recording_rounds(const struct hd_spec *spec)
+int64_t hd_transition_log_get_rounds(const struct hd_spec *spec)
 {
-    return hd_recording_shape(spec)->rounds;
+    return hd_transition_log_get_shape(spec)->rounds;
 }
 
-void hd_recording_episodes(const struct hd_spec *spec, const void *data, int64_t *episodes_p,
-                           double *returns_p)
+void hd_transition_log_add_episodes(const struct hd_spec *spec, const void *data,
+                                    int64_t *episodes_p, double *returns_p)
 {
-    const struct hd_recording recording = hd_recording_at(hd_recording_shape(spec), (void *)data);
-    *episodes_p += *recording.episodes;
-    *returns_p += *recording.returns;
+    const struct hd_transition_log log =
+        hd_transition_log_get(hd_transition_log_get_shape(spec), (void *)data);
+    *episodes_p += *log.episodes;
+    *returns_p += *log.returns;
 }
 
 /* The arrays of a file, whose columns the rows of an instance are gathered in. */
@@ -47,7 +48,7 @@ struct file {
     int64_t transitions, frames;
 };
 
-static int64_t lay_out(const struct hd_recording_shape *shape, void *memory, struct file *file)
+static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory, struct file *file)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs * shape->steps, stack = shape->obs.stack;
@@ -67,8 +68,9 @@ static int64_t lay_out(const struct hd_recording_shape *shape, void *memory, str
 }
 
 /* The frames of an observation, numbered as they come: so the frames of an env stand together. */
-static void copy_obs(const struct hd_recording_shape *shape, const struct hd_recording *from,
-                     const int32_t *obs, struct file *file, int32_t *to)
+static void copy_obs(const struct hd_transition_log_shape *shape,
+                     const struct hd_transition_log *from, const int32_t *obs, struct file *file,
+                     int32_t *to)
 {
     const size_t bytes = (size_t)shape->obs.frame_bytes;
     for (int64_t k = 0; k < shape->obs.stack; k++) {
@@ -82,8 +84,9 @@ static void copy_obs(const struct hd_recording_shape *shape, const struct hd_rec
     }
 }
 
-static void copy_row(const struct hd_recording_shape *shape, const struct hd_recording *from,
-                     int64_t env, int64_t step, struct file *file)
+static void copy_row(const struct hd_transition_log_shape *shape,
+                     const struct hd_transition_log *from, int64_t env, int64_t step,
+                     struct file *file)
 {
     const int64_t row = env * shape->steps + step, to = file->transitions++;
     const int64_t stack = shape->obs.stack;
@@ -98,8 +101,8 @@ static void copy_row(const struct hd_recording_shape *shape, const struct hd_rec
 }
 
 /* Of env e, what round `round` has of its share of all transitions. */
-static void collect_round(const struct hd_recording_shape *shape, const struct hd_recording *from,
-                          int64_t round, struct file *file)
+static void collect_round(const struct hd_transition_log_shape *shape,
+                          const struct hd_transition_log *from, int64_t round, struct file *file)
 {
     for (int64_t i = 0; i < *from->n_frames; i++)
         file->number[i] = -1;
@@ -112,11 +115,11 @@ static void collect_round(const struct hd_recording_shape *shape, const struct h
     }
 }
 
-int hd_recording_write(const struct hd_spec *spec, const void *data, int64_t round,
-                       struct hd_dataset_writer *writer)
+int hd_transition_log_write(const struct hd_spec *spec, const void *data, int64_t round,
+                            struct hd_dataset_writer *writer)
 {
-    const struct hd_recording_shape *shape = hd_recording_shape(spec);
-    const struct hd_recording from = hd_recording_at(shape, (void *)data);
+    const struct hd_transition_log_shape *shape = hd_transition_log_get_shape(spec);
+    const struct hd_transition_log from = hd_transition_log_get(shape, (void *)data);
     struct file file;
     void *memory = hd_alloc(lay_out(shape, NULL, &file), 1);
     if (!memory)

@@ -31,7 +31,7 @@ struct record {
     struct hd_executor *executor;
     struct hd_dataset_writer *writer;
     struct hd_dataset_info info;
-    const struct hd_spec *recording;
+    const struct hd_spec *transition_log;
     int value; /* its index */
     int64_t episodes;
     double returns; /* of these, the sum */
@@ -80,13 +80,14 @@ static int play_round(struct record *record, int64_t round)
         return hd_fail(status, "%s; nothing was written to %s",
                        hd_session_get_message(record->session), record->options->out);
     const void *data = hd_executor_get_data(record->executor, record->value, 0);
-    hd_recording_episodes(record->recording, data, &record->episodes, &record->returns);
-    return hd_recording_write(record->recording, data, round, record->writer);
+    hd_transition_log_add_episodes(record->transition_log, data, &record->episodes,
+                                   &record->returns);
+    return hd_transition_log_write(record->transition_log, data, round, record->writer);
 }
 
 static int play(struct record *record)
 {
-    const int64_t rounds = hd_recording_rounds(record->recording);
+    const int64_t rounds = hd_transition_log_get_rounds(record->transition_log);
     HD_TRY(hd_dataset_create(record->options->out, &record->info, rounds, &record->writer));
     hd_signals_set_started(0);
     for (int64_t round = 0; round < rounds; round++) {
@@ -113,8 +114,8 @@ static int load_policy(struct record *record)
     const struct hd_weights weights = hd_weights_find(graph, record->executor);
     HD_TRY(hd_weights_load(&weights, record->options->weights));
     record->value = hd_graph_find_value(graph, "transition_log");
-    record->recording = &graph->values[record->value].spec;
-    hd_recording_describe(record->recording, &graph->values[envs].spec, &record->info);
+    record->transition_log = &graph->values[record->value].spec;
+    hd_transition_log_describe(record->transition_log, &graph->values[envs].spec, &record->info);
     record->info.seed = graph->seed;
     record->info.policy = hd_value_hash(weights.params, weights.data);
     record->info.epsilon = record->options->epsilon;

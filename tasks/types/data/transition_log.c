@@ -6,24 +6,24 @@
 #include "tasks/arena.h"
 
 /* Returns the bytes; memory NULL: only counts. */
-static int64_t lay_out(const struct hd_recording_shape *shape, void *memory,
-                       struct hd_recording *recording)
+static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory,
+                       struct hd_transition_log *log)
 {
     struct hd_arena arena = {.memory = memory};
     const int64_t n = shape->envs * shape->steps, stack = shape->obs.stack;
-    recording->played = hd_arena_take(&arena, 1, sizeof *recording->played);
-    recording->n_frames = hd_arena_take(&arena, 1, sizeof *recording->n_frames);
-    recording->episodes = hd_arena_take(&arena, 1, sizeof *recording->episodes);
-    recording->returns = hd_arena_take(&arena, 1, sizeof *recording->returns);
-    recording->present = hd_arena_take(&arena, shape->envs * stack, sizeof *recording->present);
-    recording->obs = hd_arena_take(&arena, n * stack, sizeof *recording->obs);
-    recording->next_obs = hd_arena_take(&arena, n * stack, sizeof *recording->next_obs);
-    recording->action = hd_arena_take(&arena, n, sizeof *recording->action);
-    recording->episode = hd_arena_take(&arena, n, sizeof *recording->episode);
-    recording->reward = hd_arena_take(&arena, n, sizeof *recording->reward);
-    recording->done = hd_arena_take(&arena, n, sizeof *recording->done);
-    recording->truncated = hd_arena_take(&arena, n, sizeof *recording->truncated);
-    recording->frame = hd_arena_take(&arena, shape->frames, (size_t)shape->obs.frame_bytes);
+    log->played = hd_arena_take(&arena, 1, sizeof *log->played);
+    log->n_frames = hd_arena_take(&arena, 1, sizeof *log->n_frames);
+    log->episodes = hd_arena_take(&arena, 1, sizeof *log->episodes);
+    log->returns = hd_arena_take(&arena, 1, sizeof *log->returns);
+    log->present = hd_arena_take(&arena, shape->envs * stack, sizeof *log->present);
+    log->obs = hd_arena_take(&arena, n * stack, sizeof *log->obs);
+    log->next_obs = hd_arena_take(&arena, n * stack, sizeof *log->next_obs);
+    log->action = hd_arena_take(&arena, n, sizeof *log->action);
+    log->episode = hd_arena_take(&arena, n, sizeof *log->episode);
+    log->reward = hd_arena_take(&arena, n, sizeof *log->reward);
+    log->done = hd_arena_take(&arena, n, sizeof *log->done);
+    log->truncated = hd_arena_take(&arena, n, sizeof *log->truncated);
+    log->frame = hd_arena_take(&arena, shape->frames, (size_t)shape->obs.frame_bytes);
     return arena.used;
 }
 
@@ -33,7 +33,7 @@ static int64_t quotient_up(int64_t a, int64_t b)
 }
 
 /* Rounds as equal as they can be. */
-static void choose_rounds(struct hd_recording_shape *shape, int64_t round_bytes)
+static void choose_rounds(struct hd_transition_log_shape *shape, int64_t round_bytes)
 {
     const int64_t steps = quotient_up(shape->transitions, shape->envs);
     const int64_t max = round_bytes / (shape->envs * shape->obs.frame_bytes);
@@ -41,17 +41,16 @@ static void choose_rounds(struct hd_recording_shape *shape, int64_t round_bytes)
     shape->steps = quotient_up(steps, shape->rounds);
 }
 
-int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int64_t transitions,
-                         int64_t round_bytes)
+int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec,
+                              int64_t transitions, int64_t round_bytes)
 {
-    struct hd_recording unused;
+    struct hd_transition_log unused;
     if (spec->shape)
-        return hd_recording_shape(spec)->transitions == transitions
+        return hd_transition_log_get_shape(spec)->transitions == transitions
                    ? HD_OK
                    : hd_diag_add_error(setup->diag, setup->location,
-                                       "'%s' already holds a recording of another length",
-                                       spec->name);
-    struct hd_recording_shape *shape = hd_alloc(1, sizeof *shape);
+                                       "'%s' already holds a log of another length", spec->name);
+    struct hd_transition_log_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
     shape->envs = hd_config_get_int(setup->config, "env.collector_env_num");
@@ -65,16 +64,17 @@ int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int
     return HD_OK;
 }
 
-const struct hd_recording_shape *hd_recording_shape(const struct hd_spec *spec)
+const struct hd_transition_log_shape *hd_transition_log_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_recording hd_recording_at(const struct hd_recording_shape *shape, void *data)
+struct hd_transition_log hd_transition_log_get(const struct hd_transition_log_shape *shape,
+                                               void *data)
 {
-    struct hd_recording recording;
-    lay_out(shape, data, &recording);
-    return recording;
+    struct hd_transition_log log;
+    lay_out(shape, data, &log);
+    return log;
 }
 
-const struct hd_type hd_type_recording = {.name = "transition_log"};
+const struct hd_type hd_type_transition_log = {.name = "transition_log"};

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `recording`: what a group of envs did in so many steps each, with every frame that is needed
- * to tell it: one file of a data set (runtime/io/dataset.h). Its verb `record` declares how long it
- * is. */
+/* Type `transition_log`: what a group of envs did in so many steps each, with every frame that is
+ * needed to tell it: one file of a data set (runtime/io/dataset.h). Its verb `record` declares how
+ * long it is. */
 #ifndef HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
 #define HD_TASKS_TYPES_DATA_TRANSITION_LOG_H
 
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"
 
-extern const struct hd_type hd_type_recording;
+extern const struct hd_type hd_type_transition_log;
 
 /* N transitions are recorded in rounds, each as long as an instance, the last one perhaps shorter.
  * Env e of E has N / E of them, the first N mod E envs one more, so that how long episodes last
  * decides nothing about who is recorded. */
-struct hd_recording_shape {
+struct hd_transition_log_shape {
     int64_t envs;        /* E: env.collector_env_num */
     int64_t transitions; /* N */
     int64_t rounds;
@@ -24,7 +24,7 @@ struct hd_recording_shape {
 
 /* The arrays of an instance; K frames are an observation. Frames are numbered as they were shown.
  */
-struct hd_recording {
+struct hd_transition_log {
     int64_t *played;         /* [1]: steps so far */
     int64_t *n_frames;       /* [1] */
     int64_t *episodes;       /* [1]: that ended in this round */
@@ -41,11 +41,12 @@ struct hd_recording {
 
 /* For a verb's `declare`: an instance of `spec` is a round of N transitions, of about so many bytes
  * of frames. Does nothing when that was declared before. */
-int hd_recording_declare(const struct hd_setup *setup, struct hd_spec *spec, int64_t transitions,
-                         int64_t round_bytes);
+int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec,
+                              int64_t transitions, int64_t round_bytes);
 
-/* The shape of a value of type recording, and the arrays of one instance. */
-const struct hd_recording_shape *hd_recording_shape(const struct hd_spec *spec);
-struct hd_recording hd_recording_at(const struct hd_recording_shape *shape, void *data);
+/* The shape of a value of type transition_log, and the arrays of one instance. */
+const struct hd_transition_log_shape *hd_transition_log_get_shape(const struct hd_spec *spec);
+struct hd_transition_log hd_transition_log_get(const struct hd_transition_log_shape *shape,
+                                               void *data);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { POLICY, ENVS, RECORDING, N_VALUES };
+enum { POLICY, ENVS, TRANSITION_LOG, N_VALUES };
 
 #define NET "policy.model.action_shape=3", "policy.model.encoder_hidden_size_list=[4,4,8]"
 
@@ -57,7 +57,7 @@ static const struct hd_node *options(struct world *w, const struct record_case *
 static void world_open(struct world *w, const struct record_case *c)
 {
     static const struct hd_type *const types[] = {&hd_type_params, &hd_type_envs,
-                                                  &hd_type_recording};
+                                                  &hd_type_transition_log};
     static const char *const names[] = {"policy", "envs", "recording"};
     const char *sets[6];
     char envs[64];
@@ -75,8 +75,9 @@ static void world_open(struct world *w, const struct record_case *c)
     }
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_record, &w->setup, w->ports, specs);
-    ck_assert_int_eq(hd_recording_declare(&step, specs[RECORDING], c->transitions, c->round_bytes),
-                     HD_OK);
+    ck_assert_int_eq(
+        hd_transition_log_declare(&step, specs[TRANSITION_LOG], c->transitions, c->round_bytes),
+        HD_OK);
     ck_assert_int_eq(hd_verb_record.declare(&step), HD_OK);
     for (int i = 0; i < N_VALUES; i++)
         value_init(&w->values[i], &w->setup, 0);
@@ -93,7 +94,7 @@ static void world_close(struct world *w)
 static struct hd_dataset_info describe(const struct world *w)
 {
     struct hd_dataset_info info = {.seed = 5, .policy = 6, .epsilon = 7};
-    hd_recording_describe(&w->values[RECORDING].spec, &w->values[ENVS].spec, &info);
+    hd_transition_log_describe(&w->values[TRANSITION_LOG].spec, &w->values[ENVS].spec, &info);
     return info;
 }
 
@@ -101,20 +102,19 @@ static struct hd_dataset_info describe(const struct world *w)
 static int64_t record(struct world *w, const char *dir)
 {
     const struct hd_dataset_info info = describe(w);
-    const struct value *recording = &w->values[RECORDING];
+    const struct value *log = &w->values[TRANSITION_LOG];
     struct hd_dataset_writer *writer;
-    const int64_t rounds = hd_recording_rounds(&recording->spec);
+    const int64_t rounds = hd_transition_log_get_rounds(&log->spec);
     int64_t episodes = 0;
     double returns = 0;
     ck_assert_int_eq(hd_dataset_create(dir, &info, rounds, &writer), HD_OK);
     for (int64_t round = 0; round < rounds; round++) {
         struct hd_context where = at(&w->setup, 0, round);
-        memset(recording->data, 0xFF, (size_t)recording->spec.bytes);
+        memset(log->data, 0xFF, (size_t)log->spec.bytes);
         run(&hd_verb_record, &w->setup, w->ports, &where);
         value_save_load(&w->values[ENVS]);
-        hd_recording_episodes(&recording->spec, recording->data, &episodes, &returns);
-        ck_assert_int_eq(hd_recording_write(&recording->spec, recording->data, round, writer),
-                         HD_OK);
+        hd_transition_log_add_episodes(&log->spec, log->data, &episodes, &returns);
+        ck_assert_int_eq(hd_transition_log_write(&log->spec, log->data, round, writer), HD_OK);
     }
     ck_assert_int_eq(hd_dataset_publish(writer), HD_OK);
     hd_dataset_destroy(writer);
@@ -135,14 +135,16 @@ static struct naive *naive_player(struct world *w, double epsilon)
     naive->net = hd_params_net(&w->values[POLICY].spec);
     naive->params = w->values[POLICY].data;
     naive->seed = w->setup.seed;
-    const struct hd_recording_shape *all = hd_recording_shape(&w->values[RECORDING].spec);
+    const struct hd_transition_log_shape *all =
+        hd_transition_log_get_shape(&w->values[TRANSITION_LOG].spec);
     naive_open(naive, all->rounds * all->steps * all->envs);
     return naive;
 }
 
 static void naive_rounds(struct naive *naive, const struct world *w)
 {
-    const struct hd_recording_shape *shape = hd_recording_shape(&w->values[RECORDING].spec);
+    const struct hd_transition_log_shape *shape =
+        hd_transition_log_get_shape(&w->values[TRANSITION_LOG].spec);
     for (int64_t round = 0; round < shape->rounds; round++) {
         const struct hd_context where = at(&w->setup, 0, round);
         for (int64_t t = 0; t < shape->steps; t++) {
@@ -228,7 +230,7 @@ START_TEST(what_was_played_is_recorded)
     struct world w;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     world_open(&w, c);
-    ck_assert_int_eq(hd_recording_rounds(&w.values[RECORDING].spec), c->rounds);
+    ck_assert_int_eq(hd_transition_log_get_rounds(&w.values[TRANSITION_LOG].spec), c->rounds);
     struct naive *naive = naive_player(&w, atof(c->epsilon));
     const int64_t episodes = record(&w, dir);
     naive_rounds(naive, &w);
@@ -260,17 +262,18 @@ START_TEST(rounds_cover_all_transitions)
                 snprintf(set, sizeof set, "env.collector_env_num=%lld", (long long)envs);
                 const char *const sets[] = {set};
                 struct hd_setup setup = setup_open(sets, 1);
-                struct value recording;
-                value_resolve(&recording, &setup, &hd_type_recording, "recording", NULL);
-                ck_assert_int_eq(
-                    hd_recording_declare(&setup, &recording.spec, n, limit * envs * 16), HD_OK);
-                const struct hd_recording_shape *shape = hd_recording_shape(&recording.spec);
+                struct value log;
+                value_resolve(&log, &setup, &hd_type_transition_log, "recording", NULL);
+                ck_assert_int_eq(hd_transition_log_declare(&setup, &log.spec, n, limit * envs * 16),
+                                 HD_OK);
+                const struct hd_transition_log_shape *shape =
+                    hd_transition_log_get_shape(&log.spec);
                 const int64_t max = (n + envs - 1) / envs; /* steps of any env */
                 ck_assert_int_ge(shape->rounds * shape->steps, max);
                 ck_assert_int_lt((shape->rounds - 1) * shape->steps, max);
                 ck_assert(shape->steps <= limit || shape->steps == 1);
-                recording.data = NULL;
-                value_close(&recording);
+                log.data = NULL;
+                value_close(&log);
                 setup_close(&setup);
             }
 }
