@@ -9,7 +9,7 @@ static const struct hd_type *const types[] = {
     &hd_type_gpu_envs,         &hd_type_grad,        &hd_type_minibatch,
     &hd_type_batch_norm_stats, &hd_type_permutation, &hd_type_params,
     &hd_type_transition_log,   &hd_type_replay,      &hd_type_transition_block,
-    &hd_type_scalars,          &hd_type_moments,     &hd_type_targets,
+    &hd_type_scalars,          &hd_type_moments,     &hd_type_advantages,
     &hd_type_trajectories,     &hd_type_eval_result, NULL,
 };
 

@@ -9,15 +9,15 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/permutation.h"
-#include "tasks/types/learn/targets.h"
+#include "tasks/types/learn/advantages.h"
 
 #include <string.h>
 
-enum { TRAJECTORIES, TARGETS, PERMUTATION, BATCH };
+enum { TRAJECTORIES, ADVANTAGES, PERMUTATION, BATCH };
 
 static const struct hd_port ports[] = {
     [TRAJECTORIES] = {.name = "trajectories", .type = "trajectories", .mode = HD_READ},
-    [TARGETS] = {.name = "advantages", .type = "advantages", .mode = HD_READ},
+    [ADVANTAGES] = {.name = "advantages", .type = "advantages", .mode = HD_READ},
     [PERMUTATION] = {.name = "permutation", .type = "permutation", .mode = HD_UPDATE},
     [BATCH] = {.name = "batch", .type = "minibatch", .mode = HD_WRITE},
     {0},
@@ -45,15 +45,16 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
     const struct hd_trajectories_shape *shape = hd_trajectories_shape(from->spec);
     const struct hd_trajectories t =
         hd_trajectories_at(from->spec, from->data, sample / shape->samples);
-    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const struct hd_advantages advantages =
+        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     const int64_t step = t.row[sample % shape->samples], actions = shape->actions;
     hd_trajectories_obs(shape, &t, step, 0, batch->obs + row * shape->obs.obs_bytes);
     memcpy(batch->logit + row * actions, t.logit + step * actions,
            (size_t)actions * sizeof *t.logit);
     batch->action[row] = t.action[step];
-    batch->advantage[row] = targets.advantage[sample];
-    batch->target[row] = targets.target[sample];
-    batch->value[row] = targets.value[sample];
+    batch->advantage[row] = advantages.advantage[sample];
+    batch->target[row] = advantages.target[sample];
+    batch->value[row] = advantages.value[sample];
 }
 
 /* The next minibatch is that of samples [*lo_p, *hi_p) of the order. */
@@ -92,15 +93,16 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct args *args = memory;
     const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
     const struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
-    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const struct hd_advantages advantages =
+        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     struct hd_permutation *permutation = views[PERMUTATION].data;
     int64_t lo, hi;
     HD_TRY(take_minibatch(context, views, &lo, &hi));
     const struct hd_minibatch_source gather = {
         .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
-        .advantage = targets.advantage,
-        .target = targets.target,
-        .value = targets.value,
+        .advantage = advantages.advantage,
+        .target = advantages.target,
+        .value = advantages.value,
         .rows = shape->rows,
         .sample = permutation->sample + lo,
         .count = hi - lo,

@@ -12,16 +12,16 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/types/collect/trajectories.h"
+#include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
-#include "tasks/types/learn/targets.h"
 #include "tasks/types/output/moments.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { POLICY, TRAJECTORIES, NORM, SCALE, TARGETS, RETURNS };
+enum { POLICY, TRAJECTORIES, NORM, SCALE, ADVANTAGES, RETURNS };
 
 static const struct hd_port ports[] = {
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},
@@ -35,10 +35,10 @@ static const struct hd_port ports[] = {
                .mode = HD_READ,
                .optional = true,
                .scope = HD_SCOPE_FINISH},
-    [TARGETS] = {.name = "advantages",
-                 .type = "advantages",
-                 .mode = HD_WRITE,
-                 .scope = HD_SCOPE_FINISH},
+    [ADVANTAGES] = {.name = "advantages",
+                    .type = "advantages",
+                    .mode = HD_WRITE,
+                    .scope = HD_SCOPE_FINISH},
     [RETURNS] = {.name = "returns",
                  .type = "moments",
                  .mode = HD_WRITE,
@@ -81,7 +81,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->net = hd_params_net(setup->specs[POLICY]);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    args->samples = hd_targets_rows(setup->specs[TARGETS]);
+    args->samples = hd_advantages_count_rows(setup->specs[ADVANTAGES]);
     args->gamma = (float)hd_config_get_real(config, "policy.collect.discount_factor");
     args->lambda = (float)hd_config_get_real(config, "policy.collect.gae_lambda");
     args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
@@ -246,7 +246,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     const struct args *args = memory;
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
-    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const struct hd_advantages advantages =
+        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     const float unit = args->value_norm && scale->data
                            ? (float)hd_moments_get_deviation(scale->spec, scale->data)
                            : 1;
@@ -261,11 +262,11 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
                                .reward = rows.reward,
                                .done = rows.done,
                                .end = rows.end};
-    hd_gae_compute(&gae, targets.advantage);
+    hd_gae_compute(&gae, advantages.advantage);
     for (int64_t i = 0; i < args->samples; i++) {
-        rows.reward[i] = rows.value[i] + targets.advantage[i];
-        targets.target[i] = rows.reward[i] / unit;
-        targets.value[i] = rows.value[i] / unit;
+        rows.reward[i] = rows.value[i] + advantages.advantage[i];
+        advantages.target[i] = rows.reward[i] / unit;
+        advantages.value[i] = rows.value[i] / unit;
     }
     if (returns->data)
         hd_moments_compute(rows.reward, args->samples, 1,
@@ -360,7 +361,8 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
 {
     const struct args *args = memory;
     const struct hd_view *scale = &views[SCALE], *returns = &views[RETURNS];
-    const struct hd_targets targets = hd_targets_at(views[TARGETS].spec, views[TARGETS].data);
+    const struct hd_advantages advantages =
+        hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->work_buffers[0], &work);
     struct hd_advantages_args advantages = {
@@ -372,9 +374,9 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .after_value = work.after_value,
         .capacity = args->after,
         .work = work.targets,
-        .advantage = targets.advantage,
-        .target = targets.target,
-        .value_before = targets.value,
+        .advantage = advantages.advantage,
+        .target = advantages.target,
+        .value_before = advantages.value,
     };
     if (args->value_norm && scale->data) {
         advantages.unit = hd_moments_get(scale->spec, scale->data);

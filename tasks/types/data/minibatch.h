@@ -15,11 +15,12 @@ struct hd_minibatch_rows {
 
 /* The arrays of an instance. The first *used rows count, others hold copies of the first one. */
 struct hd_minibatch {
-    int64_t *used;                     /* [1] */
-    char *obs;                         /* [B][obs_bytes] */
-    int32_t *action;                   /* [B] */
-    float *logit;                      /* [B][actions]: those that the action was drawn from */
-    float *advantage, *target, *value; /* [B], as in hd_targets; advantages perhaps standardised */
+    int64_t *used;   /* [1] */
+    char *obs;       /* [B][obs_bytes] */
+    int32_t *action; /* [B] */
+    float *logit;    /* [B][actions]: those that the action was drawn from */
+    float *advantage, *target,
+        *value; /* [B], as in hd_advantages; advantages perhaps standardised */
 };
 
 /* The shape of a value of type minibatch, and the arrays of one instance. */

@@ -8,8 +8,8 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/permutation.h"
+#include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/params.h"
-#include "tasks/types/learn/targets.h"
 #include "tasks/types/output/moments.h"
 #include "tasks/types/output/scalars.h"
 #include "tests/tasks/values.h"
@@ -21,7 +21,7 @@ enum {
     COUNTERS,
     EPISODES,
     TRAJECTORIES,
-    TARGETS,
+    ADVANTAGES,
     RETURNS,
     POOLED,
     SCALE,
@@ -103,7 +103,7 @@ static inline void world_declare_all(struct world *w)
     world_declare(w, &hd_verb_sum, sum_seen_ports);
     world_declare(w, &hd_verb_merge_stats, merge_obs_ports);
     world_declare(w, &hd_verb_compute_advantages,
-                  (int[]){POLICY, TRAJECTORIES, OBS_NORM, SCALE, TARGETS, RETURNS, N_VALUES});
+                  (int[]){POLICY, TRAJECTORIES, OBS_NORM, SCALE, ADVANTAGES, RETURNS, N_VALUES});
     world_declare(w, &hd_verb_sum, sum_ports);
     world_declare(w, &hd_verb_merge_stats, merge_returns_ports);
     world_declare(w, &hd_verb_loss_grad, loss_ports);
@@ -131,7 +131,7 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         [COUNTERS] = {"counts", &hd_type_env_counters, HD_SHARD, NONE},
         [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
         [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
-        [TARGETS] = {"targets", &hd_type_targets, HD_SHARD, NONE},
+        [ADVANTAGES] = {"targets", &hd_type_advantages, HD_SHARD, NONE},
         [RETURNS] = {"returns", &hd_type_moments, HD_SHARD, NONE},
         [POOLED] = {"pooled", &hd_type_moments, HD_GLOBAL, NONE},
         [SCALE] = {"scale", &hd_type_moments, HD_GLOBAL, NONE},
@@ -212,11 +212,11 @@ static inline void world_collect(struct world *w, int64_t iteration)
               world_at(w, iteration, 0));
 }
 
-static inline void world_targets(struct world *w)
+static inline void world_compute_advantages(struct world *w)
 {
-    spoil(&w->v[TARGETS]);
+    spoil(&w->v[ADVANTAGES]);
     world_run(w, &hd_verb_compute_advantages,
-              (int[]){POLICY, TRAJECTORIES, obs_norm_of(w), SCALE, TARGETS, RETURNS, N_VALUES},
+              (int[]){POLICY, TRAJECTORIES, obs_norm_of(w), SCALE, ADVANTAGES, RETURNS, N_VALUES},
               world_at(w, 0, 0));
 }
 
@@ -241,7 +241,7 @@ static inline void world_sample_minibatch(struct world *w)
 {
     spoil(&w->v[BATCH]);
     world_run(w, &hd_verb_sample_minibatch,
-              (int[]){TRAJECTORIES, TARGETS, PERMUTATION, BATCH, N_VALUES}, world_at(w, 0, 0));
+              (int[]){TRAJECTORIES, ADVANTAGES, PERMUTATION, BATCH, N_VALUES}, world_at(w, 0, 0));
 }
 
 static inline void world_loss(struct world *w)
@@ -341,9 +341,9 @@ static inline struct hd_minibatch world_batch(const struct world *w)
     return hd_minibatch_at(&w->v[BATCH].spec, w->v[BATCH].data);
 }
 
-static inline struct hd_targets world_rows(const struct world *w)
+static inline struct hd_advantages world_rows(const struct world *w)
 {
-    return hd_targets_at(&w->v[TARGETS].spec, w->v[TARGETS].data);
+    return hd_advantages_get(&w->v[ADVANTAGES].spec, w->v[ADVANTAGES].data);
 }
 
 #endif

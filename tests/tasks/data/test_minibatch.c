@@ -18,7 +18,7 @@ static void open_sized(struct world *w, int n, int b, const char *const *more, i
     w->plays = true;
     world_open(w, sets, 3 + n_more);
     world_collect(w, 0);
-    world_targets(w);
+    world_compute_advantages(w);
 }
 
 /* -- Orders --------------------------------------------------------------------------------------
@@ -113,17 +113,17 @@ static const struct slice_case slice_cases[] = {
 enum { SLICE_CASES = sizeof slice_cases / sizeof *slice_cases };
 
 /* Mean 0 and deviation 1 over those that count, by PyTorch's definition; in double. */
-static void standardise(const struct hd_targets *targets, const int32_t *sample, int n,
+static void standardise(const struct hd_advantages *advantages, const int32_t *sample, int n,
                         double *wanted)
 {
     double mean = 0, squares = 0;
     for (int i = 0; i < n; i++)
-        mean += (double)targets->advantage[sample[i]] / n;
+        mean += (double)advantages->advantage[sample[i]] / n;
     for (int i = 0; i < n; i++)
-        squares += pow((double)targets->advantage[sample[i]] - mean, 2);
+        squares += pow((double)advantages->advantage[sample[i]] - mean, 2);
     for (int i = 0; i < n; i++)
         wanted[i] = n < 2 ? 0
-                          : ((double)targets->advantage[sample[i]] - mean) /
+                          : ((double)advantages->advantage[sample[i]] - mean) /
                                 (sqrt(squares / (n - 1)) + 1e-8);
 }
 
@@ -134,7 +134,7 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
     const struct hd_trajectories t =
         hd_trajectories_at(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
     const struct hd_minibatch batch = world_batch(w);
-    const struct hd_targets targets = world_rows(w);
+    const struct hd_advantages advantages = world_rows(w);
     const int64_t step = t.row[sample % shape->samples], bytes = shape->obs.obs_bytes;
     unsigned char obs[4096];
     hd_trajectories_obs(shape, &t, step, 0, obs);
@@ -142,8 +142,8 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
     ck_assert_mem_eq(batch.logit + row * shape->actions, t.logit + step * shape->actions,
                      (size_t)shape->actions * sizeof(float));
     ck_assert_int_eq(batch.action[row], t.action[step]);
-    ck_assert(batch.target[row] == targets.target[sample]);
-    ck_assert(batch.value[row] == targets.value[sample]);
+    ck_assert(batch.target[row] == advantages.target[sample]);
+    ck_assert(batch.value[row] == advantages.value[sample]);
 }
 
 START_TEST(minibatches_are_slices_of_the_order)
@@ -168,20 +168,20 @@ START_TEST(minibatches_are_slices_of_the_order)
         const int lo = c->slices[i][0], used = c->slices[i][1] - lo;
         const int32_t *sample = order_of(&w) + lo;
         double wanted[64];
-        const struct hd_targets targets = world_rows(&w);
-        standardise(&targets, sample, used, wanted);
+        const struct hd_advantages advantages = world_rows(&w);
+        standardise(&advantages, sample, used, wanted);
         ck_assert_int_eq(*batch.used, used);
         for (int row = 0; row < hd_minibatch_shape(&w.v[BATCH].spec)->rows; row++) {
             check_row(&w, row, sample[row < used ? row : 0]);
             if (row < used && normal)
                 CHECK_CLOSE(batch.advantage[row], wanted[row], 1.0, 1e-5, "advantage");
             else if (row < used)
-                ck_assert(batch.advantage[row] == targets.advantage[sample[row]]);
+                ck_assert(batch.advantage[row] == advantages.advantage[sample[row]]);
             ck_assert(isfinite(batch.advantage[row]));
         }
     }
     /* No more than that. */
-    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[TARGETS], &w.v[PERMUTATION],
+    struct value *values[MAX_PORTS] = {&w.v[TRAJECTORIES], &w.v[ADVANTAGES], &w.v[PERMUTATION],
                                        &w.v[BATCH]};
     void *args = prepare(&hd_verb_sample_minibatch, &w.setup, values);
     const struct hd_context where = world_at(&w, 0, 0);

@@ -151,9 +151,9 @@ START_TEST(targets_are_those_of_a_naive_pass)
     struct world w;
     struct naive_rows rows;
     open_case(&w, c, net, 0);
-    world_targets(&w);
+    world_compute_advantages(&w);
     naive_targets(&w, c, &rows);
-    const struct hd_targets found = world_rows(&w);
+    const struct hd_advantages found = world_rows(&w);
     for (int i = 0; i < c->n_sample; i++) {
         CHECK_CLOSE(found.value[i], rows.value[i], 1.0, nets[net].rounding, "value");
         CHECK_CLOSE(found.advantage[i], rows.advantage[i], 1.0, off, "advantage");
@@ -174,13 +174,13 @@ START_TEST(values_without_a_scale)
     struct world w;
     float value[64];
     open_case(&w, &c, 0, 0);
-    world_targets(&w);
+    world_compute_advantages(&w);
     memcpy(value, world_rows(&w).value, sizeof value);
-    const uint64_t hash = value_hash(&w.v[TARGETS]);
+    const uint64_t hash = value_hash(&w.v[ADVANTAGES]);
     world_run(&w, &hd_verb_compute_advantages,
-              (int[]){POLICY, TRAJECTORIES, NONE, NONE, TARGETS, NONE, N_VALUES},
+              (int[]){POLICY, TRAJECTORIES, NONE, NONE, ADVANTAGES, NONE, N_VALUES},
               world_at(&w, 0, 0));
-    ck_assert_uint_eq(value_hash(&w.v[TARGETS]), hash);
+    ck_assert_uint_eq(value_hash(&w.v[ADVANTAGES]), hash);
     ck_assert_mem_eq(world_rows(&w).value, value, sizeof value);
     world_close(&w);
 }
@@ -202,11 +202,11 @@ START_TEST(blocks)
         open_case(&w, &c, _i, microbatches[i]);
         for (int order = 0; order < 2; order++) {
             first_item_first = order;
-            world_targets(&w);
-            hash[order] = value_hash(&w.v[TARGETS]) ^ value_hash(&w.v[RETURNS]);
+            world_compute_advantages(&w);
+            hash[order] = value_hash(&w.v[ADVANTAGES]) ^ value_hash(&w.v[RETURNS]);
         }
         ck_assert_uint_eq(hash[0], hash[1]);
-        const struct hd_targets found = world_rows(&w);
+        const struct hd_advantages found = world_rows(&w);
         for (int j = 0; j < c.n_sample; j++) {
             if (i == 0) {
                 whole.value[j] = (double)found.value[j];

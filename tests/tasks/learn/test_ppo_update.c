@@ -159,7 +159,7 @@ START_TEST(mistakes)
     check_mistake(&hd_verb_adapt_lr, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
                   "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
-                  (int[]){POLICY, NONE, TARGETS, STATS, GRAD, NONE, N_VALUES},
+                  (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
                   "loss ppo takes a batch of type minibatch, but 'targets' is of type targets");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, POLICY, BATCH, STATS, GRAD, NONE, N_VALUES},
