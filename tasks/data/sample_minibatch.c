@@ -61,25 +61,25 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
 static int take_minibatch(struct hd_context *context, const struct hd_view *views, int64_t *lo_p,
                           int64_t *hi_p)
 {
-    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
+    const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
     struct hd_permutation *permutation = views[PERMUTATION].data;
-    if (permutation->taken >= shape->count)
+    if (permutation->taken >= split->count)
         return hd_body_fail(context, "all %lld minibatches of '%s' are used up: shuffle it first",
-                            (long long)shape->count, views[PERMUTATION].spec->name);
-    hd_minibatch_slice(shape, permutation->taken++, lo_p, hi_p);
+                            (long long)split->count, views[PERMUTATION].spec->name);
+    hd_minibatch_split_get_range(split, permutation->taken++, lo_p, hi_p);
     return HD_OK;
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
+    const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
     const struct hd_permutation *permutation = views[PERMUTATION].data;
-    struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
+    struct hd_minibatch batch = hd_minibatch_get(views[BATCH].spec, views[BATCH].data);
     int64_t lo, hi;
     HD_TRY(take_minibatch(context, views, &lo, &hi));
     *batch.used = hi - lo;
-    for (int64_t i = 0; i < shape->rows; i++)
+    for (int64_t i = 0; i < split->rows; i++)
         fill_row(views, &batch, i, permutation->sample[i < hi - lo ? lo + i : lo]);
     if (args->standardise)
         hd_standardise(batch.advantage, *batch.used);
@@ -91,8 +91,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 static int body_on_gpu(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_minibatch_shape *shape = hd_permutation_get_split(views[PERMUTATION].spec);
-    const struct hd_minibatch batch = hd_minibatch_at(views[BATCH].spec, views[BATCH].data);
+    const struct hd_minibatch_split *split = hd_permutation_get_split(views[PERMUTATION].spec);
+    const struct hd_minibatch batch = hd_minibatch_get(views[BATCH].spec, views[BATCH].data);
     const struct hd_advantages advantages =
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     struct hd_permutation *permutation = views[PERMUTATION].data;
@@ -103,7 +103,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         .advantage = advantages.advantage,
         .target = advantages.target,
         .value = advantages.value,
-        .rows = shape->rows,
+        .rows = split->rows,
         .sample = permutation->sample + lo,
         .count = hi - lo,
     };

@@ -36,7 +36,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->obs = hd_obs_shape_of(setup->config);
-    args->samples = hd_minibatch_shape_of(setup->config).samples;
+    args->samples = hd_minibatch_split_read(setup->config).samples;
     args->elements = hd_moments_count_elements(setup->specs[SEEN]);
     args->rows = hd_config_get_int(setup->config, "policy.collect.obs_samples");
     args->rows = args->rows < args->samples ? args->rows : args->samples;

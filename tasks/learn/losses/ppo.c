@@ -70,13 +70,13 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 
 static const int64_t *used(const struct hd_view *batch)
 {
-    return hd_minibatch_at(batch->spec, batch->data).used;
+    return hd_minibatch_get(batch->spec, batch->data).used;
 }
 
 static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
-    const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
+    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
     return batch.obs + pass->first * hd_net_get_obs_bytes(pass->net);
 }
 
@@ -84,7 +84,7 @@ static struct hd_ppo_loss loss_of(const struct args *args, const struct hd_loss_
                                   int64_t rows)
 {
     const struct hd_view *view = &pass->views[HD_LOSS_BATCH];
-    const struct hd_minibatch batch = hd_minibatch_at(view->spec, view->data);
+    const struct hd_minibatch batch = hd_minibatch_get(view->spec, view->data);
     const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
     return (struct hd_ppo_loss){.batch = rows,
                                 .actions = actions,

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static int64_t lay_out(const struct hd_minibatch_rows *shape, void *memory,
+static int64_t lay_out(const struct hd_minibatch_shape *shape, void *memory,
                        struct hd_minibatch *batch)
 {
     struct hd_arena arena = {.memory = memory};
@@ -27,10 +27,10 @@ static int64_t lay_out(const struct hd_minibatch_rows *shape, void *memory,
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     struct hd_minibatch unused;
-    struct hd_minibatch_rows *shape = hd_alloc(1, sizeof *shape);
+    struct hd_minibatch_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->rows = hd_minibatch_shape_of(setup->config).rows;
+    shape->rows = hd_minibatch_split_read(setup->config).rows;
     shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
     shape->actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     spec->shape = shape;
@@ -38,12 +38,12 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-const struct hd_minibatch_rows *hd_minibatch_shape(const struct hd_spec *spec)
+const struct hd_minibatch_shape *hd_minibatch_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data)
+struct hd_minibatch hd_minibatch_get(const struct hd_spec *spec, void *data)
 {
     struct hd_minibatch batch;
     lay_out(spec->shape, data, &batch);
@@ -52,8 +52,8 @@ struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data)
 
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
 {
-    const struct hd_minibatch_rows *shape = spec->shape;
-    const struct hd_minibatch is = hd_minibatch_at(spec, (void *)data);
+    const struct hd_minibatch_shape *shape = spec->shape;
+    const struct hd_minibatch is = hd_minibatch_get(spec, (void *)data);
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
         {"used", is.used, 1, {1}, HD_DTYPE_I64},

@@ -8,7 +8,7 @@
 
 extern const struct hd_type hd_type_minibatch;
 
-struct hd_minibatch_rows {
+struct hd_minibatch_shape {
     int64_t rows; /* B */
     int64_t obs_bytes, actions;
 };
@@ -24,7 +24,7 @@ struct hd_minibatch {
 };
 
 /* The shape of a value of type minibatch, and the arrays of one instance. */
-const struct hd_minibatch_rows *hd_minibatch_shape(const struct hd_spec *spec);
-struct hd_minibatch hd_minibatch_at(const struct hd_spec *spec, void *data);
+const struct hd_minibatch_shape *hd_minibatch_get_shape(const struct hd_spec *spec);
+struct hd_minibatch hd_minibatch_get(const struct hd_spec *spec, void *data);
 
 #endif

@@ -6,17 +6,17 @@
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    struct hd_minibatch_shape *shape = hd_alloc(1, sizeof *shape);
+    struct hd_minibatch_split *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    *shape = hd_minibatch_shape_of(setup->config);
+    *shape = hd_minibatch_split_read(setup->config);
     spec->shape = shape;
     spec->bytes =
         (int64_t)sizeof(struct hd_permutation) + shape->samples * (int64_t)sizeof(int32_t);
     return HD_OK;
 }
 
-const struct hd_minibatch_shape *hd_permutation_get_split(const struct hd_spec *spec)
+const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *spec)
 {
     return spec->shape;
 }

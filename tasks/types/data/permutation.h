@@ -16,6 +16,6 @@ struct hd_permutation {
 };
 
 /* How a value of type order is cut in minibatches. Borrowed. */
-const struct hd_minibatch_shape *hd_permutation_get_split(const struct hd_spec *spec);
+const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *spec);
 
 #endif

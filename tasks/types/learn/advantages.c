@@ -20,7 +20,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     int64_t *rows = hd_alloc(1, sizeof *rows);
     if (!rows)
         return HD_ERR_NOMEM;
-    *rows = hd_minibatch_shape_of(setup->config).samples;
+    *rows = hd_minibatch_split_read(setup->config).samples;
     spec->shape = rows;
     spec->bytes = lay_out(*rows, NULL, &unused);
     return HD_OK;

@@ -10,27 +10,28 @@ static int64_t drawn_rows(const struct hd_config *config)
 }
 
 /* DI-engine takes the last min(B - N, N) samples where there are fewer than B (spec 3.5). */
-struct hd_minibatch_shape hd_minibatch_shape_of(const struct hd_config *config)
+struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config)
 {
     const int64_t samples = hd_config_get_int(config, "policy.collect.n_sample");
     const int64_t rows = drawn_rows(config);
-    struct hd_minibatch_shape shape = {
+    struct hd_minibatch_split shape = {
         .samples = samples,
         .rows = rows < samples ? rows : samples,
         .count = (samples + rows - 1) / rows,
-        .parity = strcmp(hd_config_get_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
+        .overlap =
+            strcmp(hd_config_get_text(config, "policy.learn.minibatch_tail"), "overlap") == 0,
     };
-    if (shape.parity && samples < rows && rows - samples < samples)
+    if (shape.overlap && samples < rows && rows - samples < samples)
         shape.rows = rows - samples;
     return shape;
 }
 
-void hd_minibatch_slice(const struct hd_minibatch_shape *shape, int64_t i, int64_t *lo_p,
-                        int64_t *hi_p)
+void hd_minibatch_split_get_range(const struct hd_minibatch_split *split, int64_t i, int64_t *lo_p,
+                                  int64_t *hi_p)
 {
-    const bool last = i + 1 == shape->count;
-    *hi_p = last ? shape->samples : (i + 1) * shape->rows;
-    *lo_p = last && shape->parity ? shape->samples - shape->rows : i * shape->rows;
+    const bool last = i + 1 == split->count;
+    *hi_p = last ? split->samples : (i + 1) * split->rows;
+    *lo_p = last && split->overlap ? split->samples - split->rows : i * split->rows;
 }
 
 struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config)
@@ -38,7 +39,7 @@ struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config)
     const bool on_policy = strcmp(hd_config_get_text(config, "policy.type"), "ppo") == 0;
     const int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
     struct hd_learn_shape shape = {
-        .rows = on_policy ? hd_minibatch_shape_of(config).rows : drawn_rows(config),
+        .rows = on_policy ? hd_minibatch_split_read(config).rows : drawn_rows(config),
         .micro = hd_config_get_int(config, "policy.learn.microbatch"),
     };
     if (shape.micro == 0)

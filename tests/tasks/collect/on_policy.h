@@ -338,7 +338,7 @@ static inline double world_field(const struct world *w, int value, const char *n
 
 static inline struct hd_minibatch world_batch(const struct world *w)
 {
-    return hd_minibatch_at(&w->v[BATCH].spec, w->v[BATCH].data);
+    return hd_minibatch_get(&w->v[BATCH].spec, w->v[BATCH].data);
 }
 
 static inline struct hd_advantages world_rows(const struct world *w)

@@ -171,7 +171,7 @@ START_TEST(minibatches_are_slices_of_the_order)
         const struct hd_advantages advantages = world_rows(&w);
         standardise(&advantages, sample, used, wanted);
         ck_assert_int_eq(*batch.used, used);
-        for (int row = 0; row < hd_minibatch_shape(&w.v[BATCH].spec)->rows; row++) {
+        for (int row = 0; row < hd_minibatch_get_shape(&w.v[BATCH].spec)->rows; row++) {
             check_row(&w, row, sample[row < used ? row : 0]);
             if (row < used && normal)
                 CHECK_CLOSE(batch.advantage[row], wanted[row], 1.0, 1e-5, "advantage");
@@ -207,11 +207,11 @@ START_TEST(graphs_take_all_minibatches)
                 snprintf(samples, sizeof samples, "policy.collect.n_sample=%d", n);
                 snprintf(rows, sizeof rows, "policy.learn.batch_size=%d", b);
                 struct hd_setup setup = setup_open(sets, 3);
-                const struct hd_minibatch_shape shape = hd_minibatch_shape_of(setup.config);
+                const struct hd_minibatch_split shape = hd_minibatch_split_read(setup.config);
                 int64_t lo, hi, end = 0, covered = 0;
                 ck_assert_int_eq(shape.count, (n + b - 1) / b);
                 for (int64_t i = 0; i < shape.count; i++) {
-                    hd_minibatch_slice(&shape, i, &lo, &hi);
+                    hd_minibatch_split_get_range(&shape, i, &lo, &hi);
                     ck_assert(0 <= lo && lo < hi && hi <= n && hi - lo <= shape.rows);
                     ck_assert(!exact || lo == end);
                     covered += hi - (lo > end ? lo : end);

@@ -205,7 +205,7 @@ static void open_net(struct world *w, int net, int batch, int micro, int accumul
 /* A minibatch of samples [first, first + used) of one fixed list. */
 static void fill_batch(struct world *w, int first, int used)
 {
-    const struct hd_minibatch_rows *shape = hd_minibatch_shape(&w->v[BATCH].spec);
+    const struct hd_minibatch_shape *shape = hd_minibatch_get_shape(&w->v[BATCH].spec);
     struct hd_minibatch batch = world_batch(w);
     const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->v[POLICY].spec));
     *batch.used = used;
