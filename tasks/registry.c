@@ -48,7 +48,7 @@ static const struct hd_verb *const verbs[] = {
 
 static const struct hd_registry registry = {types, verbs, hd_task_keys};
 
-const struct hd_registry *hd_registry_builtin(void)
+const struct hd_registry *hd_registry_get_builtin(void)
 {
     return &registry;
 }

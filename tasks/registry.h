@@ -153,13 +153,13 @@ struct hd_registry {
 };
 
 /* All built-in verbs and types. */
-const struct hd_registry *hd_registry_builtin(void);
+const struct hd_registry *hd_registry_get_builtin(void);
 
 /* By name; NULL when there is none. */
-const struct hd_type *hd_registry_type(const struct hd_registry *registry, const char *name);
-const struct hd_verb *hd_registry_verb(const struct hd_registry *registry, const char *name);
+const struct hd_type *hd_registry_find_type(const struct hd_registry *registry, const char *name);
+const struct hd_verb *hd_registry_find_verb(const struct hd_registry *registry, const char *name);
 
 /* Text of a step's option, or NULL when absent. */
-const char *hd_setup_option(const struct hd_setup *setup, const char *name);
+const char *hd_setup_get_option(const struct hd_setup *setup, const char *name);
 
 #endif

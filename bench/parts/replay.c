@@ -62,7 +62,7 @@ static int fill(struct ring *ring)
 static int report(struct ring *ring, const struct hd_spec *replay, const struct hd_spec *batch)
 {
     ring->shape = replay->shape;
-    ring->batch_shape = hd_batch_shape(batch);
+    ring->batch_shape = hd_batch_get_shape(batch);
     ring->rng = hd_rng_make(1, 1, 0, 0, 0);
     ring->memory = hd_alloc(replay->bytes, 1);
     void *block = hd_alloc(batch->bytes, 1);

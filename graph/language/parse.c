@@ -87,7 +87,7 @@ static void parse_type(struct hd_parser *parser, struct hd_graph_value *value)
     }
     if (!hd_parser_expect(parser, node, HD_NODE_SCALAR, "type"))
         return;
-    value->spec.type = hd_registry_type(registry, node->text);
+    value->spec.type = hd_registry_find_type(registry, node->text);
     const char *names[64];
     int n = 0;
     for (; registry->types[n] && n < 64; n++)
@@ -306,7 +306,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
                       const struct hd_node *map)
 {
     const struct hd_registry *registry = parser->graph->registry;
-    step->verb = hd_registry_verb(registry, key->text);
+    step->verb = hd_registry_find_verb(registry, key->text);
     if (!step->verb) {
         const char *names[128];
         int n = 0;

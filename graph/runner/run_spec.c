@@ -70,7 +70,7 @@ static const struct hd_key *const *get_schema(int *n_p)
 {
     static const struct hd_key *tables[2];
     tables[0] = run_keys;
-    tables[1] = hd_registry_builtin()->keys;
+    tables[1] = hd_registry_get_builtin()->keys;
     *n_p = 2;
     return tables;
 }
@@ -181,7 +181,7 @@ static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
     HD_TRY(collect_overrides(run_spec, &overrides));
     strategies[n++] = overrides;
     const struct hd_graph_source source = {
-        .registry = hd_registry_builtin(),
+        .registry = hd_registry_get_builtin(),
         .config = run_spec->config,
         .graph = graph,
         .strategies = strategies,

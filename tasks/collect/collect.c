@@ -75,10 +75,10 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    HD_TRY(
-        hd_play_prepare(hd_envs_shape(envs), hd_params_net(setup->specs[POLICY]), &args->scratch));
-    args->net = hd_params_net(setup->specs[POLICY]);
-    args->envs = hd_envs_shape(envs);
+    HD_TRY(hd_play_prepare(hd_envs_get_shape(envs), hd_params_get_net(setup->specs[POLICY]),
+                           &args->scratch));
+    args->net = hd_params_get_net(setup->specs[POLICY]);
+    args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
     args->split = hd_config_get_bool(config, "policy.collect.overlap_act_step");
     args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
@@ -333,7 +333,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .shape = args->envs,
         .net = args->net,
         .epsilon = epsilon_now(args, views),
-        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
     };

@@ -65,11 +65,11 @@ static int check_fragments(const struct hd_setup *setup, const struct hd_traject
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_spec *to = setup->specs[TRAJECTORIES];
-    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
     if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
                                      "collect_on_gpu samples from the logits of an actor");
-    HD_TRY(check_fragments(setup, hd_trajectories_shape(to)));
+    HD_TRY(check_fragments(setup, hd_trajectories_get_shape(to)));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
@@ -77,8 +77,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->net = net;
     args->to = to;
-    args->envs = hd_trajectories_shape(to)->envs;
-    args->steps = hd_trajectories_shape(to)->steps;
+    args->envs = hd_trajectories_get_shape(to)->envs;
+    args->steps = hd_trajectories_get_shape(to)->steps;
     return hd_net_prepare(net, args->envs, 0);
 }
 
@@ -119,7 +119,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){
-        .items = 1, .stages = 1, .header_bytes = hd_trajectories_counts_bytes(args->to)};
+        .items = 1, .stages = 1, .header_bytes = hd_trajectories_get_counter_bytes(args->to)};
 }
 
 /* -- On either processor --------------------------------------------------------------------------
@@ -181,10 +181,10 @@ static void set_up(struct collect *c, const struct hd_context *context, const st
                    const struct args *args, int64_t forward_bytes)
 {
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
     lay_out(args, forward_bytes, context->scratch, &c->scratch);
-    c->envs = hd_gpu_envs_at(envs->spec, envs->data, context->seed, context->shard);
-    c->t = hd_trajectories_at(to->spec, to->data, 0);
+    c->envs = hd_gpu_envs_get(envs->spec, envs->data, context->seed, context->shard);
+    c->t = hd_trajectories_get(to->spec, to->data, 0);
     c->steps = steps_of(shape, &c->t, &c->scratch);
     c->fragments = make_fragments(shape, &c->t);
     c->ends = (struct hd_fragment_ends){c->t.done, c->scratch.ended_return, c->scratch.ended_steps};
@@ -206,7 +206,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         hd_pixel_pong_play(&c.envs, &c.steps, t);
     }
     hd_fragments_complete(&c.fragments, &c.ends);
-    memcpy(context->header, c.t.made, (size_t)hd_trajectories_counts_bytes(args->to));
+    memcpy(context->header, c.t.made, (size_t)hd_trajectories_get_counter_bytes(args->to));
     return HD_OK;
 }
 
@@ -241,7 +241,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         HD_TRY(hd_pixel_pong_play_cuda(&c.envs, &c.steps, t, stream));
     }
     HD_TRY(hd_fragments_complete_cuda(&c.fragments, &c.ends, stream));
-    return hd_device_copy(context->header, c.t.made, hd_trajectories_counts_bytes(args->to),
+    return hd_device_copy(context->header, c.t.made, hd_trajectories_get_counter_bytes(args->to),
                           stream);
 }
 
@@ -256,8 +256,8 @@ static const struct hd_gpu_verb on_gpu = {
 static int finish(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    const struct hd_trajectories t = hd_trajectories_at(args->to, context->headers[0], 0);
-    hd_episodes_count(&views[EPISODES], &t, args->envs, views[COUNTERS].data);
+    const struct hd_trajectories t = hd_trajectories_get(args->to, context->headers[0], 0);
+    hd_episodes_push_all(&views[EPISODES], &t, args->envs, views[COUNTERS].data);
     return HD_OK;
 }
 

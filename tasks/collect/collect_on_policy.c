@@ -67,7 +67,7 @@ static int declare(const struct hd_setup *setup)
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_spec *envs = setup->specs[ENVS];
-    const struct hd_net *net = hd_params_net(setup->specs[POLICY]);
+    const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
     HD_TRY(hd_envs_check_role(envs, setup, false));
     if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
         return hd_params_refuse_type(setup, "ppo",
@@ -78,11 +78,11 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     args->net = net;
-    args->envs = hd_envs_shape(envs);
+    args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
-    args->steps = hd_trajectories_shape(setup->specs[TRAJECTORIES])->steps;
+    args->steps = hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->steps;
     args->split = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
-    return hd_play_prepare(hd_envs_shape(envs), net, &args->scratch);
+    return hd_play_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -151,7 +151,7 @@ static void note_action(struct collect *c, int64_t env, const float *logit, int3
 static void act(struct collect *c)
 {
     const int64_t actions = c->to->actions, outputs = hd_net_count_outputs(c->net);
-    const int64_t all = c->shape->all, forward = *c->t.forward;
+    const int64_t all = c->shape->total, forward = *c->t.forward;
     struct hd_obs_norm norm;
     hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
                     hd_moments_get_obs_norm(&c->views[NORM], &norm));
@@ -288,13 +288,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .context = context,
         .views = views,
         .shape = args->envs,
-        .to = hd_trajectories_shape(to->spec),
+        .to = hd_trajectories_get_shape(to->spec),
         .net = args->net,
-        .envs = hd_envs_at(envs->spec, envs->data, context->item),
-        .t = hd_trajectories_at(to->spec, to->data, context->item),
+        .envs = hd_envs_get(envs->spec, envs->data, context->item),
+        .t = hd_trajectories_get(to->spec, to->data, context->item),
     };
-    c.show = hd_trajectories_show(c.to, &c.t);
-    c.first = hd_envs_first(c.shape, context->shard, context->item);
+    c.show = hd_trajectories_get_show(c.to, &c.t);
+    c.first = hd_envs_get_first(c.shape, context->shard, context->item);
     c.play = hd_play_at(c.shape, c.net, context->scratch);
     if (context->gpu) {
         struct header header;
@@ -353,8 +353,8 @@ static int fetch_rest(const struct hd_context *context, const struct hd_view *to
                       const struct hd_frame_upload *show)
 {
     HD_TRY(hd_frame_upload_run_cuda(show, NULL, context->stream));
-    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
-    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
+    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, context->item);
     return hd_device_copy(here.made, host.made, hd_trajectories_count_header_bytes(to->spec),
                           context->stream);
 }
@@ -363,10 +363,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     const struct hd_view *to = &views[TRAJECTORIES];
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(to->spec);
-    const struct hd_trajectories host = hd_trajectories_at(to->spec, to->host, context->item);
-    const struct hd_trajectories here = hd_trajectories_at(to->spec, to->data, context->item);
-    struct hd_frame_upload show = hd_trajectories_show(shape, &host);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
+    const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
+    const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, context->item);
+    struct hd_frame_upload show = hd_trajectories_get_show(shape, &host);
     struct hd_play_on_gpu play;
     struct header header;
     struct hd_obs_norm norm;
@@ -378,8 +378,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     if (*host.made >= shape->samples)
         return HD_OK;
     hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
-    const uint32_t item = (uint32_t)(*host.forward * args->envs->all +
-                                     hd_envs_first(args->envs, context->shard, context->item));
+    const uint32_t item = (uint32_t)(*host.forward * args->envs->total +
+                                     hd_envs_get_first(args->envs, context->shard, context->item));
     HD_TRY(hd_frame_upload_run_cuda(&show, play.obs, context->stream));
     HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
@@ -403,10 +403,10 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 {
     (void)context, (void)memory;
     const struct hd_view *from = &views[TRAJECTORIES];
-    const int64_t envs = hd_trajectories_shape(from->spec)->envs;
+    const int64_t envs = hd_trajectories_get_shape(from->spec)->envs;
     for (int64_t group = 0; group < from->spec->partials; group++) {
-        const struct hd_trajectories t = hd_trajectories_at(from->spec, from->data, group);
-        hd_episodes_count(&views[EPISODES], &t, envs, views[COUNTERS].data);
+        const struct hd_trajectories t = hd_trajectories_get(from->spec, from->data, group);
+        hd_episodes_push_all(&views[EPISODES], &t, envs, views[COUNTERS].data);
     }
     return HD_OK;
 }

@@ -34,8 +34,8 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
         hd_scalars_push(episodes->spec, episodes->data, i, values[i], 1);
 }
 
-void hd_episodes_count(const struct hd_view *episodes, const struct hd_trajectories *t,
-                       int64_t envs, struct hd_env_counters *counters)
+void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
+                          int64_t envs, struct hd_env_counters *counters)
 {
     for (int64_t i = 0; i < *t->ended; i++)
         hd_episodes_push(episodes, t->ended_return[i], t->ended_steps[i]);

@@ -15,7 +15,7 @@ void hd_episodes_push(const struct hd_view *episodes, double episode_return, dou
 
 /* The same for all episodes that a group of trajectories notes, whose steps, episodes and samples,
  * of `envs` envs, are added to *counts. */
-void hd_episodes_count(const struct hd_view *episodes, const struct hd_trajectories *t,
-                       int64_t envs, struct hd_env_counters *counters);
+void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
+                          int64_t envs, struct hd_env_counters *counters);
 
 #endif

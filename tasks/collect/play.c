@@ -95,7 +95,7 @@ int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
 {
     char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
     if (shape->env->step(*envs->group, play->action, &play->outcome, message) != 0) {
-        name_episodes(envs, hd_envs_first(shape, context->shard, context->item), episodes,
+        name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
                       sizeof episodes);
         return hd_body_fail(context, "%s (shard %lld): %.256s%s", shape->env->name,
                             (long long)context->shard, message, episodes);
@@ -103,7 +103,8 @@ int hd_play_step(const struct hd_play *play, const struct hd_envs_shape *shape,
     for (int64_t i = 0; i < *envs->count; i++) {
         envs->episode_return[i] += (double)play->outcome.reward[i];
         envs->episode_steps[i]++;
-        hd_envs_show(shape, envs, i, (const char *)play->outcome.obs + i * shape->obs.frame_bytes);
+        hd_envs_push_frame(shape, envs, i,
+                           (const char *)play->outcome.obs + i * shape->obs.frame_bytes);
     }
     return HD_OK;
 }
@@ -116,6 +117,6 @@ int hd_play_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
         return HD_OK;
     return hd_body_fail(context, "%s (shard %lld): env %lld cannot start from seed %llu: %.256s",
                         shape->env->name, (long long)context->shard,
-                        (long long)(hd_envs_first(shape, context->shard, context->item) + env),
+                        (long long)(hd_envs_get_first(shape, context->shard, context->item) + env),
                         (unsigned long long)env_seed, message);
 }

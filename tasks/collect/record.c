@@ -44,13 +44,13 @@ static int wrong_number(const struct hd_setup *setup, const char *name, const ch
 {
     return hd_diag_add_error(setup->diag, hd_node_get(setup->options, name)->location,
                              "%s: expected %s, found '%s'", name, range,
-                             hd_setup_option(setup, name));
+                             hd_setup_get_option(setup, name));
 }
 
 static int declare(const struct hd_setup *setup)
 {
     enum { TRANSITIONS_MAX = 1000000000, ROUND_BYTES = 16 << 20 };
-    const char *text = hd_setup_option(setup, "transitions");
+    const char *text = hd_setup_get_option(setup, "transitions");
     char *end;
     errno = 0;
     long long transitions = strtoll(text, &end, 10);
@@ -63,7 +63,7 @@ static int declare(const struct hd_setup *setup)
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_envs_check_role(setup->specs[ENVS], setup, false));
-    const char *text = hd_setup_option(setup, "epsilon");
+    const char *text = hd_setup_get_option(setup, "epsilon");
     char *end;
     double epsilon = strtod(text, &end);
     if (end == text || *end || !(epsilon >= 0 && epsilon <= 1))
@@ -74,8 +74,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->epsilon = epsilon;
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
-                           &args->scratch);
+    return hd_play_prepare(hd_envs_get_shape(setup->specs[ENVS]),
+                           hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -144,7 +144,7 @@ static void choose_actions(const struct record *r)
 {
     const struct hd_rng *rng = &r->context->rng;
     struct hd_obs_norm norm;
-    hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_net(r->views[POLICY].spec),
+    hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_get_net(r->views[POLICY].spec),
                    r->views[POLICY].data, hd_moments_get_obs_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
@@ -200,13 +200,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     struct record r = {
         .context = context,
         .views = views,
-        .shape = hd_envs_shape(views[ENVS].spec),
+        .shape = hd_envs_get_shape(views[ENVS].spec),
         .epsilon = args->epsilon,
-        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .to = hd_transition_log_get(shape, views[TRANSITION_LOG].data),
         .steps = shape->steps,
     };
-    r.play = hd_play_at(r.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    r.play = hd_play_at(r.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
     r.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&r));

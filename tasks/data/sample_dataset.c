@@ -56,10 +56,10 @@ static enum hd_sampler_tail tail_of(const struct hd_config *config)
 static int check(const struct hd_setup *setup, const struct args *args)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.nstep");
-    if (hd_batch_shape(setup->specs[BATCH])->nstep != 1)
+    if (hd_batch_get_shape(setup->specs[BATCH])->nstep != 1)
         return hd_diag_add_error(setup->diag, node ? node->location : setup->location,
                                  "policy.nstep: recorded transitions are of 1 step, found %" PRId64,
-                                 hd_batch_shape(setup->specs[BATCH])->nstep);
+                                 hd_batch_get_shape(setup->specs[BATCH])->nstep);
     if (args->max_length == 0)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "'%s' has %" PRId64 " transitions, of which %" PRId64
@@ -76,12 +76,12 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->sampler = (struct hd_sampler){
         .seed = setup->seed,
-        .samples = hd_dataset_get_info(hd_dataset_of(setup->specs[DATASET]))->transitions,
+        .samples = hd_dataset_get_info(hd_spec_get_dataset(setup->specs[DATASET]))->transitions,
         .shards = setup->shards,
         .shuffle = hd_config_get_bool(setup->config, "policy.learn.sampler.shuffle"),
         .tail = tail_of(setup->config),
     };
-    args->rows = hd_batch_shape(setup->specs[BATCH])->rows;
+    args->rows = hd_batch_get_shape(setup->specs[BATCH])->rows;
     args->max_length = hd_sampler_count_max(&args->sampler);
     return check(setup, args);
 }
@@ -159,10 +159,10 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct args *args = memory;
     struct hd_sampler_state *state = views[SAMPLER_STATE].data;
     const struct batch_writer writer = {
-        .dataset = hd_dataset_of(views[DATASET].spec),
-        .shape = hd_batch_shape(views[BATCH].spec),
-        .rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data),
-        .use = hd_batch_use(views[BATCH].spec, views[BATCH].data),
+        .dataset = hd_spec_get_dataset(views[DATASET].spec),
+        .shape = hd_batch_get_shape(views[BATCH].spec),
+        .rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data),
+        .use = hd_batch_get_use(views[BATCH].spec, views[BATCH].data),
     };
     const int64_t left = hd_sampler_count(&args->sampler, context->shard) - state->next;
     int64_t used = left < 0 ? 0 : left < args->rows ? left : args->rows, padded = 0;

@@ -42,13 +42,13 @@ static void fill_row(const struct hd_view *views, struct hd_minibatch *batch, in
                      int64_t sample)
 {
     const struct hd_view *from = &views[TRAJECTORIES];
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(from->spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(from->spec);
     const struct hd_trajectories t =
-        hd_trajectories_at(from->spec, from->data, sample / shape->samples);
+        hd_trajectories_get(from->spec, from->data, sample / shape->samples);
     const struct hd_advantages advantages =
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     const int64_t step = t.row[sample % shape->samples], actions = shape->actions;
-    hd_trajectories_obs(shape, &t, step, 0, batch->obs + row * shape->obs.obs_bytes);
+    hd_trajectories_copy_obs(shape, &t, step, 0, batch->obs + row * shape->obs.obs_bytes);
     memcpy(batch->logit + row * actions, t.logit + step * actions,
            (size_t)actions * sizeof *t.logit);
     batch->action[row] = t.action[step];
@@ -99,7 +99,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     int64_t lo, hi;
     HD_TRY(take_minibatch(context, views, &lo, &hi));
     const struct hd_minibatch_source gather = {
-        .from = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .from = hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .advantage = advantages.advantage,
         .target = advantages.target,
         .value = advantages.value,

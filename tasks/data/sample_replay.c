@@ -18,9 +18,9 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     (void)args;
     const struct hd_replay_shape *ring_shape = views[REPLAY].spec->shape;
-    const struct hd_transition_shape *batch_shape = hd_batch_shape(views[BATCH].spec);
-    struct hd_transitions rows = hd_batch_rows(views[BATCH].spec, views[BATCH].data);
-    const struct hd_batch_use use = hd_batch_use(views[BATCH].spec, views[BATCH].data);
+    const struct hd_transition_shape *batch_shape = hd_batch_get_shape(views[BATCH].spec);
+    struct hd_transitions rows = hd_batch_get_rows(views[BATCH].spec, views[BATCH].data);
+    const struct hd_batch_use use = hd_batch_get_use(views[BATCH].spec, views[BATCH].data);
     int64_t size = hd_replay_get_size(ring_shape, views[REPLAY].data);
     if (size == 0)
         return hd_body_fail(context, "replay '%s' is empty: sample it `when: %s.size >= …` only",
@@ -41,10 +41,11 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     (void)args;
     const struct hd_view *batch = &views[BATCH];
-    const struct hd_batch_use use = hd_batch_use(batch->spec, batch->data);
-    return hd_replay_sample_cuda(
-        views[REPLAY].spec->shape, views[REPLAY].data, context->rng, hd_batch_shape(batch->spec),
-        hd_batch_rows(batch->spec, batch->data), use.weight, use.used, context->stream);
+    const struct hd_batch_use use = hd_batch_get_use(batch->spec, batch->data);
+    return hd_replay_sample_cuda(views[REPLAY].spec->shape, views[REPLAY].data, context->rng,
+                                 hd_batch_get_shape(batch->spec),
+                                 hd_batch_get_rows(batch->spec, batch->data), use.weight, use.used,
+                                 context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};

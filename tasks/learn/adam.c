@@ -92,7 +92,7 @@ static void update(const struct hd_view *views, const struct args *args, bool fi
 {
     if (isnan(count))
         return;
-    const struct hd_net *net = hd_params_net(views[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(views[POLICY].spec);
     const struct hd_adam adam = adam_now(args, &views[RATE]);
     const float scale = clip(args, &views[NORM]);
     struct hd_adam_state moments =
@@ -156,7 +156,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     HD_TRY(hd_adam_step_cuda(&adam, &grad, lo, hi - lo, clip(args, &views[NORM]),
                              moments.updates + policy->bucket, context->scratch, moments.first,
                              moments.second, policy->data, context->stream));
-    return hd_net_refresh_cuda(hd_params_net(policy->spec), policy->data, lo, hi, context->stream);
+    return hd_net_refresh_cuda(hd_params_get_net(policy->spec), policy->data, lo, hi,
+                               context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {

@@ -74,12 +74,13 @@ static int64_t count_after(const struct hd_trajectories_shape *shape)
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     const struct hd_config *config = setup->config;
-    const struct hd_trajectories_shape *from = hd_trajectories_shape(setup->specs[TRAJECTORIES]);
+    const struct hd_trajectories_shape *from =
+        hd_trajectories_get_shape(setup->specs[TRAJECTORIES]);
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->net = hd_params_net(setup->specs[POLICY]);
+    args->net = hd_params_get_net(setup->specs[POLICY]);
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     args->samples = hd_advantages_count_rows(setup->specs[ADVANTAGES]);
     args->gamma = (float)hd_config_get_real(config, "policy.collect.discount_factor");
@@ -87,7 +88,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->value_norm = hd_config_get_bool(config, "policy.learn.value_norm");
     /* Passes of dense nets are too short to be cut. */
     const bool whole = hd_net_count_stages(args->net) == 1;
-    args->block = whole ? args->samples : hd_learn_shape_of(config).micro;
+    args->block = whole ? args->samples : hd_learn_shape_read(config).micro;
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = (args->samples + args->block - 1) / args->block;
     args->after = count_after(from);
@@ -135,9 +136,9 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 
 static struct hd_trajectories group_of(const struct hd_view *from, int64_t sample, int64_t *row_p)
 {
-    const int64_t samples = hd_trajectories_shape(from->spec)->samples;
+    const int64_t samples = hd_trajectories_get_shape(from->spec)->samples;
     *row_p = sample % samples;
-    return hd_trajectories_at(from->spec, from->data, sample / samples);
+    return hd_trajectories_get(from->spec, from->data, sample / samples);
 }
 
 /* Whether the observation after a sample is valued by itself. */
@@ -152,7 +153,7 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
 {
     int64_t row;
     const struct hd_trajectories t = group_of(from, sample, &row);
-    hd_trajectories_obs(hd_trajectories_shape(from->spec), &t, t.row[row], ahead, obs);
+    hd_trajectories_copy_obs(hd_trajectories_get_shape(from->spec), &t, t.row[row], ahead, obs);
 }
 
 /* The rows of the last item that no fragment needs hold the first sample. */
@@ -341,7 +342,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     const struct hd_steps steps =
-        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+        hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
     const int64_t block = block_on_gpu(args);
     void *stream = context->stream;
     struct work_on_gpu work;
@@ -366,7 +367,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->work_buffers[0], &work);
     struct hd_advantages_args advantages = {
-        .steps = hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
+        .steps = hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .gamma = args->gamma,
         .lambda = args->lambda,
         .value = work.value,

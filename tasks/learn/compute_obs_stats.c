@@ -35,7 +35,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (!args)
         return HD_ERR_NOMEM;
     *args_p = args;
-    args->obs = hd_obs_shape_of(setup->config);
+    args->obs = hd_obs_shape_read(setup->config);
     args->samples = hd_minibatch_split_read(setup->config).samples;
     args->elements = hd_moments_count_elements(setup->specs[SEEN]);
     args->rows = hd_config_get_int(setup->config, "policy.collect.obs_samples");
@@ -67,10 +67,10 @@ static int64_t scratch(const void *args)
 
 static void copy_obs(const struct hd_view *from, int64_t sample, void *obs)
 {
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(from->spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(from->spec);
     const struct hd_trajectories t =
-        hd_trajectories_at(from->spec, from->data, sample / shape->samples);
-    hd_trajectories_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
+        hd_trajectories_get(from->spec, from->data, sample / shape->samples);
+    hd_trajectories_copy_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
 }
 
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
@@ -123,7 +123,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_view *seen = &views[SEEN];
     const struct hd_moments moments = hd_moments_get(seen->spec, seen->data);
     const struct hd_steps steps =
-        hd_trajectories_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
+        hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->scratch, &work);
     HD_TRY(

@@ -39,7 +39,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     int64_t lo, hi;
     hd_spec_get_bucket(views[1].spec, views[1].bucket, &lo, &hi);
     HD_TRY(hd_device_copy(to + lo, from + lo, (hi - lo) * (int64_t)sizeof(float), context->stream));
-    return hd_net_refresh_cuda(hd_params_net(views[1].spec), to, lo, hi, context->stream);
+    return hd_net_refresh_cuda(hd_params_get_net(views[1].spec), to, lo, hi, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {.body = body_on_gpu};

@@ -64,7 +64,7 @@ static const struct hd_loss *const losses[] = {&hd_loss_dqn, &hd_loss_bc, &hd_lo
 
 static const struct hd_loss *find_loss(const struct hd_setup *setup)
 {
-    const char *name = hd_setup_option(setup, "loss");
+    const char *name = hd_setup_get_option(setup, "loss");
     for (int i = 0; i < (int)(sizeof losses / sizeof *losses); i++)
         if (name && strcmp(losses[i]->name, name) == 0)
             return losses[i];
@@ -180,7 +180,7 @@ static int check_norm(const struct hd_setup *setup, const struct args *args)
 
 static int check_microbatch(const struct hd_setup *setup, struct args *args)
 {
-    const struct hd_learn_shape learn = hd_learn_shape_of(setup->config);
+    const struct hd_learn_shape learn = hd_learn_shape_read(setup->config);
     const bool asked = hd_config_get_int(setup->config, "policy.learn.microbatch") > 0;
     const char *key = asked ? "policy.learn.microbatch" : "policy.learn.batch_size";
     const struct hd_node *node = hd_config_get_node(setup->config, key);
@@ -202,7 +202,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     args->loss = find_loss(setup);
-    args->net = hd_params_net(setup->specs[HD_LOSS_POLICY]);
+    args->net = hd_params_get_net(setup->specs[HD_LOSS_POLICY]);
     HD_TRY(check_ports(setup, args->loss));
     HD_TRY(check_microbatch(setup, args));
     args->backward_stages = hd_net_count_stages(args->net);
@@ -307,7 +307,7 @@ static void go_forward(const struct args *args, const struct hd_view *views, int
 static void count_samples(const struct hd_view *grad, int64_t partial, float rows, int64_t lo,
                           int64_t hi)
 {
-    float *counts = hd_grad_counts(grad->spec, grad->data, partial);
+    float *counts = hd_grad_get_counts(grad->spec, grad->data, partial);
     for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi;
         hd_spec_get_bucket(grad->spec, bucket, &bucket_lo, &bucket_hi);
@@ -357,7 +357,7 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
         .norm = hd_moments_get_obs_norm(&views[HD_LOSS_NORM], &norm),
         .obs = args->loss->obs(&pass),
         .batch = args->micro,
-        .used = hd_loss_used(&pass),
+        .used = hd_loss_get_used(&pass),
         .work = work->forward,
         .q = work->out,
         .dq = work->dout,
@@ -373,7 +373,7 @@ static void go_through_norms(const struct hd_context *context, const struct hd_v
         hd_net_training_backward(args->net, &training, stage - levels, context->cross_shard_sums,
                                  context->partial_sums);
     if (stage == 2 * levels)
-        count_samples(grad, context->item, (float)hd_loss_used(&pass), 0,
+        count_samples(grad, context->item, (float)hd_loss_get_used(&pass), 0,
                       hd_net_count_params(args->net));
 }
 
@@ -489,7 +489,7 @@ static int go_forward_on_gpu(const struct args *args, const struct hd_loss_pass 
 static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss_pass *pass,
                                 int64_t partial, int64_t lo, int64_t hi)
 {
-    float *counts = hd_grad_counts(grad->spec, grad->data, partial);
+    float *counts = hd_grad_get_counts(grad->spec, grad->data, partial);
     int first = -1, end = 0;
     for (int bucket = 0; bucket < grad->spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi;
@@ -501,7 +501,7 @@ static int count_samples_on_gpu(const struct hd_view *grad, const struct hd_loss
     }
     if (first < 0)
         return HD_OK;
-    return hd_samples_fill_counts_cuda(hd_loss_used_at(pass), end - first, counts + first,
+    return hd_samples_fill_counts_cuda(hd_loss_get_used_address(pass), end - first, counts + first,
                                        pass->stream);
 }
 

@@ -67,8 +67,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_play_prepare(hd_envs_shape(setup->specs[ENVS]), hd_params_net(setup->specs[POLICY]),
-                           &args->scratch);
+    return hd_play_prepare(hd_envs_get_shape(setup->specs[ENVS]),
+                           hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -97,7 +97,7 @@ struct evaluation {
 /* The number that follows the last episode of the instance's env i. */
 static int64_t episodes_end(const struct evaluation *e, int64_t i)
 {
-    return first_episode(e->first + i + 1, e->shape->all, e->result->episodes);
+    return first_episode(e->first + i + 1, e->shape->total, e->result->episodes);
 }
 
 static int start(struct evaluation *e, int64_t i)
@@ -116,7 +116,7 @@ static int begin(struct evaluation *e, const struct args *args)
     e->result->train_iter = e->context->update;
     for (int64_t i = 0; i < *e->envs.count; i++) {
         e->envs.shown[i] = 0;
-        e->envs.episode[i] = first_episode(e->first + i, e->shape->all, args->episodes);
+        e->envs.episode[i] = first_episode(e->first + i, e->shape->total, args->episodes);
         HD_TRY(start(e, i));
     }
     return HD_OK;
@@ -133,7 +133,7 @@ static bool all_played(const struct evaluation *e)
 /* One step of all envs, also of those that have played their episodes. */
 static int step(struct evaluation *e)
 {
-    const struct hd_net *net = hd_params_net(e->views[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(e->views[POLICY].spec);
     struct hd_obs_norm norm;
     hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data,
                    hd_moments_get_obs_norm(&e->views[NORM], &norm));
@@ -175,12 +175,12 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     struct evaluation e = {
         .context = context,
         .views = views,
-        .shape = hd_envs_shape(views[ENVS].spec),
-        .envs = hd_envs_at(views[ENVS].spec, views[ENVS].data, 0),
+        .shape = hd_envs_get_shape(views[ENVS].spec),
+        .envs = hd_envs_get(views[ENVS].spec, views[ENVS].data, 0),
         .result = views[RESULT].data,
     };
-    e.first = hd_envs_first(e.shape, context->shard, 0);
-    e.play = hd_play_at(e.shape, hd_params_net(views[POLICY].spec), context->scratch);
+    e.first = hd_envs_get_first(e.shape, context->shard, 0);
+    e.play = hd_play_at(e.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
     e.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&e, memory));

@@ -88,8 +88,9 @@ struct buffer_name {
 
 static int count_norms(const struct hd_weights *weights)
 {
-    return weights->batch_norm_stats ? hd_net_count_norms(hd_params_net(weights->batch_norm_stats))
-                                     : 0;
+    return weights->batch_norm_stats
+               ? hd_net_count_norms(hd_params_get_net(weights->batch_norm_stats))
+               : 0;
 }
 
 static struct buffer_name name_buffer(const struct hd_net_norm *norm, int which)
@@ -107,7 +108,7 @@ static int export_buffers(const struct hd_weights *weights, int which, struct bu
     const float *running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
     for (int i = 0; i < n; i++) {
         const struct hd_net_norm *norm =
-            hd_net_get_norm(hd_params_net(weights->batch_norm_stats), i);
+            hd_net_get_norm(hd_params_get_net(weights->batch_norm_stats), i);
         const int64_t at = which == RUNNING_MEAN ? norm->mean : norm->var;
         names[i] = name_buffer(norm, which);
         tensors[i] = elements_tensor(names[i].text, running + at, norm->features);
@@ -158,7 +159,7 @@ static int write_file(const char *path, const struct hd_tensor_data *tensors, in
 
 int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter)
 {
-    const struct hd_net *net = hd_params_net(weights->params);
+    const struct hd_net *net = hd_params_get_net(weights->params);
     const int n = hd_net_count_tensors(net), norms = count_norms(weights);
     const struct hd_tensor *last = hd_net_get_tensor(net, n - 1);
     const struct hashes hashes = hash_all(weights);
@@ -207,7 +208,7 @@ static int import_buffers(const struct hd_safetensors *file, const struct hd_wei
     float *running = hd_batch_norm_stats_get_running(weights->batch_norm_stats_data);
     for (int i = 0; i < count_norms(weights); i++) {
         const struct hd_net_norm *norm =
-            hd_net_get_norm(hd_params_net(weights->batch_norm_stats), i);
+            hd_net_get_norm(hd_params_get_net(weights->batch_norm_stats), i);
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_MEAN).text, 1, &norm->features,
                                    running + norm->mean));
         HD_TRY(hd_safetensors_copy(file, name_buffer(norm, RUNNING_VAR).text, 1, &norm->features,
@@ -218,7 +219,7 @@ static int import_buffers(const struct hd_safetensors *file, const struct hd_wei
 
 static int import_all(const struct hd_safetensors *file, const struct hd_weights *weights)
 {
-    const struct hd_net *net = hd_params_net(weights->params);
+    const struct hd_net *net = hd_params_get_net(weights->params);
     for (int i = 0; i < hd_net_count_tensors(net); i++)
         HD_TRY(import_tensor(file, net, i, weights->data));
     hd_net_refresh(net, weights->data, 0, hd_net_count_params(net));
@@ -241,7 +242,7 @@ int hd_weights_load(const struct hd_weights *weights, const char *path)
     return status;
 }
 
-int hd_weights_are_normalised(const char *path, bool *normalised_p)
+int hd_weights_has_obs_norm(const char *path, bool *normalised_p)
 {
     struct hd_safetensors *file;
     HD_TRY(hd_safetensors_open(path, &file));
@@ -263,7 +264,7 @@ static const struct hd_obs_norm *norm_of_floats(const struct hd_weights *weights
     const struct hd_view view = {.data = weights->obs_norm_data, .spec = weights->obs_norm};
     if (!weights->obs_norm || !hd_moments_get_obs_norm(&view, norm_p))
         return NULL;
-    const bool bytes = hd_net_has_u8_obs(hd_params_net(weights->params));
+    const bool bytes = hd_net_has_u8_obs(hd_params_get_net(weights->params));
     for (int64_t j = 0; j < hd_moments_count_elements(weights->obs_norm); j++)
         scaled[j] = norm_p->scale[j] * (bytes ? 255.0f : 1.0f);
     norm_p->scale = scaled;
@@ -274,7 +275,7 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
                          FILE *file)
 {
     enum { ROWS_AT_ONCE = 64 };
-    const struct hd_net *net = hd_params_net(weights->params);
+    const struct hd_net *net = hd_params_get_net(weights->params);
     const int64_t outputs = hd_net_count_outputs(net),
                   max = rows < ROWS_AT_ONCE ? rows : ROWS_AT_ONCE;
     const int64_t rest = max > 0 ? rows % max : 0;
@@ -308,9 +309,9 @@ static int print_outputs(const struct hd_weights *weights, const float *obs, int
     return status;
 }
 
-int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file)
+int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file)
 {
-    const struct hd_net *net = hd_params_net(weights->params);
+    const struct hd_net *net = hd_params_get_net(weights->params);
     struct hd_safetensors *tensors;
     int64_t shape[HD_TENSOR_DIMS], row = 1;
     int dims;
@@ -342,7 +343,7 @@ const double *hd_eval_result_get_returns(const void *data, int64_t *n_p)
     return result->returns;
 }
 
-void hd_arithmetic_libraries(char *text, size_t bytes)
+void hd_arithmetic_describe_libraries(char *text, size_t bytes)
 {
     hd_conv_describe_library(text, bytes);
 }

@@ -31,11 +31,11 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
 int hd_weights_load(const struct hd_weights *weights, const char *path);
 
 /* Whether the policy in a file normalises observations. Errors: as for load. */
-int hd_weights_are_normalised(const char *path, bool *normalised_p);
+int hd_weights_has_obs_norm(const char *path, bool *normalised_p);
 
 /* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes one line per row to `file`:
  * the net's outputs as %.9e, space separated. Errors as above. */
-int hd_weights_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
+int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
 /* The returns of an instance of type `eval_result`: returns[n], borrowed; n stored in *n_p. */
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
@@ -61,6 +61,6 @@ void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
 
 /* Names and versions of the libraries that bodies compute with, and what they use of the processor:
  * "onednn 2.6.3 isa 0x3e7 amx". */
-void hd_arithmetic_libraries(char *text, size_t bytes);
+void hd_arithmetic_describe_libraries(char *text, size_t bytes);
 
 #endif

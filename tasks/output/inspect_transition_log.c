@@ -13,7 +13,7 @@
 void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec *envs,
                                 struct hd_dataset_info *info)
 {
-    const struct hd_envs_shape *shape = hd_envs_shape(envs);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(envs);
     info->env_type = shape->env->name;
     info->env_id = shape->settings.env_id;
     info->u8 = shape->obs.u8;

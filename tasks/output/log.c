@@ -91,7 +91,7 @@ static int log_scalars(struct hd_context *context, const struct hd_view *view, i
         return HD_OK;
     snprintf(title, sizeof title,
              "[RANK0]: === Training Iteration %lld Result ===", (long long)context->update);
-    return hd_logbook_write_table(context->logbook, hd_scalars_component(view->spec), title,
+    return hd_logbook_write_table(context->logbook, hd_scalars_get_component(view->spec), title,
                                   context->update, env_step, items, n);
 }
 
@@ -143,7 +143,7 @@ static int log_collector(struct hd_context *context, const struct hd_view *episo
 static bool is_component(const struct hd_view *view, const char *component)
 {
     return view->spec->type == &hd_type_scalars &&
-           strcmp(hd_scalars_component(view->spec), component) == 0;
+           strcmp(hd_scalars_get_component(view->spec), component) == 0;
 }
 
 static const struct hd_view *find_counters(const struct hd_view *views, int n)

@@ -25,7 +25,7 @@ static const struct hd_option options[] = {{"as", NULL, true}, {0}};
 static int prepare(const struct hd_setup *setup, void **args_p)
 {
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[PARAMS], BATCH_NORM_STATS));
-    *args_p = hd_strdup(hd_setup_option(setup, "as"));
+    *args_p = hd_strdup(hd_setup_get_option(setup, "as"));
     return *args_p ? HD_OK : HD_ERR_NOMEM;
 }
 

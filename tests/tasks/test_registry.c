@@ -7,7 +7,7 @@
 
 START_TEST(every_verb_has_a_stream_of_its_own)
 {
-    const struct hd_verb *const *verbs = hd_registry_builtin()->verbs;
+    const struct hd_verb *const *verbs = hd_registry_get_builtin()->verbs;
     for (int i = 0; verbs[i]; i++) {
         ck_assert_msg(verbs[i]->stream_id != 0, "%s has no stream_id", verbs[i]->name);
         for (int j = 0; j < i; j++)

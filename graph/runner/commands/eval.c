@@ -61,7 +61,7 @@ static int evaluate(const struct hd_options *options, const struct hd_run_spec *
     const struct hd_weights weights = hd_weights_find(run_spec->graph, executor);
     int status = hd_weights_load(&weights, options->weights);
     if (status == HD_OK)
-        status = options->obs ? hd_weights_outputs(&weights, options->obs, stdout)
+        status = options->obs ? hd_weights_print_outputs(&weights, options->obs, stdout)
                               : play(executor, run_spec->graph);
     hd_executor_destroy(executor);
     return status;
@@ -75,7 +75,7 @@ static int start(struct hd_options *options)
     bool normalised;
     if (!options->weights)
         return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
-    HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
+    HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
     options->sets[options->n_sets++] = normalised ? graph_with_norm : graph_without_norm;
     options->sets[options->n_sets++] = "strategy={}";
     if (options->episodes > 0) {

@@ -154,7 +154,7 @@ static int check_options(struct hd_options *options)
     if (options->transitions == 0)
         return hd_fail(HD_ERR_INPUT, "missing --transitions N");
     bool normalised;
-    HD_TRY(hd_weights_are_normalised(options->weights, &normalised));
+    HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
     char *text = hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",
                            options->transitions, options->epsilon, normalised ? ", obs_norm" : "");
     if (!text)

@@ -205,7 +205,7 @@ static int prepare(struct hd_train *train)
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
     char libraries[256];
-    hd_arithmetic_libraries(libraries, sizeof libraries);
+    hd_arithmetic_describe_libraries(libraries, sizeof libraries);
     if (train->gpus.plan.n > 0) {
         const size_t used = strlen(libraries);
         snprintf(libraries + used, sizeof libraries - used, "; ");

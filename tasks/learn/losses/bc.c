@@ -36,13 +36,13 @@ struct header {
 
 static const int64_t *used(const struct hd_view *batch)
 {
-    return hd_batch_use(batch->spec, batch->data).used;
+    return hd_batch_get_use(batch->spec, batch->data).used;
 }
 
 static const void *obs(const struct hd_loss_pass *pass)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions rows = hd_batch_rows(batch->spec, batch->data);
+    const struct hd_transitions rows = hd_batch_get_rows(batch->spec, batch->data);
     return (const char *)rows.obs + pass->first * hd_net_get_obs_bytes(pass->net);
 }
 
@@ -53,8 +53,8 @@ static struct hd_cross_entropy loss_of(const struct hd_loss_pass *pass, int64_t 
         .batch = rows,
         .actions = hd_net_count_actions(pass->net),
         .logit = pass->out,
-        .action = hd_batch_rows(batch->spec, batch->data).action + pass->first,
-        .weight = hd_batch_use(batch->spec, batch->data).weight + pass->first,
+        .action = hd_batch_get_rows(batch->spec, batch->data).action + pass->first,
+        .weight = hd_batch_get_use(batch->spec, batch->data).weight + pass->first,
     };
 }
 
@@ -72,7 +72,7 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
 {
     (void)args;
     const struct hd_cross_entropy loss = loss_of(pass, pass->rows);
-    return hd_cross_entropy_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+    return hd_cross_entropy_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
                                          &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif

@@ -51,20 +51,20 @@ static int64_t loss_work_bytes(const struct hd_net *net, int64_t rows)
 
 static const int64_t *used(const struct hd_view *batch)
 {
-    return hd_batch_use(batch->spec, batch->data).used;
+    return hd_batch_get_use(batch->spec, batch->data).used;
 }
 
 static struct hd_dqn_loss loss_of(const struct args *args, const struct hd_loss_pass *pass,
                                   int64_t rows)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
+    const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
     const int64_t first = pass->first, actions = hd_net_count_actions(pass->net);
     const float *q = pass->loss_work;
     return (struct hd_dqn_loss){
         .batch = rows,
         .actions = actions,
-        .nstep = hd_batch_shape(batch->spec)->nstep,
+        .nstep = hd_batch_get_shape(batch->spec)->nstep,
         .gamma = args->gamma,
         .q = q,
         .online_next = q + pass->rows * actions,
@@ -90,7 +90,7 @@ struct passes {
 static void set_passes(const struct hd_loss_pass *pass, struct passes *passes)
 {
     const struct hd_view *batch = &pass->views[HD_LOSS_BATCH];
-    const struct hd_transitions from = hd_batch_rows(batch->spec, batch->data);
+    const struct hd_transitions from = hd_batch_get_rows(batch->spec, batch->data);
     const int64_t at = pass->first * hd_net_get_obs_bytes(pass->net);
     passes->policy = pass->views[HD_LOSS_POLICY].data;
     passes->target = pass->views[HD_LOSS_TARGET].data;
@@ -125,7 +125,7 @@ static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pas
                                p.target_next, pass->stream));
     HD_TRY(hd_net_forward_pair_cuda(pass->net, p.policy, p.norm, p.obs, p.next_obs, pass->rows,
                                     pass->forward, p.q, pass->stream));
-    return hd_dqn_loss_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+    return hd_dqn_loss_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
                                     &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif

@@ -39,12 +39,12 @@ struct hd_loss_pass {
 };
 
 /* Of the rows, those that count: known on the host; where a GPU finds it. */
-static inline int64_t hd_loss_used(const struct hd_loss_pass *pass)
+static inline int64_t hd_loss_get_used(const struct hd_loss_pass *pass)
 {
     return *(const int64_t *)pass->header;
 }
 
-static inline const int64_t *hd_loss_used_at(const struct hd_loss_pass *pass)
+static inline const int64_t *hd_loss_get_used_address(const struct hd_loss_pass *pass)
 {
     return pass->header;
 }

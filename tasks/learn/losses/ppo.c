@@ -113,7 +113,7 @@ static void differentiate(const void *args, const struct hd_loss_pass *pass)
 static int differentiate_on_gpu(const void *args, const struct hd_loss_pass *pass)
 {
     const struct hd_ppo_loss loss = loss_of(args, pass, pass->rows);
-    return hd_ppo_loss_compute_cuda(&loss, hd_loss_used_at(pass), pass->dout,
+    return hd_ppo_loss_compute_cuda(&loss, hd_loss_get_used_address(pass), pass->dout,
                                     &((struct header *)pass->header)->sums, pass->stream);
 }
 #endif

@@ -142,12 +142,12 @@ static void count_envs(struct hd_envs_shape *shape, const struct hd_spec *spec,
                        const struct hd_setup *setup)
 {
     shape->evaluator = strcmp(spec->role, "evaluator") == 0;
-    shape->all = hd_config_get_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
-                                                                   : "env.collector_env_num");
+    shape->total = hd_config_get_int(setup->config, shape->evaluator ? "env.evaluator_env_num"
+                                                                     : "env.collector_env_num");
     shape->instances = shape->evaluator && spec->placement == HD_SHARD ? setup->shards : 1;
     shape->groups =
         shape->evaluator ? 1 : hd_config_get_int(setup->config, "policy.collect.env_groups");
-    shape->envs = (shape->all / shape->groups + shape->instances - 1) / shape->instances;
+    shape->envs = (shape->total / shape->groups + shape->instances - 1) / shape->instances;
     shape->fragment = shape->evaluator ? 0 : hd_transition_block_shape_read(setup->config).fragment;
 }
 
@@ -155,13 +155,13 @@ static int check_groups(const struct hd_envs_shape *shape, const struct hd_spec 
                         const struct hd_setup *setup)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "policy.collect.env_groups");
-    if (shape->all % shape->groups == 0)
+    if (shape->total % shape->groups == 0)
         return HD_OK;
     return hd_diag_add_error(
         setup->diag, node ? node->location : spec->location,
         "policy.collect.env_groups: expected a divisor of env.collector_env_num %lld, "
         "found %lld",
-        (long long)shape->all, (long long)shape->groups);
+        (long long)shape->total, (long long)shape->groups);
 }
 
 static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
@@ -170,7 +170,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     const struct hd_node *options = hd_config_get_node(setup->config, "env.options");
     count_envs(shape, spec, setup);
     HD_TRY(check_groups(shape, spec, setup));
-    shape->obs = hd_obs_shape_of(setup->config);
+    shape->obs = hd_obs_shape_read(setup->config);
     shape->settings = (struct hd_env_settings){
         .evaluator = shape->evaluator,
         .env_id = hd_config_get_text(setup->config, "env.env_id"),
@@ -213,21 +213,21 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec)
+const struct hd_envs_shape *hd_envs_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t group)
+struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group)
 {
     struct hd_envs envs;
     lay_out(spec->shape, (char *)data + group * group_bytes(spec->shape), &envs);
     return envs;
 }
 
-int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group)
+int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group)
 {
-    return shape->instances == 1 ? group * shape->envs : shard * shape->all / shape->instances;
+    return shape->instances == 1 ? group * shape->envs : shard * shape->total / shape->instances;
 }
 
 int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
@@ -245,8 +245,8 @@ int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
     return HD_OK;
 }
 
-void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                  const void *frame)
+void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                        const void *frame)
 {
     const int64_t one = shape->obs.frame_bytes, older = shape->obs.obs_bytes - one;
     char *obs = envs->obs + env * shape->obs.obs_bytes;
@@ -282,10 +282,10 @@ static int make_group(const struct hd_spec *spec, struct hd_envs *envs)
 static int init_partial(const struct hd_spec *spec, int64_t shard, void *data, int64_t group)
 {
     const struct hd_envs_shape *shape = spec->shape;
-    struct hd_envs envs = hd_envs_at(spec, data, group);
+    struct hd_envs envs = hd_envs_get(spec, data, group);
     *envs.count = shape->envs;
     if (shape->instances > 1)
-        *envs.count = hd_envs_first(shape, shard + 1, 0) - hd_envs_first(shape, shard, 0);
+        *envs.count = hd_envs_get_first(shape, shard + 1, 0) - hd_envs_get_first(shape, shard, 0);
     *envs.best_mean = -INFINITY;
     return make_group(spec, &envs);
 }
@@ -301,9 +301,9 @@ static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_
 static void fini(const struct hd_spec *spec, void *data)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
-        struct hd_envs envs = hd_envs_at(spec, data, group);
+        struct hd_envs envs = hd_envs_get(spec, data, group);
         if (*envs.group)
-            hd_envs_shape(spec)->env->destroy(*envs.group);
+            hd_envs_get_shape(spec)->env->destroy(*envs.group);
         *envs.group = NULL;
     }
 }
@@ -360,8 +360,8 @@ static int snapshot_partial(const struct hd_spec *spec, struct hd_envs *dst,
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
-        struct hd_envs to = hd_envs_at(spec, dst, group),
-                       from = hd_envs_at(spec, (void *)src, group);
+        struct hd_envs to = hd_envs_get(spec, dst, group),
+                       from = hd_envs_get(spec, (void *)src, group);
         HD_TRY(snapshot_partial(spec, &to, &from));
     }
     return HD_OK;
@@ -384,7 +384,7 @@ static int save_partial(const struct hd_spec *spec, const struct hd_envs *envs, 
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
-        struct hd_envs envs = hd_envs_at(spec, (void *)data, group);
+        struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
         HD_TRY(save_partial(spec, &envs, file));
     }
     return HD_OK;
@@ -392,7 +392,7 @@ static int save(const struct hd_spec *spec, const void *data, FILE *file)
 
 static int load_states(const struct hd_spec *spec, struct hd_envs *envs, FILE *file)
 {
-    const int64_t state_bytes = hd_envs_shape(spec)->state_bytes;
+    const int64_t state_bytes = hd_envs_get_shape(spec)->state_bytes;
     char *states = hd_alloc(*envs->count, (size_t)state_bytes);
     if (!states)
         return HD_ERR_NOMEM;
@@ -410,7 +410,7 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
     char *flat = flat_bytes(spec, envs, &bytes);
     HD_TRY(hd_value_read(spec, flat, bytes, file));
     const int64_t found = *envs->count;
-    if (found >= 0 && found <= hd_envs_shape(spec)->envs && (found == count || !*envs->group))
+    if (found >= 0 && found <= hd_envs_get_shape(spec)->envs && (found == count || !*envs->group))
         return load_states(spec, envs, file);
     *envs->count = count;
     return hd_fail(HD_ERR_FORMAT, "value '%s' cannot be loaded: the file has %lld envs", spec->name,
@@ -421,7 +421,7 @@ static int load_partial(const struct hd_spec *spec, struct hd_envs *envs, FILE *
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     for (int64_t group = 0; group < spec->partials; group++) {
-        struct hd_envs envs = hd_envs_at(spec, data, group);
+        struct hd_envs envs = hd_envs_get(spec, data, group);
         HD_TRY(load_partial(spec, &envs, file));
     }
     return HD_OK;
@@ -431,7 +431,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
     uint64_t result = 0;
     for (int64_t group = 0; group < spec->partials; group++) {
-        const struct hd_envs envs = hd_envs_at(spec, (void *)data, group);
+        const struct hd_envs envs = hd_envs_get(spec, (void *)data, group);
         size_t bytes, states_bytes;
         const char *flat = flat_bytes(spec, &envs, &bytes);
         char *states = save_group(spec, &envs, &states_bytes);
@@ -445,7 +445,7 @@ static uint64_t hash(const struct hd_spec *spec, const void *data)
 
 int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup, bool evaluator)
 {
-    if (hd_envs_shape(spec)->evaluator == evaluator)
+    if (hd_envs_get_shape(spec)->evaluator == evaluator)
         return HD_OK;
     return hd_diag_add_error(setup->diag, setup->location,
                              "%s needs envs of role %s; '%s' is of role %s", setup->verb,

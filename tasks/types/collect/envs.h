@@ -21,7 +21,7 @@ struct hd_envs_shape {
     bool evaluator;
     int64_t groups;    /* groups that are played independently, each a group of the instance */
     int64_t envs;      /* E: rows of a group */
-    int64_t all;       /* envs of all instances that share them */
+    int64_t total;     /* envs of all instances that share them */
     int64_t instances; /* so many share them: S for a spread evaluator, else 1 */
     int64_t fragment;  /* L: steps of one env that are handed on together; evaluator: 0 */
     struct hd_obs_shape obs;
@@ -45,12 +45,12 @@ struct hd_envs {
 };
 
 /* The shape of a value of type envs, and the arrays of a group of one instance. */
-const struct hd_envs_shape *hd_envs_shape(const struct hd_spec *spec);
-struct hd_envs hd_envs_at(const struct hd_spec *spec, void *data, int64_t group);
+const struct hd_envs_shape *hd_envs_get_shape(const struct hd_spec *spec);
+struct hd_envs hd_envs_get(const struct hd_spec *spec, void *data, int64_t group);
 
 /* Number of the first env of a group: of shard `shard` among those that share an evaluation, or of
  * group `group` of a collector. */
-int64_t hd_envs_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);
+int64_t hd_envs_get_first(const struct hd_envs_shape *shape, int64_t shard, int64_t group);
 
 /* Starts an episode of env `env` from `env_seed`: its pending steps must have been handed on. Its
  * first frame is written to frame[frame_bytes] and is all of the env's observation. A failure is a
@@ -59,8 +59,8 @@ int hd_envs_start(const struct hd_envs_shape *shape, struct hd_envs *envs, int64
                   uint64_t env_seed, void *frame, char message[HD_ENV_MESSAGE]);
 
 /* The env's observation moves on to a frame that it showed. */
-void hd_envs_show(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
-                  const void *frame);
+void hd_envs_push_frame(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                        const void *frame);
 
 /* For a verb's `prepare`: a mistake when spec is not of the role that the verb needs. */
 int hd_envs_check_role(const struct hd_spec *spec, const struct hd_setup *setup, bool evaluator);

@@ -72,8 +72,8 @@ static void release(struct hd_spec *spec)
     hd_type_envs.release(spec);
 }
 
-struct hd_pixel_pong_envs hd_gpu_envs_at(const struct hd_spec *spec, void *data, uint64_t seed,
-                                         int64_t shard)
+struct hd_pixel_pong_envs hd_gpu_envs_get(const struct hd_spec *spec, void *data, uint64_t seed,
+                                          int64_t shard)
 {
     const struct hd_envs_shape *shape = spec->shape;
     struct hd_pixel_pong_envs envs = {
@@ -84,14 +84,14 @@ struct hd_pixel_pong_envs hd_gpu_envs_at(const struct hd_spec *spec, void *data,
 
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
-    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, setup->seed, shard);
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(spec, data, setup->seed, shard);
     hd_pixel_pong_init_cuda(envs.group, envs.envs, background_of(spec->shape));
     return HD_OK;
 }
 
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
-    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(spec, data, 0, 0);
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(spec, data, 0, 0);
     HD_TRY(hd_value_read(spec, data, (size_t)spec->bytes, file));
     if (hd_pixel_pong_is_cuda_possible(envs.group, envs.envs, background_of(spec->shape)))
         return HD_OK;

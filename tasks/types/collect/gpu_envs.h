@@ -9,10 +9,10 @@
 
 extern const struct hd_type hd_type_gpu_envs;
 
-/* The shape of a value of either type is hd_envs_shape(spec). */
+/* The shape of a value of either type is hd_envs_get_shape(spec). */
 
 /* The arrays of an instance, on the host or on a GPU, in a run of this seed. */
-struct hd_pixel_pong_envs hd_gpu_envs_at(const struct hd_spec *spec, void *data, uint64_t seed,
-                                         int64_t shard);
+struct hd_pixel_pong_envs hd_gpu_envs_get(const struct hd_spec *spec, void *data, uint64_t seed,
+                                          int64_t shard);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/types/collect/obs.h"
 
-struct hd_obs_shape hd_obs_shape_of(const struct hd_config *config)
+struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config)
 {
     int64_t dimensions, elements = 1;
     const int64_t *obs_shape = hd_config_get_ints(config, "policy.model.obs_shape", &dimensions);

@@ -13,6 +13,6 @@ struct hd_obs_shape {
 };
 
 /* From policy.model.obs_shape and env.frame_stack. */
-struct hd_obs_shape hd_obs_shape_of(const struct hd_config *config);
+struct hd_obs_shape hd_obs_shape_read(const struct hd_config *config);
 
 #endif

@@ -87,7 +87,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         .samples = n_sample / groups,
         .actions = hd_config_get_int(config, "policy.model.action_shape"),
         .segment_at_done = hd_config_get_bool(config, "policy.collect.segment_at_done"),
-        .obs = hd_obs_shape_of(config),
+        .obs = hd_obs_shape_read(config),
     };
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
     measure(shape);
@@ -97,22 +97,22 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec)
+const struct hd_trajectories_shape *hd_trajectories_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t group)
+struct hd_trajectories hd_trajectories_get(const struct hd_spec *spec, void *data, int64_t group)
 {
     struct hd_trajectories t;
     lay_out(spec->shape, (char *)data + group * group_bytes(spec->shape), &t);
     return t;
 }
 
-struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data)
+struct hd_steps hd_trajectories_get_steps(const struct hd_spec *spec, const void *data)
 {
     const struct hd_trajectories_shape *shape = spec->shape;
-    const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, 0);
+    const struct hd_trajectories t = hd_trajectories_get(spec, (void *)data, 0);
     const char *start = data;
     return (struct hd_steps){
         .data = data,
@@ -142,7 +142,7 @@ int64_t hd_trajectories_count_header_bytes(const struct hd_spec *spec)
     return group_bytes(shape) - hd_align_up(shape->envs * shape->frames * shape->obs.frame_bytes);
 }
 
-int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec)
+int64_t hd_trajectories_get_counter_bytes(const struct hd_spec *spec)
 {
     struct hd_arena arena = {0};
     struct hd_trajectories unused;
@@ -159,8 +159,8 @@ static char *frame_at(const struct hd_trajectories_shape *shape,
     return group->frames + (env * shape->frames + frame) * shape->obs.frame_bytes;
 }
 
-struct hd_frame_upload hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                            const struct hd_trajectories *group)
+struct hd_frame_upload hd_trajectories_get_show(const struct hd_trajectories_shape *shape,
+                                                const struct hd_trajectories *group)
 {
     return (struct hd_frame_upload){
         .envs = shape->envs,
@@ -174,8 +174,9 @@ struct hd_frame_upload hd_trajectories_show(const struct hd_trajectories_shape *
 }
 
 /* Where the episode is younger than the observation, its first frame stands in. */
-void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
-                         const struct hd_trajectories *group, int64_t step, int ahead, void *obs)
+void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
+                              const struct hd_trajectories *group, int64_t step, int ahead,
+                              void *obs)
 {
     const int64_t env = step / shape->steps, last = group->frame[step] + ahead;
     const int64_t first = group->frame[step] - group->frame_age[step], stack = shape->obs.stack;
@@ -198,7 +199,7 @@ static size_t count_header_bytes(const struct hd_trajectories *t)
 
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group)
 {
-    struct hd_trajectories t = hd_trajectories_at(spec, data, group);
+    struct hd_trajectories t = hd_trajectories_get(spec, data, group);
     memset(t.made, 0, count_header_bytes(&t));
 }
 
@@ -208,7 +209,7 @@ static int visit_used(const struct hd_spec *spec, const void *data,
 {
     const struct hd_trajectories_shape *shape = spec->shape;
     for (int64_t group = 0; group < spec->partials; group++) {
-        const struct hd_trajectories t = hd_trajectories_at(spec, (void *)data, group);
+        const struct hd_trajectories t = hd_trajectories_get(spec, (void *)data, group);
         HD_TRY(visit(arg, (char *)t.made, count_header_bytes(&t)));
         for (int64_t env = 0; env < shape->envs; env++) {
             if (t.shown[env] < 0 || t.shown[env] > shape->frames)

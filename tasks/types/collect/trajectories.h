@@ -45,24 +45,25 @@ struct hd_trajectories {
 };
 
 /* The shape of a value of type trajectories, and the arrays of a group of an instance. */
-const struct hd_trajectories_shape *hd_trajectories_shape(const struct hd_spec *spec);
-struct hd_trajectories hd_trajectories_at(const struct hd_spec *spec, void *data, int64_t group);
+const struct hd_trajectories_shape *hd_trajectories_get_shape(const struct hd_spec *spec);
+struct hd_trajectories hd_trajectories_get(const struct hd_spec *spec, void *data, int64_t group);
 
 /* For GPUs: where all groups of an instance lie, and the bytes of a group before its frames, and
  * before its samples: what was counted, and the episodes that ended. */
-struct hd_steps hd_trajectories_steps(const struct hd_spec *spec, const void *data);
+struct hd_steps hd_trajectories_get_steps(const struct hd_spec *spec, const void *data);
 int64_t hd_trajectories_count_header_bytes(const struct hd_spec *spec);
-int64_t hd_trajectories_counts_bytes(const struct hd_spec *spec);
+int64_t hd_trajectories_get_counter_bytes(const struct hd_spec *spec);
 
 /* Empties a group, whatever it held. */
 void hd_trajectories_clear(const struct hd_spec *spec, void *data, int64_t group);
 
 /* The frames of a group as hd_frame_upload_next fills them; what a GPU has of them is left NULL. */
-struct hd_frame_upload hd_trajectories_show(const struct hd_trajectories_shape *shape,
-                                            const struct hd_trajectories *group);
+struct hd_frame_upload hd_trajectories_get_show(const struct hd_trajectories_shape *shape,
+                                                const struct hd_trajectories *group);
 
 /* Copies the observation of step `step` (of the one after it: ahead = 1) to obs[obs_bytes]. */
-void hd_trajectories_obs(const struct hd_trajectories_shape *shape,
-                         const struct hd_trajectories *group, int64_t step, int ahead, void *obs);
+void hd_trajectories_copy_obs(const struct hd_trajectories_shape *shape,
+                              const struct hd_trajectories *group, int64_t step, int ahead,
+                              void *obs);
 
 #endif

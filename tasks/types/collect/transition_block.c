@@ -25,7 +25,7 @@ struct hd_transition_block_shape hd_transition_block_shape_read(const struct hd_
         .fragment = fragment,
         .n_sample = n,
         .nstep = hd_config_get_int(config, "policy.nstep"),
-        .frame_bytes = hd_obs_shape_of(config).frame_bytes,
+        .frame_bytes = hd_obs_shape_read(config).frame_bytes,
         .frames_of_env = 2 * (2 * fragment - 1) + 1,
         .frames = 2 * (n - 1) + envs * (fragment - 1) + 3 * envs,
     };

@@ -14,8 +14,8 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     struct hd_transition_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    shape->rows = hd_learn_shape_of(setup->config).rows;
-    shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
+    shape->rows = hd_learn_shape_read(setup->config).rows;
+    shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->nstep = hd_config_get_int(setup->config, "policy.nstep");
     shape->has_value_gamma = shape->nstep > 1;
     spec->shape = shape;
@@ -24,17 +24,17 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-const struct hd_transition_shape *hd_batch_shape(const struct hd_spec *spec)
+const struct hd_transition_shape *hd_batch_get_shape(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
-struct hd_transitions hd_batch_rows(const struct hd_spec *spec, void *data)
+struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data)
 {
     return hd_transitions_lay_out(spec->shape, data);
 }
 
-struct hd_batch_use hd_batch_use(const struct hd_spec *spec, void *data)
+struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data)
 {
     char *at = (char *)data + hd_transitions_get_bytes(spec->shape);
     return (struct hd_batch_use){(int64_t *)at, (float *)(at + hd_align_up(sizeof(int64_t)))};

@@ -49,7 +49,7 @@ static int check_shapes(const struct hd_setup *setup, struct hd_source_location 
                         const struct hd_dataset_info *info)
 {
     const char *path = hd_config_get_text(setup->config, PATH);
-    const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
     const int64_t actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     const int64_t bytes = hd_dataset_get_frame_bytes(info);
     if (info->stack != obs.stack)
@@ -102,14 +102,14 @@ static void release(struct hd_spec *spec)
     hd_dataset_close(spec->shape);
 }
 
-const struct hd_dataset *hd_dataset_of(const struct hd_spec *spec)
+const struct hd_dataset *hd_spec_get_dataset(const struct hd_spec *spec)
 {
     return spec->shape;
 }
 
 static struct identity identity_of(const struct hd_spec *spec)
 {
-    const struct hd_dataset *dataset = hd_dataset_of(spec);
+    const struct hd_dataset *dataset = hd_spec_get_dataset(spec);
     return (struct identity){hd_dataset_get_hash(dataset),
                              hd_dataset_get_info(dataset)->transitions};
 }

@@ -11,6 +11,6 @@
 extern const struct hd_type hd_type_dataset;
 
 /* The open data set of a value of type dataset. Borrowed. */
-const struct hd_dataset *hd_dataset_of(const struct hd_spec *spec);
+const struct hd_dataset *hd_spec_get_dataset(const struct hd_spec *spec);
 
 #endif

@@ -31,7 +31,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
     if (!shape)
         return HD_ERR_NOMEM;
     shape->rows = hd_minibatch_split_read(setup->config).rows;
-    shape->obs_bytes = hd_obs_shape_of(setup->config).obs_bytes;
+    shape->obs_bytes = hd_obs_shape_read(setup->config).obs_bytes;
     shape->actions = hd_config_get_int(setup->config, "policy.model.action_shape");
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);

@@ -36,7 +36,7 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
     const struct hd_config *config = setup->config;
-    const struct hd_obs_shape obs = hd_obs_shape_of(config);
+    const struct hd_obs_shape obs = hd_obs_shape_read(config);
     struct hd_replay_shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;

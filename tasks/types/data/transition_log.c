@@ -55,7 +55,7 @@ int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec
         return HD_ERR_NOMEM;
     shape->envs = hd_config_get_int(setup->config, "env.collector_env_num");
     shape->transitions = transitions;
-    shape->obs = hd_obs_shape_of(setup->config);
+    shape->obs = hd_obs_shape_read(setup->config);
     choose_rounds(shape, round_bytes);
     /* Those of the first observations, then one a step and one more where an episode begins. */
     shape->frames = shape->envs * (shape->obs.stack + 2 * shape->steps);

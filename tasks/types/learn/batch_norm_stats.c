@@ -22,7 +22,7 @@ int64_t *hd_batch_norm_stats_get_batches(void *data)
 
 int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec *params, int port)
 {
-    if (hd_net_count_levels(hd_params_net(params)) == 0 ||
+    if (hd_net_count_levels(hd_params_get_net(params)) == 0 ||
         (port != HD_NO_BATCH_NORM_STATS && setup->specs[port]))
         return HD_OK;
     return hd_diag_add_error(setup->diag, setup->location,
@@ -39,7 +39,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "'%s' of type %s needs `of:` and a value of type params",
                                  spec->name, spec->type->name);
-    const int64_t floats = hd_net_count_running(hd_params_net(spec));
+    const int64_t floats = hd_net_count_running(hd_params_get_net(spec));
     spec->bytes = FLOATS_AT + hd_align_up(floats * (int64_t)sizeof(float));
     return HD_OK;
 }
@@ -47,7 +47,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 static int init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard, void *data)
 {
     (void)setup, (void)shard;
-    hd_net_init_running(hd_params_net(spec), hd_batch_norm_stats_get_running(data));
+    hd_net_init_running(hd_params_get_net(spec), hd_batch_norm_stats_get_running(data));
     return HD_OK;
 }
 

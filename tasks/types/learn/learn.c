@@ -34,7 +34,7 @@ void hd_minibatch_split_get_range(const struct hd_minibatch_split *split, int64_
     *lo_p = last && split->overlap ? split->samples - split->rows : i * split->rows;
 }
 
-struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config)
+struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config)
 {
     const bool on_policy = strcmp(hd_config_get_text(config, "policy.type"), "ppo") == 0;
     const int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");

@@ -13,7 +13,7 @@ struct hd_learn_shape {
 };
 
 /* From policy.learn and, for on-policy learning, hd_minibatch_split_read. */
-struct hd_learn_shape hd_learn_shape_of(const struct hd_config *config);
+struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config);
 
 /* Minibatches of on-policy learning: N = policy.collect.n_sample samples, shuffled, are cut in
  * slices of `rows` (spec 3.5). */

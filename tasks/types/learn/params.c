@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-const struct hd_net *hd_params_net(const struct hd_spec *spec)
+const struct hd_net *hd_params_get_net(const struct hd_spec *spec)
 {
-    return spec->of ? hd_params_net(spec->of) : spec->shape;
+    return spec->of ? hd_params_get_net(spec->of) : spec->shape;
 }
 
 int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const char *why)
@@ -250,7 +250,7 @@ static int resolve_grad(struct hd_spec *spec, const struct hd_setup *setup)
 {
     HD_TRY(check_of(spec, setup));
     if (spec->placement == HD_SHARD)
-        spec->partials = hd_learn_shape_of(setup->config).partials; /* one for every microbatch */
+        spec->partials = hd_learn_shape_read(setup->config).partials; /* one for every microbatch */
     spec->bytes = spec->partials * partial_bytes(spec);
     return HD_OK;
 }
@@ -270,7 +270,7 @@ float *hd_grad_get_partial(const struct hd_spec *spec, void *data, int64_t parti
     return (float *)partial_floats(spec, data, partial);
 }
 
-float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t partial)
+float *hd_grad_get_counts(const struct hd_spec *spec, void *data, int64_t partial)
 {
     return (float *)partial_counts(spec, data, partial);
 }
@@ -360,7 +360,7 @@ static void unpack_grad(const struct hd_spec *spec, int bucket, enum hd_combine 
     float divisor = how == HD_MEAN && count > 0 ? count : 1;
     for (int64_t i = 0; i < hi - lo; i++)
         to[i] = sum[i] / divisor;
-    hd_grad_counts(spec, data, 0)[bucket] = count;
+    hd_grad_get_counts(spec, data, 0)[bucket] = count;
 }
 
 struct hd_partials hd_grad_get_partials(const struct hd_spec *spec, const void *data, int bucket)
@@ -387,7 +387,7 @@ static int reduce_on_gpu(const struct hd_spec *spec, int bucket, enum hd_combine
         partials[i] = hd_grad_get_partials(spec, in[i], bucket);
     hd_spec_get_bucket(spec, bucket, &lo, &hi);
     return hd_partials_mean_cuda(n_in, partials, how == HD_MEAN, lo, hi, out,
-                                 hd_grad_counts(out_spec, out, 0) + bucket, stream);
+                                 hd_grad_get_counts(out_spec, out, 0) + bucket, stream);
 }
 
 static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, int n_operands,
@@ -405,7 +405,7 @@ static int add_on_gpu(enum hd_combine how, const struct hd_operand *operands, in
 
 static float *count_of(const struct hd_spec *spec, int bucket, void *data)
 {
-    return hd_grad_counts(spec, data, 0) + bucket;
+    return hd_grad_get_counts(spec, data, 0) + bucket;
 }
 #endif
 

@@ -9,7 +9,7 @@
 #include "tasks/registry.h"
 
 /* The net of a value of type params, or of one made `of` it. Borrowed. */
-const struct hd_net *hd_params_net(const struct hd_spec *spec);
+const struct hd_net *hd_params_get_net(const struct hd_spec *spec);
 
 /* For a verb's `prepare`, where a net does not yield what is needed: tells, at policy.type of the
  * run file, that it must be `type`, and `why`. Returns HD_ERR_INPUT. */
@@ -18,7 +18,7 @@ int hd_params_refuse_type(const struct hd_setup *setup, const char *type, const 
 /* Partial `partial` of a gradient: [elements] sums over its samples, and how many they are in each
  * bucket [buckets]. */
 float *hd_grad_get_partial(const struct hd_spec *spec, void *data, int64_t partial);
-float *hd_grad_counts(const struct hd_spec *spec, void *data, int64_t partial);
+float *hd_grad_get_counts(const struct hd_spec *spec, void *data, int64_t partial);
 
 /* Elements [lo, hi) of bucket `bucket` of the mean over a gradient's samples, as a sum and
  * *count_p, the number to divide it by. A shard's own gradient is the sum of its partials in tree

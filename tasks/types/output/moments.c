@@ -79,7 +79,7 @@ int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec
 
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec)
 {
-    const struct hd_obs_shape obs = hd_obs_shape_of(setup->config);
+    const struct hd_obs_shape obs = hd_obs_shape_read(setup->config);
     const int64_t n = obs.u8 ? obs.obs_bytes : obs.obs_bytes / (int64_t)sizeof(float);
     return declare(setup, spec,
                    &(struct shape){n, true, obs.u8 ? 1 / 255.0f : 1, obs.u8 ? 1 : 1e-8});

@@ -55,7 +55,7 @@ int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const
             return HD_OK;
         return hd_diag_add_error(setup->diag, setup->location,
                                  "value '%s' already has other fields, from component '%s'",
-                                 spec->name, hd_scalars_component(spec));
+                                 spec->name, hd_scalars_get_component(spec));
     }
     struct shape *shape = hd_alloc(1, sizeof *shape + (size_t)n * sizeof shape->fields[0]);
     if (!shape)
@@ -111,7 +111,7 @@ void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double v
     (*count)++;
 }
 
-const char *hd_scalars_component(const struct hd_spec *spec)
+const char *hd_scalars_get_component(const struct hd_spec *spec)
 {
     const struct shape *shape = spec->shape;
     return shape ? shape->component : "none";

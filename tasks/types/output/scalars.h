@@ -35,6 +35,6 @@ int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, i
                     const char *name, int *field_p);
 
 /* The component given at declaration. */
-const char *hd_scalars_component(const struct hd_spec *spec);
+const char *hd_scalars_get_component(const struct hd_spec *spec);
 
 #endif

@@ -59,7 +59,7 @@ static int uneven(struct hd_context *context, const struct hd_view *views, const
         for (int64_t i = 0; i < spec->elements; i++)
             floats[i] = element(context->iteration, context->shard, partial, i);
         for (int bucket = 0; bucket < spec->buckets; bucket++)
-            hd_grad_counts(spec, views[GRAD].data, partial)[bucket] =
+            hd_grad_get_counts(spec, views[GRAD].data, partial)[bucket] =
                 (float)samples(context->iteration, context->shard, partial);
     }
     return HD_OK;

@@ -186,8 +186,8 @@ START_TEST(test_against_naive)
                             .shard = 1,
                             .gamma = .99,
                             .epsilon = .5,
-                            .shape = hd_envs_shape(&w.values[ENVS].spec),
-                            .net = hd_params_net(&w.values[POLICY].spec),
+                            .shape = hd_envs_get_shape(&w.values[ENVS].spec),
+                            .net = hd_params_get_net(&w.values[POLICY].spec),
                             .params = w.values[POLICY].data,
                             .seed = w.setup.seed};
     naive_open(naive, c->collects * c->n_sample);
@@ -222,7 +222,7 @@ START_TEST(test_epsilon_of_totals)
         struct world w;
         world_open(&w, sets, 4, 0);
         ((struct hd_env_counters *)w.values[TOTALS].data)->env_step = greedy ? 1000 : 0;
-        const struct hd_net *net = hd_params_net(&w.values[POLICY].spec);
+        const struct hd_net *net = hd_params_get_net(&w.values[POLICY].spec);
         const struct hd_transition_block_shape *shape =
             hd_transition_block_get_shape(&w.values[TRANSITION_BLOCK].spec);
         const struct hd_replay_shape *ring = w.values[REPLAY].spec.shape;

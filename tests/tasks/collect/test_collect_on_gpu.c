@@ -120,7 +120,7 @@ static int64_t screens_of(int64_t env)
 static void hasten_gpu_envs(struct world *w)
 {
     const struct value *value = &w->values[ENVS];
-    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(&value->spec, value->data, 0, 0);
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(&value->spec, value->data, 0, 0);
     for (int64_t i = 0; i < envs.envs; i++) {
         const int64_t screens = screens_of(i);
         memcpy((char *)hd_pixel_pong_get_cuda_state(envs.group, i) + SCREENS_AT, &screens,
@@ -131,7 +131,7 @@ static void hasten_gpu_envs(struct world *w)
 static void hasten_envs(struct world *w)
 {
     const struct value *value = &w->values[ENVS];
-    const struct hd_envs envs = hd_envs_at(&value->spec, value->data, 0);
+    const struct hd_envs envs = hd_envs_get(&value->spec, value->data, 0);
     char state[MOST_STATE], message[HD_ENV_MESSAGE];
     for (int64_t i = 0; i < *envs.count; i++) {
         const int64_t screens = screens_of(i);
@@ -147,9 +147,9 @@ static void hasten_envs(struct world *w)
 static void check_envs(const struct world *found, const struct world *wanted)
 {
     const struct value *a = &found->values[ENVS], *b = &wanted->values[ENVS];
-    const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(&a->spec, a->data, 0, 0);
-    const struct hd_envs other = hd_envs_at(&b->spec, b->data, 0);
-    const struct hd_envs_shape *shape = hd_envs_shape(&b->spec);
+    const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(&a->spec, a->data, 0, 0);
+    const struct hd_envs other = hd_envs_get(&b->spec, b->data, 0);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&b->spec);
     const size_t words = (size_t)envs.envs * sizeof(int64_t);
     char state[MOST_STATE], message[HD_ENV_MESSAGE];
     ck_assert_mem_eq(envs.episode_seed, other.seed, words);
@@ -273,7 +273,7 @@ START_TEST(test_broken_file)
         open_case(&w, &hd_verb_collect_on_gpu, &cases[0]);
         collect(&w, 0);
         struct value *value = &w.values[ENVS];
-        const struct hd_pixel_pong_envs envs = hd_gpu_envs_at(&value->spec, value->data, 0, 0);
+        const struct hd_pixel_pong_envs envs = hd_gpu_envs_get(&value->spec, value->data, 0, 0);
         char *game = hd_pixel_pong_get_cuda_state(envs.group, 0);
         memset(game + places[i], 0xEE, sizeof(int64_t));
         FILE *file = tmpfile();
@@ -365,9 +365,10 @@ static void put(const struct mirror *m, const struct world *from, int i)
 static void adopt_logits(struct world *found, const struct world *wanted)
 {
     const struct hd_spec *spec = &wanted->values[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
-    const struct hd_trajectories a = hd_trajectories_at(spec, found->values[TRAJECTORIES].data, 0),
-                                 b = hd_trajectories_at(spec, wanted->values[TRAJECTORIES].data, 0);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
+    const struct hd_trajectories a = hd_trajectories_get(spec, found->values[TRAJECTORIES].data, 0),
+                                 b = hd_trajectories_get(spec, wanted->values[TRAJECTORIES].data,
+                                                         0);
     for (int64_t i = 0; i < shape->envs * shape->steps * shape->actions; i++) {
         CHECK_CLOSE(a.logit[i], b.logit[i], 1, logits_off_by, "logit");
         a.logit[i] = b.logit[i];

@@ -73,7 +73,7 @@ static void fill_norm(struct world *w)
     enum { ROWS = 5 };
     const struct value *norm = &w->values[NORM];
     const int64_t n = hd_moments_count_elements(&norm->spec);
-    const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->values[POLICY].spec));
+    const bool u8 = hd_net_has_u8_obs(hd_params_get_net(&w->values[POLICY].spec));
     struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     float *x = hd_alloc(ROWS * n, sizeof *x);
     struct value other = *norm;
@@ -173,8 +173,8 @@ static struct naive *make_naive(const struct world *w, const struct shape_case *
     naive->groups = c->groups;
     for (int64_t g = 0; g < c->groups; g++) {
         struct naive_group *group = &naive->group[g];
-        group->shape = hd_envs_shape(&w->values[ENVS].spec);
-        group->net = hd_params_net(&w->values[POLICY].spec);
+        group->shape = hd_envs_get_shape(&w->values[ENVS].spec);
+        group->net = hd_params_get_net(&w->values[POLICY].spec);
         group->params = w->values[POLICY].data;
         group->norm = hd_moments_get_obs_norm(&view, norm);
         group->seed = w->setup.seed;
@@ -215,8 +215,8 @@ static void collect_naive(struct naive *naive, const struct hd_rng *rng)
 static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
                         const struct naive_group *group)
 {
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
-    const struct hd_trajectories t = hd_trajectories_at(spec, data, partial);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
+    const struct hd_trajectories t = hd_trajectories_get(spec, data, partial);
     const int64_t bytes = shape->obs.obs_bytes;
     unsigned char obs[NAIVE_OBS_BYTES];
     ck_assert_int_eq(shape->samples, group->n_sample);
@@ -228,9 +228,9 @@ static void check_group(const struct hd_spec *spec, void *data, int64_t partial,
     for (int64_t i = 0; i < group->n_sample; i++) {
         const struct naive_sample *sample = &group->samples[i];
         const int64_t step = t.row[i];
-        hd_trajectories_obs(shape, &t, step, 0, obs);
+        hd_trajectories_copy_obs(shape, &t, step, 0, obs);
         ck_assert_mem_eq(obs, sample->obs, (size_t)bytes);
-        hd_trajectories_obs(shape, &t, step, 1, obs);
+        hd_trajectories_copy_obs(shape, &t, step, 1, obs);
         ck_assert_mem_eq(obs, sample->next_obs, (size_t)bytes);
         ck_assert_int_eq(t.action[step], sample->action);
         ck_assert(t.reward[step] == sample->reward);

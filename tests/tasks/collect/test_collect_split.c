@@ -76,9 +76,9 @@ static struct split split_open(const struct world *w)
     s.header = device_shared(s.subtasks.header_bytes);
     s.work = device_make(NULL, s.subtasks.work_bytes);
     s.scratch = test_alloc(verb->scratch(s.args), 1);
-    const struct hd_envs_shape *envs = hd_envs_shape(&w->values[ENVS].spec);
+    const struct hd_envs_shape *envs = hd_envs_get_shape(&w->values[ENVS].spec);
     struct hd_play_on_gpu play;
-    hd_play_on_gpu_at(envs, hd_params_net(&policy->spec), s.work, &play);
+    hd_play_on_gpu_at(envs, hd_params_get_net(&policy->spec), s.work, &play);
     s.obs = play.obs;
     s.obs_bytes = envs->envs * envs->obs.obs_bytes;
     s.seen = test_alloc(s.obs_bytes, 1);
@@ -94,7 +94,7 @@ static struct split split_open(const struct world *w)
 static void check_obs(struct split *s, const struct world *w)
 {
     const struct value *value = &w->values[ENVS];
-    const struct hd_envs envs = hd_envs_at(&value->spec, value->data, 0);
+    const struct hd_envs envs = hd_envs_get(&value->spec, value->data, 0);
     device_get(s->seen, s->obs, s->obs_bytes);
     if (memcmp(s->seen, s->none, (size_t)s->obs_bytes) == 0) {
         s->rested++;

@@ -126,13 +126,13 @@ static int64_t record(struct world *w, const char *dir)
 
 static struct naive *naive_player(struct world *w, double epsilon)
 {
-    const struct hd_envs_shape *shape = hd_envs_shape(&w->values[ENVS].spec);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&w->values[ENVS].spec);
     struct naive *naive = hd_alloc(1, sizeof *naive);
     naive->n_sample = naive->envs = shape->envs; /* fragments of one step */
     naive->nstep = 1;
     naive->epsilon = epsilon;
     naive->shape = shape;
-    naive->net = hd_params_net(&w->values[POLICY].spec);
+    naive->net = hd_params_get_net(&w->values[POLICY].spec);
     naive->params = w->values[POLICY].data;
     naive->seed = w->setup.seed;
     const struct hd_transition_log_shape *all =

@@ -130,14 +130,14 @@ static void standardise(const struct hd_advantages *advantages, const int32_t *s
 static void check_row(const struct world *w, int64_t row, int64_t sample)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
     const struct hd_trajectories t =
-        hd_trajectories_at(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
+        hd_trajectories_get(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
     const struct hd_minibatch batch = world_batch(w);
     const struct hd_advantages advantages = world_rows(w);
     const int64_t step = t.row[sample % shape->samples], bytes = shape->obs.obs_bytes;
     unsigned char obs[4096];
-    hd_trajectories_obs(shape, &t, step, 0, obs);
+    hd_trajectories_copy_obs(shape, &t, step, 0, obs);
     ck_assert_mem_eq(batch.obs + row * bytes, obs, (size_t)bytes);
     ck_assert_mem_eq(batch.logit + row * shape->actions, t.logit + step * shape->actions,
                      (size_t)shape->actions * sizeof(float));
@@ -257,7 +257,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
         struct hd_minibatch batch = world_batch(&w);
         ck_assert_int_eq(*batch.used, USED);
         for (int row = USED; row < B && rubbish; row++) {
-            const int64_t bytes = hd_trajectories_shape(&w.v[TRAJECTORIES].spec)->obs.obs_bytes;
+            const int64_t bytes = hd_trajectories_get_shape(&w.v[TRAJECTORIES].spec)->obs.obs_bytes;
             memset(batch.obs + row * bytes, 0x3E, (size_t)bytes);
             batch.advantage[row] = 1e30f;
             batch.target[row] = NAN;
@@ -266,7 +266,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
         }
         world_loss(&w);
         for (int partial = 0; partial < 4; partial++) {
-            const float rows = hd_grad_counts(&w.v[GRAD].spec, w.v[GRAD].data, partial)[0];
+            const float rows = hd_grad_get_counts(&w.v[GRAD].spec, w.v[GRAD].data, partial)[0];
             ck_assert(rows == (partial == 0 ? USED : 0));
             const float *sums = hd_grad_get_partial(&w.v[GRAD].spec, w.v[GRAD].data, partial);
             double max = 0;
@@ -275,7 +275,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
             ck_assert(partial == 0 ? max > 0 : max == 0);
         }
         worlds_combine(&w, 1, GRAD, HD_MEAN, MEAN_GRAD);
-        ck_assert(hd_grad_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);
+        ck_assert(hd_grad_get_counts(&w.v[MEAN_GRAD].spec, w.v[MEAN_GRAD].data, 0)[0] == USED);
         const double a = (double)batch.advantage[0], b = (double)batch.advantage[1];
         ck_assert_double_eq_tol(world_field(&w, STATS, "adv_mean_avg"), (a + b) / USED, 1e-12);
         ck_assert_double_eq(world_field(&w, STATS, "adv_max_avg"), fmax(a, b));

@@ -104,8 +104,8 @@ START_TEST(test_sample)
     struct hd_context where = at(&w.setup, 1, 9);
     memset(w.values[BATCH].data, 0xFF, (size_t)w.values[BATCH].spec.bytes);
     run(&hd_verb_sample_replay, &w.setup, w.sample, &where);
-    const struct hd_transition_shape *shape = hd_batch_shape(&w.values[BATCH].spec);
-    struct hd_transitions rows = hd_batch_rows(&w.values[BATCH].spec, w.values[BATCH].data);
+    const struct hd_transition_shape *shape = hd_batch_get_shape(&w.values[BATCH].spec);
+    struct hd_transitions rows = hd_batch_get_rows(&w.values[BATCH].spec, w.values[BATCH].data);
     ck_assert_int_eq(shape->rows, B);
     ck_assert_int_eq(shape->nstep, NSTEP);
     for (int32_t i = 0; i < B; i++) {

@@ -150,8 +150,9 @@ static double stat(const struct world *w, const char *name)
 /* Row `row` is transition `sample`. */
 static void check_row(struct world *w, int64_t row, int64_t sample)
 {
-    const struct hd_transition_shape *shape = hd_batch_shape(&w->values[BATCH].spec);
-    const struct hd_transitions rows = hd_batch_rows(&w->values[BATCH].spec, w->values[BATCH].data);
+    const struct hd_transition_shape *shape = hd_batch_get_shape(&w->values[BATCH].spec);
+    const struct hd_transitions rows =
+        hd_batch_get_rows(&w->values[BATCH].spec, w->values[BATCH].data);
     const float *obs = (float *)rows.obs + row * STACK * FLOATS;
     const float *next = (float *)rows.next_obs + row * STACK * FLOATS;
     ck_assert_int_eq(shape->obs_bytes, STACK * FLOATS * 4);
@@ -168,7 +169,8 @@ static void check_row(struct world *w, int64_t row, int64_t sample)
 /* Rows that are not used are zeros, so that nothing old or strange is computed with. */
 static void check_unused(struct world *w, int64_t row)
 {
-    const struct hd_transitions rows = hd_batch_rows(&w->values[BATCH].spec, w->values[BATCH].data);
+    const struct hd_transitions rows =
+        hd_batch_get_rows(&w->values[BATCH].spec, w->values[BATCH].data);
     const float *obs = (float *)rows.obs + row * STACK * FLOATS;
     const float *next = (float *)rows.next_obs + row * STACK * FLOATS;
     for (int64_t j = 0; j < STACK * FLOATS; j++)
@@ -185,8 +187,8 @@ static void draw(struct world *w, const struct hd_sampler *sampler, int64_t shar
     w->ports[SAMPLER_STATE] = &w->states[shard];
     memset(batch->data, 0xFF, (size_t)batch->spec.bytes);
     run(&hd_verb_sample_dataset, &w->setup, w->ports, &where);
-    const int64_t size = hd_batch_shape(&batch->spec)->rows;
-    const struct hd_batch_use use = hd_batch_use(&batch->spec, batch->data);
+    const int64_t size = hd_batch_get_shape(&batch->spec)->rows;
+    const struct hd_batch_use use = hd_batch_get_use(&batch->spec, batch->data);
     int64_t left = hd_sampler_count(sampler, shard) - next, padded = 0;
     left = left < 0 ? 0 : left < size ? left : size;
     ck_assert_int_eq(*use.used, left);

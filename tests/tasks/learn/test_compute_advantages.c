@@ -88,14 +88,15 @@ static void open_case(struct world *w, const struct target_case *c, int net, int
 static double value_of(const struct world *w, const struct hd_trajectories *t, int64_t step,
                        int ahead)
 {
-    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
     const struct hd_view view = {.spec = &w->v[OBS_NORM].spec,
                                  .data = w->normalised ? w->v[OBS_NORM].data : NULL};
     struct hd_obs_norm norm;
     float out[8];
     void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));
     void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 1));
-    hd_trajectories_obs(hd_trajectories_shape(&w->v[TRAJECTORIES].spec), t, step, ahead, obs);
+    hd_trajectories_copy_obs(hd_trajectories_get_shape(&w->v[TRAJECTORIES].spec), t, step, ahead,
+                             obs);
     hd_net_forward(net, w->v[POLICY].data, hd_moments_get_obs_norm(&view, &norm), obs, 1, work,
                    out);
     hd_free(obs);
@@ -119,7 +120,7 @@ static void naive_targets(const struct world *w, const struct target_case *c,
     double returns[MAX_STEPS];
     rows->mean = rows->squares = 0;
     for (int g = 0; g < c->groups; g++) {
-        const struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, g);
+        const struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, g);
         double advantage = 0;
         for (int i = quota - 1; i >= 0; i--) {
             const int64_t step = t.row[i], at = g * quota + i;

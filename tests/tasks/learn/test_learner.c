@@ -73,7 +73,7 @@ static void learner_open(struct learner *l, int batch, int micro, double bucket_
     value_init(&l->stats, &l->setup, 0);
     for (int64_t i = 0; i < l->target.spec.elements; i++)
         ((float *)l->target.data)[i] *= 0.5f;
-    hd_net_refresh(hd_params_net(&l->target.spec), l->target.data, 0, l->target.spec.elements);
+    hd_net_refresh(hd_params_get_net(&l->target.spec), l->target.data, 0, l->target.spec.elements);
 }
 
 static void learner_close(struct learner *l)
@@ -99,9 +99,9 @@ static void fill_obs(const struct hd_rng *rng, uint32_t item, void *obs, int64_t
 /* Samples [first, first + batch) of one fixed list. */
 static void fill_batch(struct learner *l, int first)
 {
-    const struct hd_transition_shape *shape = hd_batch_shape(&l->batch.spec);
-    struct hd_transitions rows = hd_batch_rows(&l->batch.spec, l->batch.data);
-    *hd_batch_use(&l->batch.spec, l->batch.data).used = shape->rows;
+    const struct hd_transition_shape *shape = hd_batch_get_shape(&l->batch.spec);
+    struct hd_transitions rows = hd_batch_get_rows(&l->batch.spec, l->batch.data);
+    *hd_batch_get_use(&l->batch.spec, l->batch.data).used = shape->rows;
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, first + b, 0, 0);
         fill_obs(&rng, 0, (char *)rows.obs + b * shape->obs_bytes, shape->obs_bytes);
@@ -175,7 +175,7 @@ START_TEST(spreading_samples_over_shards_changes_no_bit)
     }
     mean_of(four, SHARDS);
     ck_assert_uint_eq(value_hash(&one.mean), value_hash(&four[0].mean));
-    ck_assert(hd_grad_counts(&one.mean.spec, one.mean.data, 0)[0] == SAMPLES);
+    ck_assert(hd_grad_get_counts(&one.mean.spec, one.mean.data, 0)[0] == SAMPLES);
     learner_close(&one);
     for (int s = 0; s < SHARDS; s++)
         learner_close(&four[s]);
@@ -384,7 +384,7 @@ START_TEST(a_loss_that_is_no_number_is_skipped)
     struct value *values[MAX_PORTS] = {&both[1].policy, &both[1].target, &both[1].batch,
                                        &both[1].stats, &both[1].grad};
     struct hd_context where = at(&both[1].setup, 1, 0);
-    hd_batch_rows(&both[1].batch.spec, both[1].batch.data).reward[5] = INFINITY;
+    hd_batch_get_rows(&both[1].batch.spec, both[1].batch.data).reward[5] = INFINITY;
     run(&hd_verb_loss_grad, &both[1].setup, values, &where);
     mean_of(both, 2);
     update(&both[0], &optimizer, false);

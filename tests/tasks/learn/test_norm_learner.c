@@ -110,7 +110,7 @@ static void world_close(struct world *w)
 
 static struct hd_transitions rows_of(struct world *w, int s)
 {
-    return hd_batch_rows(&w->shard[s].batch.spec, w->shard[s].batch.data);
+    return hd_batch_get_rows(&w->shard[s].batch.spec, w->shard[s].batch.data);
 }
 
 static void set_row(struct world *w, int64_t n, uint64_t stream, int64_t draw)
@@ -128,7 +128,7 @@ static void fill(struct world *w, int64_t used)
 {
     for (int s = 0; s < w->shards; s++) {
         const struct hd_batch_use use =
-            hd_batch_use(&w->shard[s].batch.spec, w->shard[s].batch.data);
+            hd_batch_get_use(&w->shard[s].batch.spec, w->shard[s].batch.data);
         *use.used = used;
         for (int64_t b = 0; b < w->rows; b++) {
             use.weight[b] = b < used;
@@ -239,7 +239,7 @@ static void learn(struct world *w)
 static const float *partial(struct world *w, int64_t n, float *count_p)
 {
     struct value *grad = &w->shard[n / w->items].grad;
-    *count_p = hd_grad_counts(&grad->spec, grad->data, n % w->items)[0];
+    *count_p = hd_grad_get_counts(&grad->spec, grad->data, n % w->items)[0];
     return hd_grad_get_partial(&grad->spec, grad->data, n % w->items);
 }
 
@@ -349,7 +349,7 @@ START_TEST(a_single_sample_is_no_accident)
     struct world w;
     world_open(&w, 2, 4, 4);
     fill(&w, 1);
-    *hd_batch_use(&w.shard[1].batch.spec, w.shard[1].batch.data).used = 0;
+    *hd_batch_get_use(&w.shard[1].batch.spec, w.shard[1].batch.data).used = 0;
     const uint64_t before = value_hash(&w.shard[0].state);
     learn(&w);
     for (int64_t n = 0; n < 2; n++) {

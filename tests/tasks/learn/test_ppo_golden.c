@@ -50,7 +50,7 @@ static void open_case(struct world *w, int number, bool cut)
         sets[10 + i] = cases[number].sets[i];
     *w = (struct world){0};
     world_open(w, sets, 15);
-    fill_params(hd_params_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
+    fill_params(hd_params_get_net(&w->v[POLICY].spec), 0, w->v[POLICY].data);
 }
 
 /* Observation b of the spec. */
@@ -71,10 +71,10 @@ static void fill_obs(const struct hd_obs_shape *shape, int b, void *obs)
 static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
     hd_trajectories_clear(spec, w->v[TRAJECTORIES].data, 0);
-    struct hd_trajectories t = hd_trajectories_at(spec, w->v[TRAJECTORIES].data, 0);
-    const struct hd_frame_upload show = hd_trajectories_show(shape, &t);
+    struct hd_trajectories t = hd_trajectories_get(spec, w->v[TRAJECTORIES].data, 0);
+    const struct hd_frame_upload show = hd_trajectories_get_show(shape, &t);
     ck_assert_int_eq(shape->fragment, 4);
     for (int env = 0; env < 2; env++)
         for (int i = 0; i < 5; i++)
@@ -99,8 +99,8 @@ static void fill_trajectories(struct world *w, const struct golden_ppo *golden)
 static void check_outputs(struct world *w, const double *value, const double *logit,
                           double tolerance)
 {
-    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
-    const struct hd_obs_shape *shape = &hd_trajectories_shape(&w->v[TRAJECTORIES].spec)->obs;
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
+    const struct hd_obs_shape *shape = &hd_trajectories_get_shape(&w->v[TRAJECTORIES].spec)->obs;
     const int actions = (int)hd_net_count_actions(net), outputs = actions + 1;
     char *obs = hd_alloc(8, (size_t)shape->obs_bytes);
     void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
@@ -119,7 +119,7 @@ static void check_outputs(struct world *w, const double *value, const double *lo
 
 static void check_params(struct world *w, const struct golden_ppo *golden, double tolerance)
 {
-    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
     ck_assert_int_eq(hd_net_count_tensors(net), golden->tensors);
     for (int t = 0; t < golden->tensors; t++) {
         const struct golden_ppo_tensor *is = &golden->params_after[t];

@@ -42,7 +42,7 @@ static void set_gradient(struct world *w, const float *mean)
         for (int i = 0; i < THREE; i++)
             sums[places[i]] = mean[i] * n;
         for (int bucket = 0; bucket < value->spec.buckets; bucket++)
-            hd_grad_counts(&value->spec, value->data, partial)[bucket] = n;
+            hd_grad_get_counts(&value->spec, value->data, partial)[bucket] = n;
     }
 }
 
@@ -207,7 +207,7 @@ static void fill_batch(struct world *w, int first, int used)
 {
     const struct hd_minibatch_shape *shape = hd_minibatch_get_shape(&w->v[BATCH].spec);
     struct hd_minibatch batch = world_batch(w);
-    const bool u8 = hd_net_has_u8_obs(hd_params_net(&w->v[POLICY].spec));
+    const bool u8 = hd_net_has_u8_obs(hd_params_get_net(&w->v[POLICY].spec));
     *batch.used = used;
     for (int64_t b = 0; b < shape->rows; b++) {
         struct hd_rng rng = hd_rng_make(5, 6, b < used ? first + b : first, 0, 0);
@@ -353,9 +353,9 @@ START_TEST(greedy_actions_ignore_the_value)
     struct world w = {.plays = true};
     world_open(&w, sets, 2);
     world_collect(&w, 0);
-    const struct hd_net *net = hd_params_net(&w.v[POLICY].spec);
-    const struct hd_envs_shape *shape = hd_envs_shape(&w.v[ENVS].spec);
-    const struct hd_envs envs = hd_envs_at(&w.v[ENVS].spec, w.v[ENVS].data, 0);
+    const struct hd_net *net = hd_params_get_net(&w.v[POLICY].spec);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&w.v[ENVS].spec);
+    const struct hd_envs envs = hd_envs_get(&w.v[ENVS].spec, w.v[ENVS].data, 0);
     const int64_t outputs = hd_net_count_outputs(net);
     float out[8 * 3];
     int64_t scratch_bytes, chosen[2] = {0};

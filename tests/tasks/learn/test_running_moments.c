@@ -86,11 +86,11 @@ static void update(struct running *r, const double *x, int n)
 static double element(const struct world *w, int64_t sample, int j)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
-    const struct hd_trajectories_shape *shape = hd_trajectories_shape(spec);
+    const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(spec);
     const struct hd_trajectories t =
-        hd_trajectories_at(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
+        hd_trajectories_get(spec, w->v[TRAJECTORIES].data, sample / shape->samples);
     static char obs[ELEMENTS * sizeof(float)];
-    hd_trajectories_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
+    hd_trajectories_copy_obs(shape, &t, t.row[sample % shape->samples], 0, obs);
     return shape->obs.u8 ? (double)((uint8_t *)obs)[j] : (double)((float *)obs)[j];
 }
 
@@ -181,7 +181,7 @@ START_TEST(first_observations_enter_as_without_statistics)
     struct world worlds[SHARDS];
     open_worlds(worlds, c);
     const struct world *w = &worlds[0];
-    const struct hd_net *net = hd_params_net(&w->v[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&w->v[POLICY].spec);
     const struct hd_view view = {.spec = &w->v[OBS_NORM].spec, .data = w->v[OBS_NORM].data};
     const int64_t outputs = hd_net_count_outputs(net);
     void *obs = hd_alloc(1, (size_t)hd_net_get_obs_bytes(net));

@@ -87,12 +87,12 @@ static void learner_close(struct learner *l)
 
 static struct hd_transitions rows_of(struct learner *l)
 {
-    return hd_batch_rows(&l->values[BATCH].spec, l->values[BATCH].data);
+    return hd_batch_get_rows(&l->values[BATCH].spec, l->values[BATCH].data);
 }
 
 static struct hd_batch_use use_of(struct learner *l)
 {
-    return hd_batch_use(&l->values[BATCH].spec, l->values[BATCH].data);
+    return hd_batch_get_use(&l->values[BATCH].spec, l->values[BATCH].data);
 }
 
 /* Draws of stream `stream` in the rows from `first` on. */
@@ -149,7 +149,7 @@ START_TEST(rows_that_are_not_used_change_nothing)
         for (int64_t partial = 0; partial < PARTIALS; partial++) {
             int64_t rows = used - partial * MICRO;
             rows = rows < 0 ? 0 : rows < MICRO ? rows : MICRO;
-            ck_assert(hd_grad_counts(&grad->spec, grad->data, partial)[0] == (float)rows);
+            ck_assert(hd_grad_get_counts(&grad->spec, grad->data, partial)[0] == (float)rows);
             const float *floats = hd_grad_get_partial(&grad->spec, grad->data, partial);
             double norm = 0;
             for (int64_t i = 0; i < grad->spec.elements; i++)
@@ -175,7 +175,7 @@ END_TEST
 /* Statistics from the net's outputs, in double. */
 static void check_stats(struct learner *l)
 {
-    const struct hd_net *net = hd_params_net(&l->values[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&l->values[POLICY].spec);
     const struct hd_transitions rows = rows_of(l);
     const struct hd_batch_use use = use_of(l);
     double loss = 0, hits = 0, weight = 0;
@@ -221,7 +221,7 @@ START_TEST(gradients_are_those_of_the_used_rows)
     const int64_t used = 5;
     struct learner l;
     learner_open(&l, "bc");
-    const struct hd_net *net = hd_params_net(&l.values[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&l.values[POLICY].spec);
     struct value *grad = &l.values[GRAD];
     fill(&l, 0, 9);
     use_rows(&l, used);

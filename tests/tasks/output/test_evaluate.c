@@ -22,7 +22,7 @@ struct world {
 
 static bool has_norms(const struct world *w)
 {
-    return hd_net_count_levels(hd_params_net(&w->values[POLICY].spec)) > 0;
+    return hd_net_count_levels(hd_params_get_net(&w->values[POLICY].spec)) > 0;
 }
 
 static void open_state(struct world *w, struct value *state, int port, int of)
@@ -57,7 +57,7 @@ static void world_open(struct world *w, const char *const *sets, int n)
     open_state(w, &w->best_state, BEST_BATCH_NORM_STATS, BEST);
     float *running = hd_batch_norm_stats_get_running(w->state.data);
     struct hd_rng rng = hd_rng_make(8, 8, 0, 0, 0);
-    const int64_t floats = hd_net_count_running(hd_params_net(&w->state.spec));
+    const int64_t floats = hd_net_count_running(hd_params_get_net(&w->state.spec));
     for (int64_t i = 0; i < floats; i++)
         running[i] += (float)hd_rng_draw_uniform(&rng, (uint32_t)i) - 0.5f;
 }
@@ -86,7 +86,7 @@ static struct hd_eval_result *evaluate(struct world *w, int64_t update)
  * depends on the observation. */
 static void set_policy(struct world *w, int action)
 {
-    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
     float *params = w->values[POLICY].data;
     struct hd_rng rng = hd_rng_make(3, 3, 0, 0, 0);
     hd_net_init(net, &rng, params);
@@ -103,8 +103,8 @@ static void set_policy(struct world *w, int action)
 /* A greedy episode from a seed, played alone: its return, and its steps. */
 static double play(const struct world *w, uint64_t seed, int64_t *steps_p)
 {
-    const struct hd_envs_shape *shape = hd_envs_shape(&w->values[ENVS].spec);
-    const struct hd_net *net = hd_params_net(&w->values[POLICY].spec);
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&w->values[ENVS].spec);
+    const struct hd_net *net = hd_params_get_net(&w->values[POLICY].spec);
     const int64_t stack = shape->obs.stack;
     struct hd_env_settings settings = shape->settings;
     struct hd_env_spec spec;
@@ -308,9 +308,9 @@ START_TEST(test_snapshot)
     ck_assert_uint_ne(value_hash(&copy), value_hash(&w.values[ENVS]));
     ck_assert_int_eq(hd_value_snapshot(&copy.spec, copy.data, w.values[ENVS].data), HD_OK);
     ck_assert_uint_eq(value_hash(&copy), value_hash(&w.values[ENVS]));
-    const struct hd_envs_shape *shape = hd_envs_shape(&copy.spec);
-    struct hd_envs groups[] = {hd_envs_at(&copy.spec, copy.data, 0),
-                               hd_envs_at(&copy.spec, w.values[ENVS].data, 0)};
+    const struct hd_envs_shape *shape = hd_envs_get_shape(&copy.spec);
+    struct hd_envs groups[] = {hd_envs_get(&copy.spec, copy.data, 0),
+                               hd_envs_get(&copy.spec, w.values[ENVS].data, 0)};
     ck_assert_ptr_ne(*groups[0].group, *groups[1].group);
     float obs[2][5 * OBS], reward[5];
     bool done[5], truncated[5];

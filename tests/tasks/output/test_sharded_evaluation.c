@@ -96,7 +96,7 @@ START_TEST(test_same_result)
     world_open(&sharded, sets, 2, c->shards);
     int64_t played = 0, max = 0;
     for (int s = 0; s < c->shards; s++) {
-        int64_t count = *hd_envs_at(&sharded.envs[s].spec, sharded.envs[s].data, 0).count;
+        int64_t count = *hd_envs_get(&sharded.envs[s].spec, sharded.envs[s].data, 0).count;
         played += count;
         max = count > max ? count : max;
     }
