@@ -31,7 +31,7 @@ struct args {
     struct hd_adam adam;
     double longest; /* infinite: gradients are not clipped */
     int norm;       /* its field */
-    struct hd_rate rate;
+    struct hd_learning_rate rate;
     bool skips; /* gradients without a count may come */
 };
 
@@ -57,7 +57,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     if (strcmp(hd_config_get_text(config, "policy.learn.grad_clip_type"), "clip_norm") == 0)
         args->longest = hd_config_get_real(config, "policy.learn.grad_clip_value");
     HD_TRY(hd_scalars_find(setup, ports, NORM, "grad_norm_avg", &args->norm));
-    HD_TRY(hd_rate_prepare(setup, ports, RATE, &args->rate));
+    HD_TRY(hd_learning_rate_prepare(setup, ports, RATE, &args->rate));
     if (isfinite(args->longest) && !setup->specs[NORM])
         return refuse(setup, "policy.learn.grad_clip_type", "clip_norm", "grad_norm");
     if (strcmp(hd_config_get_text(config, "policy.learn.lr_scheduler.type"), "kl") == 0 &&
@@ -82,7 +82,7 @@ static float clip(const struct args *args, const struct hd_view *norm)
 static struct hd_adam adam_now(const struct args *args, const struct hd_view *rate)
 {
     struct hd_adam adam = args->adam;
-    adam.learning_rate = hd_rate_now(&args->rate, rate);
+    adam.learning_rate = hd_learning_rate_get(&args->rate, rate);
     return adam;
 }
 

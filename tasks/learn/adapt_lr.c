@@ -23,7 +23,7 @@ static const struct hd_scalar_field fields[] = {{"learning_rate", HD_MEAN, 1}};
 
 struct args {
     bool adaptive;
-    struct hd_rate rate;
+    struct hd_learning_rate rate;
     double low, high, factor, min, max;
 };
 
@@ -50,7 +50,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->factor = hd_config_get_real(config, "policy.learn.lr_scheduler.factor");
     args->min = hd_config_get_real(config, "policy.learn.lr_scheduler.min");
     args->max = hd_config_get_real(config, "policy.learn.lr_scheduler.max");
-    return hd_rate_prepare(setup, ports, RATE, &args->rate);
+    return hd_learning_rate_prepare(setup, ports, RATE, &args->rate);
 }
 
 static double field(const struct hd_view *view, const char *name)
@@ -63,7 +63,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     (void)context;
     const struct args *args = memory;
     const double kl = field(&views[MEANS], "kl_avg");
-    double rate = hd_rate_now(&args->rate, &views[RATE]);
+    double rate = hd_learning_rate_get(&args->rate, &views[RATE]);
     if (args->adaptive && kl < args->low)
         rate = fmin(rate * args->factor, args->max);
     else if (args->adaptive && kl > args->high)

@@ -5,16 +5,16 @@
 
 #include "tasks/registry.h"
 
-struct hd_rate {
+struct hd_learning_rate {
     double first; /* policy.learn.learning_rate */
     int field;    /* of the port's value */
 };
 
 /* From a verb's `prepare`; a value without a learning rate at the port is a mistake. */
-int hd_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
-                    struct hd_rate *rate_p);
+int hd_learning_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
+                             struct hd_learning_rate *rate_p);
 
 /* What `adapt_lr` wrote last; before that, and where the port is not connected, the first one. */
-double hd_rate_now(const struct hd_rate *rate, const struct hd_view *view);
+double hd_learning_rate_get(const struct hd_learning_rate *rate, const struct hd_view *view);
 
 #endif

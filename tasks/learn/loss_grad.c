@@ -97,7 +97,7 @@ struct args {
     int buckets; /* of the gradient */
     int levels;  /* of batch norms; 0: the net has none */
     bool skips;  /* updates whose loss is not finite */
-    struct hd_rate rate;
+    struct hd_learning_rate rate;
 };
 
 /* A microbatch's work memory. */
@@ -210,7 +210,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->levels = hd_net_count_levels(args->net);
     args->skips = skips(setup);
     HD_TRY(check_norm(setup, args));
-    HD_TRY(hd_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
+    HD_TRY(hd_learning_rate_prepare(setup, ports, HD_LOSS_RATE, &args->rate));
     HD_TRY(hd_net_prepare(args->net, forward_rows(args), args->micro));
     return args->loss->prepare(setup, args->net, args->micro, &args->loss_args);
 }
@@ -423,8 +423,8 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
         return HD_OK;
     }
     if (stats->data)
-        hd_scalars_push(stats->spec, stats->data, 0, hd_rate_now(&args->rate, &views[HD_LOSS_RATE]),
-                        weights[0]);
+        hd_scalars_push(stats->spec, stats->data, 0,
+                        hd_learning_rate_get(&args->rate, &views[HD_LOSS_RATE]), weights[0]);
     for (int i = 0; stats->data && i < args->loss->n_fields; i++)
         hd_scalars_push(stats->spec, stats->data, i + 1, values[i], weights[i]);
     if (!isfinite(loss))
