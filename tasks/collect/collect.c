@@ -19,7 +19,7 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/collect/episodes.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -75,8 +75,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
         return HD_ERR_NOMEM;
     *args_p = args;
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
-    HD_TRY(hd_play_prepare(hd_envs_get_shape(envs), hd_params_get_net(setup->specs[POLICY]),
-                           &args->scratch));
+    HD_TRY(hd_stepper_prepare(hd_envs_get_shape(envs), hd_params_get_net(setup->specs[POLICY]),
+                              &args->scratch));
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
@@ -150,7 +150,7 @@ struct collect {
     const struct hd_net *net;
     double epsilon;
     struct hd_envs envs;
-    struct hd_play play;
+    struct hd_stepper stepper;
     struct hd_transition_block block;
     int64_t nstep;
     struct header header;
@@ -168,7 +168,7 @@ static int start(struct collect *c, int64_t env)
 {
     const struct hd_context *context = c->context;
     uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, c->envs.episode[env]);
-    return hd_play_start(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
+    return hd_stepper_start_env(c->shape, &c->envs, env, seed, next_frame(c, env), c->context);
 }
 
 /* Empties the rollout and starts the envs that never were. */
@@ -203,20 +203,21 @@ static void choose_actions(const struct collect *c)
     const uint32_t coin = coin_of(c->shape, *c->header.forwards);
     const bool greedy = is_greedy(c->context, coin, c->epsilon);
     if (greedy && c->context->gpu)
-        memcpy(c->play.action, c->header.action, (size_t)n * sizeof *c->play.action);
+        memcpy(c->stepper.action, c->header.action, (size_t)n * sizeof *c->stepper.action);
     else if (greedy)
-        hd_play_greedy(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data, NULL);
+        hd_stepper_choose_greedy(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
+                                 NULL);
     for (int64_t i = 0; i < n && !greedy; i++)
-        c->play.action[i] = (int32_t)hd_rng_draw_below(&c->context->rng, coin + 1 + (uint32_t)i,
-                                                       c->shape->frame.actions);
+        c->stepper.action[i] = (int32_t)hd_rng_draw_below(&c->context->rng, coin + 1 + (uint32_t)i,
+                                                          c->shape->frame.actions);
 }
 
 /* The env's step joins its fragment; returns the fragment as it stands. */
 static struct hd_fragment append_step(struct collect *c, int64_t env)
 {
     const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
-    c->envs.action[first + step] = c->play.action[env];
-    c->envs.reward[first + step] = c->play.outcome.reward[env];
+    c->envs.action[first + step] = c->stepper.action[env];
+    c->envs.reward[first + step] = c->stepper.outcome.reward[env];
     return (struct hd_fragment){
         .length = step + 1,
         .frame = c->envs.shown[env] - 1 - (step + 1),
@@ -224,7 +225,7 @@ static struct hd_fragment append_step(struct collect *c, int64_t env)
         .env = (int32_t)env,
         .action = c->envs.action + first,
         .reward = c->envs.reward + first,
-        .done = c->play.outcome.done[env],
+        .done = c->stepper.outcome.done[env],
     };
 }
 
@@ -253,10 +254,10 @@ static int end_episode(struct collect *c, int64_t env)
 static int step(struct collect *c)
 {
     choose_actions(c);
-    c->play.outcome.obs = next_frame(c, 0);
+    c->stepper.outcome.obs = next_frame(c, 0);
     for (int64_t env = 1; env < c->shape->envs; env++)
         next_frame(c, env);
-    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
+    HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
         struct hd_fragment fragment = append_step(c, env);
         if (fragment.done || fragment.length == c->shape->fragment)
@@ -337,7 +338,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .block = hd_transition_block_get(block, views[TRANSITION_BLOCK].data),
         .nstep = block->nstep,
     };
-    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     lay_out_header(args, context->gpu, context->header, &c.header);
     return context->gpu ? play_beside_gpu(&c) : play_all(&c);
 }
@@ -366,7 +367,7 @@ static bool supports_gpu(const void *args)
 static bool stage_on_gpu(const void *args, int stage)
 {
     (void)args;
-    return hd_play_acts(stage);
+    return hd_stepper_is_gpu_stage(stage);
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -376,14 +377,14 @@ static bool touches(const void *args, int port, bool gpu)
 }
 
 struct work {
-    struct hd_play_on_gpu play;
+    struct hd_gpu_stepper stepper;
     char *frames; /* [E][stack][frame_bytes] */
 };
 
 static int64_t lay_out_work(const struct args *args, void *memory, struct work *work)
 {
     struct hd_arena arena = {.memory = memory};
-    arena.used = hd_play_on_gpu_at(args->envs, args->net, memory, &work->play);
+    arena.used = hd_gpu_stepper_lay_out(args->envs, args->net, memory, &work->stepper);
     work->frames = hd_arena_take(&arena, args->envs->envs, (size_t)args->envs->obs.obs_bytes);
     return arena.used;
 }
@@ -418,10 +419,10 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         return HD_OK;
     lay_out_work(args, context->work, &work);
     header.show.frames_here = work.frames;
-    HD_TRY(hd_frame_upload_run_cuda(&header.show, work.play.obs, context->stream));
-    HD_TRY(hd_play_on_gpu_forward(&work.play, args->envs, net, views[POLICY].data, NULL,
+    HD_TRY(hd_frame_upload_run_cuda(&header.show, work.stepper.obs, context->stream));
+    HD_TRY(hd_gpu_stepper_forward(&work.stepper, args->envs, net, views[POLICY].data, NULL,
                                   context->stream));
-    return hd_argmax_cuda(work.play.out, hd_net_count_outputs(net), hd_net_count_actions(net),
+    return hd_argmax_cuda(work.stepper.out, hd_net_count_outputs(net), hd_net_count_actions(net),
                           args->envs->envs, header.action, context->stream);
 }
 

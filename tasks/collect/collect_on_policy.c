@@ -17,7 +17,7 @@
 #include "tasks/arena.h"
 #include "tasks/builtin.h"
 #include "tasks/collect/episodes.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -82,7 +82,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->groups = envs->partials;
     args->steps = hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->steps;
     args->split = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
-    return hd_play_prepare(hd_envs_get_shape(envs), net, &args->scratch);
+    return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -108,7 +108,7 @@ struct collect {
     struct hd_envs envs;
     struct hd_trajectories t;
     struct hd_frame_upload show; /* its frames */
-    struct hd_play play;
+    struct hd_stepper stepper;
     int64_t first; /* number of the group's first env in the shard */
 };
 
@@ -117,7 +117,7 @@ static int start(struct collect *c, int64_t env, void *frame)
     const struct hd_context *context = c->context;
     uint64_t seed =
         hd_env_get_seed(context->seed, context->shard, c->first + env, c->envs.episode[env]);
-    return hd_play_start(c->shape, &c->envs, env, seed, frame, c->context);
+    return hd_stepper_start_env(c->shape, &c->envs, env, seed, frame, c->context);
 }
 
 /* Empties the group, starts the envs that never were, and keeps the frames that they show. */
@@ -127,7 +127,7 @@ static int begin(struct collect *c)
                           c->context->item);
     for (int64_t env = 0; env < c->shape->envs; env++) {
         if (c->envs.shown[env] == 0)
-            HD_TRY(start(c, env, c->play.outcome.obs));
+            HD_TRY(start(c, env, c->stepper.outcome.obs));
         hd_frame_upload_add_obs(&c->show, env, c->envs.obs + env * c->shape->obs.obs_bytes);
     }
     return HD_OK;
@@ -153,10 +153,10 @@ static void act(struct collect *c)
     const int64_t actions = c->to->actions, outputs = hd_net_count_outputs(c->net);
     const int64_t all = c->shape->total, forward = *c->t.forward;
     struct hd_obs_norm norm;
-    hd_play_forward(&c->play, c->shape, &c->envs, c->net, c->views[POLICY].data,
-                    hd_moments_get_obs_norm(&c->views[NORM], &norm));
+    hd_stepper_forward(&c->stepper, c->shape, &c->envs, c->net, c->views[POLICY].data,
+                       hd_moments_get_obs_norm(&c->views[NORM], &norm));
     for (int64_t env = 0; env < c->shape->envs; env++) {
-        const float *logit = c->play.outputs + env * outputs;
+        const float *logit = c->stepper.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
         note_action(c, env, logit,
                     (int32_t)hd_categorical_draw(logit, actions,
@@ -192,19 +192,19 @@ static void record_outcome(struct collect *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
     memcpy(hd_frame_upload_next(&c->show, env, false),
-           (const char *)c->play.outcome.obs + env * bytes, (size_t)bytes);
-    c->t.reward[step] = c->play.outcome.reward[env];
-    c->t.done[step] = c->play.outcome.done[env];
+           (const char *)c->stepper.outcome.obs + env * bytes, (size_t)bytes);
+    c->t.reward[step] = c->stepper.outcome.reward[env];
+    c->t.done[step] = c->stepper.outcome.done[env];
     c->t.pending[env]++;
 }
 
 static int step(struct collect *c)
 {
     for (int64_t env = 0; env < c->shape->envs; env++)
-        c->play.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
-    HD_TRY(hd_play_step(&c->play, c->shape, &c->envs, c->context));
+        c->stepper.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
+    HD_TRY(hd_stepper_step(&c->stepper, c->shape, &c->envs, c->context));
     for (int64_t env = 0; env < c->shape->envs; env++) {
-        const bool done = c->play.outcome.done[env];
+        const bool done = c->stepper.outcome.done[env];
         record_outcome(c, env);
         if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->fragment)
             hand_on(c, env);
@@ -295,7 +295,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     };
     c.show = hd_trajectories_get_show(c.to, &c.t);
     c.first = hd_envs_get_first(c.shape, context->shard, context->item);
-    c.play = hd_play_at(c.shape, c.net, context->scratch);
+    c.stepper = hd_stepper_get(c.shape, c.net, context->scratch);
     if (context->gpu) {
         struct header header;
         lay_out_header(args, context->header, &header);
@@ -318,7 +318,7 @@ static int last_stage(const struct args *args)
 static bool stage_on_gpu(const void *args, int stage)
 {
     (void)args;
-    return hd_play_acts(stage);
+    return hd_stepper_is_gpu_stage(stage);
 }
 
 static bool touches(const void *args, int port, bool gpu)
@@ -332,14 +332,14 @@ static bool touches(const void *args, int port, bool gpu)
 static void get_subtasks_on_gpu(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
-    struct hd_play_on_gpu play;
+    struct hd_gpu_stepper stepper;
     struct header header;
-    *subtasks_p =
-        (struct hd_subtasks){.items = args->groups,
-                             .stages = last_stage(args) + 1,
-                             .work_bytes = hd_play_on_gpu_at(args->envs, args->net, NULL, &play),
-                             .header_bytes = lay_out_header(args, NULL, &header),
-                             .finish_last = true};
+    *subtasks_p = (struct hd_subtasks){
+        .items = args->groups,
+        .stages = last_stage(args) + 1,
+        .work_bytes = hd_gpu_stepper_lay_out(args->envs, args->net, NULL, &stepper),
+        .header_bytes = lay_out_header(args, NULL, &header),
+        .finish_last = true};
 }
 
 static int ready_on_gpu(const void *memory)
@@ -367,7 +367,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
     const struct hd_trajectories here = hd_trajectories_get(to->spec, to->data, context->item);
     struct hd_frame_upload show = hd_trajectories_get_show(shape, &host);
-    struct hd_play_on_gpu play;
+    struct hd_gpu_stepper stepper;
     struct header header;
     struct hd_obs_norm norm;
     lay_out_header(args, context->header, &header);
@@ -377,13 +377,13 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
         return fetch_rest(context, to, &show);
     if (*host.made >= shape->samples)
         return HD_OK;
-    hd_play_on_gpu_at(args->envs, args->net, context->work, &play);
+    hd_gpu_stepper_lay_out(args->envs, args->net, context->work, &stepper);
     const uint32_t item = (uint32_t)(*host.forward * args->envs->total +
                                      hd_envs_get_first(args->envs, context->shard, context->item));
-    HD_TRY(hd_frame_upload_run_cuda(&show, play.obs, context->stream));
-    HD_TRY(hd_play_on_gpu_forward(&play, args->envs, args->net, views[POLICY].data,
+    HD_TRY(hd_frame_upload_run_cuda(&show, stepper.obs, context->stream));
+    HD_TRY(hd_gpu_stepper_forward(&stepper, args->envs, args->net, views[POLICY].data,
                                   hd_moments_get_obs_norm(&views[NORM], &norm), context->stream));
-    return hd_categorical_draw_cuda(play.out, hd_net_count_outputs(args->net), shape->actions,
+    return hd_categorical_draw_cuda(stepper.out, hd_net_count_outputs(args->net), shape->actions,
                                     shape->envs, context->rng, item, header.action, header.logit,
                                     context->stream);
 }

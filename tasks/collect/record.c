@@ -8,7 +8,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tasks/types/data/transition_log.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -74,8 +74,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->epsilon = epsilon;
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_play_prepare(hd_envs_get_shape(setup->specs[ENVS]),
-                           hd_params_get_net(setup->specs[POLICY]), &args->scratch);
+    return hd_stepper_prepare(hd_envs_get_shape(setup->specs[ENVS]),
+                              hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -90,7 +90,7 @@ struct record {
     const struct hd_envs_shape *shape;
     double epsilon;
     struct hd_envs envs;
-    struct hd_play play;
+    struct hd_stepper stepper;
     struct hd_transition_log to;
     int64_t steps;
 };
@@ -113,7 +113,7 @@ static int start(struct record *r, int64_t env)
     uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, r->envs.episode[env]);
     for (int64_t k = 0; k < r->shape->obs.stack; k++)
         present_of(r, env)[k] = (int32_t)frame;
-    return hd_play_start(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
+    return hd_stepper_start_env(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
 }
 
 /* The observation in which the last recording left env `env`, as frames of this one. */
@@ -144,12 +144,13 @@ static void choose_actions(const struct record *r)
 {
     const struct hd_rng *rng = &r->context->rng;
     struct hd_obs_norm norm;
-    hd_play_greedy(&r->play, r->shape, &r->envs, hd_params_get_net(r->views[POLICY].spec),
-                   r->views[POLICY].data, hd_moments_get_obs_norm(&r->views[NORM], &norm));
+    hd_stepper_choose_greedy(&r->stepper, r->shape, &r->envs,
+                             hd_params_get_net(r->views[POLICY].spec), r->views[POLICY].data,
+                             hd_moments_get_obs_norm(&r->views[NORM], &norm));
     for (int64_t env = 0; env < r->shape->envs && r->epsilon > 0; env++) {
         const uint32_t coin = (uint32_t)(2 * (*r->to.played * r->shape->envs + env));
         if (hd_rng_draw_uniform(rng, coin) < r->epsilon)
-            r->play.action[env] =
+            r->stepper.action[env] =
                 (int32_t)hd_rng_draw_below(rng, coin + 1, r->shape->frame.actions);
     }
 }
@@ -164,10 +165,10 @@ static void write_row(const struct record *r, int64_t env, int64_t row, int64_t 
     memmove(present, present + 1, bytes - sizeof *present);
     present[stack - 1] = (int32_t)frame;
     memcpy(r->to.next_obs + row * stack, present, bytes);
-    r->to.action[row] = r->play.action[env];
-    r->to.reward[row] = r->play.outcome.reward[env];
-    r->to.done[row] = r->play.outcome.done[env];
-    r->to.truncated[row] = r->play.outcome.truncated[env];
+    r->to.action[row] = r->stepper.action[env];
+    r->to.reward[row] = r->stepper.outcome.reward[env];
+    r->to.done[row] = r->stepper.outcome.done[env];
+    r->to.truncated[row] = r->stepper.outcome.truncated[env];
     r->to.episode[row] = (int32_t)r->envs.episode[env];
 }
 
@@ -176,12 +177,12 @@ static int step(struct record *r)
 {
     const int64_t first = *r->to.n_frames, envs = r->shape->envs;
     choose_actions(r);
-    r->play.outcome.obs = frame_at(r, first);
+    r->stepper.outcome.obs = frame_at(r, first);
     *r->to.n_frames += envs;
-    HD_TRY(hd_play_step(&r->play, r->shape, &r->envs, r->context));
+    HD_TRY(hd_stepper_step(&r->stepper, r->shape, &r->envs, r->context));
     for (int64_t env = 0; env < envs; env++) {
         write_row(r, env, env * r->steps + *r->to.played, first + env);
-        if (!r->play.outcome.done[env])
+        if (!r->stepper.outcome.done[env])
             continue;
         ++*r->to.episodes;
         *r->to.returns += r->envs.episode_return[env];
@@ -206,8 +207,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .to = hd_transition_log_get(shape, views[TRANSITION_LOG].data),
         .steps = shape->steps,
     };
-    r.play = hd_play_at(r.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
-    r.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
+    r.stepper = hd_stepper_get(r.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
+    r.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&r));
     HD_TRY(step(&r));

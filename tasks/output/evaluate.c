@@ -8,7 +8,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
@@ -67,8 +67,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     *args_p = args;
     args->episodes = hd_config_get_int(setup->config, "env.n_evaluator_episode");
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], BATCH_NORM_STATS));
-    return hd_play_prepare(hd_envs_get_shape(setup->specs[ENVS]),
-                           hd_params_get_net(setup->specs[POLICY]), &args->scratch);
+    return hd_stepper_prepare(hd_envs_get_shape(setup->specs[ENVS]),
+                              hd_params_get_net(setup->specs[POLICY]), &args->scratch);
 }
 
 static int64_t scratch(const void *args)
@@ -90,7 +90,7 @@ struct evaluation {
     const struct hd_envs_shape *shape;
     int64_t first; /* number of this instance's first env among all */
     struct hd_envs envs;
-    struct hd_play play;
+    struct hd_stepper stepper;
     struct hd_eval_result *result;
 };
 
@@ -103,8 +103,8 @@ static int64_t episodes_end(const struct evaluation *e, int64_t i)
 static int start(struct evaluation *e, int64_t i)
 {
     uint64_t seed = e->context->seed + (uint64_t)(e->first + i);
-    void *frame = (char *)e->play.outcome.obs + i * e->shape->obs.frame_bytes;
-    return hd_play_start(e->shape, &e->envs, i, seed, frame, e->context);
+    void *frame = (char *)e->stepper.outcome.obs + i * e->shape->obs.frame_bytes;
+    return hd_stepper_start_env(e->shape, &e->envs, i, seed, frame, e->context);
 }
 
 static int begin(struct evaluation *e, const struct args *args)
@@ -135,11 +135,11 @@ static int step(struct evaluation *e)
 {
     const struct hd_net *net = hd_params_get_net(e->views[POLICY].spec);
     struct hd_obs_norm norm;
-    hd_play_greedy(&e->play, e->shape, &e->envs, net, e->views[POLICY].data,
-                   hd_moments_get_obs_norm(&e->views[NORM], &norm));
-    HD_TRY(hd_play_step(&e->play, e->shape, &e->envs, e->context));
+    hd_stepper_choose_greedy(&e->stepper, e->shape, &e->envs, net, e->views[POLICY].data,
+                             hd_moments_get_obs_norm(&e->views[NORM], &norm));
+    HD_TRY(hd_stepper_step(&e->stepper, e->shape, &e->envs, e->context));
     for (int64_t i = 0; i < *e->envs.count; i++) {
-        if (!e->play.outcome.done[i])
+        if (!e->stepper.outcome.done[i])
             continue;
         if (e->envs.episode[i] < episodes_end(e, i)) {
             e->result->returns[e->envs.episode[i]++] = e->envs.episode_return[i];
@@ -180,8 +180,8 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         .result = views[RESULT].data,
     };
     e.first = hd_envs_get_first(e.shape, context->shard, 0);
-    e.play = hd_play_at(e.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
-    e.play.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
+    e.stepper = hd_stepper_get(e.shape, hd_params_get_net(views[POLICY].spec), context->scratch);
+    e.stepper.running = hd_batch_norm_stats_get_running(views[BATCH_NORM_STATS].data);
     if (!context->again)
         HD_TRY(begin(&e, memory));
     if (!all_played(&e)) {

@@ -3,7 +3,7 @@
  * values of actions differ in the last bits, so only actions whose values are that close could
  * differ, and none of these do. */
 #include "runtime/base/status.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/env_counters.h"
@@ -77,9 +77,9 @@ static struct split split_open(const struct world *w)
     s.work = device_make(NULL, s.subtasks.work_bytes);
     s.scratch = test_alloc(verb->scratch(s.args), 1);
     const struct hd_envs_shape *envs = hd_envs_get_shape(&w->values[ENVS].spec);
-    struct hd_play_on_gpu play;
-    hd_play_on_gpu_at(envs, hd_params_get_net(&policy->spec), s.work, &play);
-    s.obs = play.obs;
+    struct hd_gpu_stepper stepper;
+    hd_gpu_stepper_lay_out(envs, hd_params_get_net(&policy->spec), s.work, &stepper);
+    s.obs = stepper.obs;
     s.obs_bytes = envs->envs * envs->obs.obs_bytes;
     s.seen = test_alloc(s.obs_bytes, 1);
     s.none = memset(test_alloc(s.obs_bytes, 1), 0xFF, (size_t)s.obs_bytes);

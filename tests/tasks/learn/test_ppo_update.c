@@ -2,7 +2,7 @@
 /* From a minibatch to new parameters: how the gradient is summed over partials and shards, its clip
  * and Adam's step, by the mean of all shards or a shard's own. */
 #include "runtime/base/hash.h"
-#include "tasks/collect/play.h"
+#include "tasks/collect/stepper.h"
 #include "tests/kernels/common/bf16_here.h"
 #include "tests/kernels/common/check_close.h"
 #include "tests/tasks/collect/on_policy.h"
@@ -359,7 +359,7 @@ START_TEST(greedy_actions_ignore_the_value)
     const int64_t outputs = hd_net_count_outputs(net);
     float out[8 * 3];
     int64_t scratch_bytes, chosen[2] = {0};
-    ck_assert_int_eq(hd_play_prepare(shape, net, &scratch_bytes), HD_OK);
+    ck_assert_int_eq(hd_stepper_prepare(shape, net, &scratch_bytes), HD_OK);
     void *scratch = hd_alloc(1, (size_t)scratch_bytes);
     void *work = hd_alloc(1, (size_t)hd_net_get_forward_bytes(net, 8));
     for (int value = -1; value <= 1; value++) {
@@ -368,13 +368,13 @@ START_TEST(greedy_actions_ignore_the_value)
                 ck_assert_int_eq(
                     hd_net_import_tensor(net, &(float){100 * (float)value}, t, w.v[POLICY].data),
                     HD_OK);
-        struct hd_play play = hd_play_at(shape, net, scratch);
-        hd_play_greedy(&play, shape, &envs, net, w.v[POLICY].data, NULL);
+        struct hd_stepper stepper = hd_stepper_get(shape, net, scratch);
+        hd_stepper_choose_greedy(&stepper, shape, &envs, net, w.v[POLICY].data, NULL);
         hd_net_forward(net, w.v[POLICY].data, NULL, envs.obs, 8, work, out);
         for (int env = 0; env < 8; env++) {
             const float *logit = out + env * outputs;
-            ck_assert_int_eq(play.action[env], logit[1] > logit[0]);
-            chosen[play.action[env]]++;
+            ck_assert_int_eq(stepper.action[env], logit[1] > logit[0]);
+            chosen[stepper.action[env]]++;
         }
     }
     ck_assert(chosen[0] > 0 || chosen[1] > 0);

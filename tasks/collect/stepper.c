@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/collect/stepper.h"
+
+#include "kernels/common/argmax.h"
+#include "runtime/base/status.h"
+#include "tasks/arena.h"
+
+#include <stdio.h>
+
+/* Returns the bytes; memory NULL: only counts. */
+static int64_t lay_out(const struct hd_envs_shape *shape, const struct hd_net *net, void *memory,
+                       struct hd_stepper *stepper)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->envs;
+    stepper->action = hd_arena_take(&arena, n, sizeof *stepper->action);
+    stepper->outcome.obs = hd_arena_take(&arena, n, (size_t)shape->obs.frame_bytes);
+    stepper->outcome.reward = hd_arena_take(&arena, n, sizeof *stepper->outcome.reward);
+    stepper->outcome.done = hd_arena_take(&arena, n, sizeof *stepper->outcome.done);
+    stepper->outcome.truncated = hd_arena_take(&arena, n, sizeof *stepper->outcome.truncated);
+    stepper->outputs =
+        hd_arena_take(&arena, n * hd_net_count_outputs(net), sizeof *stepper->outputs);
+    stepper->forward = hd_arena_take(&arena, hd_net_get_forward_bytes(net, n), 1);
+    return arena.used;
+}
+
+int hd_stepper_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
+                       int64_t *scratch_p)
+{
+    struct hd_stepper unused;
+    HD_TRY(hd_net_prepare(net, shape->envs, 0));
+    *scratch_p = lay_out(shape, net, NULL, &unused);
+    return HD_OK;
+}
+
+struct hd_stepper hd_stepper_get(const struct hd_envs_shape *shape, const struct hd_net *net,
+                                 void *scratch)
+{
+    struct hd_stepper stepper = {0};
+    lay_out(shape, net, scratch, &stepper);
+    return stepper;
+}
+
+void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                        const struct hd_envs *envs, const struct hd_net *net, const void *params,
+                        const struct hd_obs_norm *norm)
+{
+    hd_net_forward_running(net, params, stepper->running, norm, envs->obs, shape->envs,
+                           stepper->forward, stepper->outputs);
+}
+
+void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                              const struct hd_envs *envs, const struct hd_net *net,
+                              const void *params, const struct hd_obs_norm *norm)
+{
+    const int64_t outputs = hd_net_count_outputs(net), actions = hd_net_count_actions(net);
+    hd_stepper_forward(stepper, shape, envs, net, params, norm);
+    for (int64_t i = 0; i < shape->envs; i++)
+        stepper->action[i] = (int32_t)hd_argmax(stepper->outputs + i * outputs, actions);
+}
+
+#if HD_CUDA
+int64_t hd_gpu_stepper_lay_out(const struct hd_envs_shape *shape, const struct hd_net *net,
+                               void *memory, struct hd_gpu_stepper *stepper_p)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t n = shape->envs;
+    stepper_p->obs = hd_arena_take(&arena, n, (size_t)shape->obs.obs_bytes);
+    stepper_p->out = hd_arena_take(&arena, n * hd_net_count_outputs(net), sizeof *stepper_p->out);
+    stepper_p->forward = hd_arena_take(&arena, hd_net_get_forward_cuda_bytes(net, n), 1);
+    return arena.used;
+}
+
+int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd_envs_shape *shape,
+                           const struct hd_net *net, const void *params,
+                           const struct hd_obs_norm *norm, void *stream)
+{
+    return hd_net_forward_cuda(net, params, norm, stepper->obs, shape->envs, stepper->forward,
+                               stepper->out, stream);
+}
+#endif
+
+/* "; env 0 is at step 12 from seed 345, …": which of them failed is the env's to say. */
+static void name_episodes(const struct hd_envs *envs, int64_t first, char *text, int64_t bytes)
+{
+    int64_t at = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < *envs->count && at < bytes; i++)
+        at +=
+            snprintf(text + at, (size_t)(bytes - at), "%s env %lld is at step %lld from seed %llu",
+                     i ? "," : ";", (long long)(first + i), (long long)envs->episode_steps[i],
+                     (unsigned long long)envs->seed[i]);
+}
+
+int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
+                    struct hd_envs *envs, struct hd_context *context)
+{
+    char message[HD_ENV_MESSAGE] = "", episodes[HD_MESSAGE_BYTES];
+    if (shape->env->step(*envs->group, stepper->action, &stepper->outcome, message) != 0) {
+        name_episodes(envs, hd_envs_get_first(shape, context->shard, context->item), episodes,
+                      sizeof episodes);
+        return hd_body_fail(context, "%s (shard %lld): %.256s%s", shape->env->name,
+                            (long long)context->shard, message, episodes);
+    }
+    for (int64_t i = 0; i < *envs->count; i++) {
+        envs->episode_return[i] += (double)stepper->outcome.reward[i];
+        envs->episode_steps[i]++;
+        hd_envs_push_frame(shape, envs, i,
+                           (const char *)stepper->outcome.obs + i * shape->obs.frame_bytes);
+    }
+    return HD_OK;
+}
+
+int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
+                         uint64_t env_seed, void *frame, struct hd_context *context)
+{
+    char message[HD_ENV_MESSAGE] = "";
+    if (hd_envs_start(shape, envs, env, env_seed, frame, message) == HD_OK)
+        return HD_OK;
+    return hd_body_fail(context, "%s (shard %lld): env %lld cannot start from seed %llu: %.256s",
+                        shape->env->name, (long long)context->shard,
+                        (long long)(hd_envs_get_first(shape, context->shard, context->item) + env),
+                        (unsigned long long)env_seed, message);
+}
