@@ -50,7 +50,7 @@ struct args {
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
     int64_t steps; /* no collect takes more */
-    bool split;
+    bool overlap_act_step;
     double gamma;
     enum hd_nstep_tail tail;
     struct hd_epsilon epsilon;
@@ -80,7 +80,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->net = hd_params_get_net(setup->specs[POLICY]);
     args->envs = hd_envs_get_shape(envs);
     args->steps = 2 * hd_transition_block_get_shape(setup->specs[TRANSITION_BLOCK])->fragment - 1;
-    args->split = hd_config_get_bool(config, "policy.collect.overlap_act_step");
+    args->overlap_act_step = hd_config_get_bool(config, "policy.collect.overlap_act_step");
     args->n_sample = hd_config_get_int(config, "policy.collect.n_sample");
     args->gamma = hd_config_get_real(config, "policy.discount_factor");
     args->tail = strcmp(hd_config_get_text(config, "policy.nstep_tail"), "corrected") == 0
@@ -142,7 +142,7 @@ static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 }
 
 /* One collect under way. */
-struct collect {
+struct collector {
     struct hd_context *context;
     const struct hd_view *views;
     const struct args *args;
@@ -157,14 +157,14 @@ struct collect {
 };
 
 /* Room for the next frame of the rollout, which env `env` shows. */
-static void *next_frame(struct collect *c, int64_t env)
+static void *next_frame(struct collector *c, int64_t env)
 {
     int64_t i = (*c->block.n_frames)++;
     c->block.env[i] = (int32_t)env;
     return c->block.frames + i * c->shape->obs.frame_bytes;
 }
 
-static int start(struct collect *c, int64_t env)
+static int start(struct collector *c, int64_t env)
 {
     const struct hd_context *context = c->context;
     uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, c->envs.episode[env]);
@@ -172,7 +172,7 @@ static int start(struct collect *c, int64_t env)
 }
 
 /* Empties the rollout and starts the envs that never were. */
-static int begin(struct collect *c)
+static int begin(struct collector *c)
 {
     const struct hd_transition_block_shape *shape =
         hd_transition_block_get_shape(c->views[TRANSITION_BLOCK].spec);
@@ -197,7 +197,7 @@ static bool is_greedy(const struct hd_context *context, uint32_t coin, double ep
     return hd_rng_draw_uniform(&context->rng, coin) > epsilon;
 }
 
-static void choose_actions(const struct collect *c)
+static void choose_actions(const struct collector *c)
 {
     const int64_t n = c->shape->envs;
     const uint32_t coin = coin_of(c->shape, *c->header.forwards);
@@ -213,7 +213,7 @@ static void choose_actions(const struct collect *c)
 }
 
 /* The env's step joins its fragment; returns the fragment as it stands. */
-static struct hd_fragment append_step(struct collect *c, int64_t env)
+static struct hd_fragment append_step(struct collector *c, int64_t env)
 {
     const int64_t first = env * c->shape->fragment, step = c->envs.pending[env]++;
     c->envs.action[first + step] = c->stepper.action[env];
@@ -230,7 +230,7 @@ static struct hd_fragment append_step(struct collect *c, int64_t env)
 }
 
 /* Turns a finished fragment into samples, as far as there is room. */
-static void hand_on(struct collect *c, const struct hd_fragment *fragment)
+static void emit_samples(struct collector *c, const struct hd_fragment *fragment)
 {
     const int64_t remaining = c->args->n_sample - *c->header.made;
     if (remaining > 0)
@@ -241,7 +241,7 @@ static void hand_on(struct collect *c, const struct hd_fragment *fragment)
     c->envs.pending[fragment->env] = 0;
 }
 
-static int end_episode(struct collect *c, int64_t env)
+static int end_episode(struct collector *c, int64_t env)
 {
     hd_episodes_push(&c->views[EPISODES], c->envs.episode_return[env],
                      (double)c->envs.episode_steps[env]);
@@ -251,7 +251,7 @@ static int end_episode(struct collect *c, int64_t env)
 }
 
 /* One step of all envs, which show their frames where the rollout keeps them. */
-static int step(struct collect *c)
+static int step(struct collector *c)
 {
     choose_actions(c);
     c->stepper.outcome.obs = next_frame(c, 0);
@@ -261,7 +261,7 @@ static int step(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         struct hd_fragment fragment = append_step(c, env);
         if (fragment.done || fragment.length == c->shape->fragment)
-            hand_on(c, &fragment);
+            emit_samples(c, &fragment);
         if (fragment.done)
             HD_TRY(end_episode(c, env));
     }
@@ -269,13 +269,13 @@ static int step(struct collect *c)
     return HD_OK;
 }
 
-static bool is_through(const struct collect *c)
+static bool is_complete(const struct collector *c)
 {
     return *c->header.made >= c->args->n_sample;
 }
 
 /* For the GPU to act on: what envs show as a collect begins, */
-static void show_all(const struct collect *c)
+static void push_current_obs(const struct collector *c)
 {
     const struct hd_frame_upload *show = &c->header.show;
     for (int64_t env = 0; env < c->shape->envs; env++) {
@@ -285,7 +285,7 @@ static void show_all(const struct collect *c)
 }
 
 /* and what a step adds to it, the last frame. */
-static void show_last(const struct collect *c)
+static void push_last_frames(const struct collector *c)
 {
     const int64_t bytes = c->shape->obs.frame_bytes;
     const char *end = c->envs.obs;
@@ -296,22 +296,22 @@ static void show_last(const struct collect *c)
     }
 }
 
-static int play_beside_gpu(struct collect *c)
+static int play_beside_gpu(struct collector *c)
 {
     if (c->context->stage == 0) {
         HD_TRY(begin(c));
-        show_all(c);
-    } else if (!is_through(c)) {
+        push_current_obs(c);
+    } else if (!is_complete(c)) {
         HD_TRY(step(c));
-        show_last(c);
+        push_last_frames(c);
     }
     return HD_OK;
 }
 
-static int play_all(struct collect *c)
+static int play_all(struct collector *c)
 {
     HD_TRY(begin(c));
-    while (!is_through(c))
+    while (!is_complete(c))
         HD_TRY(step(c));
     return HD_OK;
 }
@@ -327,7 +327,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct args *args = memory;
     const struct hd_transition_block_shape *block =
         hd_transition_block_get_shape(views[TRANSITION_BLOCK].spec);
-    struct collect c = {
+    struct collector c = {
         .context = context,
         .views = views,
         .args = args,
@@ -361,7 +361,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
 
 static bool supports_gpu(const void *args)
 {
-    return ((const struct args *)args)->split;
+    return ((const struct args *)args)->overlap_act_step;
 }
 
 static bool stage_on_gpu(const void *args, int stage)

@@ -125,7 +125,7 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 /* -- On either processor --------------------------------------------------------------------------
  */
 
-struct collect {
+struct collector {
     struct hd_pixel_pong_envs envs;
     struct hd_trajectories t;
     struct hd_pixel_pong_steps steps;
@@ -177,8 +177,9 @@ static struct hd_fragments make_fragments(const struct hd_trajectories_shape *sh
     };
 }
 
-static void set_up(struct collect *c, const struct hd_context *context, const struct hd_view *views,
-                   const struct args *args, int64_t forward_bytes)
+static void init_collector(struct collector *c, const struct hd_context *context,
+                           const struct hd_view *views, const struct args *args,
+                           int64_t forward_bytes)
 {
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
     const struct hd_trajectories_shape *shape = hd_trajectories_get_shape(to->spec);
@@ -194,8 +195,8 @@ static void set_up(struct collect *c, const struct hd_context *context, const st
 static int body(struct hd_context *context, const struct hd_view *views, const void *memory)
 {
     const struct args *args = memory;
-    struct collect c;
-    set_up(&c, context, views, args, hd_net_get_forward_bytes(args->net, args->envs));
+    struct collector c;
+    init_collector(&c, context, views, args, hd_net_get_forward_bytes(args->net, args->envs));
     hd_trajectories_clear(views[TRAJECTORIES].spec, views[TRAJECTORIES].data, 0);
     hd_pixel_pong_begin(&c.envs, &c.steps);
     for (int64_t t = 0; t < args->steps; t++) {
@@ -228,8 +229,8 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
 {
     const struct args *args = memory;
     void *stream = context->stream;
-    struct collect c;
-    set_up(&c, context, views, args, hd_net_get_forward_cuda_bytes(args->net, args->envs));
+    struct collector c;
+    init_collector(&c, context, views, args, hd_net_get_forward_cuda_bytes(args->net, args->envs));
     HD_TRY(hd_fragments_clear_cuda(c.t.made, hd_trajectories_count_header_bytes(args->to), stream));
     HD_TRY(hd_pixel_pong_begin_cuda(&c.envs, &c.steps, stream));
     for (int64_t t = 0; t < args->steps; t++) {

@@ -55,7 +55,7 @@ struct args {
     const struct hd_net *net;
     const struct hd_envs_shape *envs;
     int64_t scratch, groups, steps;
-    bool split;
+    bool overlap_act_step;
 };
 
 static int declare(const struct hd_setup *setup)
@@ -81,7 +81,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->envs = hd_envs_get_shape(envs);
     args->groups = envs->partials;
     args->steps = hd_trajectories_get_shape(setup->specs[TRAJECTORIES])->steps;
-    args->split = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
+    args->overlap_act_step = hd_config_get_bool(setup->config, "policy.collect.overlap_act_step");
     return hd_stepper_prepare(hd_envs_get_shape(envs), net, &args->scratch);
 }
 
@@ -94,12 +94,12 @@ static void get_subtasks(const void *memory, struct hd_subtasks *subtasks_p)
 {
     const struct args *args = memory;
     *subtasks_p = (struct hd_subtasks){.items = args->groups,
-                                       .stages = args->split ? 2 * (int)args->steps : 1,
+                                       .stages = args->overlap_act_step ? 2 * (int)args->steps : 1,
                                        .finish_last = true};
 }
 
 /* A group's collect under way. All that is known from one task to the next is in its groups. */
-struct collect {
+struct collector {
     struct hd_context *context;
     const struct hd_view *views;
     const struct hd_envs_shape *shape;
@@ -112,7 +112,7 @@ struct collect {
     int64_t first; /* number of the group's first env in the shard */
 };
 
-static int start(struct collect *c, int64_t env, void *frame)
+static int start(struct collector *c, int64_t env, void *frame)
 {
     const struct hd_context *context = c->context;
     uint64_t seed =
@@ -121,7 +121,7 @@ static int start(struct collect *c, int64_t env, void *frame)
 }
 
 /* Empties the group, starts the envs that never were, and keeps the frames that they show. */
-static int begin(struct collect *c)
+static int begin(struct collector *c)
 {
     hd_trajectories_clear(c->views[TRAJECTORIES].spec, c->views[TRAJECTORIES].data,
                           c->context->item);
@@ -133,13 +133,13 @@ static int begin(struct collect *c)
     return HD_OK;
 }
 
-static bool is_through(const struct collect *c)
+static bool is_complete(const struct collector *c)
 {
     return *c->t.made >= c->to->samples;
 }
 
 /* An env's step is begun: where it stands and what it does there. */
-static void note_action(struct collect *c, int64_t env, const float *logit, int32_t action)
+static void record_action(struct collector *c, int64_t env, const float *logit, int32_t action)
 {
     const int64_t actions = c->to->actions, step = env * c->to->steps + *c->t.forward;
     memcpy(c->t.logit + step * actions, logit, (size_t)actions * sizeof *logit);
@@ -148,7 +148,7 @@ static void note_action(struct collect *c, int64_t env, const float *logit, int3
     c->t.action[step] = action;
 }
 
-static void act(struct collect *c)
+static void act(struct collector *c)
 {
     const int64_t actions = c->to->actions, outputs = hd_net_count_outputs(c->net);
     const int64_t all = c->shape->total, forward = *c->t.forward;
@@ -158,14 +158,14 @@ static void act(struct collect *c)
     for (int64_t env = 0; env < c->shape->envs; env++) {
         const float *logit = c->stepper.outputs + env * outputs;
         const uint32_t item = (uint32_t)(forward * all + c->first + env);
-        note_action(c, env, logit,
-                    (int32_t)hd_categorical_draw(logit, actions,
-                                                 hd_rng_draw_uniform(&c->context->rng, item)));
+        record_action(c, env, logit,
+                      (int32_t)hd_categorical_draw(logit, actions,
+                                                   hd_rng_draw_uniform(&c->context->rng, item)));
     }
 }
 
 /* The env's fragment is complete: its steps become samples, as far as there is room. */
-static void hand_on(struct collect *c, int64_t env)
+static void emit_samples(struct collector *c, int64_t env)
 {
     const int64_t length = c->t.pending[env], remaining = c->to->samples - *c->t.made;
     const int64_t first = env * c->to->steps + *c->t.forward + 1 - length;
@@ -178,7 +178,7 @@ static void hand_on(struct collect *c, int64_t env)
     c->t.pending[env] = 0;
 }
 
-static int end_episode(struct collect *c, int64_t env)
+static int end_episode(struct collector *c, int64_t env)
 {
     const int64_t i = (*c->t.ended)++;
     c->t.ended_return[i] = c->envs.episode_return[env];
@@ -188,7 +188,7 @@ static int end_episode(struct collect *c, int64_t env)
 }
 
 /* The env shows what became of its step. */
-static void record_outcome(struct collect *c, int64_t env)
+static void record_outcome(struct collector *c, int64_t env)
 {
     const int64_t bytes = c->shape->obs.frame_bytes, step = env * c->to->steps + *c->t.forward;
     memcpy(hd_frame_upload_next(&c->show, env, false),
@@ -198,7 +198,7 @@ static void record_outcome(struct collect *c, int64_t env)
     c->t.pending[env]++;
 }
 
-static int step(struct collect *c)
+static int step(struct collector *c)
 {
     for (int64_t env = 0; env < c->shape->envs; env++)
         c->stepper.action[env] = c->t.action[env * c->to->steps + *c->t.forward];
@@ -207,7 +207,7 @@ static int step(struct collect *c)
         const bool done = c->stepper.outcome.done[env];
         record_outcome(c, env);
         if ((done && c->to->segment_at_done) || c->t.pending[env] == c->to->fragment)
-            hand_on(c, env);
+            emit_samples(c, env);
         if (done)
             HD_TRY(end_episode(c, env));
     }
@@ -216,11 +216,11 @@ static int step(struct collect *c)
 }
 
 /* Stages act and step in turns. */
-static int play_stage(struct collect *c, int stage)
+static int play_stage(struct collector *c, int stage)
 {
     if (stage == 0)
         HD_TRY(begin(c));
-    if (is_through(c))
+    if (is_complete(c))
         return HD_OK;
     if (stage % 2 == 1)
         return step(c);
@@ -228,10 +228,10 @@ static int play_stage(struct collect *c, int stage)
     return HD_OK;
 }
 
-static int play_all(struct collect *c)
+static int play_all(struct collector *c)
 {
     HD_TRY(begin(c));
-    while (!is_through(c)) {
+    while (!is_complete(c)) {
         act(c);
         HD_TRY(step(c));
     }
@@ -260,23 +260,23 @@ static int64_t lay_out_header(const struct args *args, void *memory, struct head
     return arena.used;
 }
 
-/* What the GPU decided, noted as `act` notes it. */
-static void take_actions(struct collect *c, const struct header *header)
+/* What the GPU decided, noted as `act` records it. */
+static void record_gpu_actions(struct collector *c, const struct header *header)
 {
     const int64_t actions = c->to->actions;
     for (int64_t env = 0; env < c->shape->envs; env++)
-        note_action(c, env, header->logit + env * actions, header->action[env]);
+        record_action(c, env, header->logit + env * actions, header->action[env]);
 }
 
-static int play_beside_gpu(struct collect *c, const struct header *header)
+static int play_beside_gpu(struct collector *c, const struct header *header)
 {
     if (c->context->stage == 0) {
         memset(header->here, 0, (size_t)c->shape->envs * sizeof *header->here);
         return begin(c);
     }
-    if (is_through(c))
+    if (is_complete(c))
         return HD_OK;
-    take_actions(c, header);
+    record_gpu_actions(c, header);
     return step(c);
 }
 
@@ -284,7 +284,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 {
     const struct args *args = memory;
     const struct hd_view *envs = &views[ENVS], *to = &views[TRAJECTORIES];
-    struct collect c = {
+    struct collector c = {
         .context = context,
         .views = views,
         .shape = args->envs,
@@ -301,13 +301,13 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
         lay_out_header(args, context->header, &header);
         return play_beside_gpu(&c, &header);
     }
-    return args->split ? play_stage(&c, context->stage) : play_all(&c);
+    return args->overlap_act_step ? play_stage(&c, context->stage) : play_all(&c);
 }
 
 #if HD_CUDA
 static bool supports_gpu(const void *args)
 {
-    return ((const struct args *)args)->split;
+    return ((const struct args *)args)->overlap_act_step;
 }
 
 static int last_stage(const struct args *args)
@@ -349,8 +349,8 @@ static int ready_on_gpu(const void *memory)
 }
 
 /* What stands before the frames is small, and all of it known by now. */
-static int fetch_rest(const struct hd_context *context, const struct hd_view *to,
-                      const struct hd_frame_upload *show)
+static int copy_rest_to_gpu(const struct hd_context *context, const struct hd_view *to,
+                            const struct hd_frame_upload *show)
 {
     HD_TRY(hd_frame_upload_run_cuda(show, NULL, context->stream));
     const struct hd_trajectories host = hd_trajectories_get(to->spec, to->host, context->item);
@@ -374,7 +374,7 @@ static int body_on_gpu(struct hd_context *context, const struct hd_view *views, 
     show.here = header.here;
     show.frames_here = here.frames;
     if (context->stage == last_stage(args))
-        return fetch_rest(context, to, &show);
+        return copy_rest_to_gpu(context, to, &show);
     if (*host.made >= shape->samples)
         return HD_OK;
     hd_gpu_stepper_lay_out(args->envs, args->net, context->work, &stepper);

@@ -84,7 +84,7 @@ static int64_t scratch(const void *args)
 }
 
 /* One recording under way. What is known from one step to the next is in envs and recording. */
-struct record {
+struct recorder {
     struct hd_context *context;
     const struct hd_view *views;
     const struct hd_envs_shape *shape;
@@ -95,39 +95,39 @@ struct record {
     int64_t steps;
 };
 
-static char *frame_at(const struct record *r, int64_t i)
+static char *frame_at(const struct recorder *r, int64_t i)
 {
     return r->to.frame + i * r->shape->obs.frame_bytes;
 }
 
-static int32_t *present_of(const struct record *r, int64_t env)
+static int32_t *get_obs_frames(const struct recorder *r, int64_t env)
 {
     return r->to.present + env * r->shape->obs.stack;
 }
 
 /* An episode of env `env`, whose first frame stands for those before it. */
-static int start(struct record *r, int64_t env)
+static int start(struct recorder *r, int64_t env)
 {
     const struct hd_context *context = r->context;
     const int64_t frame = (*r->to.n_frames)++;
     uint64_t seed = hd_env_get_seed(context->seed, context->shard, env, r->envs.episode[env]);
     for (int64_t k = 0; k < r->shape->obs.stack; k++)
-        present_of(r, env)[k] = (int32_t)frame;
+        get_obs_frames(r, env)[k] = (int32_t)frame;
     return hd_stepper_start_env(r->shape, &r->envs, env, seed, frame_at(r, frame), r->context);
 }
 
 /* The observation in which the last recording left env `env`, as frames of this one. */
-static void go_on(struct record *r, int64_t env)
+static void carry_over_obs(struct recorder *r, int64_t env)
 {
     const struct hd_obs_shape *obs = &r->shape->obs;
     const int64_t first = *r->to.n_frames;
     memcpy(frame_at(r, first), r->envs.obs + env * obs->obs_bytes, (size_t)obs->obs_bytes);
     for (int64_t k = 0; k < obs->stack; k++)
-        present_of(r, env)[k] = (int32_t)(first + k);
+        get_obs_frames(r, env)[k] = (int32_t)(first + k);
     *r->to.n_frames += obs->stack;
 }
 
-static int begin(struct record *r)
+static int begin(struct recorder *r)
 {
     *r->to.played = *r->to.n_frames = *r->to.episodes = 0;
     *r->to.returns = 0;
@@ -135,12 +135,12 @@ static int begin(struct record *r)
         if (r->envs.shown[env] == 0)
             HD_TRY(start(r, env));
         else
-            go_on(r, env);
+            carry_over_obs(r, env);
     }
     return HD_OK;
 }
 
-static void choose_actions(const struct record *r)
+static void choose_actions(const struct recorder *r)
 {
     const struct hd_rng *rng = &r->context->rng;
     struct hd_obs_norm norm;
@@ -156,11 +156,11 @@ static void choose_actions(const struct record *r)
 }
 
 /* Row `row` is what env `env` did just now, which led it to frame `frame`. */
-static void write_row(const struct record *r, int64_t env, int64_t row, int64_t frame)
+static void write_row(const struct recorder *r, int64_t env, int64_t row, int64_t frame)
 {
     const int64_t stack = r->shape->obs.stack;
     const size_t bytes = (size_t)stack * sizeof(int32_t);
-    int32_t *present = present_of(r, env);
+    int32_t *present = get_obs_frames(r, env);
     memcpy(r->to.obs + row * stack, present, bytes);
     memmove(present, present + 1, bytes - sizeof *present);
     present[stack - 1] = (int32_t)frame;
@@ -173,7 +173,7 @@ static void write_row(const struct record *r, int64_t env, int64_t row, int64_t 
 }
 
 /* One step of all envs, which show their frames where the recording keeps them. */
-static int step(struct record *r)
+static int step(struct recorder *r)
 {
     const int64_t first = *r->to.n_frames, envs = r->shape->envs;
     choose_actions(r);
@@ -198,7 +198,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     const struct args *args = memory;
     const struct hd_transition_log_shape *shape =
         hd_transition_log_get_shape(views[TRANSITION_LOG].spec);
-    struct record r = {
+    struct recorder r = {
         .context = context,
         .views = views,
         .shape = hd_envs_get_shape(views[ENVS].spec),

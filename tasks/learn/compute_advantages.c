@@ -66,7 +66,7 @@ static int declare(const struct hd_setup *setup)
 
 /* Of a group, fragments that an episode's end does not complete have L samples, but for the last.
  */
-static int64_t count_after(const struct hd_trajectories_shape *shape)
+static int64_t count_bootstraps(const struct hd_trajectories_shape *shape)
 {
     return shape->groups * (shape->samples / shape->fragment + 1);
 }
@@ -91,7 +91,7 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     args->block = whole ? args->samples : hd_learn_shape_read(config).micro;
     args->block = args->block < args->samples ? args->block : args->samples;
     args->blocks = (args->samples + args->block - 1) / args->block;
-    args->after = count_after(from);
+    args->after = count_bootstraps(from);
     HD_TRY(hd_net_prepare(args->net, args->block, 0));
     HD_TRY(hd_net_prepare(args->net, args->samples % args->block, 0));
     return hd_net_prepare(args->net, args->after, 0);
@@ -142,7 +142,7 @@ static struct hd_trajectories group_of(const struct hd_view *from, int64_t sampl
 }
 
 /* Whether the observation after a sample is valued by itself. */
-static bool needs_after(const struct hd_view *from, int64_t sample)
+static bool needs_bootstrap(const struct hd_view *from, int64_t sample)
 {
     int64_t row;
     const struct hd_trajectories t = group_of(from, sample, &row);
@@ -157,12 +157,12 @@ static void copy_obs(const struct hd_view *from, int64_t sample, int ahead, char
 }
 
 /* The rows of the last item that no fragment needs hold the first sample. */
-static void fill_after(const struct args *args, const struct hd_view *from, char *obs)
+static void fill_bootstrap_obs(const struct args *args, const struct hd_view *from, char *obs)
 {
     const int64_t bytes = hd_net_get_obs_bytes(args->net);
     int64_t n = 0;
     for (int64_t i = 0; i < args->samples; i++)
-        if (needs_after(from, i))
+        if (needs_bootstrap(from, i))
             copy_obs(from, i, 1, obs + n++ * bytes);
     for (; n < args->after; n++)
         copy_obs(from, 0, 0, obs + n * bytes);
@@ -178,7 +178,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
     struct hd_obs_norm norm;
     lay_out(args, rows, context->work, &work);
     if (context->item == args->blocks)
-        fill_after(args, from, work.obs);
+        fill_bootstrap_obs(args, from, work.obs);
     else
         for (int64_t i = 0; i < rows; i++)
             copy_obs(from, context->item * args->block + i, 0, work.obs + i * bytes);

@@ -398,7 +398,7 @@ static int body(struct hd_context *context, const struct hd_view *views, const v
 }
 
 /* Every shard's copy takes in the same. */
-static void track(const struct args *args, const struct hd_view *state, void *memory)
+static void update_running_stats(const struct args *args, const struct hd_view *state, void *memory)
 {
     struct work work;
     lay_out(args, bytes_on_cpu(args), memory, NULL, &work);
@@ -413,7 +413,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
     const struct hd_view *stats = &views[HD_LOSS_STATS];
     double values[MOST_FIELDS], weights[MOST_FIELDS];
     if (args->levels > 0)
-        track(args, &views[HD_LOSS_BATCH_NORM_STATS], context->work_buffers[0]);
+        update_running_stats(args, &views[HD_LOSS_BATCH_NORM_STATS], context->work_buffers[0]);
     double loss = args->loss->sum(args->loss_args, context->headers, args->items, values, weights);
     if (args->skips && stats->data)
         hd_scalars_push(stats->spec, stats->data, 1 + args->loss->n_fields, !isfinite(loss), 1);

@@ -28,7 +28,7 @@ struct hashes {
     char text[N_HASHES][32];
 };
 
-static bool holds(const char *path, const struct hashes *hashes)
+static bool has_same_hashes(const char *path, const struct hashes *hashes)
 {
     struct hd_safetensors *file;
     FILE *there = fopen(path, "rb");
@@ -163,7 +163,7 @@ int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t 
     const int n = hd_net_count_tensors(net), norms = count_norms(weights);
     const struct hd_tensor *last = hd_net_get_tensor(net, n - 1);
     const struct hashes hashes = hash_all(weights);
-    if (holds(path, &hashes))
+    if (has_same_hashes(path, &hashes))
         return HD_OK;
     struct hd_tensor_data *tensors = hd_alloc(n + N_BUFFERS * norms + 2, sizeof *tensors);
     struct buffer_name *names = hd_alloc(N_BUFFERS * norms + 1, sizeof *names);

@@ -50,8 +50,8 @@ static struct hd_env_option *read_options(const struct hd_node *map)
 }
 
 /* Makes a group of one env to learn what it shows. */
-static int ask_spec(struct hd_envs_shape *shape, const struct hd_spec *spec,
-                    const struct hd_setup *setup)
+static int probe_env(struct hd_envs_shape *shape, const struct hd_spec *spec,
+                     const struct hd_setup *setup)
 {
     const struct hd_node *node = hd_config_get_node(setup->config, "env.type");
     const struct hd_source_location location = node ? node->location : spec->location;
@@ -179,7 +179,7 @@ static int fill_shape(struct hd_envs_shape *shape, const struct hd_spec *spec,
     };
     if (!shape->settings.options)
         return HD_ERR_NOMEM;
-    HD_TRY(ask_spec(shape, spec, setup));
+    HD_TRY(probe_env(shape, spec, setup));
     return check_model(spec, setup, shape);
 }
 

@@ -52,7 +52,7 @@ static int64_t group_bytes(const struct hd_trajectories_shape *shape)
  * each env are pending; as an env whose fragments were cut goes on with a new one, it may make L -
  * 1 more steps than the L after which uncut envs are through. Each step shows a frame, and so may
  * the beginning of an episode after it. */
-static void measure(struct hd_trajectories_shape *shape)
+static void set_limits(struct hd_trajectories_shape *shape)
 {
     shape->fragment = (shape->samples + shape->envs - 1) / shape->envs;
     shape->steps = shape->segment_at_done ? 2 * shape->fragment - 1 : shape->fragment;
@@ -90,7 +90,7 @@ static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
         .obs = hd_obs_shape_read(config),
     };
     shape->envs = shape->envs > 0 ? shape->envs : 1; /* the type `envs` refuses more groups */
-    measure(shape);
+    set_limits(shape);
     spec->shape = shape;
     spec->partials = groups;
     spec->bytes = groups * group_bytes(shape);
@@ -229,26 +229,26 @@ struct transfer {
     uint64_t hash;
 };
 
-static int copy_piece(void *arg, char *memory, size_t bytes)
+static int copy_block(void *arg, char *memory, size_t bytes)
 {
     const struct transfer *transfer = arg;
     memcpy(transfer->to + (memory - transfer->from), memory, bytes);
     return HD_OK;
 }
 
-static int write_piece(void *arg, char *memory, size_t bytes)
+static int write_block(void *arg, char *memory, size_t bytes)
 {
     const struct transfer *transfer = arg;
     return hd_value_write(transfer->spec, memory, bytes, transfer->file);
 }
 
-static int read_piece(void *arg, char *memory, size_t bytes)
+static int read_block(void *arg, char *memory, size_t bytes)
 {
     const struct transfer *transfer = arg;
     return hd_value_read(transfer->spec, memory, bytes, transfer->file);
 }
 
-static int hash_piece(void *arg, char *memory, size_t bytes)
+static int hash_block(void *arg, char *memory, size_t bytes)
 {
     struct transfer *transfer = arg;
     transfer->hash = hd_hash_mix(transfer->hash, hd_hash_bytes(memory, bytes));
@@ -258,26 +258,26 @@ static int hash_piece(void *arg, char *memory, size_t bytes)
 static int snapshot(const struct hd_spec *spec, void *dst, const void *src)
 {
     struct transfer transfer = {.to = dst, .from = src};
-    return visit_used(spec, src, copy_piece, &transfer);
+    return visit_used(spec, src, copy_block, &transfer);
 }
 
 static int save(const struct hd_spec *spec, const void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};
-    return visit_used(spec, data, write_piece, &transfer);
+    return visit_used(spec, data, write_block, &transfer);
 }
 
 /* The arrays of a group are read before its frames, so that their number is known. */
 static int load(const struct hd_spec *spec, void *data, FILE *file)
 {
     struct transfer transfer = {.spec = spec, .file = file};
-    return visit_used(spec, data, read_piece, &transfer);
+    return visit_used(spec, data, read_block, &transfer);
 }
 
 static uint64_t hash(const struct hd_spec *spec, const void *data)
 {
     struct transfer transfer = {0};
-    visit_used(spec, data, hash_piece, &transfer);
+    visit_used(spec, data, hash_block, &transfer);
     return transfer.hash;
 }
 

@@ -43,15 +43,15 @@ struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data)
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
 {
     const struct hd_transition_shape *shape = spec->shape;
-    const struct hd_transitions is = hd_transitions_lay_out(shape, (void *)data);
+    const struct hd_transitions rows_of = hd_transitions_lay_out(shape, (void *)data);
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
-        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"next_obs", is.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"reward", is.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
-        {"done", is.done, 1, {rows}, HD_DTYPE_F32},
-        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
-        {"value_gamma", is.value_gamma, 1, {rows}, HD_DTYPE_F32},
+        {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"next_obs", rows_of.next_obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"reward", rows_of.reward, 2, {shape->nstep, rows}, HD_DTYPE_F32},
+        {"done", rows_of.done, 1, {rows}, HD_DTYPE_F32},
+        {"action", rows_of.action, 1, {rows}, HD_DTYPE_I32},
+        {"value_gamma", rows_of.value_gamma, 1, {rows}, HD_DTYPE_F32},
     };
     const int n = shape->has_value_gamma ? 6 : 5;
     memcpy(tensors_p, all, (size_t)n * sizeof *all);

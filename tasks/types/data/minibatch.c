@@ -53,16 +53,16 @@ struct hd_minibatch hd_minibatch_get(const struct hd_spec *spec, void *data)
 static int tensors(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p)
 {
     const struct hd_minibatch_shape *shape = spec->shape;
-    const struct hd_minibatch is = hd_minibatch_get(spec, (void *)data);
+    const struct hd_minibatch rows_of = hd_minibatch_get(spec, (void *)data);
     const int64_t rows = shape->rows;
     const struct hd_tensor_data all[] = {
-        {"used", is.used, 1, {1}, HD_DTYPE_I64},
-        {"obs", is.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
-        {"action", is.action, 1, {rows}, HD_DTYPE_I32},
-        {"logit", is.logit, 2, {rows, shape->actions}, HD_DTYPE_F32},
-        {"advantage", is.advantage, 1, {rows}, HD_DTYPE_F32},
-        {"target", is.target, 1, {rows}, HD_DTYPE_F32},
-        {"value", is.value, 1, {rows}, HD_DTYPE_F32},
+        {"used", rows_of.used, 1, {1}, HD_DTYPE_I64},
+        {"obs", rows_of.obs, 2, {rows, shape->obs_bytes}, HD_DTYPE_U8},
+        {"action", rows_of.action, 1, {rows}, HD_DTYPE_I32},
+        {"logit", rows_of.logit, 2, {rows, shape->actions}, HD_DTYPE_F32},
+        {"advantage", rows_of.advantage, 1, {rows}, HD_DTYPE_F32},
+        {"target", rows_of.target, 1, {rows}, HD_DTYPE_F32},
+        {"value", rows_of.value, 1, {rows}, HD_DTYPE_F32},
     };
     memcpy(tensors_p, all, sizeof all);
     return (int)(sizeof all / sizeof *all);

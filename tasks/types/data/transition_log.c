@@ -27,7 +27,7 @@ static int64_t lay_out(const struct hd_transition_log_shape *shape, void *memory
     return arena.used;
 }
 
-static int64_t quotient_up(int64_t a, int64_t b)
+static int64_t divide_round_up(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
 }
@@ -35,10 +35,10 @@ static int64_t quotient_up(int64_t a, int64_t b)
 /* Rounds as equal as they can be. */
 static void choose_rounds(struct hd_transition_log_shape *shape, int64_t round_bytes)
 {
-    const int64_t steps = quotient_up(shape->transitions, shape->envs);
+    const int64_t steps = divide_round_up(shape->transitions, shape->envs);
     const int64_t max = round_bytes / (shape->envs * shape->obs.frame_bytes);
-    shape->rounds = max > 1 ? quotient_up(steps, max) : steps;
-    shape->steps = quotient_up(steps, shape->rounds);
+    shape->rounds = max > 1 ? divide_round_up(steps, max) : steps;
+    shape->steps = divide_round_up(steps, shape->rounds);
 }
 
 int hd_transition_log_declare(const struct hd_setup *setup, struct hd_spec *spec,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int64_t drawn_rows(const struct hd_config *config)
+static int64_t count_batch_rows(const struct hd_config *config)
 {
     return hd_config_get_int(config, "policy.learn.batch_size") *
            hd_config_get_int(config, "policy.learn.accumulate");
@@ -13,7 +13,7 @@ static int64_t drawn_rows(const struct hd_config *config)
 struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config)
 {
     const int64_t samples = hd_config_get_int(config, "policy.collect.n_sample");
-    const int64_t rows = drawn_rows(config);
+    const int64_t rows = count_batch_rows(config);
     struct hd_minibatch_split shape = {
         .samples = samples,
         .rows = rows < samples ? rows : samples,
@@ -39,7 +39,7 @@ struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config)
     const bool on_policy = strcmp(hd_config_get_text(config, "policy.type"), "ppo") == 0;
     const int64_t batch = hd_config_get_int(config, "policy.learn.batch_size");
     struct hd_learn_shape shape = {
-        .rows = on_policy ? hd_minibatch_split_read(config).rows : drawn_rows(config),
+        .rows = on_policy ? hd_minibatch_split_read(config).rows : count_batch_rows(config),
         .micro = hd_config_get_int(config, "policy.learn.microbatch"),
     };
     if (shape.micro == 0)

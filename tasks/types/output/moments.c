@@ -53,20 +53,20 @@ static struct arrays arrays_of(const struct hd_spec *spec, const void *data)
 /* -- Shape ----------------------------------------------------------------------------------------
  */
 
-static int declare(const struct hd_setup *setup, struct hd_spec *spec, const struct shape *is)
+static int declare(const struct hd_setup *setup, struct hd_spec *spec, const struct shape *wanted)
 {
     struct arrays unused;
     const struct shape *known = spec ? spec->shape : NULL;
-    if (!spec || (known && known->n == is->n && known->obs == is->obs))
+    if (!spec || (known && known->n == wanted->n && known->obs == wanted->obs))
         return HD_OK;
     if (known)
         return hd_diag_add_error(setup->diag, setup->location,
                                  "value '%s' cannot be about %lld numbers and about %lld",
-                                 spec->name, (long long)known->n, (long long)is->n);
+                                 spec->name, (long long)known->n, (long long)wanted->n);
     struct shape *shape = hd_alloc(1, sizeof *shape);
     if (!shape)
         return HD_ERR_NOMEM;
-    *shape = *is;
+    *shape = *wanted;
     spec->shape = shape;
     spec->bytes = lay_out(shape, NULL, &unused);
     return HD_OK;

@@ -15,8 +15,8 @@ struct entry {
 struct shape {
     const char *component;
     int n;
-    struct field {
-        struct hd_scalar_field is;
+    struct ring_field {
+        struct hd_scalar_field declared;
         int64_t first; /* index of its ring's first entry */
     } fields[];
 };
@@ -37,9 +37,9 @@ static bool same_fields(const struct shape *shape, const struct hd_scalar_field 
     if (shape->n != n)
         return false;
     for (int i = 0; i < n; i++) {
-        const struct hd_scalar_field *is = &shape->fields[i].is;
-        if (strcmp(is->name, fields[i].name) != 0 || is->how != fields[i].how ||
-            is->window != fields[i].window)
+        const struct hd_scalar_field *declared = &shape->fields[i].declared;
+        if (strcmp(declared->name, fields[i].name) != 0 || declared->how != fields[i].how ||
+            declared->window != fields[i].window)
             return false;
     }
     return true;
@@ -64,7 +64,7 @@ int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const
     shape->n = n;
     int64_t entries = 0;
     for (int i = 0; i < n; i++) {
-        shape->fields[i] = (struct field){.is = fields[i], .first = entries};
+        shape->fields[i] = (struct ring_field){.declared = fields[i], .first = entries};
         entries += fields[i].window;
     }
     spec->shape = shape;
@@ -82,7 +82,7 @@ int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
     if (!fields)
         return HD_ERR_NOMEM;
     for (int i = 0; i < shape->n; i++) {
-        fields[i] = shape->fields[i].is;
+        fields[i] = shape->fields[i].declared;
         fields[i].window = 1;
     }
     int status = hd_scalars_declare(setup, to, shape->component, fields, shape->n);
@@ -107,7 +107,7 @@ void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double v
     const struct shape *shape = spec->shape;
     int64_t *count = &pushes(data)[field];
     struct entry *entries = (struct entry *)ring(shape, data, field);
-    entries[*count % shape->fields[field].is.window] = (struct entry){value, weight};
+    entries[*count % shape->fields[field].declared.window] = (struct entry){value, weight};
     (*count)++;
 }
 
@@ -136,8 +136,8 @@ static void combine_entry(enum hd_combine how, struct entry *into, struct entry 
 static struct entry reduce_window(const struct shape *shape, const void *data, int field)
 {
     const struct entry *entries = ring(shape, data, field);
-    int64_t count = ((const int64_t *)data)[field], window = shape->fields[field].is.window;
-    enum hd_combine how = shape->fields[field].is.how;
+    int64_t count = ((const int64_t *)data)[field], window = shape->fields[field].declared.window;
+    enum hd_combine how = shape->fields[field].declared.how;
     struct entry sum = {0};
     for (int64_t i = count > window ? count - window : 0; i < count; i++) {
         struct entry entry = entries[i % window];
@@ -169,7 +169,7 @@ static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how,
     (void)bucket, (void)how;
     const struct shape *shape = spec->shape;
     for (int i = 0; i < shape->n; i++)
-        combine_entry(shape->fields[i].is.how, (struct entry *)into + i,
+        combine_entry(shape->fields[i].declared.how, (struct entry *)into + i,
                       ((const struct entry *)other)[i]);
 }
 
@@ -181,7 +181,7 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
     memset(data, 0, (size_t)spec->bytes);
     for (int i = 0; i < shape->n; i++) {
         struct entry entry = ((const struct entry *)vector)[i];
-        if (shape->fields[i].is.how == HD_MEAN && entry.weight > 0)
+        if (shape->fields[i].declared.how == HD_MEAN && entry.weight > 0)
             entry.value /= entry.weight;
         if (entry.weight > 0)
             hd_scalars_push(spec, data, i, entry.value, entry.weight);
@@ -191,7 +191,7 @@ static void unpack(const struct hd_spec *spec, int bucket, enum hd_combine how, 
 static const char *field_name(const struct hd_spec *spec, int field)
 {
     const struct shape *shape = spec->shape;
-    return shape && field < shape->n ? shape->fields[field].is.name : NULL;
+    return shape && field < shape->n ? shape->fields[field].declared.name : NULL;
 }
 
 /* NaN while the field has no weight: none. */
@@ -201,7 +201,7 @@ static double field(const struct hd_spec *spec, const void *data, int index)
     struct entry sum = reduce_window(shape, data, index);
     if (sum.weight == 0)
         return NAN;
-    return shape->fields[index].is.how == HD_MEAN ? sum.value / sum.weight : sum.value;
+    return shape->fields[index].declared.how == HD_MEAN ? sum.value / sum.weight : sum.value;
 }
 
 static const struct hd_reduction reduction = {
