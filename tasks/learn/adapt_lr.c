@@ -80,5 +80,5 @@ const struct hd_verb hd_verb_adapt_lr = {
     .declare = declare,
     .prepare = prepare,
     .body = body,
-    .help = "lets the learning rate follow how far the policy moves",
+    .help = "adapts the learning rate to how far the policy moves",
 };

@@ -408,5 +408,5 @@ const struct hd_verb hd_verb_compute_advantages = {
     .get_subtasks = get_subtasks,
     .finish = finish,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "values, advantages and returns of the samples under the policy",
+    .help = "computes values, advantages and returns of the samples under the policy",
 };

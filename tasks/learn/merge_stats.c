@@ -43,5 +43,5 @@ const struct hd_verb hd_verb_merge_stats = {
     .declare = declare,
     .body = body,
     .gpu = HD_ON_GPU(on_gpu),
-    .help = "adds the statistics of new samples to running ones",
+    .help = "adds the moments of new samples to running ones",
 };
