@@ -87,7 +87,7 @@ static int64_t partial_stride(const struct bucket *bucket)
 /* Elements [lo, hi) of the operands of this rank's shards. */
 static void add_local(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
 {
-    hd_tree_add(bucket->update.n_in, bucket->self, bucket->update.operands->partials,
+    hd_tree_add(bucket->update.n_in, bucket->local, bucket->update.operands->partials,
                 partial_stride(bucket), lo, hi, sum);
 }
 
@@ -155,13 +155,13 @@ static int run_partial_sums(struct hd_context *context, const struct hd_view *vi
     (void)context, (void)views;
     const struct bucket *bucket = args;
     const struct hd_session_options *options = &bucket->session->options;
-    bucket->counts[options->rank] = group_weights(bucket, bucket->self, 0, bucket->update.n_in);
+    bucket->counts[options->rank] = group_weights(bucket, bucket->local, 0, bucket->update.n_in);
     for (int rank = 0; rank < options->ranks && !has_single_operands(bucket); rank++) {
         int64_t lo, hi;
         slice_of(bucket, rank, &lo, &hi);
         if (rank != options->rank)
             add_local(bucket, lo, hi,
-                      (float *)on_rank(bucket->session, rank, bucket->self[0]) + lo);
+                      (float *)on_rank(bucket->session, rank, bucket->local[0]) + lo);
     }
     return HD_OK;
 }
@@ -189,7 +189,7 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 static void find_groups(struct bucket *bucket)
 {
     for (int i = 0; i < bucket->update.n_in; i++)
-        bucket->self[i] = bucket->update.in[i];
+        bucket->local[i] = bucket->update.in[i];
     const int shards = bucket->message_passing ? 1 : bucket->update.n_in;
     for (int rank = 0; rank < bucket->session->options.ranks; rank++)
         for (int i = 0; i < shards; i++)
@@ -210,8 +210,8 @@ static struct bucket *make_bucket(struct hd_session *session,
     bucket->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
     bucket->group = (const float **)(bucket + 1);
     bucket->at = bucket->group + groups;
-    bucket->self = bucket->at + ranks;
-    bucket->counts = (float *)(bucket->self + update->n_in);
+    bucket->local = bucket->at + ranks;
+    bucket->counts = (float *)(bucket->local + update->n_in);
     hd_spec_get_bucket(update->operands, number, &bucket->lo, &bucket->hi);
     find_groups(bucket);
     for (int i = 0; i < update->n; i++)

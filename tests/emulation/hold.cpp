@@ -17,18 +17,18 @@ int hd_emulated_hold(void *stream, void (*begin)(void *argument, hd_emulated_hel
     if (!on || on->capture)
         return result(
             refuse(cudaErrorInvalidResourceHandle, "%p is no stream that can be held", stream));
-    hd_emulated_held *held = new hd_emulated_held{std::make_shared<Count>()};
-    append(on, {[=] { begin(argument, held); }, nullptr, 0});
-    append(on, {nullptr, held->count, 1});
+    hd_emulated_held *stretch = new hd_emulated_held{std::make_shared<Count>()};
+    append(on, {[=] { begin(argument, stretch); }, nullptr, 0});
+    append(on, {nullptr, stretch->count, 1});
     return cudaSuccess;
 }
 
-void hd_emulated_release(hd_emulated_held *held)
+void hd_emulated_release(hd_emulated_held *stretch)
 {
     Held held(streams->lock);
-    held->count->reached = 1;
+    stretch->count->reached = 1;
     streams->to_do.notify_one();
-    delete held;
+    delete stretch;
 }
 
 void hd_emulated_enter_devices(void)
