@@ -366,7 +366,7 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         hd_advantages_get(views[ADVANTAGES].spec, views[ADVANTAGES].data);
     struct work_on_gpu work;
     lay_out_on_gpu(args, context->work_buffers[0], &work);
-    struct hd_advantages_args advantages = {
+    struct hd_advantages_args wanted = {
         .steps = hd_trajectories_get_steps(views[TRAJECTORIES].spec, views[TRAJECTORIES].data),
         .gamma = args->gamma,
         .lambda = args->lambda,
@@ -380,12 +380,12 @@ static int finish_on_gpu(struct hd_context *context, const struct hd_view *views
         .value_before = advantages.value,
     };
     if (args->value_norm && scale->data) {
-        advantages.unit = hd_moments_get(scale->spec, scale->data);
-        advantages.epsilon = hd_moments_get_epsilon(scale->spec);
+        wanted.unit = hd_moments_get(scale->spec, scale->data);
+        wanted.epsilon = hd_moments_get_epsilon(scale->spec);
     }
     if (returns->data)
-        advantages.returns = hd_moments_get(returns->spec, returns->data);
-    return hd_advantages_compute_cuda(&advantages, context->stream);
+        wanted.returns = hd_moments_get(returns->spec, returns->data);
+    return hd_advantages_compute_cuda(&wanted, context->stream);
 }
 
 static const struct hd_gpu_verb on_gpu = {
