@@ -230,7 +230,7 @@ static void check_type(const char *set, const char *role, const char *says)
 START_TEST(test_type)
 {
     check_type("policy.collect.env_groups=2", "collector",
-               "--set:9:23: policy.collect.env_groups: gpu_envs is one group");
+               "--set:9:27: policy.collect.env_groups: gpu_envs is one group");
     check_type("env.type=cartpole", "collector",
                "--set:9:10: env.type: gpu_envs plays pixel_pong alone, found cartpole");
     check_type("policy.collect.n_sample=8", "evaluator",
@@ -259,7 +259,7 @@ static void check_verb(const char *set, const char *says)
 START_TEST(test_verb)
 {
     check_verb("policy.collect.segment_at_done=true",
-               "--set:10:28: policy.collect.segment_at_done: collect_on_gpu needs it to be false");
+               "--set:10:32: policy.collect.segment_at_done: collect_on_gpu needs it to be false");
     check_verb("policy.type=dqn", "collect_on_gpu samples from the logits of an actor");
 }
 END_TEST

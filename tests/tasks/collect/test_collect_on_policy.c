@@ -407,14 +407,14 @@ START_TEST(test_groups)
     struct hd_spec envs = {.name = "envs", .type = &hd_type_envs, .role = "collector"};
     ck_assert_int_eq(hd_type_envs.resolve(&envs, &setup), HD_ERR_INPUT);
     ck_assert_str_eq(hd_diag_get_line(setup.diag, 0),
-                     "--set:6:23: policy.collect.env_groups: expected a divisor of "
+                     "--set:6:27: policy.collect.env_groups: expected a divisor of "
                      "env.collector_env_num 8, found 3");
     setup_close(&setup);
     setup = setup_open(uneven_samples, 3);
     struct hd_spec to = {.name = "trajectories", .type = &hd_type_trajectories};
     ck_assert_int_eq(hd_type_trajectories.resolve(&to, &setup), HD_ERR_INPUT);
     ck_assert_str_eq(hd_diag_get_line(setup.diag, 0),
-                     "--set:6:23: policy.collect.env_groups: expected a divisor of "
+                     "--set:6:27: policy.collect.env_groups: expected a divisor of "
                      "policy.collect.n_sample 30, found 4");
     setup_close(&setup);
 }

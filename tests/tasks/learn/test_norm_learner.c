@@ -401,7 +401,7 @@ START_TEST(what_cannot_be_is_refused)
 {
     static const char *const bc[] = {"policy.type=bc", "policy.model.norm=sync_batch_norm"};
     static const char *const dqn[] = {"policy.model.norm=sync_batch_norm"};
-    refused(bc, 2, "bc", "norm_state");
+    refused(bc, 2, "bc", "batch_norm_stats");
     refused(dqn, 1, "dqn", "more than once");
 }
 END_TEST

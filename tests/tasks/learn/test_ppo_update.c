@@ -150,17 +150,17 @@ START_TEST(mistakes)
                   "adam reads grad_norm_avg from port 'grad_norm', but 'stats' has none");
     check_mistake(&hd_verb_adam, &w,
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, MEANS, N_VALUES},
-                  "adam reads learning_rate from port 'rate', but 'means' has none");
+                  "adam reads learning_rate from port 'learning_rate', but 'means' has none");
     world_close(&w);
     open_three(&w, "policy.learn.lr_scheduler.type=kl", false, 0);
     check_mistake(&hd_verb_adam, &w,
                   (int[]){MEAN_GRAD, POLICY, OPTIMIZER, GRAD_NORM, NONE, N_VALUES},
-                  "lr_scheduler.type kl needs the result of a step steer");
+                  "lr_scheduler.type kl needs the result of a step adapt_lr");
     check_mistake(&hd_verb_adapt_lr, &w, (int[]){GRAD_NORM, RATE, N_VALUES},
                   "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
-                  "loss ppo takes a batch of type minibatch, but 'targets' is of type targets");
+                  "loss ppo takes a batch of type minibatch, but 'targets' is of type advantages");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, POLICY, BATCH, STATS, GRAD, NONE, N_VALUES},
                   "loss ppo has no use for a target net");

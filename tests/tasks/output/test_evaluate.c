@@ -291,7 +291,7 @@ START_TEST(test_norms)
     w.ports[BATCH_NORM_STATS] = NULL;
     struct hd_setup step = step_setup(&hd_verb_evaluate, &w.setup, w.ports, specs);
     ck_assert_int_eq(hd_verb_evaluate.prepare(&step, &args), HD_ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "norm_state"));
+    ck_assert_ptr_nonnull(strstr(hd_diag_get_line(w.setup.diag, 0), "batch_norm_stats"));
     unprepare(&hd_verb_evaluate, args);
     world_close(&w);
 }

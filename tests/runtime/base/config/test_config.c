@@ -466,7 +466,7 @@ START_TEST(test_inner_sets)
     ck_assert_int_eq(name->location.line, 1);
     ck_assert_int_eq(name->location.column, 10);
     ck_assert_str_eq(value->text, "1");
-    ck_assert_int_eq(value->location.column, 22);
+    ck_assert_int_eq(value->location.column, 21);
     name = hd_config_get_inner_set(config, "strategy", 1, &value);
     ck_assert_str_eq(name->text, "a.b");
     ck_assert_int_eq(name->location.line, 3);
