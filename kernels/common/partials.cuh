@@ -7,7 +7,7 @@
 #include "kernels/common/cuda.cuh"
 
 extern "C" {
-#include "kernels/common/tree_add.h"
+#include "kernels/common/partials.h"
 #include "runtime/base/tree.h"
 }
 

@@ -3,7 +3,7 @@
 #ifndef HD_KERNELS_LEARN_ADAM_H
 #define HD_KERNELS_LEARN_ADAM_H
 
-#include "kernels/common/tree_add.h"
+#include "kernels/common/partials.h"
 
 #include <stdint.h>
 

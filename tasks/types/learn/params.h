@@ -4,7 +4,7 @@
 #ifndef HD_TASKS_TYPES_LEARN_PARAMS_H
 #define HD_TASKS_TYPES_LEARN_PARAMS_H
 
-#include "kernels/common/tree_add.h"
+#include "kernels/common/partials.h"
 #include "kernels/net/net.h"
 #include "tasks/registry.h"
 

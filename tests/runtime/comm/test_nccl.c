@@ -3,7 +3,7 @@
  * rank; gathers and broadcasts arrive whole; late ranks are named, failures end all waiting. With
  * fewer GPUs than ranks those cases are left out; what only the emulation can be made to do (other
  * versions, a failing network) is tested there. */
-#include "kernels/common/tree_add.h"
+#include "kernels/common/partials.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/machine/gpu_assignment.h"

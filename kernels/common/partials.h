@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adding the partials of gradients on a GPU in the fixed tree (runtime/base/tree.h), to the bit
  * what hd_tree_add gives on a CPU. */
-#ifndef HD_KERNELS_COMMON_TREE_ADD_H
-#define HD_KERNELS_COMMON_TREE_ADD_H
+#ifndef HD_KERNELS_COMMON_PARTIALS_H
+#define HD_KERNELS_COMMON_PARTIALS_H
 
 #include <stdbool.h>
 #include <stdint.h>

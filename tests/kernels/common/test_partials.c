@@ -2,7 +2,7 @@
 /* Partials added in tree order by a stack, as GPUs do it: to the bit what hd_tree_add gives, for
  * many numbers of groups and of partials in each, ranges that begin and end anywhere, any
  * alignment. */
-#include "kernels/common/tree_add.h"
+#include "kernels/common/partials.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
