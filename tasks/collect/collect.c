@@ -13,7 +13,7 @@
 #include "kernels/act/exploration.h"
 #include "kernels/learn/dqn_loss.h"
 #include "kernels/replay/nstep.h"
-#include "kernels/rollout/show.h"
+#include "kernels/rollout/frame_upload.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/arena.h"

@@ -2,7 +2,7 @@
 /* Verb `sample_minibatch`: the next minibatch of the order (spec 3.5). Advantages are standardised
  * over the shard's minibatch (policy.learn.adv_norm). */
 #include "kernels/learn/ppo_loss.h"
-#include "kernels/rollout/gather.h"
+#include "kernels/rollout/minibatch.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"

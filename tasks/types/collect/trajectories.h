@@ -5,7 +5,7 @@
 #ifndef HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 #define HD_TASKS_TYPES_COLLECT_TRAJECTORIES_H
 
-#include "kernels/rollout/show.h"
+#include "kernels/rollout/frame_upload.h"
 #include "kernels/rollout/steps.h"
 #include "tasks/registry.h"
 #include "tasks/types/collect/obs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observations and minibatches put together on a GPU from the steps of a collect, against windows
  * of frames that slide along with envs which play at random. */
-#include "kernels/rollout/gather.h"
+#include "kernels/rollout/minibatch.h"
 #include "kernels/rollout/steps.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"

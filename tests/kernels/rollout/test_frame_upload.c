@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that envs show on the host and a GPU looks at now and then, against lists of whole
+/* Frames that envs upload on the host and a GPU looks at now and then, against lists of whole
  * observations. */
-#include "kernels/rollout/show.h"
+#include "kernels/rollout/frame_upload.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/device.h"
@@ -20,7 +20,7 @@ static const struct size {
              {2, 1, 1}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static struct hd_frame_upload make_show(const struct size *size, void *(*alloc)(int64_t))
+static struct hd_frame_upload make_upload(const struct size *size, void *(*alloc)(int64_t))
 {
     return (struct hd_frame_upload){.envs = ENVS,
                                     .frames = size->frames,
@@ -52,26 +52,26 @@ static void move_on(char *obs, const struct size *size, const char *frame, bool 
 }
 
 /* All envs begin with some observation. */
-static void begin(const struct hd_frame_upload *show, const struct size *size, char *wanted)
+static void begin(const struct hd_frame_upload *upload, const struct size *size, char *wanted)
 {
     for (int env = 0; env < ENVS; env++) {
         char *obs = wanted + env * size->stack * size->frame_bytes;
         for (int i = 0; i < size->stack; i++)
             paint(obs + i * size->frame_bytes, size->frame_bytes, env, i - 9);
-        hd_frame_upload_add_obs(show, env, obs);
+        hd_frame_upload_add_obs(upload, env, obs);
     }
 }
 
-/* All envs show a frame; each begins an episode now and then. */
-static void show_next(const struct hd_frame_upload *show, const struct size *size, int step,
-                      char *wanted)
+/* All envs upload a frame; each begins an episode now and then. */
+static void add_next(const struct hd_frame_upload *upload, const struct size *size, int step,
+                     char *wanted)
 {
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
     char *frame = test_alloc(size->frame_bytes, 1);
     for (int env = 0; env < ENVS; env++) {
         const bool begins = hd_rng_draw_below(&rng, (uint32_t)(step * ENVS + env), 5) == 0;
         paint(frame, size->frame_bytes, env, step);
-        memcpy(hd_frame_upload_next(show, env, begins), frame, (size_t)size->frame_bytes);
+        memcpy(hd_frame_upload_next(upload, env, begins), frame, (size_t)size->frame_bytes);
         move_on(wanted + env * size->stack * size->frame_bytes, size, frame, begins);
     }
 }
@@ -84,44 +84,44 @@ static void *alloc_here(int64_t bytes)
 START_TEST(frames_of_observations)
 {
     const struct size *size = &sizes[_i];
-    const struct hd_frame_upload show = make_show(size, alloc_here);
+    const struct hd_frame_upload upload = make_upload(size, alloc_here);
     char *wanted = test_alloc(ENVS * size->stack * size->frame_bytes, 1);
-    begin(&show, size, wanted);
+    begin(&upload, size, wanted);
     for (int step = 0; step < SHOWN; step++) {
         for (int i = 0; i < ENVS * size->stack; i++) {
             const int64_t env = i / size->stack, k = i % size->stack;
             const int64_t at =
-                hd_frame_upload_find_obs(&show, env, show.shown[env], show.age[env], k);
-            ck_assert_mem_eq(show.host_frames + at, wanted + i * size->frame_bytes,
+                hd_frame_upload_find_obs(&upload, env, upload.shown[env], upload.age[env], k);
+            ck_assert_mem_eq(upload.host_frames + at, wanted + i * size->frame_bytes,
                              (size_t)size->frame_bytes);
         }
-        show_next(&show, size, step, wanted);
+        add_next(&upload, size, step, wanted);
     }
 }
 END_TEST
 
 #if HD_CUDA
 
-static struct hd_frame_upload make_show_on_gpu(const struct size *size)
+static struct hd_frame_upload make_upload_on_gpu(const struct size *size)
 {
-    struct hd_frame_upload show = make_show(size, device_shared);
-    show.frames_here = device_make(NULL, ENVS * size->frames * size->frame_bytes + GUARD);
-    return show;
+    struct hd_frame_upload upload = make_upload(size, device_shared);
+    upload.frames_here = device_make(NULL, ENVS * size->frames * size->frame_bytes + GUARD);
+    return upload;
 }
 
 /* The GPU's observations are those; nothing else has changed. */
-static void check_obs(const struct hd_frame_upload *show, char *there, const char *wanted)
+static void check_obs(const struct hd_frame_upload *upload, char *there, const char *wanted)
 {
-    const int64_t bytes = ENVS * show->stack * show->frame_bytes;
+    const int64_t bytes = ENVS * upload->stack * upload->frame_bytes;
     char *found = test_alloc(bytes + GUARD, 1);
-    ck_assert_int_eq(hd_frame_upload_run_cuda(show, there, device_stream()), HD_OK);
+    ck_assert_int_eq(hd_frame_upload_run_cuda(upload, there, device_stream()), HD_OK);
     device_get(found, there, bytes);
     ck_assert_mem_eq(found, wanted, (size_t)bytes);
-    device_get(found, show->frames_here + ENVS * show->frames * show->frame_bytes, GUARD);
+    device_get(found, upload->frames_here + ENVS * upload->frames * upload->frame_bytes, GUARD);
     for (int i = 0; i < GUARD; i++)
         ck_assert_int_eq((uint8_t)found[i], 0xFF);
     for (int env = 0; env < ENVS; env++)
-        ck_assert_int_eq(show->here[env], show->shown[env]);
+        ck_assert_int_eq(upload->here[env], upload->shown[env]);
 }
 
 /* The GPU looks at one step of three. What it knows is taken away from the host: bytes that
@@ -129,19 +129,19 @@ static void check_obs(const struct hd_frame_upload *show, char *there, const cha
 START_TEST(frames_travel_once)
 {
     const struct size *size = &sizes[_i];
-    const struct hd_frame_upload show = make_show_on_gpu(size);
+    const struct hd_frame_upload upload = make_upload_on_gpu(size);
     const int64_t bytes = ENVS * size->stack * size->frame_bytes;
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
     char *wanted = test_alloc(bytes, 1), *there = device_make(NULL, bytes + GUARD);
-    begin(&show, size, wanted);
+    begin(&upload, size, wanted);
     for (int step = 0; step < SHOWN; step++) {
         if (hd_rng_draw_below(&rng, (uint32_t)step, 3) == 0) {
-            check_obs(&show, there, wanted);
-            memset(show.host_frames, 0xEE, (size_t)(ENVS * size->frames * size->frame_bytes));
+            check_obs(&upload, there, wanted);
+            memset(upload.host_frames, 0xEE, (size_t)(ENVS * size->frames * size->frame_bytes));
         }
-        show_next(&show, size, step, wanted);
+        add_next(&upload, size, step, wanted);
     }
-    check_obs(&show, there, wanted);
+    check_obs(&upload, there, wanted);
 }
 END_TEST
 
@@ -149,20 +149,20 @@ END_TEST
 START_TEST(all_frames_are_fetched)
 {
     const struct size *size = &sizes[0];
-    const struct hd_frame_upload show = make_show_on_gpu(size);
+    const struct hd_frame_upload upload = make_upload_on_gpu(size);
     const int64_t bytes = ENVS * size->frames * size->frame_bytes;
     char *found = test_alloc(bytes, 1);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 20; i++)
             for (int env = 0; env < ENVS; env++)
-                paint(hd_frame_upload_next(&show, env, i == 7), size->frame_bytes, env,
+                paint(hd_frame_upload_next(&upload, env, i == 7), size->frame_bytes, env,
                       20 * round + i);
-        ck_assert_int_eq(hd_frame_upload_run_cuda(&show, NULL, device_stream()), HD_OK);
-        device_get(found, show.frames_here, bytes);
+        ck_assert_int_eq(hd_frame_upload_run_cuda(&upload, NULL, device_stream()), HD_OK);
+        device_get(found, upload.frames_here, bytes);
         for (int env = 0; env < ENVS; env++) {
-            const int64_t first = hd_frame_upload_find_frame(&show, env, 0);
-            ck_assert_mem_eq(found + first, show.host_frames + first,
-                             (size_t)(show.shown[env] * size->frame_bytes));
+            const int64_t first = hd_frame_upload_find_frame(&upload, env, 0);
+            ck_assert_mem_eq(found + first, upload.host_frames + first,
+                             (size_t)(upload.shown[env] * size->frame_bytes));
         }
     }
 }
@@ -172,12 +172,12 @@ END_TEST
 
 int main(void)
 {
-    TCase *cpu = tcase_create("show"), *cuda = NULL;
+    TCase *cpu = tcase_create("upload"), *cuda = NULL;
     tcase_add_loop_test(cpu, frames_of_observations, 0, SIZES);
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, frames_travel_once, 0, SIZES);
     tcase_add_test(cuda, all_frames_are_fetched);
 #endif
-    return run_cuda_suite("show", cpu, cuda);
+    return run_cuda_suite("upload", cpu, cuda);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Minibatches from the samples of an on-policy collect on a GPU (spec 3.5), as the verb `gather`
  * has them. Thread safe; launches only. */
-#ifndef HD_KERNELS_ROLLOUT_GATHER_H
-#define HD_KERNELS_ROLLOUT_GATHER_H
+#ifndef HD_KERNELS_ROLLOUT_MINIBATCH_H
+#define HD_KERNELS_ROLLOUT_MINIBATCH_H
 
 #include "kernels/rollout/steps.h"
 

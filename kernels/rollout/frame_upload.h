@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Present observations of envs that a CPU steps, put together on a GPU: of each frame that an env
  * showed the bytes travel once, if the GPU needs it at all. Thread safe on different memory. */
-#ifndef HD_KERNELS_ROLLOUT_SHOW_H
-#define HD_KERNELS_ROLLOUT_SHOW_H
+#ifndef HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
+#define HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
 
 #include "runtime/base/inline.h"
 
@@ -22,32 +22,32 @@ struct hd_frame_upload {
 };
 
 /* Where frame i of an env lies among all. */
-HD_INLINE int64_t hd_frame_upload_find_frame(const struct hd_frame_upload *show, int64_t env,
+HD_INLINE int64_t hd_frame_upload_find_frame(const struct hd_frame_upload *upload, int64_t env,
                                              int64_t i)
 {
-    return (env * show->frames + (uint32_t)i % (uint32_t)show->frames) * show->frame_bytes;
+    return (env * upload->frames + (uint32_t)i % (uint32_t)upload->frames) * upload->frame_bytes;
 }
 
 /* Where frame k, 0 … stack - 1, of an env's present observation lies: the last frame shown is the
  * newest; where the episode is younger than that, its first frame stands in. */
-HD_INLINE int64_t hd_frame_upload_find_obs(const struct hd_frame_upload *show, int64_t env,
+HD_INLINE int64_t hd_frame_upload_find_obs(const struct hd_frame_upload *upload, int64_t env,
                                            int64_t shown, int64_t age, int64_t k)
 {
-    const int64_t frame = shown - show->stack + k, first = shown - 1 - age;
-    return hd_frame_upload_find_frame(show, env, frame > first ? frame : first);
+    const int64_t frame = shown - upload->stack + k, first = shown - 1 - age;
+    return hd_frame_upload_find_frame(upload, env, frame > first ? frame : first);
 }
 
 /* On the host: room for the next frame of an env, with which an episode begins or goes on. */
-void *hd_frame_upload_next(const struct hd_frame_upload *show, int64_t env, bool begins);
+void *hd_frame_upload_next(const struct hd_frame_upload *upload, int64_t env, bool begins);
 
 /* On the host: the env, which has shown nothing yet, shows the frames of obs[stack][frame_bytes].
  */
-void hd_frame_upload_add_obs(const struct hd_frame_upload *show, int64_t env, const char *obs);
+void hd_frame_upload_add_obs(const struct hd_frame_upload *upload, int64_t env, const char *obs);
 
 /* Copies the frames that the GPU does not know and whose place is not another's by now; then,
  * unless obs is NULL, puts the present observations obs[E][stack][frame_bytes] together, device
- * memory. One launch; `show` is read before the call returns, what it points to when the kernel
+ * memory. One launch; `upload` is read before the call returns, what it points to when the kernel
  * runs. */
-int hd_frame_upload_run_cuda(const struct hd_frame_upload *show, char *obs, void *stream);
+int hd_frame_upload_run_cuda(const struct hd_frame_upload *upload, char *obs, void *stream);
 
 #endif

@@ -144,7 +144,7 @@ static void check_ends(const struct shape *is, const struct played *p, const str
     ck_assert_int_eq(*c->ended, n);
 }
 
-START_TEST(test_chunks)
+START_TEST(test_fragments)
 {
     const struct shape *is = &shapes[_i];
     const struct played p = play(is);
@@ -189,7 +189,7 @@ END_TEST
 int main(void)
 {
     TCase *cpu = tcase_create("cpu"), *cuda = NULL;
-    tcase_add_loop_test(cpu, test_chunks, 0, SHAPES);
+    tcase_add_loop_test(cpu, test_fragments, 0, SHAPES);
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_add_loop_test(cuda, test_chunks_cuda, 0, SHAPES);

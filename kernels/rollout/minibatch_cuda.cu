@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/rollout/steps.cuh"
+#include "kernels/rollout/steps_copy.cuh"
 
 extern "C" {
-#include "kernels/rollout/gather.h"
+#include "kernels/rollout/minibatch.h"
 }
 
 /* What a row has besides its observation. */
