@@ -41,7 +41,7 @@ struct hd_net_ops {
 };
 
 /* What a net keeps on GPUs, by their numbers; filled in as they are prepared
- * (kernels/net/gpu/net.c).
+ * (kernels/net/gpu/net_cuda.c).
  */
 enum { HD_NET_GPUS = 16 };
 struct hd_net_on_gpu;

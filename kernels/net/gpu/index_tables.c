@@ -18,7 +18,7 @@ static int checked(cudaError_t error, const char *what)
 }
 
 /* Made on the host, then copied. */
-struct maps {
+struct tables {
     int32_t *from, *gradient_at;
     struct hd_gpu_matrix matrices[2 * HD_GPU_LAYERS + 2];
     int n_matrices;
@@ -64,28 +64,28 @@ static int make_ramp(const struct hd_net *net, struct ramp *ramp)
 }
 
 static int map_tensor(const struct hd_gpu_plan *plan, int t, const struct ramp *ramp,
-                      struct maps *maps)
+                      struct tables *tables)
 {
-    int64_t *lowest = &maps->lowest[hd_gpu_find_layer(plan, t)];
+    int64_t *lowest = &tables->lowest[hd_gpu_find_layer(plan, t)];
     HD_TRY(hd_net_export_tensor(plan->net, ramp->low, t, ramp->row_major_low));
     HD_TRY(hd_net_export_tensor(plan->net, ramp->high, t, ramp->row_major_high));
     for (int64_t j = 0; j < plan->net->tensors[t].count; j++) {
         const int64_t flat =
             ((int64_t)ramp->row_major_high[j] << LOW_BITS) + (int64_t)ramp->row_major_low[j];
         const struct hd_gpu_offsets place = hd_gpu_find_element(plan, t, j);
-        maps->from[place.shadow] = (int32_t)flat;
-        maps->gradient_at[flat] = (int32_t)place.gradient;
+        tables->from[place.shadow] = (int32_t)flat;
+        tables->gradient_at[flat] = (int32_t)place.gradient;
         *lowest = flat < *lowest ? flat : *lowest;
     }
     return HD_OK;
 }
 
-static int map_tensors(const struct hd_gpu_plan *plan, struct maps *maps)
+static int map_tensors(const struct hd_gpu_plan *plan, struct tables *tables)
 {
     struct ramp ramp = {0};
     int status = make_ramp(plan->net, &ramp);
     for (int t = 0; t < plan->net->n_tensors && status == HD_OK; t++)
-        status = map_tensor(plan, t, &ramp, maps);
+        status = map_tensor(plan, t, &ramp, tables);
     free_ramp(&ramp);
     return status;
 }
@@ -94,40 +94,41 @@ static int map_tensors(const struct hd_gpu_plan *plan, struct maps *maps)
  * --------------------------------------------------------------------------
  */
 
-static void add_matrix(struct maps *maps, int64_t at, int64_t rows, int64_t columns)
+static void add_matrix(struct tables *tables, int64_t at, int64_t rows, int64_t columns)
 {
     const int64_t down = (rows + HD_GPU_TILE - 1) / HD_GPU_TILE;
     const int64_t across = (columns + HD_GPU_TILE - 1) / HD_GPU_TILE;
-    maps->matrices[maps->n_matrices++] = (struct hd_gpu_matrix){at, rows, columns, maps->tiles};
-    maps->tiles += down * across;
+    tables->matrices[tables->n_matrices++] =
+        (struct hd_gpu_matrix){at, rows, columns, tables->tiles};
+    tables->tiles += down * across;
 }
 
-static void list_matrices(const struct hd_gpu_plan *plan, struct maps *maps)
+static void list_matrices(const struct hd_gpu_plan *plan, struct tables *tables)
 {
     const int64_t outputs = hd_gpu_count_head_outputs(&plan->heads);
     for (int i = 0; i < plan->n_layers; i++) {
         const struct hd_gpu_layer *layer = &plan->layers[i];
-        add_matrix(maps, layer->weight, layer->out, layer->in);
-        add_matrix(maps, layer->bias, 1, layer->out);
+        add_matrix(tables, layer->weight, layer->out, layer->in);
+        add_matrix(tables, layer->bias, 1, layer->out);
     }
-    add_matrix(maps, plan->output.weight, outputs, plan->heads.ld_weight);
-    add_matrix(maps, plan->output.bias, 1, outputs);
+    add_matrix(tables, plan->output.weight, outputs, plan->heads.ld_weight);
+    add_matrix(tables, plan->output.bias, 1, outputs);
 }
 
-static int make_maps(const struct hd_gpu_plan *plan, struct maps *maps)
+static int make_tables(const struct hd_gpu_plan *plan, struct tables *tables)
 {
-    maps->n_from = plan->narrow + plan->wide;
-    maps->elements = plan->net->elements;
-    maps->from = hd_alloc(maps->n_from, sizeof *maps->from);
-    maps->gradient_at = hd_alloc(maps->elements, sizeof *maps->gradient_at);
-    if (!maps->from || !maps->gradient_at)
+    tables->n_from = plan->narrow + plan->wide;
+    tables->elements = plan->net->elements;
+    tables->from = hd_alloc(tables->n_from, sizeof *tables->from);
+    tables->gradient_at = hd_alloc(tables->elements, sizeof *tables->gradient_at);
+    if (!tables->from || !tables->gradient_at)
         return HD_ERR_NOMEM;
-    memset(maps->from, 0xFF, (size_t)maps->n_from * sizeof *maps->from); /* -1 */
-    memset(maps->gradient_at, 0xFF, (size_t)maps->elements * sizeof *maps->gradient_at);
+    memset(tables->from, 0xFF, (size_t)tables->n_from * sizeof *tables->from); /* -1 */
+    memset(tables->gradient_at, 0xFF, (size_t)tables->elements * sizeof *tables->gradient_at);
     for (int i = 0; i < plan->n_layers; i++)
-        maps->lowest[i] = INT64_MAX;
-    list_matrices(plan, maps);
-    return map_tensors(plan, maps);
+        tables->lowest[i] = INT64_MAX;
+    list_matrices(plan, tables);
+    return map_tensors(plan, tables);
 }
 
 /* -- To the GPU ----------------------------------------------------------------------------------
@@ -141,18 +142,18 @@ static int copy_part(char *memory, int64_t *used, const void *from, int64_t byte
                    "cudaMemcpy");
 }
 
-static int copy_maps(const struct maps *maps, struct hd_net_on_gpu *on)
+static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
 {
-    const int64_t matrices = maps->n_matrices * (int64_t)sizeof *maps->matrices;
-    const int64_t from = maps->n_from * (int64_t)sizeof *maps->from;
-    const int64_t gradient_at = maps->elements * (int64_t)sizeof *maps->gradient_at;
+    const int64_t matrices = tables->n_matrices * (int64_t)sizeof *tables->matrices;
+    const int64_t from = tables->n_from * (int64_t)sizeof *tables->from;
+    const int64_t gradient_at = tables->elements * (int64_t)sizeof *tables->gradient_at;
     const int64_t bytes = hd_align_up(matrices) + hd_align_up(from) + hd_align_up(gradient_at);
     int64_t used = 0;
     HD_TRY(checked(cudaMalloc(&on->memory, (size_t)bytes), "cudaMalloc"));
-    HD_TRY(copy_part(on->memory, &used, maps->matrices, matrices,
+    HD_TRY(copy_part(on->memory, &used, tables->matrices, matrices,
                      (const void **)&on->shadow.matrices));
-    HD_TRY(copy_part(on->memory, &used, maps->from, from, (const void **)&on->shadow.from));
-    return copy_part(on->memory, &used, maps->gradient_at, gradient_at,
+    HD_TRY(copy_part(on->memory, &used, tables->from, from, (const void **)&on->shadow.from));
+    return copy_part(on->memory, &used, tables->gradient_at, gradient_at,
                      (const void **)&on->gradient_at);
 }
 
@@ -169,22 +170,22 @@ static int stage_of(const struct hd_net *net, int64_t at)
 
 int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p)
 {
-    struct maps maps = {0};
+    struct tables tables = {0};
     struct hd_net_on_gpu *on = hd_alloc(1, sizeof *on);
-    int status = on ? make_maps(plan, &maps) : HD_ERR_NOMEM;
+    int status = on ? make_tables(plan, &tables) : HD_ERR_NOMEM;
     if (status == HD_OK)
-        status = copy_maps(&maps, on);
-    hd_free(maps.from);
-    hd_free(maps.gradient_at);
+        status = copy_tables(&tables, on);
+    hd_free(tables.from);
+    hd_free(tables.gradient_at);
     if (status != HD_OK) {
         hd_net_on_gpu_destroy(on);
         return status;
     }
-    on->shadow.n_matrices = maps.n_matrices;
-    on->shadow.tiles = maps.tiles;
+    on->shadow.n_matrices = tables.n_matrices;
+    on->shadow.tiles = tables.tiles;
     on->shadow.narrow = plan->narrow;
     for (int i = 0; i < plan->n_layers; i++)
-        on->stage[i] = stage_of(plan->net, maps.lowest[i]);
+        on->stage[i] = stage_of(plan->net, tables.lowest[i]);
     *on_p = on;
     return HD_OK;
 }
