@@ -5,7 +5,7 @@
 #include "kernels/common/activation.h"
 #include "kernels/common/amx.h"
 #include "kernels/common/shadow.h"
-#include "kernels/conv/conv_internal.h"
+#include "kernels/conv/conv_amx_internal.h"
 #include "kernels/conv/conv_onednn_internal.h"
 #include "kernels/conv/winograd_internal.h"
 #include "runtime/base/alloc.h"

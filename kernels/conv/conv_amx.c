@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which convolutions the kernels for AMX can compute. */
 #include "kernels/common/amx.h"
-#include "kernels/conv/conv_internal.h"
+#include "kernels/conv/conv_amx_internal.h"
 
 bool hd_conv_amx_supports_forward(const struct hd_conv_fields *f)
 {

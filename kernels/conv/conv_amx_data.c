@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of a pixel is a sum over the weights that meet it, each times the gradient of the
  * output that they meet there: of wide rows, the one a constant number of pixels before it. */
-#include "kernels/conv/conv_amx_internal.h"
+#include "kernels/conv/conv_amx_tiles_internal.h"
 
 #ifdef HD_AMX
 

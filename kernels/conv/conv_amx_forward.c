@@ -2,7 +2,7 @@
 /* A row of the kernel meets as many numbers of the input that lie one after another, [x][channel];
  * so the input is multiplied as it lies, 32 of these numbers a step. A tile has up to 16 outputs
  * side by side. */
-#include "kernels/conv/conv_amx_internal.h"
+#include "kernels/conv/conv_amx_tiles_internal.h"
 
 #ifdef HD_AMX
 

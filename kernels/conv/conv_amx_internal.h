@@ -1,62 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes have in common: fetching memory meanwhile, and what the gradients know. A
- * convolution of stride s is one of stride 1 on the s x s phases of every s-th pixel. On such an
- * image a weight meets a run of pixels that is the run of outputs, moved by a constant, if the
- * outputs are spread to rows as wide as the image's with zeros in the gaps. */
+/* bf16 convolutions on matrix registers, which oneDNN computes at a fraction of their speed.
+ * Activations are [y][x][channel], numbers of channels multiples of 16, weights blocks of 16 input
+ * by 16 output channels, [out / 16][in / 16][y][x][16][16]; kernels are multiples of the stride. */
 #ifndef HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 
-#include "kernels/common/amx.h"
-#include "kernels/conv/conv_internal.h"
+#include "kernels/conv/conv.h"
 
-#ifdef HD_AMX
+/* Whether this machine and these fields allow it; the layout of the weights is the caller's to
+ * check. */
+bool hd_conv_amx_supports(const struct hd_conv_fields *fields);
 
-enum { HD_LINE = 64 /* bytes */ };
+/* Whether forward is allowed too, if the gradients are; elements of the shadow of the weights that
+ * it reads, and where each float of the weights is in it. */
+bool hd_conv_amx_supports_forward(const struct hd_conv_fields *fields);
+int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *fields);
+void hd_conv_amx_map_shadow(const struct hd_conv_fields *fields, int32_t *place);
+void hd_conv_amx_forward(const struct hd_conv_fields *fields,
+                         const struct hd_conv_prefetch *prefetch, int64_t batch, const hd_bf16 *x,
+                         const hd_bf16 *shadow, const float *bias, hd_bf16 *y);
 
-/* What is fetched while tiles are multiplied: so many lines a step. */
-struct hd_fetch {
-    const char *at, *end;
-    int64_t lines;
-    bool write;
-};
+/* Gradient of the weights, of a part (`start`: the first one, else it is added) and its bytes of
+ * scratch, which nothing outlives; dweights is in order only after the end. */
+int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *fields,
+                                              int64_t max_batch);
+void hd_conv_amx_backward_weights(const struct hd_conv_fields *fields,
+                                  const struct hd_conv_prefetch *prefetch, int64_t batch,
+                                  const hd_bf16 *x, const hd_bf16 *dy, bool start, float *dweights,
+                                  float *dbias, void *scratch);
+void hd_conv_amx_end_weights(const struct hd_conv_fields *fields, float *dweights);
 
-/* All of `ahead` in `steps` steps. */
-static inline struct hd_fetch hd_fetch_make(const struct hd_conv_prefetch *prefetch, int64_t steps)
-{
-    const char *at = prefetch->at;
-    const int64_t lines = at && steps > 0 ? (prefetch->bytes / HD_LINE + steps - 1) / steps : 0;
-    return (struct hd_fetch){at, at + (lines > 0 ? prefetch->bytes : 0), lines, prefetch->write};
-}
-
-/* One step. */
-HD_ALWAYS void hd_fetch_some(struct hd_fetch *f)
-{
-    for (int64_t i = 0; i < f->lines && f->at < f->end; i++, f->at += HD_LINE)
-        if (f->write)
-            __builtin_prefetch(f->at, 1, 2);
-        else
-            __builtin_prefetch(f->at, 0, 2);
-}
-
-/* Sizes that follow from the fields. */
-struct hd_conv_geometry {
-    int64_t out_height, out_width;
-    int64_t height, width; /* of a phase: every s-th pixel */
-    int64_t side;          /* of the kernel on it */
-    int64_t in_blocks, out_blocks;
-};
-
-static inline struct hd_conv_geometry hd_conv_geometry_make(const struct hd_conv_fields *f)
-{
-    return (struct hd_conv_geometry){.out_height = (f->in_height - f->kernel) / f->stride + 1,
-                                     .out_width = (f->in_width - f->kernel) / f->stride + 1,
-                                     .height = (f->in_height + f->stride - 1) / f->stride,
-                                     .width = (f->in_width + f->stride - 1) / f->stride,
-                                     .side = f->kernel / f->stride,
-                                     .in_blocks = f->in_channels / HD_TILE_ROWS,
-                                     .out_blocks = f->out_channels / HD_TILE_ROWS};
-}
-
-#endif
+/* Gradient of the input, zero where y, the input after its ReLU, is not positive. The scratch holds
+ * the weights from the beginning. */
+int64_t hd_conv_amx_get_data_scratch_bytes(const struct hd_conv_fields *fields, int64_t max_batch);
+void hd_conv_amx_begin_data(const struct hd_conv_fields *fields, const float *weights,
+                            void *scratch);
+void hd_conv_amx_backward_data(const struct hd_conv_fields *fields, int64_t batch,
+                               const hd_bf16 *dy, const hd_bf16 *y, hd_bf16 *dx, void *scratch);
 
 #endif

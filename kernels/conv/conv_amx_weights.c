@@ -3,7 +3,7 @@
  * of images: each sum has 16 pixels of both. The input is kept as a row for every pixel, so that a
  * run of pixels that a weight moves by any number is a run of rows: each pixel is put in order
  * once, whatever the kernel. */
-#include "kernels/conv/conv_amx_internal.h"
+#include "kernels/conv/conv_amx_tiles_internal.h"
 #include "runtime/base/alloc.h"
 
 #ifdef HD_AMX
