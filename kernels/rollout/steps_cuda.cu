@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/rollout/steps_copy.cuh"
+#include "kernels/rollout/steps.cuh"
 
 /* -- Observations -------------------------------------------------------------------------------
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels that read a collect's steps share. */
-#ifndef HD_KERNELS_ROLLOUT_STEPS_COPY_CUH
-#define HD_KERNELS_ROLLOUT_STEPS_COPY_CUH
+#ifndef HD_KERNELS_ROLLOUT_STEPS_CUH
+#define HD_KERNELS_ROLLOUT_STEPS_CUH
 
 #include "kernels/common/copy.cuh"
 
