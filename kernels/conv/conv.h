@@ -8,24 +8,7 @@
 #ifndef HD_KERNELS_CONV_CONV_H
 #define HD_KERNELS_CONV_CONV_H
 
-#include "kernels/common/bf16.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* How the elements of one observation lie; observations follow one another. */
-enum hd_layout {
-    HD_NCHW,  /* [channel][y][x] */
-    HD_NHWC,  /* [y][x][channel] */
-    HD_NCHW16 /* [channel / 16][y][x][channel % 16]; missing channels are zero */
-};
-
-struct hd_conv_fields {
-    int64_t in_channels, in_height, in_width, out_channels, kernel, stride;
-    enum hd_layout input;
-    bool bf16; /* activations, their gradients and the weights of the forward pass are bf16 */
-};
+#include "kernels/conv/conv_fields.h"
 
 struct hd_conv;
 
@@ -55,7 +38,6 @@ int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_
 
 /* Builds what a part of `batch` observations of a pass needs; at once when that is there already.
  * The pass itself does so too if it must. Errors as for create. */
-enum hd_conv_pass { HD_CONV_FORWARD, HD_CONV_WEIGHTS, HD_CONV_DATA, HD_CONV_PASSES };
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
 /* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
@@ -64,13 +46,6 @@ int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, 
 /* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16"; for people.
  * Borrowed. */
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
-
-/* Memory that is read or written soon, to be fetched from afar meanwhile, by passes that can. */
-struct hd_conv_prefetch {
-    const void *at; /* NULL: none */
-    int64_t bytes;
-    bool write;
-};
 
 /* A pass on its way. It begins, goes over observations part by part, and ends. Memory is the
  * caller's and stays as it is until then; no two pointers overlap. */

@@ -5,7 +5,7 @@
 #ifndef HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_AMX_INTERNAL_H
 
-#include "kernels/conv/conv.h"
+#include "kernels/conv/conv_fields.h"
 
 /* Whether this machine and these fields allow it; the layout of the weights is the caller's to
  * check. */

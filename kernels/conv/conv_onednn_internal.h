@@ -3,7 +3,7 @@
 #ifndef HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
 
-#include "kernels/conv/conv.h"
+#include "kernels/conv/conv_fields.h"
 
 struct hd_onednn_conv_fields {
     struct hd_conv_fields of;

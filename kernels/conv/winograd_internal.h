@@ -9,7 +9,7 @@
 #ifndef HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 #define HD_KERNELS_CONV_WINOGRAD_INTERNAL_H
 
-#include "kernels/conv/conv.h"
+#include "kernels/conv/conv_fields.h"
 
 /* Whether the fields allow it, and whether it is faster; the layout of the weights is the caller's
  * to check. */
