@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static const struct hd_conv_net *of(const struct hd_net *net)
-{
-    return (const struct hd_conv_net *)net;
-}
-
 static int64_t max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
@@ -23,7 +18,7 @@ enum { HEAD_STAGES = 1, CONV_STAGES = HD_CONVS - HD_FRONT + 1 };
 
 int hd_conv_net_count_stages(const struct hd_net *net)
 {
-    return HEAD_STAGES + of(net)->mid_stages + CONV_STAGES;
+    return HEAD_STAGES + as_conv(net)->mid_stages + CONV_STAGES;
 }
 
 /* The convolution that a stage begins with, or -1; the front is one stage. */
@@ -60,8 +55,8 @@ static int64_t stage_start(const struct hd_conv_net *net, int stage)
 
 void hd_conv_net_get_stage_range(const struct hd_net *base, int stage, int64_t *lo_p, int64_t *hi_p)
 {
-    *lo_p = stage_start(of(base), stage);
-    *hi_p = stage_start(of(base), stage + 1);
+    *lo_p = stage_start(as_conv(base), stage);
+    *hi_p = stage_start(as_conv(base), stage + 1);
 }
 
 /* -- Memory --------------------------------------------------------------------------------------
@@ -126,7 +121,7 @@ static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, vo
 int64_t hd_conv_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
 {
     struct gradients unused;
-    return lay_out_gradients(of(net), batch, NULL, NULL, &unused);
+    return lay_out_gradients(as_conv(net), batch, NULL, NULL, &unused);
 }
 
 /* -- Dense layers --------------------------------------------------------------------------------
@@ -303,7 +298,7 @@ int hd_conv_net_backward(const struct hd_net *base, const void *params, int64_t 
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int stage, float *grad)
 {
-    const struct hd_conv_net *net = of(base);
+    const struct hd_conv_net *net = as_conv(base);
     struct backward b = {.net = net, .params = params, .rows = batch, .grad = grad};
     int conv = conv_of_stage(net, stage);
     hd_activations_lay_out(net, forward_batch, (void *)work, &b.a);

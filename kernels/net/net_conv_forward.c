@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static const struct hd_conv_net *of(const struct hd_net *net)
-{
-    return (const struct hd_conv_net *)net;
-}
-
 /* -- Forward ------------------------------------------------------------------------------------
  */
 
@@ -47,7 +42,7 @@ int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void
 int64_t hd_conv_net_get_forward_bytes(const struct hd_net *net, int64_t batch)
 {
     struct hd_activations unused;
-    return batch > 0 ? hd_activations_lay_out(of(net), batch, NULL, &unused) : 0;
+    return batch > 0 ? hd_activations_lay_out(as_conv(net), batch, NULL, &unused) : 0;
 }
 
 static int begin(const struct hd_conv_net *net, const void *params, int i, int64_t max_batch,
@@ -188,7 +183,7 @@ static void run_dense(const struct hd_conv_net *net, const void *params, int64_t
 int hd_conv_net_forward(const struct hd_net *base, const void *params,
                         const struct hd_net_rows *rows, void *work, float *q)
 {
-    const struct hd_conv_net *net = of(base);
+    const struct hd_conv_net *net = as_conv(base);
     const int64_t n = rows->n_first + rows->n_second;
     struct hd_activations a;
     hd_activations_lay_out(net, n, work, &a);
@@ -209,7 +204,7 @@ static int prepare_parts(struct hd_conv *conv, enum hd_conv_pass pass, int64_t r
 
 int hd_conv_net_prepare(const struct hd_net *base, int64_t batch, int64_t backward_batch)
 {
-    const struct hd_conv_net *net = of(base);
+    const struct hd_conv_net *net = as_conv(base);
     for (int i = 0; i < HD_CONVS; i++) {
         const int64_t forward = i < HD_FRONT ? net->forward_part : batch;
         const int64_t backward = i < HD_FRONT ? net->backward_part : backward_batch;

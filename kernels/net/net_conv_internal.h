@@ -40,7 +40,12 @@ struct hd_conv_net {
     int64_t mid_stage_blocks;
 };
 
-/* Where the shadows of an instance start. */
+static inline const struct hd_conv_net *as_conv(const struct hd_net *net)
+{
+    return (const struct hd_conv_net *)net;
+}
+
+/* Returns the first element of the shadows in a params instance. */
 static inline hd_bf16 *hd_conv_net_find_shadows(const struct hd_conv_net *net, void *params)
 {
     int64_t bytes = net->base.elements * (int64_t)sizeof(float);
@@ -93,7 +98,10 @@ struct hd_activations {
 int64_t hd_activations_lay_out(const struct hd_conv_net *net, int64_t rows, void *work,
                                struct hd_activations *activations);
 
-/* As in struct hd_net_ops. */
+/* The functions of struct hd_net_ops, which says what they do. */
+int hd_conv_net_export(const struct hd_net *net, const float *params, int i, float *row_major);
+int hd_conv_net_import(const struct hd_net *net, const float *row_major, int i, float *params);
+void hd_conv_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
 int hd_conv_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 int64_t hd_conv_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
 int hd_conv_net_forward(const struct hd_net *net, const void *params,
