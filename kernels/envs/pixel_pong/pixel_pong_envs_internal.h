@@ -3,6 +3,7 @@
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 
+#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "kernels/envs/pixel_pong/pixel_pong_game_internal.h"
 #include "kernels/envs/seed.h"
 
@@ -31,14 +32,6 @@ HD_INLINE uint8_t *hd_pong_get_next_frame(const struct hd_pixel_pong_steps *step
 {
     const int64_t slot = steps->shown[env]++ % steps->frames;
     return hd_pong_get_frames(steps, env) + slot * HD_PIXEL_PONG_FRAME;
-}
-
-/* A new game, and what it shows first. */
-HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
-                            struct hd_pong_scene scenes[2])
-{
-    hd_pong_begin(game, seed);
-    scenes[0] = scenes[1] = hd_pong_get_scene(game);
 }
 
 /* The env's next episode, of a number that is counted already. */

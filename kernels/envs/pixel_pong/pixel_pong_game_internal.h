@@ -3,7 +3,7 @@
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
 
-#include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "kernels/envs/pixel_pong/pixel_pong_game.h"
 #include "runtime/base/inline.h"
 #include "runtime/base/rng.h"
 
@@ -226,5 +226,13 @@ struct hd_pong_group {
     struct hd_pong_painter painter;
     struct hd_pong_game games[]; /* [envs] */
 };
+
+/* A new game, and what it shows first. */
+HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
+                            struct hd_pong_scene scenes[2])
+{
+    hd_pong_begin(game, seed);
+    scenes[0] = scenes[1] = hd_pong_get_scene(game);
+}
 
 #endif

@@ -5,6 +5,7 @@
 #define HD_TASKS_TYPES_COLLECT_GPU_ENVS_H
 
 #include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "tasks/types/collect/envs.h"
 
 extern const struct hd_type hd_type_gpu_envs;

@@ -2,6 +2,7 @@
 /* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step under a
  * plain caller, and collect by collect under a collector written apart. */
 #include "kernels/envs/pixel_pong/pixel_pong.h"
+#include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "kernels/envs/seed.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
