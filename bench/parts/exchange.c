@@ -180,8 +180,7 @@ static int run_ranks(int ranks, int64_t elements, int buckets)
     return failed ? HD_ERR_TASK : HD_OK;
 }
 
-/* -- The yardstick --------------------------------------------------------------------------------
- */
+/* -- The yardstick ----------------------------------------------------------------------------- */
 
 struct copy {
     char *to, *from;

@@ -109,7 +109,7 @@ static int clipped_step(struct update *u)
     return step(u);
 }
 
-/* -- Measuring ----------------------------------------------------------------------------------*/
+/* -- Measuring --------------------------------------------------------------------------------- */
 
 static int capture(const struct update *u, launcher launch, cudaGraphExec_t *made_p)
 {
@@ -188,7 +188,7 @@ static int measure_part(struct update *u, const char *name, launcher launch, boo
     return HD_OK;
 }
 
-/* -- Memory, the process's until it ends --------------------------------------------------------*/
+/* -- Memory, the process's until it ends ------------------------------------------------------- */
 
 /* Zeroed, of the device; NULL when there is none left. */
 static void *on_device(int64_t bytes)

@@ -15,8 +15,7 @@ struct hd_moments {
     double *squares; /* [n]: sums of squared deviations from the mean */
 };
 
-/* -- One element --------------------------------------------------------------------------------
- */
+/* -- One element ------------------------------------------------------------------------------- */
 
 /* From the sums of `rows` bytes and of their squares. */
 HD_INLINE void hd_moments_finish_byte(uint32_t sum, uint32_t square, int64_t rows, double *mean,
@@ -45,8 +44,7 @@ HD_INLINE void hd_moments_compute_scale(double count, double mean, double square
     *shift = (float)(-mean * factor);
 }
 
-/* -- All of them --------------------------------------------------------------------------------
- */
+/* -- All of them ------------------------------------------------------------------------------- */
 
 /* Of samples x[rows][n]. Sums go row by row. */
 void hd_moments_compute(const float *x, int64_t rows, int64_t n, struct hd_moments of);
@@ -61,8 +59,7 @@ void hd_moments_finish_bytes(const uint32_t *sum, const uint32_t *square, int64_
 /* into += other. Nothing changes when other's count is 0. */
 void hd_moments_merge(struct hd_moments into, struct hd_moments other, int64_t n);
 
-/* -- On a GPU: all arrays are in device memory; launches only -----------------------------------
- */
+/* -- On a GPU: all arrays are in device memory; launches only ---------------------------------- */
 
 /* As hd_moments_compute, but sums are added up in a tree, whose shape depends on rows and n alone.
  */

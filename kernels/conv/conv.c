@@ -26,8 +26,7 @@ struct hd_conv {
     enum by by[HD_CONV_PASSES];
 };
 
-/* -- Making one ----------------------------------------------------------------------------------
- */
+/* -- Making one -------------------------------------------------------------------------------- */
 
 /* Passes of our own know one layout. */
 static void choose(struct hd_conv *conv)
@@ -100,8 +99,7 @@ void hd_conv_destroy(struct hd_conv *conv)
     hd_free(conv);
 }
 
-/* -- Layouts -------------------------------------------------------------------------------------
- */
+/* -- Layouts ----------------------------------------------------------------------------------- */
 
 enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p)
 {
@@ -154,8 +152,7 @@ int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_
     return hd_onednn_conv_export(conv->onednn, weights, row_major);
 }
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch)
 {

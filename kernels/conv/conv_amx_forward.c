@@ -37,8 +37,7 @@ static struct tiling tiling_of(const struct hd_conv_fields *f)
     return j;
 }
 
-/* -- Weights: [16 outputs][row of the kernel][step][16 pairs of inputs][16 outputs][2] ------------
- */
+/* -- Weights: [16 outputs][row of the kernel][step][16 pairs of inputs][16 outputs][2] --------- */
 
 int64_t hd_conv_amx_count_shadow(const struct hd_conv_fields *f)
 {
@@ -58,8 +57,7 @@ void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
     }
 }
 
-/* -- Products: tiles 0 … 3 are outputs, 4, 5 and 7 in turns input, 6 weights ----------------------
- */
+/* -- Products: tiles 0 … 3 are outputs, 4, 5 and 7 in turns input, 6 weights ------------------- */
 
 /* The next tile: of an image, a line, a place within it. */
 struct cursor {

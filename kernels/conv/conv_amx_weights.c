@@ -128,8 +128,7 @@ static void transpose(const struct tiling *j, const struct images *dy, const int
         }
 }
 
-/* -- Gradient of the bias -------------------------------------------------------------------------
- */
+/* -- Gradient of the bias ---------------------------------------------------------------------- */
 
 /* Adds pixels of up to 32 channels, in AT_ONCE sums of even channels and as many of odd ones: a
  * product with 1 and 0 takes one of a pair. */
@@ -162,8 +161,7 @@ static void add_pixels(int64_t pixels, int64_t channels, const hd_bf16 *dy, bool
                      dbias + c);
 }
 
-/* -- Input: [block of channels][pair][row][16 channels][2], of every s-th pixel from (y, x) on ----
- */
+/* -- Input: [block of channels][pair][row][16 channels][2], of every s-th pixel from (y, x) on - */
 
 /* The pixels from (first_y, first_x) on. */
 struct source {

@@ -12,8 +12,7 @@
 
 enum { USUAL_BATCH = 32 };
 
-/* -- A convolution -------------------------------------------------------------------------------
- */
+/* -- A convolution ----------------------------------------------------------------------------- */
 
 /* What a pass over `batch` observations runs: the convolution, and where it wants the weights in
  * another layout than ours, their conversion before or after it. */
@@ -115,8 +114,7 @@ static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
     return free_choice;
 }
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 static const struct {
     enum hd_dnnl_kind kind;
@@ -262,8 +260,7 @@ int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int6
     return hd_dnnl_op_run(&pass->op, handles);
 }
 
-/* -- Layouts -------------------------------------------------------------------------------------
- */
+/* -- Layouts ----------------------------------------------------------------------------------- */
 
 static int reorder(hd_dnnl_const_md from_md, const void *from, hd_dnnl_const_md to_md, void *to)
 {
@@ -425,8 +422,7 @@ int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place)
     return status;
 }
 
-/* -- Making one ----------------------------------------------------------------------------------
- */
+/* -- Making one -------------------------------------------------------------------------------- */
 
 static int choose_layouts(struct hd_onednn_conv *conv)
 {

@@ -19,8 +19,7 @@ static inline void hd_dnnl_copy_dims(int dims, const dnnl_dim_t *shape, dnnl_dim
         all[i] = i < dims ? shape[i] : 0;
 }
 
-/* -- Memory descriptors: values of version 2, objects of version 3; made on the heap in both ------
- */
+/* -- Memory descriptors: values of version 2, objects of version 3; made on the heap in both --- */
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -89,8 +88,7 @@ static inline dnnl_status_t hd_dnnl_append_relu(dnnl_post_ops_t ops)
 
 #endif
 
-/* -- Convolutions -------------------------------------------------------------------------------
- */
+/* -- Convolutions ------------------------------------------------------------------------------ */
 
 enum hd_dnnl_kind { HD_DNNL_FORWARD, HD_DNNL_BACKWARD_DATA, HD_DNNL_BACKWARD_WEIGHTS };
 
@@ -142,8 +140,7 @@ static inline dnnl_primitive_desc_t hd_dnnl_conv_create(dnnl_engine_t engine,
     return status == dnnl_success ? pd : NULL;
 }
 
-/* -- Primitives with their arguments --------------------------------------------------------------
- */
+/* -- Primitives with their arguments ----------------------------------------------------------- */
 
 enum { HD_DNNL_ARGS = 5, HD_DNNL_NAME = 64 };
 

@@ -90,8 +90,7 @@ int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *f, int64_t ma
     return lay_out(&j, origin).bytes;
 }
 
-/* -- Weights -------------------------------------------------------------------------------------
- */
+/* -- Weights ----------------------------------------------------------------------------------- */
 
 /* Where the weights of an input channel and 16 output channels from `out` on start; the other
  * places of the kernel are `stride` rows or columns apart. */
@@ -185,8 +184,7 @@ HD_ALWAYS void reduce_weights(const struct tiling *j, int64_t kernel, const floa
     }
 }
 
-/* -- Patches -------------------------------------------------------------------------------------
- */
+/* -- Patches ----------------------------------------------------------------------------------- */
 
 /* Pixels of 16 channels of an image; in the input every s-th, from one on. */
 struct plane {
@@ -380,8 +378,7 @@ static void outputs(const struct tiling *j, int64_t images, int64_t first, int64
         output_patches(j, 3, images, first, group, output, bias, y);
 }
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 void hd_winograd_begin(const struct hd_conv_fields *f, enum hd_conv_pass pass, int64_t max_batch,
                        const float *weights, void *scratch)

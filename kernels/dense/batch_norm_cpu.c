@@ -8,8 +8,7 @@
 typedef float vec __attribute__((vector_size(4 * HD_LANES), aligned(4)));
 typedef double wide __attribute__((vector_size(8 * HD_LANES)));
 
-/* -- Sums ----------------------------------------------------------------------------------------
- */
+/* -- Sums -------------------------------------------------------------------------------------- */
 
 /* Floats b … b + HD_LANES - 1 of a row, zeros from `used` on. */
 static inline void load(const float *row, int64_t b, int64_t used, wide *to)
@@ -73,8 +72,7 @@ void hd_batch_norm_compute_moments(int64_t features, double count, const double 
     }
 }
 
-/* -- Elements ------------------------------------------------------------------------------------
- */
+/* -- Elements ---------------------------------------------------------------------------------- */
 
 /* 0 where it is not positive; a NaN stays one. */
 static inline float rectify(float y)

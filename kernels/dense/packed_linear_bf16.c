@@ -61,8 +61,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
 
 const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backward_weights};
 
-/* -- Which way -----------------------------------------------------------------------------------
- */
+/* -- Which way --------------------------------------------------------------------------------- */
 
 static const struct hd_packed_bf16 *best(void)
 {

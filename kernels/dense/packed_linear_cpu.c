@@ -47,8 +47,7 @@ HD_ALWAYS void store_some(float *to, hd_vec value, int64_t n)
         memcpy(to, &value, (size_t)n * sizeof *to);
 }
 
-/* -- Forward ------------------------------------------------------------------------------------
- */
+/* -- Forward ----------------------------------------------------------------------------------- */
 
 enum { ROWS = 6, VECTORS = 4, DEPTH_BLOCKS = 4 /* of inputs, so that a panel stays in cache */ };
 
@@ -143,8 +142,7 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
         }
 }
 
-/* -- Backward -----------------------------------------------------------------------------------
- */
+/* -- Backward ---------------------------------------------------------------------------------- */
 
 enum { LARGE = 1 << 18 /* weights that leave the second cache anyway */ };
 enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };

@@ -72,8 +72,7 @@ extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int
     return HD_LAUNCH(squares, grid, HD_THREADS, stream, partials, lo, hi, blocks);
 }
 
-/* -- The tree over the blocks ---------------------------------------------------------------------
- */
+/* -- The tree over the blocks ------------------------------------------------------------------ */
 
 enum { WAITING = 64 }; /* sums of any tree that wait at a time */
 

@@ -22,8 +22,7 @@ static struct strides strides_of(const struct hd_frames *f)
     }
 }
 
-/* -- Bytes ---------------------------------------------------------------------------------------
- */
+/* -- Bytes ------------------------------------------------------------------------------------- */
 
 /* x / 255 rounded correctly: a product with the rounded reciprocal, then one step of refinement,
  * which gives the quotient itself with fused operations (Markstein 1990). */
@@ -197,8 +196,7 @@ static void patches_of_rows(const struct patch_args *j)
                 lines_of(j, y, c, 1);
 }
 
-/* -- Any fold, element by element ----------------------------------------------------------------
- */
+/* -- Any fold, element by element -------------------------------------------------------------- */
 
 static int64_t place(const struct hd_frames *f, const struct strides *s, int64_t c, int64_t y,
                      int64_t x)
@@ -279,8 +277,7 @@ void hd_frames_convert_floats(const struct hd_frames *f, const struct hd_obs_nor
         elements_of_row(f, &s, norm, NULL, obs + r * size, to, r * s.row);
 }
 
-/* -- Weights -------------------------------------------------------------------------------------
- */
+/* -- Weights ----------------------------------------------------------------------------------- */
 
 static int64_t find_rearranged(const struct hd_frames *f, int64_t kernel, int64_t c, int64_t y,
                                int64_t x)

@@ -8,8 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* -- Making one ----------------------------------------------------------------------------------
- */
+/* -- Making one -------------------------------------------------------------------------------- */
 
 const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
 {
@@ -60,8 +59,7 @@ int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p)
     return HD_OK;
 }
 
-/* -- Parameters ---------------------------------------------------------------------------------
- */
+/* -- Parameters -------------------------------------------------------------------------------- */
 
 int hd_net_export_tensor(const struct hd_net *net, const float *params, int i, float *row_major)
 {
@@ -79,8 +77,7 @@ void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t 
         net->ops->refresh(net, params, lo, hi);
 }
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch)
 {
@@ -170,8 +167,7 @@ void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch
         grad[i] = NAN;
 }
 
-/* -- Training with batch norm --------------------------------------------------------------------
- */
+/* -- Training with batch norm ------------------------------------------------------------------ */
 
 int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch)
 {

@@ -105,8 +105,7 @@ enum hd_heads hd_net_get_heads(const struct hd_net *net);
  * action, then the value of the observation. */
 int64_t hd_net_count_outputs(const struct hd_net *net);
 
-/* -- Parameters ---------------------------------------------------------------------------------
- */
+/* -- Parameters -------------------------------------------------------------------------------- */
 
 /* The tensors in DI-engine's order. */
 int hd_net_count_tensors(const struct hd_net *net);
@@ -125,8 +124,7 @@ void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t 
  * layout. `params` is a zeroed instance. HD_ERR_NOMEM. */
 int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params);
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 /* Builds and keeps what forward passes of `batch` rows and backward passes of `backward_batch` rows
  * need (0: none); at once when it is there. Passes that nobody prepared do so themselves. Thread
@@ -213,8 +211,7 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int first, int last, float *grad, void *stream);
 
-/* -- Training with batch norm --------------------------------------------------------------------
- */
+/* -- Training with batch norm ------------------------------------------------------------------ */
 
 /* Of nets that have it, in levels of layers one behind another; else 0. */
 int hd_net_count_levels(const struct hd_net *net);

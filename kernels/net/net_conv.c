@@ -47,8 +47,7 @@ const char *hd_conv_net_find_mistake(const struct hd_net_fields *fields,
     return NULL;
 }
 
-/* -- Building -----------------------------------------------------------------------------------
- */
+/* -- Building ---------------------------------------------------------------------------------- */
 
 static void add_layer(struct hd_conv_net *net, const char *name, int dims, const int64_t *shape)
 {
@@ -178,8 +177,7 @@ static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t 
     return HD_OK;
 }
 
-/* -- Places in the flat array ---------------------------------------------------------------------
- */
+/* -- Places in the flat array ------------------------------------------------------------------ */
 
 struct layout {
     int64_t floats, shadow; /* used so far */
@@ -252,8 +250,7 @@ static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
     return !net->base.bf16 ? INT64_MAX : part > LEAST ? part : LEAST;
 }
 
-/* -- Kind ----------------------------------------------------------------------------------------
- */
+/* -- Kind -------------------------------------------------------------------------------------- */
 
 static void destroy(struct hd_net *base)
 {

@@ -11,8 +11,7 @@ static int64_t max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* -- Stages --------------------------------------------------------------------------------------
- */
+/* -- Stages ------------------------------------------------------------------------------------ */
 
 enum { HEAD_STAGES = 1, CONV_STAGES = HD_CONVS - HD_FRONT + 1 };
 
@@ -59,8 +58,7 @@ void hd_conv_net_get_stage_range(const struct hd_net *base, int stage, int64_t *
     *hi_p = stage_start(as_conv(base), stage + 1);
 }
 
-/* -- Memory --------------------------------------------------------------------------------------
- */
+/* -- Memory ------------------------------------------------------------------------------------ */
 
 /* Gradients by the activations of the same name; of the first convolution's those of a part. Then
  * scratch: of dense layers and of convolutions behind the front, one after another; and of the
@@ -124,8 +122,7 @@ int64_t hd_conv_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
     return lay_out_gradients(as_conv(net), batch, NULL, NULL, &unused);
 }
 
-/* -- Dense layers --------------------------------------------------------------------------------
- */
+/* -- Dense layers ------------------------------------------------------------------------------ */
 
 /* dbias[o] = sum over rows of dy[row][o], in order of the rows. */
 static void add_rows(int64_t rows, int64_t n, const float *dy, const hd_bf16 *dy_bf16, int64_t ld,
@@ -207,8 +204,7 @@ static void mid_stage(const struct backward *b, int stage)
     }
 }
 
-/* -- Convolutions --------------------------------------------------------------------------------
- */
+/* -- Convolutions ------------------------------------------------------------------------------ */
 
 static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_t max_rows,
                  void *scratch, struct hd_conv_run *run)

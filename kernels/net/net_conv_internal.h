@@ -113,8 +113,7 @@ int hd_conv_net_backward(const struct hd_net *net, const void *params, int64_t b
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
                          int stage, float *grad);
 
-/* -- The output layers, plain loops on floats -----------------------------------------------------
- */
+/* -- The output layers, plain loops on floats -------------------------------------------------- */
 
 /* Outputs of these layers for a row: actions, and the value's stream's one if there is one. */
 int64_t hd_heads_count_outputs(const struct hd_conv_net *net);

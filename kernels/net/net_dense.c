@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- Building -----------------------------------------------------------------------------------
- */
+/* -- Building ---------------------------------------------------------------------------------- */
 
 static int add_layer(struct dense_net *net, const char *name, int64_t in, int64_t out, int input)
 {

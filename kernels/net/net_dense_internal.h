@@ -39,9 +39,7 @@ static inline int64_t pad_floats(int64_t floats)
     return (floats + HD_LANES - 1) / HD_LANES * HD_LANES;
 }
 
-/* -- Passes, as kernels/net/net_internal.h says
- * -------------------------------------------------------
- */
+/* -- Passes, as kernels/net/net_internal.h says ------------------------------------------------ */
 
 /* Work memory: the observations, then every layer's output behind its ReLU. */
 int64_t hd_dense_get_forward_bytes(const struct hd_net *base, int64_t batch);
@@ -64,8 +62,7 @@ void hd_dense_training_backward(const struct hd_net *base, const struct hd_train
 bool hd_dense_update_running(const struct hd_net *base, const struct hd_training_pass *pass,
                              float *running);
 
-/* -- Steps of passes, for leading dimensions ld of the memory in question -------------------------
- */
+/* -- Steps of passes, for leading dimensions ld of the memory in question ---------------------- */
 
 /* A layer's output in work memory; FROM_OBS: the observations. */
 float *hd_dense_get_output(const struct dense_net *net, const void *work, int layer, int64_t ld);

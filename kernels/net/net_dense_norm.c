@@ -59,8 +59,7 @@ int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage)
     return n;
 }
 
-/* -- Forward --------------------------------------------------------------------------------------
- */
+/* -- Forward ----------------------------------------------------------------------------------- */
 
 static void normalise(const struct dense_net *net, const struct hd_training_pass *pass,
                       const struct training *t, int level, const double *pooled)
@@ -132,8 +131,7 @@ bool hd_dense_update_running(const struct hd_net *base, const struct hd_training
     return *t.count >= 2;
 }
 
-/* -- Backward -------------------------------------------------------------------------------------
- */
+/* -- Backward ---------------------------------------------------------------------------------- */
 
 /* dL/doutput of a level's layers comes to lie before their norms. */
 static void go_back(const struct dense_net *net, const struct hd_training_pass *pass,

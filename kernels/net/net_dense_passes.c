@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* -- Work memory: the observations and every layer's output, feature-major ------------------------
- */
+/* -- Work memory: the observations and every layer's output, feature-major --------------------- */
 
 int64_t hd_dense_get_forward_bytes(const struct hd_net *base, int64_t batch)
 {
@@ -114,8 +113,7 @@ int hd_dense_forward(const struct hd_net *base, const void *memory, const struct
     return HD_OK;
 }
 
-/* -- Backward -----------------------------------------------------------------------------------
- */
+/* -- Backward ---------------------------------------------------------------------------------- */
 
 int64_t hd_dense_get_backward_bytes(const struct hd_net *base, int64_t batch)
 {

@@ -50,8 +50,7 @@ void hd_replay_get(const struct hd_replay_shape *shape, const void *ring, int64_
                    const struct hd_transition_shape *to_shape, struct hd_transitions to,
                    int64_t row);
 
-/* -- On a GPU: a ring in device memory, its bytes those of a ring in the host's -----------------
- */
+/* -- On a GPU: a ring in device memory, its bytes those of a ring in the host's ---------------- */
 
 /* What is stored: frames in the order shown, then transitions. Device or shared memory. */
 struct hd_replay_input {

@@ -60,8 +60,7 @@ static int64_t order(const struct hd_sampler *sampler, int64_t epoch, int64_t p)
     return (int64_t)x;
 }
 
-/* -- The deal -------------------------------------------------------------------------------------
- */
+/* -- The deal ---------------------------------------------------------------------------------- */
 
 int64_t hd_sampler_count_max(const struct hd_sampler *sampler)
 {

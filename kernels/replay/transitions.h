@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* -- By frames -----------------------------------------------------------------------------------
- */
+/* -- By frames --------------------------------------------------------------------------------- */
 
 struct hd_transition {
     int64_t frame; /* obs ends with this frame of its env */
@@ -32,8 +31,7 @@ int64_t hd_transition_get_bytes(int64_t nstep);
 /* The i-th of a block, which is 8-byte aligned. */
 struct hd_transition *hd_transition_get(const void *block, int64_t nstep, int64_t i);
 
-/* -- In rows: a struct of arrays in one block of plain memory ------------------------------------
- */
+/* -- In rows: a struct of arrays in one block of plain memory ---------------------------------- */
 
 struct hd_transition_shape {
     int64_t rows;

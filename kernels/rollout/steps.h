@@ -29,8 +29,7 @@ struct hd_steps {
     } at;
 };
 
-/* -- One sample ---------------------------------------------------------------------------------
- */
+/* -- One sample -------------------------------------------------------------------------------- */
 
 /* The start of a sample's group. */
 HD_INLINE const char *hd_steps_get_group(const struct hd_steps *steps, int64_t sample)
@@ -67,8 +66,7 @@ HD_INLINE const char *hd_steps_find_frame(const struct hd_steps *steps, int64_t 
            (env * steps->frames + (frame > first ? frame : first)) * steps->frame_bytes;
 }
 
-/* -- Observations -------------------------------------------------------------------------------
- */
+/* -- Observations ------------------------------------------------------------------------------ */
 
 /* obs[rows][stack frames], device memory: row i is that of sample first + i over / rows: of `rows`
  * samples in a row (over = rows), or at equal distances among `over` ones. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/rollout/steps.cuh"
 
-/* -- Observations -------------------------------------------------------------------------------
- */
+/* -- Observations ------------------------------------------------------------------------------ */
 
 template <typename word>
 static __global__ void copy_samples(const struct hd_steps steps, int64_t first, int64_t over,

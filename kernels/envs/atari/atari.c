@@ -20,8 +20,7 @@ int hd_atari_draw_noops(uint64_t seed)
     return 1 + (int)((z >> 32) * HD_ATARI_NOOPS >> 32);
 }
 
-/* -- The raw game: what gym.make returns
- * ----------------------------------------------------------*/
+/* -- The raw game: what gym.make returns ------------------------------------------------------- */
 
 static void start_game(struct hd_atari *atari)
 {
@@ -53,8 +52,7 @@ static void no_op_reset(struct hd_atari *atari, uint64_t seed)
             start_game(atari);
 }
 
-/* -- Wrappers
- * -------------------------------------------------------------------------------------*/
+/* -- Wrappers ---------------------------------------------------------------------------------- */
 
 /* What a window of frames left: its reward, and whether `last` holds a frame of it. */
 struct window {

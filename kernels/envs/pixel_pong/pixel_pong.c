@@ -104,8 +104,7 @@ const struct hd_pong_scene *hd_pixel_pong_get_scenes(const void *group, int64_t 
     return ((const struct group *)group)->scenes[env];
 }
 
-/* -- Saving --------------------------------------------------------------------------------------
- */
+/* -- Saving ------------------------------------------------------------------------------------ */
 
 static int64_t state_bytes(const void *group)
 {
@@ -166,8 +165,7 @@ const struct hd_env hd_env_pixel_pong = {
     .load = load,
 };
 
-/* -- On a GPU ------------------------------------------------------------------------------------
- */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
 
 int64_t hd_pixel_pong_get_cuda_bytes(int64_t envs)
 {

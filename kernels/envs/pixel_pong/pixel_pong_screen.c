@@ -13,8 +13,7 @@ static const uint8_t colours[][3] = {
     [HD_PONG_WHITE] = {236, 236, 236},
 };
 
-/* -- Whole screens ------------------------------------------------------------------------------
- */
+/* -- Whole screens ----------------------------------------------------------------------------- */
 
 static void fill(uint8_t *rgb, int x, int y, int width, int height, enum hd_pong_colour colour)
 {

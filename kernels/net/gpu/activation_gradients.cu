@@ -85,8 +85,7 @@ template <class T> static inline __device__ void mask(const hd_vector<T> &y, hd_
         dy.e[e] = hd_to_float(y.e[e]) > 0.0f ? dy.e[e] : T(0);
 }
 
-/* -- Of dense layers -----------------------------------------------------------------------------
- */
+/* -- Of dense layers --------------------------------------------------------------------------- */
 
 template <class T> struct masked {
     const T *y;
@@ -114,8 +113,7 @@ extern "C" int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16
     });
 }
 
-/* -- Of convolutions -----------------------------------------------------------------------------
- */
+/* -- Of convolutions --------------------------------------------------------------------------- */
 
 /* Every pixel is in the windows that begin up to kernel - 1 before it; their contributions are
  * added in order of the windows. */
@@ -167,8 +165,7 @@ extern "C" int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *w
     });
 }
 
-/* -- Of heads ------------------------------------------------------------------------------------
- */
+/* -- Of heads ---------------------------------------------------------------------------------- */
 
 /* dL/dA = dq - mean dq and dL/dV = sum dq (dueling); else dq itself. */
 struct split {

@@ -19,9 +19,7 @@ static struct hd_gpu_sums sums_of(const struct backward *b, const struct hd_gpu_
     return (struct hd_gpu_sums){b->scratch->sums + layer->sums, b->plan->sums, add};
 }
 
-/* -- Gradients of weights
- * --------------------------------------------------------------------------
- */
+/* -- Gradients of weights ---------------------------------------------------------------------- */
 
 /* Layer i's from rows of delta and of its input, added to those of the rows before if `add`. */
 static int weights(const struct backward *b, int i, int64_t rows, const void *delta, const void *x,
@@ -80,9 +78,7 @@ static int conv_weights(const struct backward *b, int i)
     return HD_OK;
 }
 
-/* -- Gradients of activations
- * ----------------------------------------------------------------------
- */
+/* -- Gradients of activations ------------------------------------------------------------------ */
 
 /* That of layer i's input, from rows of delta. */
 static int data(const struct backward *b, int i, int64_t rows, const void *delta, void *dx)
@@ -133,8 +129,7 @@ static int through_dense(const struct backward *b, int i)
     return HD_OK;
 }
 
-/* -- Heads ---------------------------------------------------------------------------------------
- */
+/* -- Heads ------------------------------------------------------------------------------------- */
 
 /* The output layers' parameters and the hidden layers' delta. */
 static int heads(const struct backward *b, const float *dq)

@@ -10,8 +10,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-/* -- The library ---------------------------------------------------------------------------------
- */
+/* -- The library ------------------------------------------------------------------------------- */
 
 #define LIBRARY "libcublasLt.so.13"
 
@@ -95,8 +94,7 @@ static int current(int *device_p)
     return HD_OK;
 }
 
-/* -- Making one ready ----------------------------------------------------------------------------
- */
+/* -- Making one ready -------------------------------------------------------------------------- */
 
 static cudaDataType_t data_type(enum hd_gemm_type type)
 {
@@ -235,8 +233,7 @@ int hd_gemm_prepare_cuda(const struct hd_gemm *gemm)
     return status;
 }
 
-/* -- Computing -----------------------------------------------------------------------------------
- */
+/* -- Computing --------------------------------------------------------------------------------- */
 
 static int enqueue(const struct hd_gemm *gemm, const void *a, const void *b, const void *bias,
                    void *c, void *workspace, void *stream)

@@ -7,8 +7,7 @@ extern "C" {
 #include "kernels/net/obs_norm.h"
 }
 
-/* -- Observations --------------------------------------------------------------------------------
- */
+/* -- Observations ------------------------------------------------------------------------------ */
 
 template <class T> static inline __device__ float to_float(T x)
 {
@@ -158,8 +157,7 @@ extern "C" int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
     });
 }
 
-/* -- Activations ---------------------------------------------------------------------------------
- */
+/* -- Activations ------------------------------------------------------------------------------- */
 
 template <class T>
 static __global__ void act_columns(const T *x, const struct hd_gpu_window w, uint32_t n, T *columns)

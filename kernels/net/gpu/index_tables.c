@@ -90,9 +90,7 @@ static int map_tensors(const struct hd_gpu_plan *plan, struct tables *tables)
     return status;
 }
 
-/* -- The shadow's matrices
- * --------------------------------------------------------------------------
- */
+/* -- The shadow's matrices --------------------------------------------------------------------- */
 
 static void add_matrix(struct tables *tables, int64_t at, int64_t rows, int64_t columns)
 {
@@ -131,8 +129,7 @@ static int make_tables(const struct hd_gpu_plan *plan, struct tables *tables)
     return map_tensors(plan, tables);
 }
 
-/* -- To the GPU ----------------------------------------------------------------------------------
- */
+/* -- To the GPU -------------------------------------------------------------------------------- */
 
 static int copy_part(char *memory, int64_t *used, const void *from, int64_t bytes, const void **at)
 {

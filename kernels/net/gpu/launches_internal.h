@@ -14,8 +14,7 @@
 /* Elements that a thread reads or writes at once. */
 enum { HD_VECTOR = 8 };
 
-/* -- Observations --------------------------------------------------------------------------------
- */
+/* -- Observations ------------------------------------------------------------------------------ */
 
 enum hd_gpu_obs_type { HD_GPU_BYTES, HD_GPU_FLOATS, HD_GPU_BF16 };
 
@@ -49,9 +48,7 @@ int hd_gpu_im2col_obs(const struct hd_gpu_obs *obs, int64_t from_row,
 int hd_gpu_im2col(const void *x, const struct hd_gpu_window *window, int64_t rows, bool bf16,
                   void *columns, void *stream);
 
-/* -- Gradients of activations, with the sums of their columns
- * --------------------------------------
- */
+/* -- Gradients of activations, with the sums of their columns ---------------------------------- */
 
 /* The rows are cut into this many blocks, whose sums are kept apart until the last moment. */
 enum { HD_GPU_ROW_BLOCKS = 128 };
@@ -102,8 +99,7 @@ int hd_gpu_heads_backward_hidden(const struct hd_gpu_heads *heads, int64_t rows,
                                  const float *weight, const float *hidden, bool bf16, void *dhidden,
                                  const struct hd_gpu_sums *sums, void *stream);
 
-/* -- Parameters ----------------------------------------------------------------------------------
- */
+/* -- Parameters -------------------------------------------------------------------------------- */
 
 /* A matrix [rows][columns] of the shadow. Shadows have `narrow` elements of activations' type, then
  * floats; `at` counts elements from the shadow's start. Its tiles follow those of the matrix before

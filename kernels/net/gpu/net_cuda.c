@@ -9,8 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* -- Preparing -----------------------------------------------------------------------------------
- */
+/* -- Preparing --------------------------------------------------------------------------------- */
 
 static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -76,8 +75,7 @@ int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backwar
     return status == HD_OK ? run_dry(&plan, batch, backward_batch) : status;
 }
 
-/* -- Parameters ----------------------------------------------------------------------------------
- */
+/* -- Parameters -------------------------------------------------------------------------------- */
 
 int64_t hd_net_get_device_bytes(const struct hd_net *net)
 {
@@ -101,8 +99,7 @@ int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int6
                                  hd_gpu_find_shadow(&plan, params, plan.narrow), stream);
 }
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch)
 {

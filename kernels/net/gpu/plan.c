@@ -12,8 +12,7 @@ static int64_t filled_up(int64_t n)
     return (n + HD_VECTOR - 1) / HD_VECTOR * HD_VECTOR;
 }
 
-/* -- Layers --------------------------------------------------------------------------------------
- */
+/* -- Layers ------------------------------------------------------------------------------------ */
 
 /* Tensors: weight and bias of the encoder's layers, then four of each stream. */
 static int head_tensors(const struct hd_gpu_plan *plan)
@@ -84,8 +83,7 @@ static struct hd_gpu_heads make_heads(const struct hd_net *net)
     return heads;
 }
 
-/* -- Places --------------------------------------------------------------------------------------
- */
+/* -- Places ------------------------------------------------------------------------------------ */
 
 enum { UNIT = 64 /* elements: matrices start at multiples of this */ };
 
@@ -197,8 +195,7 @@ void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int
     return shadow + plan->narrow * element + (at - plan->narrow) * (int64_t)sizeof(float);
 }
 
-/* -- Memory of passes ----------------------------------------------------------------------------
- */
+/* -- Memory of passes -------------------------------------------------------------------------- */
 
 int64_t hd_gpu_count_part_rows(const struct hd_gpu_layer *layer, int64_t element, int64_t rows)
 {

@@ -53,8 +53,7 @@ static inline int64_t hd_gpu_get_element_bytes(const struct hd_gpu_plan *plan)
 /* An element of the shadow of `params`. */
 void *hd_gpu_find_shadow(const struct hd_gpu_plan *plan, const void *params, int64_t at);
 
-/* -- Memory of passes ----------------------------------------------------------------------------
- */
+/* -- Memory of passes -------------------------------------------------------------------------- */
 
 /* Convolutions go over a sample's rows in parts, so that columns stay in the GPU's cache until they
  * are multiplied. Rows of a part, of so many. */
@@ -88,8 +87,7 @@ static inline void *hd_gpu_find_row(const struct hd_gpu_plan *plan, int i, void 
     return (char *)act + row * layer->pixels * layer->out * hd_gpu_get_element_bytes(plan);
 }
 
-/* -- What is kept on a GPU -----------------------------------------------------------------------
- */
+/* -- What is kept on a GPU --------------------------------------------------------------------- */
 
 struct hd_net_on_gpu {
     struct hd_gpu_shadow shadow;
@@ -103,8 +101,7 @@ struct hd_net_on_gpu {
 int hd_net_on_gpu_create(const struct hd_gpu_plan *plan, struct hd_net_on_gpu **on_p);
 void hd_net_on_gpu_destroy(struct hd_net_on_gpu *on);
 
-/* -- Passes --------------------------------------------------------------------------------------
- */
+/* -- Passes ------------------------------------------------------------------------------------ */
 
 /* `dry_run`: nothing is computed, but every GEMM is prepared. */
 struct hd_gpu_pass {

@@ -179,8 +179,7 @@ START_TEST(columns_that_do_not_count_become_zero)
 }
 END_TEST
 
-/* -- Running statistics ---------------------------------------------------------------------------
- */
+/* -- Running statistics ------------------------------------------------------------------------ */
 
 START_TEST(running_statistics_follow)
 {

@@ -60,8 +60,7 @@ static uint8_t *save(struct fixture *f, int64_t i)
     return state;
 }
 
-/* -- Golden traces
- * --------------------------------------------------------------------------------*/
+/* -- Golden traces ----------------------------------------------------------------------------- */
 
 /* The fill of the fixtures: splitmix64's output function over (k << 32) + j. */
 static double fill(uint64_t k, uint64_t j)
@@ -151,8 +150,7 @@ START_TEST(test_traces)
 }
 END_TEST
 
-/* -- States
- * ---------------------------------------------------------------------------------------*/
+/* -- States ------------------------------------------------------------------------------------ */
 
 /* Games whose states need more than ALE's own serialisation among them. */
 static const char *const games[] = {"Breakout",      "Seaquest", "MsPacman", "ChopperCommand",
@@ -278,8 +276,7 @@ START_TEST(test_group)
 }
 END_TEST
 
-/* -- Names and options
- * ----------------------------------------------------------------------------*/
+/* -- Names and options ------------------------------------------------------------------------- */
 
 START_TEST(test_names)
 {

@@ -70,8 +70,7 @@ static void build_example(void)
     shell(command);
 }
 
-/* -- The example ---------------------------------------------------------------------------------
- */
+/* -- The example ------------------------------------------------------------------------------- */
 
 enum { ENVS = 2, CELLS = 5 };
 
@@ -162,8 +161,7 @@ START_TEST(test_example_refuses)
 }
 END_TEST
 
-/* -- Where files are looked for ------------------------------------------------------------------
- */
+/* -- Where files are looked for ---------------------------------------------------------------- */
 
 /* A plug-in named by its own file: only the name matters here. */
 static const char named[] =
@@ -241,8 +239,7 @@ START_TEST(test_program_folder)
 }
 END_TEST
 
-/* -- What is said --------------------------------------------------------------------------------
- */
+/* -- What is said ------------------------------------------------------------------------------ */
 
 static void check_refused(const char *type, const char *const *parts, int n)
 {

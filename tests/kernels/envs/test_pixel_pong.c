@@ -51,8 +51,7 @@ static void step(struct fixture *f, const int32_t *action)
     ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
 }
 
-/* -- Players -------------------------------------------------------------------------------------
- */
+/* -- Players ----------------------------------------------------------------------------------- */
 
 static int32_t play_random(const struct fixture *f, int64_t t)
 {
@@ -101,8 +100,7 @@ static double play(struct fixture *f, player *choose, uint64_t seed, int64_t *st
     return sum;
 }
 
-/* -- Pixels --------------------------------------------------------------------------------------
- */
+/* -- Pixels ------------------------------------------------------------------------------------ */
 
 /* Spec 7.1 and 7.2 from whole screens. */
 static void full_pipeline(const struct hd_warp *warp, const struct hd_pong_scene scenes[2],
@@ -220,8 +218,7 @@ START_TEST(test_background)
 }
 END_TEST
 
-/* -- Rules ---------------------------------------------------------------------------------------
- */
+/* -- Rules ------------------------------------------------------------------------------------- */
 
 START_TEST(test_actions)
 {
@@ -288,8 +285,7 @@ START_TEST(test_points)
 }
 END_TEST
 
-/* -- What the future depends on ------------------------------------------------------------------
- */
+/* -- What the future depends on ---------------------------------------------------------------- */
 
 /* The game itself, pinned: the same on every machine. */
 START_TEST(test_golden)
@@ -408,8 +404,7 @@ START_TEST(test_states_refused)
 }
 END_TEST
 
-/* -- Settings ------------------------------------------------------------------------------------
- */
+/* -- Settings ---------------------------------------------------------------------------------- */
 
 static const struct {
     struct hd_env_option option;

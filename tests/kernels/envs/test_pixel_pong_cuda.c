@@ -182,8 +182,7 @@ static void check_states(const struct fixture *f, void *group)
     }
 }
 
-/* -- Step by step --------------------------------------------------------------------------------
- */
+/* -- Step by step ------------------------------------------------------------------------------ */
 
 struct mirror {
     void *group;
@@ -299,8 +298,7 @@ START_TEST(test_states_cuda)
 }
 END_TEST
 
-/* -- Collect by collect --------------------------------------------------------------------------
- */
+/* -- Collect by collect ------------------------------------------------------------------------ */
 
 enum { ENVS = 4, STEPS = 60, STACK = 4, MOST_FRAMES = STACK + 2 * STEPS };
 enum { SEED = 11, SHARD = 3, FIRST = 8 };

@@ -49,8 +49,7 @@ static struct hd_net *pong_net(enum hd_precision precision)
     return make_net(3, pong_shape, hidden, 3, 6, precision);
 }
 
-/* -- DI-engine's numbers --------------------------------------------------------------------------
- */
+/* -- DI-engine's numbers ----------------------------------------------------------------------- */
 
 static void check_names(struct hd_net *net, const struct golden_ppo *golden, int64_t elements)
 {
@@ -128,8 +127,7 @@ START_TEST(values_and_logits_are_di_engine_s)
 }
 END_TEST
 
-/* -- Against a naive net --------------------------------------------------------------------------
- */
+/* -- Against a naive net ----------------------------------------------------------------------- */
 
 static const struct {
     int dims;
@@ -274,8 +272,7 @@ START_TEST(normalised_floats_are_normalised_bytes)
 }
 END_TEST
 
-/* -- On a GPU ------------------------------------------------------------------------------------
- */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
 
 #if HD_CUDA
 

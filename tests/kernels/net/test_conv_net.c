@@ -28,8 +28,7 @@ static void backward(const struct pass *p)
                         p->grad);
 }
 
-/* -- Golden updates ------------------------------------------------------------------------------
- */
+/* -- Golden updates ---------------------------------------------------------------------------- */
 
 /* How far results may be off, relative to what they are compared with. Single precision: the order
  * of 25,088-term sums; Adam divides gradients by their own size, so that the smallest ones, whose
@@ -214,8 +213,7 @@ START_TEST(names_and_shapes_are_di_engine_s)
 }
 END_TEST
 
-/* -- Against a naive net in double ----------------------------------------------------------------
- */
+/* -- Against a naive net in double ------------------------------------------------------------- */
 
 START_TEST(odd_nets_are_naive_nets)
 {
@@ -254,8 +252,7 @@ START_TEST(odd_nets_are_naive_nets)
 }
 END_TEST
 
-/* -- The flat array -------------------------------------------------------------------------------
- */
+/* -- The flat array ---------------------------------------------------------------------------- */
 
 START_TEST(import_and_export_are_inverse_and_shadows_follow_by_ranges)
 {
@@ -310,8 +307,7 @@ START_TEST(init_does_not_depend_on_the_layout)
 }
 END_TEST
 
-/* -- Stages, threads, batches ---------------------------------------------------------------------
- */
+/* -- Stages, threads, batches ------------------------------------------------------------------ */
 
 static struct pass ready_pass(const struct hd_net *net, int64_t rows)
 {
@@ -449,8 +445,7 @@ START_TEST(mistakes_name_their_field)
 }
 END_TEST
 
-/* -- On a GPU ------------------------------------------------------------------------------------
- */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
 
 #if HD_CUDA
 

@@ -25,8 +25,7 @@ static double deviation(const float *w, int64_t rows, int64_t columns, double ga
     return max;
 }
 
-/* -- One matrix ----------------------------------------------------------------------------------
- */
+/* -- One matrix -------------------------------------------------------------------------------- */
 
 START_TEST(rows_or_columns_are_orthonormal)
 {
@@ -86,8 +85,7 @@ START_TEST(draws_are_normal)
 }
 END_TEST
 
-/* -- Nets ----------------------------------------------------------------------------------------
- */
+/* -- Nets -------------------------------------------------------------------------------------- */
 
 static struct hd_net *make_net(int dims, enum hd_init init, enum hd_precision precision)
 {

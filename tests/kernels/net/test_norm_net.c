@@ -37,8 +37,7 @@ static struct hd_net *make_net(int c, enum hd_norm norm)
     return net;
 }
 
-/* -- A batch spread over items --------------------------------------------------------------------
- */
+/* -- A batch spread over items ----------------------------------------------------------------- */
 
 struct item {
     float *obs, *q, *dq, *grad;
@@ -126,8 +125,7 @@ static void run(struct batch *batch)
     }
 }
 
-/* -- The naive net, all samples at once -----------------------------------------------------------
- */
+/* -- The naive net, all samples at once -------------------------------------------------------- */
 
 struct naive {
     const struct batch *batch;
@@ -227,8 +225,7 @@ static double naive_loss(struct naive *naive, int c, double *q)
     return loss;
 }
 
-/* -- Tests ----------------------------------------------------------------------------------------
- */
+/* -- Tests ------------------------------------------------------------------------------------- */
 
 /* The item rows of a case that count. */
 static int64_t used_of(int c)
@@ -385,9 +382,7 @@ START_TEST(running_statistics_are_what_acting_goes_by)
 }
 END_TEST
 
-/* -- What nets with norms are called, and nets without
- * ---------------------------------------------
- */
+/* -- What nets with norms are called, and nets without ----------------------------------------- */
 
 START_TEST(names_are_those_of_blocks)
 {

@@ -17,8 +17,7 @@ enum {
 };
 enum { MAX_FRAMES = 4000, MAX_TRANSITIONS = 16000 };
 
-/* -- The naive ring ------------------------------------------------------------------------------
- */
+/* -- The naive ring ---------------------------------------------------------------------------- */
 
 struct naive_frame {
     unsigned char bytes[MAX_FRAME];
@@ -68,8 +67,7 @@ static int64_t naive_first(const struct naive *naive)
     return first < 0 ? 0 : first;
 }
 
-/* -- Playing at random ---------------------------------------------------------------------------
- */
+/* -- Playing at random ------------------------------------------------------------------------- */
 
 struct game {
     struct naive *naive;
@@ -170,8 +168,7 @@ static void roll(struct game *game, int64_t max)
     }
 }
 
-/* -- What the ring holds -------------------------------------------------------------------------
- */
+/* -- What the ring holds ----------------------------------------------------------------------- */
 
 static void check_row(const struct hd_replay_shape *shape, const struct naive_transition *expected,
                       const struct hd_transition_shape *rows_shape, struct hd_transitions rows,
@@ -353,8 +350,7 @@ START_TEST(test_strata)
 END_TEST
 
 #if HD_CUDA
-/* -- On a GPU ------------------------------------------------------------------------------------
- */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
 
 /* Also with stores of some hundred frames, and more of an env than its ring keeps. */
 static const struct ring_case large_cases[] = {

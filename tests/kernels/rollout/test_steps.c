@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* -- Collects ------------------------------------------------------------------------------------
- */
+/* -- Collects ---------------------------------------------------------------------------------- */
 
 struct shape {
     int64_t groups, envs, samples, steps, stack, frame_bytes, actions;
@@ -195,8 +194,7 @@ START_TEST(frames_of_observations)
 END_TEST
 
 #if HD_CUDA
-/* -- Device memory with a guard behind it --------------------------------------------------------
- */
+/* -- Device memory with a guard behind it ------------------------------------------------------ */
 
 enum { GUARD = 64 };
 
@@ -215,8 +213,7 @@ static void *fetched(const void *device, int64_t bytes)
     return host;
 }
 
-/* -- Observations --------------------------------------------------------------------------------
- */
+/* -- Observations ------------------------------------------------------------------------------ */
 
 START_TEST(observations_in_a_row_and_apart)
 {
@@ -271,8 +268,7 @@ START_TEST(observations_after_fragments)
 }
 END_TEST
 
-/* -- Minibatches ---------------------------------------------------------------------------------
- */
+/* -- Minibatches ------------------------------------------------------------------------------- */
 
 /* Targets of all samples, numbers that tell them apart. */
 static const float *numbers(struct collect *c, const float **host_p)

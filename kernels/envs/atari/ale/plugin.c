@@ -38,8 +38,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(char *message, const cha
     return -1;
 }
 
-/* -- Options
- * --------------------------------------------------------------------------------------*/
+/* -- Options ----------------------------------------------------------------------------------- */
 
 static int read_number(const struct hd_env_option *option, int high, int *value_p, char *message)
 {
@@ -91,8 +90,7 @@ static int read_rules(const struct hd_env_settings *settings, struct hd_atari_ru
     return 0;
 }
 
-/* -- Groups
- * ---------------------------------------------------------------------------------------*/
+/* -- Groups ------------------------------------------------------------------------------------ */
 
 /* The ROM of the game, in the folder atari_roms beside this plug-in. */
 static int find_rom(const char *env_id, char path[PATH_MAX], char *message)
@@ -179,8 +177,7 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     return 0;
 }
 
-/* -- Playing
- * --------------------------------------------------------------------------------------*/
+/* -- Playing ----------------------------------------------------------------------------------- */
 
 static int check(const struct group *group, int64_t env, const char *what, char *message)
 {
@@ -217,8 +214,7 @@ static int step(void *data, const int32_t *action, const struct hd_env_outcome *
     return 0;
 }
 
-/* -- State
- * ----------------------------------------------------------------------------------------*/
+/* -- State ------------------------------------------------------------------------------------- */
 
 static int64_t state_bytes(const void *data)
 {
