@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/config/yaml.h"
-
 #include "runtime/base/alloc.h"
+#include "runtime/base/config/node_internal.h"
+#include "runtime/base/config/yaml_internal.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <yaml.h>
 
 enum {
     MAX_DEPTH = 64,
@@ -17,184 +16,8 @@ enum {
     MAX_BYTES = 16 << 20,
     MAX_ANCHORS = 1000,
     MAX_KEY_BYTES = 200, /* written with escapes, still within YAML's 1024 for keys on one line */
-    BLOCK_BYTES = 1 << 14
+    READ_BYTES = 1 << 14
 };
-
-/* -- Memory of a document: blocks released together -------------------------------------------- */
-
-struct block {
-    struct block *next;
-    int64_t used, size;
-    _Alignas(max_align_t) char bytes[];
-};
-
-struct hd_document {
-    struct block *blocks;
-    struct hd_node *root;
-    const char *last_file; /* of the nodes copied in, so that a tree's nodes share one name */
-};
-
-static void *track_memory(struct hd_document *document, int64_t count, size_t size)
-{
-    int64_t align = _Alignof(max_align_t);
-    int64_t bytes = (count * (int64_t)size + align - 1) / align * align;
-    struct block *block = document->blocks;
-    if (!block || block->size - block->used < bytes) {
-        int64_t usable = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        block = hd_alloc((int64_t)sizeof *block + usable, 1);
-        if (!block)
-            return NULL;
-        block->size = usable;
-        block->next = document->blocks;
-        document->blocks = block;
-    }
-    void *memory = block->bytes + block->used;
-    block->used += bytes;
-    return memory;
-}
-
-static char *copy_text(struct hd_document *document, const char *text, size_t length)
-{
-    char *copy = track_memory(document, (int64_t)length + 1, 1);
-    return copy ? memcpy(copy, text, length) : NULL;
-}
-
-int hd_document_create(struct hd_document **document_p)
-{
-    struct hd_document *document = hd_alloc(1, sizeof *document);
-    if (!document)
-        return HD_ERR_NOMEM;
-    *document_p = document;
-    return HD_OK;
-}
-
-void hd_document_destroy(struct hd_document *document)
-{
-    if (!document)
-        return;
-    while (document->blocks) {
-        struct block *next = document->blocks->next;
-        hd_free(document->blocks);
-        document->blocks = next;
-    }
-    hd_free(document);
-}
-
-struct hd_node *hd_document_get_root(const struct hd_document *document)
-{
-    return document->root;
-}
-
-/* -- Nodes ------------------------------------------------------------------------------------- */
-
-static struct hd_node *new_node(struct hd_document *document, enum hd_node_kind kind,
-                                struct hd_source_location location)
-{
-    struct hd_node *node = track_memory(document, 1, sizeof *node);
-    if (node) {
-        node->kind = kind;
-        node->location = location;
-    }
-    return node;
-}
-
-struct hd_node *hd_node_get(const struct hd_node *map, const char *key)
-{
-    if (!map || map->kind != HD_NODE_MAP)
-        return NULL;
-    for (int64_t i = 0; i < map->count; i++)
-        if (!strcmp(map->keys[i]->text, key))
-            return map->items[i];
-    return NULL;
-}
-
-static struct hd_node *new_scalar(struct hd_document *document, struct hd_source_location location,
-                                  const char *text, size_t length)
-{
-    struct hd_node *node = new_node(document, HD_NODE_SCALAR, location);
-    if (node)
-        node->text = copy_text(document, text, length);
-    return node && node->text ? node : NULL;
-}
-
-struct hd_node *hd_node_create_scalar(struct hd_document *document,
-                                      struct hd_source_location location, const char *text)
-{
-    return new_scalar(document, location, text, strlen(text));
-}
-
-struct hd_node *hd_node_create_map(struct hd_document *document, struct hd_source_location location)
-{
-    return new_node(document, HD_NODE_MAP, location);
-}
-
-int hd_node_put(struct hd_document *document, struct hd_node *map, const char *key,
-                struct hd_node *value)
-{
-    for (int64_t i = 0; i < map->count; i++)
-        if (!strcmp(map->keys[i]->text, key)) {
-            map->items[i] = value;
-            return HD_OK;
-        }
-    int64_t n = map->count;
-    struct hd_node **keys = track_memory(document, n + 1, sizeof *keys);
-    struct hd_node **items = track_memory(document, n + 1, sizeof *items);
-    struct hd_node *name = hd_node_create_scalar(document, value->location, key);
-    if (!keys || !items || !name)
-        return HD_ERR_NOMEM;
-    if (n > 0) {
-        memcpy(keys, map->keys, (size_t)n * sizeof *keys);
-        memcpy(items, map->items, (size_t)n * sizeof *items);
-    }
-    keys[n] = name;
-    items[n] = value;
-    map->keys = keys;
-    map->items = items;
-    map->count = n + 1;
-    return HD_OK;
-}
-
-static const char *copy_file_name(struct hd_document *document, const char *file)
-{
-    if (!document->last_file || strcmp(document->last_file, file))
-        document->last_file = copy_text(document, file, strlen(file));
-    return document->last_file;
-}
-
-static struct hd_node **copy_list(struct hd_document *document, struct hd_node *const *list,
-                                  int64_t count)
-{
-    struct hd_node **copy = track_memory(document, count, sizeof *copy);
-    for (int64_t i = 0; copy && i < count; i++) {
-        copy[i] = hd_node_copy(document, list[i]);
-        if (!copy[i])
-            return NULL;
-    }
-    return copy;
-}
-
-struct hd_node *hd_node_copy(struct hd_document *document, const struct hd_node *node)
-{
-    struct hd_source_location location = node->location;
-    location.file = copy_file_name(document, location.file);
-    struct hd_node *copy = location.file ? new_node(document, node->kind, location) : NULL;
-    if (!copy)
-        return NULL;
-    copy->quoted = node->quoted;
-    copy->count = node->count;
-    if (node->text && !(copy->text = copy_text(document, node->text, strlen(node->text))))
-        return NULL;
-    if (node->comment &&
-        !(copy->comment = copy_text(document, node->comment, strlen(node->comment))))
-        return NULL;
-    if (node->keys && !(copy->keys = copy_list(document, node->keys, node->count)))
-        return NULL;
-    if (node->items && !(copy->items = copy_list(document, node->items, node->count)))
-        return NULL;
-    return copy;
-}
-
-/* -- Parser ------------------------------------------------------------------------------------ */
 
 struct anchor {
     char *name;
@@ -205,133 +28,26 @@ struct anchor {
 
 struct parser {
     yaml_parser_t yaml;
+    struct hd_yaml_source source;
     struct hd_document *document;
-    struct hd_diag *diag;
-    const char *text;
-    size_t bytes;
-    struct hd_source_location origin;
-    bool inside; /* of one line: locations are origin moved on by characters */
-    bool wrong;  /* a mistake was found, but parsing can go on to find more */
-    int64_t size;
+    bool wrong;             /* a mistake was found, but parsing can go on to find more */
+    int64_t size;           /* nodes so far, aliases expanded */
     struct hd_node **stack; /* children of the open collections */
     int64_t stack_count, stack_capacity;
     struct anchor *anchors;
     int64_t anchor_count, anchor_capacity;
 };
 
-static struct hd_source_location location_of(const struct parser *p, yaml_mark_t at)
-{
-    struct hd_source_location location = p->origin;
-    if (p->inside) {
-        location.column += (int)at.index;
-    } else {
-        location.line = (int)at.line + 1;
-        location.column = (int)at.column + 1;
-    }
-    return location;
-}
-
-static bool continues_character(char byte)
-{
-    return ((unsigned char)byte & 0xC0) == 0x80;
-}
-
-/* libyaml gives a byte offset, not a location, for what its reader rejects. */
-static yaml_mark_t location_of_byte(const struct parser *p, size_t offset)
-{
-    yaml_mark_t at = {0};
-    for (size_t i = 0; i < offset && i < p->bytes; i++) {
-        if (p->text[i] == '\n') {
-            at.line++;
-            at.column = 0;
-        } else {
-            at.column += !continues_character(p->text[i]);
-        }
-        at.index += !continues_character(p->text[i]);
-    }
-    return at;
-}
-
-static int reject_bytes(struct parser *p)
-{
-    struct hd_source_location location =
-        location_of(p, location_of_byte(p, p->yaml.problem_offset));
-    if (!strncmp(p->yaml.problem, "control", 7))
-        return hd_diag_add_error(p->diag, location, "the control character 0x%02x; expected text",
-                                 (unsigned)p->yaml.problem_value);
-    return hd_diag_add_error(p->diag, location, "bytes that are not UTF-8; expected UTF-8 text");
-}
-
-static bool starts_with(const char *text, const char *start)
-{
-    return !strncmp(text, start, strlen(start));
-}
-
-/* What libyaml's terser problems mean to the person who wrote the file; else its own words. */
-static const char *find_explanation(const struct parser *p)
-{
-    static const char *const sentences[][2] = {
-        {"mapping values are not allowed",
-         "a ':' that starts a map where none can stand; check the indentation, or quote the text"},
-        {"could not find expected ':'", "expected ':' after this key"},
-        {"did not find expected key", "expected a key at the indentation of its siblings"},
-        {"did not find expected '-'", "expected '- ' at the indentation of its siblings"},
-        {"did not find expected ',' or ']'", "expected ',' or ']'"},
-        {"did not find expected ',' or '}'", "expected ',' or '}'"},
-        {"found unexpected end of stream", "the text ends inside quotes"},
-        {"found unknown escape character", "an unknown escape; use single quotes for plain '\\'"},
-        {"did not find expected node content", "expected a value"},
-        {"did not find expected <document start>", "expected the end of the file"},
-        {"block sequence entries are not allowed", "a '- ' where no list can start"},
-        {"found a tab character", "a tab; indent with spaces"},
-    };
-    const char *problem = p->yaml.problem ? p->yaml.problem : "malformed";
-    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
-        if (starts_with(problem, sentences[i][0]))
-            return sentences[i][1];
-    return problem;
-}
-
-static int reject_character(struct parser *p, struct hd_source_location location)
-{
-    char c = 0;
-    for (size_t i = 0, index = 0; i < p->bytes && !c; i++)
-        if (!continues_character(p->text[i]) && index++ == p->yaml.problem_mark.index)
-            c = p->text[i];
-    if (c == '\t')
-        return hd_diag_add_error(p->diag, location, "a tab; indent with spaces");
-    return hd_diag_add_error(p->diag, location,
-                             "nothing can start with '%c'; put the text in quotes", c);
-}
-
-/* Turns libyaml's error into one mistake. */
-static int explain(struct parser *p)
-{
-    if (p->yaml.error == YAML_MEMORY_ERROR)
-        return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->origin.file);
-    if (p->yaml.error == YAML_READER_ERROR)
-        return reject_bytes(p);
-    struct hd_source_location location = location_of(p, p->yaml.problem_mark);
-    if (p->yaml.problem && starts_with(p->yaml.problem, "found character that cannot start"))
-        return reject_character(p, location);
-    const char *words = find_explanation(p);
-    struct hd_source_location start = location_of(p, p->yaml.context_mark);
-    if (!p->yaml.context || (start.line == location.line && start.column == location.column))
-        return hd_diag_add_error(p->diag, location, "%s", words);
-    return hd_diag_add_error(p->diag, location, "%s (%s that starts at %d:%d)", words,
-                             p->yaml.context, start.line, start.column);
-}
-
 static int next_event(struct parser *p, yaml_event_t *event)
 {
-    return yaml_parser_parse(&p->yaml, event) ? HD_OK : explain(p);
+    return yaml_parser_parse(&p->yaml, event) ? HD_OK : hd_yaml_explain(&p->source, &p->yaml);
 }
 
 static int count_nodes(struct parser *p, struct hd_source_location location, int64_t n)
 {
     p->size += n;
     if (p->size > MAX_NODES)
-        return hd_diag_add_error(p->diag, location,
+        return hd_diag_add_error(p->source.diag, location,
                                  "more than %d keys and values (aliases expanded)", MAX_NODES);
     return HD_OK;
 }
@@ -339,7 +55,8 @@ static int count_nodes(struct parser *p, struct hd_source_location location, int
 static int check_depth(struct parser *p, struct hd_source_location location, int depth)
 {
     if (depth > MAX_DEPTH)
-        return hd_diag_add_error(p->diag, location, "nested deeper than %d levels", MAX_DEPTH);
+        return hd_diag_add_error(p->source.diag, location, "nested deeper than %d levels",
+                                 MAX_DEPTH);
     return HD_OK;
 }
 
@@ -356,11 +73,12 @@ static void check_tag(struct parser *p, struct hd_source_location location, cons
     const char *name = (const char *)tag;
     if (!name || !strcmp(name, "!"))
         return;
-    for (size_t i = 0; starts_with(name, prefix) && i < sizeof core / sizeof *core; i++)
+    for (size_t i = 0; !strncmp(name, prefix, strlen(prefix)) && i < sizeof core / sizeof *core;
+         i++)
         if (core[i].kind == kind && !strcmp(name + strlen(prefix), core[i].name))
             return;
-    hd_diag_add_error(p->diag, location, "the tag '%.60s' is not supported here; leave it out",
-                      name);
+    hd_diag_add_error(p->source.diag, location,
+                      "the tag '%.60s' is not supported here; leave it out", name);
     p->wrong = true;
 }
 
@@ -380,12 +98,12 @@ static int open_anchor(struct parser *p, struct hd_source_location location,
     if (!name)
         return HD_OK;
     if (p->anchor_count >= MAX_ANCHORS)
-        return hd_diag_add_error(p->diag, location, "more than %d anchors", MAX_ANCHORS);
+        return hd_diag_add_error(p->source.diag, location, "more than %d anchors", MAX_ANCHORS);
     void *list = p->anchors;
     int status = hd_grow(&list, &p->anchor_capacity, p->anchor_count + 1, sizeof *p->anchors);
     p->anchors = list;
     HD_TRY(status);
-    char *copy = copy_text(p->document, (const char *)name, strlen((const char *)name));
+    char *copy = hd_document_copy_text(p->document, (const char *)name, strlen((const char *)name));
     if (!copy)
         return HD_ERR_NOMEM;
     *index_p = p->anchor_count++;
@@ -403,7 +121,7 @@ static void close_anchor(struct parser *p, int64_t index, struct hd_node *node, 
     anchor->height = height;
 }
 
-/* A node that was read, and how many levels it has. */
+/* A node that was read, and its height in levels. */
 struct reading {
     struct hd_node *node;
     int height;
@@ -412,21 +130,21 @@ struct reading {
 static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
                        struct reading *reading_p)
 {
-    struct hd_source_location location = location_of(p, event->start_mark);
+    struct hd_source_location location = hd_yaml_locate(&p->source, event->start_mark);
     const char *name = (const char *)event->data.alias.anchor;
     const struct anchor *anchor = find_anchor(p, event->data.alias.anchor);
     if (!anchor)
-        return hd_diag_add_error(p->diag, location, "no anchor '&%.60s' stands before this alias",
-                                 name);
+        return hd_diag_add_error(p->source.diag, location,
+                                 "no anchor '&%.60s' stands before this alias", name);
     if (!anchor->node)
-        return hd_diag_add_error(p->diag, location,
+        return hd_diag_add_error(p->source.diag, location,
                                  "the alias '*%.60s' stands inside its own anchor", name);
     HD_TRY(count_nodes(p, location, anchor->size));
     HD_TRY(check_depth(p, location, depth - 1 + anchor->height));
     *reading_p = (struct reading){anchor->node, anchor->height};
     if (anchor->node->kind != HD_NODE_SCALAR)
         return HD_OK;
-    struct hd_node *copy = new_node(p->document, HD_NODE_SCALAR, location);
+    struct hd_node *copy = hd_node_create(p->document, HD_NODE_SCALAR, location);
     if (!copy)
         return HD_ERR_NOMEM;
     copy->text = anchor->node->text;
@@ -437,17 +155,17 @@ static int parse_alias(struct parser *p, const yaml_event_t *event, int depth,
 
 static int parse_scalar(struct parser *p, const yaml_event_t *event, struct reading *reading_p)
 {
-    struct hd_source_location location = location_of(p, event->start_mark);
+    struct hd_source_location location = hd_yaml_locate(&p->source, event->start_mark);
     const char *text = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
     const yaml_char_t *tag = event->data.scalar.tag;
     HD_TRY(count_nodes(p, location, 1));
     check_tag(p, location, tag, HD_NODE_SCALAR);
     if (strlen(text) != length) {
-        hd_diag_add_error(p->diag, location, "the text holds a NUL character");
+        hd_diag_add_error(p->source.diag, location, "the text holds a NUL character");
         p->wrong = true;
     }
-    struct hd_node *node = new_scalar(p->document, location, text, length);
+    struct hd_node *node = hd_node_create_scalar(p->document, location, text);
     if (!node)
         return HD_ERR_NOMEM;
     bool string_tag = tag && !strcmp((const char *)tag, YAML_STR_TAG);
@@ -493,7 +211,7 @@ static bool check_key(struct parser *p, const struct hd_node *key)
         wrong = "merge keys ('<<') are not supported; write the keys out";
     if (!wrong)
         return true;
-    hd_diag_add_error(p->diag, key->location, "%s", wrong);
+    hd_diag_add_error(p->source.diag, key->location, "%s", wrong);
     p->wrong = true;
     return false;
 }
@@ -520,8 +238,9 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
     for (int64_t i = 1; i < map->count; i++)
         if (!strcmp(sorted[i - 1]->text, sorted[i]->text)) {
             const struct hd_source_location *first = &sorted[i - 1]->location;
-            hd_diag_add_error(p->diag, sorted[i]->location, "duplicate key '%s', first at %d:%d",
-                              sorted[i]->text, first->line, first->column);
+            hd_diag_add_error(p->source.diag, sorted[i]->location,
+                              "duplicate key '%s', first at %d:%d", sorted[i]->text, first->line,
+                              first->column);
             p->wrong = true;
         }
     hd_free(sorted);
@@ -532,8 +251,8 @@ static int check_duplicates(struct parser *p, const struct hd_node *map)
 static int fill_map(struct parser *p, struct hd_node *map, struct hd_node *const *children,
                     int64_t count)
 {
-    map->keys = track_memory(p->document, count / 2, sizeof *map->keys);
-    map->items = track_memory(p->document, count / 2, sizeof *map->items);
+    map->keys = hd_document_alloc(p->document, count / 2, sizeof *map->keys);
+    map->items = hd_document_alloc(p->document, count / 2, sizeof *map->items);
     if (!map->keys || !map->items)
         return HD_ERR_NOMEM;
     for (int64_t i = 0; i + 1 < count; i += 2) {
@@ -548,7 +267,7 @@ static int fill_map(struct parser *p, struct hd_node *map, struct hd_node *const
 static int fill_list(struct parser *p, struct hd_node *list, struct hd_node *const *children,
                      int64_t count)
 {
-    list->items = track_memory(p->document, count, sizeof *list->items);
+    list->items = hd_document_alloc(p->document, count, sizeof *list->items);
     if (!list->items)
         return HD_ERR_NOMEM;
     if (count > 0)
@@ -562,7 +281,7 @@ static int parse_collection(struct parser *p, const yaml_event_t *event, int dep
 {
     bool is_map = event->type == YAML_MAPPING_START_EVENT;
     enum hd_node_kind kind = is_map ? HD_NODE_MAP : HD_NODE_LIST;
-    struct hd_source_location location = location_of(p, event->start_mark);
+    struct hd_source_location location = hd_yaml_locate(&p->source, event->start_mark);
     int64_t anchor, first = p->stack_count;
     int height = 0;
     HD_TRY(check_depth(p, location, depth));
@@ -572,7 +291,7 @@ static int parse_collection(struct parser *p, const yaml_event_t *event, int dep
     HD_TRY(count_nodes(p, location, 1));
     check_tag(p, location, is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag,
               kind);
-    struct hd_node *node = new_node(p->document, kind, location);
+    struct hd_node *node = hd_node_create(p->document, kind, location);
     if (!node)
         return HD_ERR_NOMEM;
     HD_TRY(parse_children(p, is_map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT, depth + 1,
@@ -594,7 +313,8 @@ static int parse_node(struct parser *p, const yaml_event_t *event, int depth,
     if (event->type != YAML_SCALAR_EVENT)
         return parse_collection(p, event, depth, reading_p);
     int64_t anchor;
-    HD_TRY(open_anchor(p, location_of(p, event->start_mark), event->data.scalar.anchor, &anchor));
+    HD_TRY(open_anchor(p, hd_yaml_locate(&p->source, event->start_mark), event->data.scalar.anchor,
+                       &anchor));
     HD_TRY(parse_scalar(p, event, reading_p));
     close_anchor(p, anchor, reading_p->node, reading_p->height);
     return HD_OK;
@@ -607,12 +327,12 @@ static int expect(struct parser *p, yaml_event_type_t type, bool *found_p,
     yaml_event_t event;
     HD_TRY(next_event(p, &event));
     *found_p = event.type == type;
-    *location_p = location_of(p, event.start_mark);
+    *location_p = hd_yaml_locate(&p->source, event.start_mark);
     yaml_event_delete(&event);
     return HD_OK;
 }
 
-/* The whole text: one document with one node. Stores NULL when there is none. */
+/* Parses the whole text as one document with one node. Stores NULL when there is none. */
 static int parse_stream(struct parser *p, struct hd_node **root_p)
 {
     bool found;
@@ -632,7 +352,7 @@ static int parse_stream(struct parser *p, struct hd_node **root_p)
     HD_TRY(expect(p, YAML_DOCUMENT_END_EVENT, &found, &location));
     HD_TRY(expect(p, YAML_STREAM_END_EVENT, &found, &location));
     if (!found)
-        return hd_diag_add_error(p->diag, location,
+        return hd_diag_add_error(p->source.diag, location,
                                  "a second document starts; expected one in a file");
     *root_p = reading.node;
     return p->wrong ? HD_ERR_INPUT : HD_OK;
@@ -641,9 +361,9 @@ static int parse_stream(struct parser *p, struct hd_node **root_p)
 static int run_parser(struct parser *p, struct hd_node **root_p)
 {
     if (!yaml_parser_initialize(&p->yaml))
-        return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->origin.file);
+        return hd_fail(HD_ERR_NOMEM, "no memory to parse %s", p->source.origin.file);
     yaml_parser_set_encoding(&p->yaml, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&p->yaml, (const unsigned char *)p->text, p->bytes);
+    yaml_parser_set_input_string(&p->yaml, (const unsigned char *)p->source.text, p->source.bytes);
     int status = parse_stream(p, root_p);
     yaml_parser_delete(&p->yaml);
     hd_free(p->stack);
@@ -654,12 +374,7 @@ static int run_parser(struct parser *p, struct hd_node **root_p)
 int hd_node_parse(struct hd_document *document, struct hd_source_location origin, const char *text,
                   struct hd_diag *diag, struct hd_node **node_p)
 {
-    struct parser p = {.document = document,
-                       .diag = diag,
-                       .text = text,
-                       .bytes = strlen(text),
-                       .origin = origin,
-                       .inside = true};
+    struct parser p = {.source = {text, strlen(text), origin, true, diag}, .document = document};
     struct hd_node *node;
     HD_TRY(run_parser(&p, &node));
     if (!node)
@@ -673,24 +388,23 @@ int hd_node_parse(struct hd_document *document, struct hd_source_location origin
 static int parse_document(struct hd_document *document, const char *name, const char *text,
                           int64_t bytes, struct hd_diag *diag)
 {
-    struct parser p = {.document = document,
-                       .diag = diag,
-                       .text = text,
-                       .bytes = (size_t)bytes,
-                       .origin = {.file = copy_file_name(document, name)}};
-    if (!p.origin.file)
+    struct hd_source_location whole = {.file = hd_document_copy_file_name(document, name)};
+    struct parser p = {.source = {text, (size_t)bytes, whole, false, diag}, .document = document};
+    struct hd_node *root;
+    if (!whole.file)
         return HD_ERR_NOMEM;
     if (bytes > MAX_BYTES)
-        return hd_diag_add_error(diag, p.origin, "larger than 16 MiB");
+        return hd_diag_add_error(diag, whole, "larger than 16 MiB");
     if (bytes >= 2 && (!memcmp(text, "\xFE\xFF", 2) || !memcmp(text, "\xFF\xFE", 2)))
-        return hd_diag_add_error(diag, p.origin, "UTF-16 text; expected UTF-8");
+        return hd_diag_add_error(diag, whole, "UTF-16 text; expected UTF-8");
     if (bytes >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) {
-        p.text += 3;
-        p.bytes -= 3;
+        p.source.text += 3;
+        p.source.bytes -= 3;
     }
-    HD_TRY(run_parser(&p, &document->root));
-    if (!document->root)
-        return hd_diag_add_error(diag, p.origin, "the file holds no value");
+    HD_TRY(run_parser(&p, &root));
+    if (!root)
+        return hd_diag_add_error(diag, whole, "the file holds no value");
+    hd_document_set_root(document, root);
     return HD_OK;
 }
 
@@ -716,7 +430,7 @@ static int read_bytes(FILE *file, char **text_p, int64_t *bytes_p)
     int64_t capacity = 0, bytes = 0;
     size_t got = 1;
     while (got > 0 && bytes <= MAX_BYTES) {
-        int status = hd_grow(&text, &capacity, bytes + BLOCK_BYTES, 1);
+        int status = hd_grow(&text, &capacity, bytes + READ_BYTES, 1);
         if (status != HD_OK) {
             hd_free(text);
             return status;
