@@ -12,7 +12,7 @@
 
 static const char set_file[] = "--set";
 
-/* --set of something inside a TREE key, which only the tree's owner can check. */
+/* A --set of something inside a TREE key, which only the tree's owner can check. */
 struct inner_set {
     const struct hd_setting *tree;
     const struct hd_node *name, *value;
@@ -43,7 +43,7 @@ static struct hd_setting *find_setting(const struct hd_config *config, const cha
     return bsearch(&wanted, config->settings, (size_t)config->count, sizeof wanted, compare_paths);
 }
 
-/* Hangs a key's path into the nested levels. */
+/* Adds a key's path to the nested levels. */
 static int add_to_levels(struct hd_config *config, const struct hd_key *key, struct hd_diag *diag)
 {
     const struct hd_source_location location = {.file = "schema"};
@@ -105,7 +105,8 @@ static int load_schema(struct hd_config *config, const struct hd_key *const *sch
 
 /* -- What users write -------------------------------------------------------------------------- */
 
-/* The path of a key of that name on any level, or NULL: it may only stand in the wrong section. */
+/* Returns the path of a key of that name on any level, or NULL: the user may have written it in the
+ * wrong section. */
 static const char *find_elsewhere(const struct hd_config *config, const char *name)
 {
     for (int64_t i = 0; i < config->count; i++) {
@@ -168,7 +169,7 @@ static int apply(struct hd_config *config, const struct hd_node *level, const st
                              name->text, found);
 }
 
-/* Goes on after mistakes, which diag counts. */
+/* Continues after mistakes, which diag counts. */
 static int apply_map(struct hd_config *config, const struct hd_node *level,
                      const struct hd_node *map, struct hd_diag *diag)
 {
@@ -192,7 +193,7 @@ static int apply_file(struct hd_config *config, struct hd_diag *diag)
     return hd_diag_add_error(diag, root->location, "expected a map of keys, found %s", found);
 }
 
-/* Puts name: value into a copy of the map, as the file's own nodes stay what they are. */
+/* Puts name: value into a copy of the map, because aliases may share the file's nodes. */
 static int put_into_map(struct hd_config *config, struct hd_setting *setting,
                         const struct hd_node *name, const struct hd_node *value,
                         struct hd_diag *diag)
@@ -218,7 +219,7 @@ static int keep_inner_set(struct hd_config *config, const struct hd_setting *tre
     return HD_OK;
 }
 
-/* Applies path[length]=value: descends by the names between the dots. */
+/* Applies path=value: descends by the names between the dots. */
 static int apply_path(struct hd_config *config, struct hd_source_location location, char *path,
                       const struct hd_node *value, struct hd_diag *diag)
 {
@@ -514,7 +515,7 @@ int hd_config_override_tree(struct hd_config *config, const char *path, const st
 
 /* -- The effective configuration --------------------------------------------------------------- */
 
-/* A tree of the effective values, nested as `level`, with their scopes as comments. */
+/* Returns the effective values as a tree nested as `level`, with their scopes as comments. */
 static struct hd_node *effective_tree(const struct hd_config *config, const struct hd_node *level,
                                       struct hd_document *document)
 {
@@ -567,18 +568,4 @@ uint64_t hd_config_hash(const struct hd_config *config, const char *const *witho
         hash = hd_hash_mix(hash, hd_setting_hash(setting));
     }
     return hash;
-}
-
-/* -- The reference ----------------------------------------------------------------------------- */
-
-void hd_schema_print(const struct hd_key *const *schema, int n_schema, FILE *file)
-{
-    char kind[HD_DESCRIPTION_BYTES];
-    for (int i = 0; i < n_schema; i++)
-        for (const struct hd_key *key = schema[i]; key->path; key++) {
-            hd_key_describe(key, kind);
-            fprintf(file, "%s: %s\n    %s; %s%s%s\n", key->path,
-                    key->initial ? key->initial : "(required)", key->help, kind,
-                    key->scope ? "; " : "", key->scope ? key->scope : "");
-        }
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One key of a configuration with its value: reading it from YAML, and its hash. */
+/* One key of a configuration with its value: its reading from YAML, and its hash. One thread at a
+ * time may read a setting into memory; several may hash one. */
 #ifndef HD_RUNTIME_BASE_CONFIG_CONFIG_SETTING_H
 #define HD_RUNTIME_BASE_CONFIG_CONFIG_SETTING_H
 
-#include "runtime/base/config/config.h"
+#include "runtime/base/config/config_key.h"
+#include "runtime/base/config/yaml.h"
 
 struct hd_setting {
     const struct hd_key *key;
@@ -17,19 +19,17 @@ struct hd_setting {
     int64_t count;              /* of ints */
 };
 
-/* Replaces the value by a node; mistakes go to diag, return HD_ERR_INPUT and leave it as it was. */
+/* Replaces the value by what a node says. Returns HD_OK, HD_ERR_INPUT with the mistakes in diag and
+ * the value unchanged, or HD_ERR_NOMEM. */
 int hd_setting_read(struct hd_setting *setting, const struct hd_node *node, struct hd_diag *diag);
+
+/* Releases what the setting owns, but not the setting. */
 void hd_setting_fini(struct hd_setting *setting);
 
-/* Hash of the value, whatever its spelling. */
+/* Returns a hash of the value that does not depend on its spelling. */
 uint64_t hd_setting_hash(const struct hd_setting *setting);
 
-enum { HD_DESCRIPTION_BYTES = 256 };
-
-/* What a key takes: "an integer in [1, 64] or 'auto'". */
-void hd_key_describe(const struct hd_key *key, char description[HD_DESCRIPTION_BYTES]);
-
-/* What a node is, for messages: "'abc'", "a list". */
+/* Describes a node for messages: "'abc'", "a list". */
 void hd_node_describe(const struct hd_node *node, char description[HD_DESCRIPTION_BYTES]);
 
 #endif
