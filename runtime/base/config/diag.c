@@ -17,14 +17,13 @@ enum {
 };
 
 struct mistake {
-    char *line; /* starts with the file's name */
-    size_t
-        file_length; /* of that name: the location's own may be gone when mistakes are reported */
+    char *line;         /* starts with the file's name */
+    size_t file_length; /* of that name, which may be released before mistakes are reported */
     int row, column;
 };
 
 struct hd_diag {
-    struct mistake *mistakes; /* in order of place */
+    struct mistake *mistakes; /* in order of location */
     int64_t kept, capacity;
     int64_t lost; /* beyond KEPT_MISTAKES, or without memory to keep them */
 };
@@ -48,7 +47,7 @@ void hd_diag_destroy(struct hd_diag *diag)
     hd_free(diag);
 }
 
-static int compare_places(const struct mistake *a, const struct mistake *b)
+static int compare_locations(const struct mistake *a, const struct mistake *b)
 {
     size_t shared = a->file_length < b->file_length ? a->file_length : b->file_length;
     int order = memcmp(a->line, b->line, shared);
@@ -61,8 +60,8 @@ static int compare_places(const struct mistake *a, const struct mistake *b)
     return (a->column > b->column) - (a->column < b->column);
 }
 
-/* A mistake is one line of bounded length, whatever it quotes from a file. */
-static void sort_mistakes(char line[LINE_BYTES], int length)
+/* Makes a mistake one line of bounded length, whatever it quotes from a file. */
+static void bound_line(char line[LINE_BYTES], int length)
 {
     if (length >= LINE_BYTES) {
         size_t end = LINE_BYTES - sizeof "...";
@@ -75,13 +74,13 @@ static void sort_mistakes(char line[LINE_BYTES], int length)
             *line = '?';
 }
 
-/* Takes new.line over. */
+/* Inserts a mistake in order of location and takes new.line over. */
 static int insert(struct hd_diag *diag, struct mistake new)
 {
     int64_t at = diag->kept;
-    while (at > 0 && compare_places(&diag->mistakes[at - 1], &new) > 0)
+    while (at > 0 && compare_locations(&diag->mistakes[at - 1], &new) > 0)
         at--;
-    for (int64_t i = at; i > 0 && compare_places(&diag->mistakes[i - 1], &new) == 0; i--)
+    for (int64_t i = at; i > 0 && compare_locations(&diag->mistakes[i - 1], &new) == 0; i--)
         if (!strcmp(diag->mistakes[i - 1].line, new.line)) {
             hd_free(new.line);
             return HD_OK;
@@ -116,7 +115,7 @@ int hd_diag_add_error(struct hd_diag *diag, struct hd_source_location location, 
         used += vsnprintf(line + used, sizeof line - (size_t)used, format, args);
         va_end(args);
     }
-    sort_mistakes(line, used);
+    bound_line(line, used);
     struct mistake new = {.line = hd_strdup(line),
                           .file_length = strnlen(location.file, LINE_BYTES - 1),
                           .row = location.line,
@@ -152,8 +151,8 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours (Damerau-Levenshtein, optimal string
- * alignment), upper and lower case being equal. Both lengths are at most NAME_LENGTH. */
+/* Counts insertions, deletions, replacements and swaps of neighbours (Damerau-Levenshtein, optimal
+ * string alignment); upper and lower case are equal. Both lengths are at most NAME_LENGTH. */
 static int edit_distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b);
