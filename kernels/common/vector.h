@@ -36,6 +36,12 @@ typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)))
 
 #define HD_ALWAYS static inline __attribute__((always_inline))
 
+/* Returns the smaller of two counts, as of the elements left and those of a vector. */
+static inline int64_t hd_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* 16 floats from or to memory of any alignment. */
 HD_ALWAYS hd_vec hd_vec_load(const float *from)
 {

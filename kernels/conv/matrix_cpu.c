@@ -3,7 +3,6 @@
  * compiled with contraction: every element is one chain of fused multiply-adds. */
 #include "kernels/common/vector.h"
 #include "kernels/conv/matrix_internal.h"
-#include "runtime/base/min.h"
 
 enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
 

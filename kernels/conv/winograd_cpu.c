@@ -4,7 +4,6 @@
 #include "kernels/conv/winograd_internal.h"
 #include "kernels/conv/winograd_lines_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/min.h"
 
 enum { SIDE = HD_WINOGRAD_SIDE, PLACES = SIDE * SIDE, BLOCK = HD_VEC * HD_VEC };
 enum {

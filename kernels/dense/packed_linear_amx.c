@@ -3,8 +3,8 @@
  * hold as pairs, even and odd indices of another dimension are computed in tiles of their own, so
  * that pairs arise from shifts within words. */
 #include "kernels/common/amx.h"
+#include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear_internal.h"
-#include "runtime/base/min.h"
 
 #ifdef HD_AMX
 

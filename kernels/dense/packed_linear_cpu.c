@@ -4,7 +4,6 @@
 #include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear_internal.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/min.h"
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
 
