@@ -8,18 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elements per block of every reduction over elements: blocks are counted from a tensor's start,
- * so that parts, which are whole blocks, never change the bits. */
+/* Elements per block of every reduction over elements. Blocks are counted from a tensor's start and
+ * buckets are whole blocks, so cutting a tensor in buckets changes no bit. */
 enum { HD_BLOCK = 4096 };
 
-/* Hash of a byte string. */
+/* Returns the hash of a byte string. */
 uint64_t hd_hash_bytes(const void *data, size_t bytes);
 
-/* Hash of a zero-terminated string. */
+/* Returns the hash of a zero-terminated string. */
 uint64_t hd_hash_text(const char *text);
 
-/* Mixes `value` into `hash`; order matters. It is hd_hash_bytes of the two, spelled out (XXH3 of 9
- * to 16 bytes) for both processors. */
+/* Mixes `value` into `hash`; order matters. The result is hd_hash_bytes of the two, written out
+ * (XXH3 of 9 to 16 bytes) so that CPUs and GPUs can compute it. */
 HD_INLINE uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
 {
     const uint64_t low = hash ^ 0x6782737BEA4239B9u, high = value ^ 0xAF56BC3B0996523Au;
@@ -33,8 +33,8 @@ HD_INLINE uint64_t hd_hash_mix(uint64_t hash, uint64_t value)
     return mixed ^ mixed >> 32;
 }
 
-/* Hash of float data[n] by blocks of HD_BLOCK elements, folded in block order: the hashes of parts
- * that are whole blocks continue one another. Start with hash = 0. */
+/* Mixes the hashes of float data[n], one per block of HD_BLOCK elements, into `hash` in the order
+ * of the blocks. Parts that are whole blocks continue one another. Start with hash = 0. */
 uint64_t hd_hash_floats(uint64_t hash, const float *data, int64_t n);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of a header that both processors compute with: formulas of a single element. */
+/* HD_INLINE marks functions of a header that CPUs and GPUs compute with: formulas of one element.
+ */
 #ifndef HD_RUNTIME_BASE_INLINE_H
 #define HD_RUNTIME_BASE_INLINE_H
 

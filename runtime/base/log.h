@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages to people: one line each on stderr, prefixed with the rank when there are several.
- * All functions are thread safe; a line is written by one system call. */
+/* Messages for people: one line each on stderr, prefixed with the rank when there are several
+ * ranks. Thread safe: one system call writes a line. */
 #ifndef HD_RUNTIME_BASE_LOG_H
 #define HD_RUNTIME_BASE_LOG_H
 
@@ -8,23 +8,25 @@
 
 enum hd_log_level { HD_LOG_ERROR, HD_LOG_WARN, HD_LOG_INFO, HD_LOG_DEBUG };
 
-/* A sink receives complete lines without the newline; NULL restores stderr. */
+/* Sends all lines, without their newline, to `sink`, which is called under the log's lock; NULL
+ * restores stderr. */
 void hd_log_set_sink(void (*sink)(enum hd_log_level level, const char *line, void *arg), void *arg);
 
-/* Messages above this level are dropped; the default is HD_LOG_INFO. */
+/* Drops messages above this level; the default is HD_LOG_INFO. */
 void hd_log_set_level(enum hd_log_level level);
 
-/* rank of world: ranks other than 0 drop INFO and below; rank < 0 means "not a rank". */
+/* Sets the rank that messages name. Ranks above 0 drop INFO and DEBUG; rank < 0 means "not a rank".
+ */
 void hd_log_set_rank(int rank, int world);
 
-/* Writes one message of printf form. */
+/* Writes one message formatted as by printf. Keeps errno. */
 void hd_log(enum hd_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Logs at level ERROR and returns `status`, so that an error path is one statement. */
+/* Logs at level ERROR and returns `status`, so that an error path is one statement. Keeps errno. */
 int hd_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Replaces the single progress line of a terminal; the next message moves it out of the way.
- * `line` NULL ends the progress line (newline). Does nothing when stderr is not a terminal. */
+/* Replaces the progress line of a terminal; the next message overwrites it. `line` NULL ends the
+ * progress line with a newline. Does nothing when stderr is not a terminal. */
 void hd_log_show_progress(const char *line);
 
 #endif

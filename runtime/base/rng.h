@@ -12,13 +12,13 @@
 
 #include <stdint.h>
 
-/* Where draws come from; `item` is the caller's index into it. */
+/* A generator; every draw from it has an index, `item`, that the caller chooses. */
 struct hd_rng {
     uint32_t key[2];
     uint32_t shard, iteration, repeat_index;
 };
 
-/* The generator of one (seed, stream) at one place in program order. */
+/* Returns the generator of one (seed, stream) in one shard, iteration and repeat. */
 HD_INLINE struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shard,
                                     int64_t iteration, int64_t repeat_index)
 {
@@ -30,7 +30,7 @@ HD_INLINE struct hd_rng hd_rng_make(uint64_t seed, uint64_t stream, int64_t shar
     return rng;
 }
 
-/* The raw block function: out[4] from counter[4] and key[2]. */
+/* Computes the block function of Philox 4x32-10: out[4] from counter[4] and key[2]. */
 HD_INLINE void hd_philox4x32_generate(const uint32_t counter[4], const uint32_t key[2],
                                       uint32_t out[4])
 {
@@ -52,14 +52,14 @@ HD_INLINE void hd_philox4x32_generate(const uint32_t counter[4], const uint32_t 
     out[3] = c3;
 }
 
-/* Four 32-bit words of item `item`. */
+/* Draws the four 32-bit words of an item. */
 HD_INLINE void hd_rng_draw_words(const struct hd_rng *rng, uint32_t item, uint32_t out[4])
 {
     const uint32_t counter[4] = {item, rng->repeat_index, rng->iteration, rng->shard};
     hd_philox4x32_generate(counter, rng->key, out);
 }
 
-/* 64 random bits of item `item`. */
+/* Returns the 64 random bits of an item. */
 HD_INLINE uint64_t hd_rng_draw_u64(const struct hd_rng *rng, uint32_t item)
 {
     uint32_t words[4];
@@ -67,13 +67,14 @@ HD_INLINE uint64_t hd_rng_draw_u64(const struct hd_rng *rng, uint32_t item)
     return (uint64_t)words[1] << 32 | words[0];
 }
 
-/* Uniform in [0, 1), 53 bits, of item `item`. */
+/* Returns the item's number, uniform in [0, 1), of 53 bits. */
 HD_INLINE double hd_rng_draw_uniform(const struct hd_rng *rng, uint32_t item)
 {
     return (double)(hd_rng_draw_u64(rng, item) >> 11) * 0x1p-53;
 }
 
-/* Uniform integer in [0, n) of item `item`, n > 0 (multiply-shift of 64 bits; bias < n / 2^64). */
+/* Returns the item's integer, uniform in [0, n), n > 0 (multiply-shift of 64 bits; its bias is
+ * below n / 2^64). */
 HD_INLINE int64_t hd_rng_draw_below(const struct hd_rng *rng, uint32_t item, int64_t n)
 {
     return (int64_t)((unsigned __int128)hd_rng_draw_u64(rng, item) * (uint64_t)n >> 64);

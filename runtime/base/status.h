@@ -27,16 +27,16 @@ enum hd_status {
 #define HD_STATUS_ENUM(name, value, exit_code, text) HD_##name = (value),
     HD_STATUS_MAP(HD_STATUS_ENUM)
 #undef HD_STATUS_ENUM
-        HD_AGAIN = 1 /* no error: a task body that is not through and wants to be called again */
+        HD_AGAIN = 1 /* no error: a task body has more to do and wants to be called again */
 };
 
-/* The sentence for a code; never NULL. Thread safe. */
+/* Returns the sentence for a status; never NULL. Thread safe. */
 const char *hd_status_get_text(int status);
 
-/* The exit code of the program for a code (see the README's table). Thread safe. */
+/* Returns the program's exit code for a status (README.md has the table). Thread safe. */
 int hd_status_get_exit_code(int status);
 
-/* Return from the calling function when an expression fails. */
+/* Returns from the calling function when an expression fails. */
 #define HD_TRY(expression)                                                                         \
     do {                                                                                           \
         int hd_try_status_ = (expression);                                                         \
@@ -44,7 +44,7 @@ int hd_status_get_exit_code(int status);
             return hd_try_status_;                                                                 \
     } while (0)
 
-/* Store the status of an expression and go to a clean-up label when it fails. */
+/* Stores the status of an expression and goes to a clean-up label when it fails. */
 #define HD_TRY_GOTO(expression, status, label)                                                     \
     do {                                                                                           \
         (status) = (expression);                                                                   \

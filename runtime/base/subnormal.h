@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers below 1.2e-38: CPUs compute with them in microcode, some a hundred times slower, and
- * Adam's moments of a weight whose gradient has become zero stay among them for ever. */
+/* Flushes subnormal floats, those below 1.2e-38, to zero: CPUs compute with them in microcode, some
+ * a hundred times slower, and Adam's moments of a weight whose gradient has become zero would stay
+ * subnormal for ever. Each thread has a mode of its own. */
 #ifndef HD_RUNTIME_BASE_SUBNORMAL_H
 #define HD_RUNTIME_BASE_SUBNORMAL_H
 
 #include <stdbool.h>
 
-/* From here on the calling thread, and every thread that it makes, takes such numbers for zero, as
- * operands and as results. Without effect on processors that this program does not know. */
+/* Makes the calling thread, and every thread that it creates from now on, take subnormal operands
+ * and results for zero. Has no effect on processors other than x86-64 and AArch64. */
 void hd_subnormals_flush(void);
 
-/* Whether the calling thread does. */
+/* Returns whether the calling thread flushes subnormals. */
 bool hd_subnormals_are_flushed(void);
 
 #endif

@@ -97,7 +97,7 @@ static void add_two(float *restrict sum, const float *restrict left, const float
         sum[i] = left[i] + right[i];
 }
 
-/* As in hd_tree_reduce, `left` is the level's own row or a term left in place. */
+/* `left` is the level's row or a term left where it was, as in hd_tree_reduce. */
 static const float *add(struct tile *tile, int level, const float *left, const float *right)
 {
     float *row = level == 0 ? tile->sum : tile->rows[level];
@@ -127,7 +127,7 @@ static const float *add_groups(struct tile *tile, int64_t lo, int64_t n, int lev
 void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
                  int64_t lo, int64_t hi, float *sum)
 {
-    struct tile tile; /* rows stay as they are */
+    struct tile tile; /* its rows need no initial value */
     tile.group = group;
     tile.members = members;
     tile.stride = stride;

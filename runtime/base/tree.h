@@ -11,19 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether `ranks` equal contiguous blocks of [0, shards) are all nodes of the tree. Then the nodes
- * above the blocks are the tree over [0, ranks). */
+/* Returns whether `ranks` equal contiguous blocks of [0, shards) are all nodes of the tree. If so,
+ * the nodes above the blocks are the tree over [0, ranks). */
 bool hd_tree_is_block_allowed(int64_t shards, int64_t ranks);
 
 /* Writes the allowed numbers of ranks as "1, 2, 4, 8" into text[bytes]. */
 void hd_tree_format_allowed(int64_t shards, char *text, size_t bytes);
 
-/* Number of levels that hd_tree_reduce uses for n >= 1 leaves: ceil(log2 n) + 1. */
+/* Returns the number of levels that hd_tree_reduce uses for n >= 1 leaves: ceil(log2 n) + 1; it
+ * cannot fail. */
 int hd_tree_count_levels(int64_t n);
 
-/* How many nodes of the tree over n leaves end with leaf i, itself left out: so many sums are
- * formed once it is there. With a stack: push leaf i, then replace the upper two by their sum so
- * often. */
+/* Returns how many inner nodes of the tree over n leaves end with leaf i: the number of sums that
+ * can be formed once leaf i is known. With a stack: push leaf i, then replace the upper two entries
+ * by their sum that many times. */
 HD_INLINE int hd_tree_count_sums(int64_t i, int64_t n)
 {
     int sums = 0;
@@ -37,16 +38,16 @@ HD_INLINE int hd_tree_count_sums(int64_t i, int64_t n)
     return sums;
 }
 
-/* Folds leaves lo <= i < hi in tree order and returns the root's result. One scratch buffer per
- * level is enough: `leaf` returns leaf i, which it may put into the buffer of `level` or leave
- * where it is; `combine` returns left + right, which it may put into the buffer of `level`: `left`
- * is that very buffer or a leaf left in place, `right` is never that buffer. */
+/* Reduces leaves lo <= i < hi in tree order and returns the root's result. One scratch buffer per
+ * level is enough: `leaf` returns leaf i, which it may copy to the buffer of `level` or leave where
+ * it is; `combine` returns left + right, which it may put into the buffer of `level`, because
+ * `left` is that buffer or a leaf left where it was, and `right` is never that buffer. */
 void *hd_tree_reduce(int64_t lo, int64_t hi, void *(*leaf)(void *arg, int64_t i, int level),
                      void *(*combine)(void *arg, int level, void *left, void *right), void *arg);
 
-/* sum[i - lo], lo <= i < hi, = element i of all terms, added in tree order: first the `members` of
- * every group, which lie `stride` floats apart from group[g] on, then the groups. Works off a tile
- * small enough for the first cache at a time. sum overlaps no term. */
+/* Stores in sum[i - lo], for lo <= i < hi, the sum over element i of all terms, added in tree
+ * order: first the `members` of every group, which lie `stride` floats apart from group[g] on, then
+ * the groups. It works in tiles that fit the first-level cache. sum must not overlap a term. */
 void hd_tree_add(int64_t groups, const float *const *group, int64_t members, int64_t stride,
                  int64_t lo, int64_t hi, float *sum);
 
