@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_nccl_internal.h"
-#include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 
 #include <dlfcn.h>
 #include <nccl.h>

@@ -5,7 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_nccl_internal.h"
-#include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>

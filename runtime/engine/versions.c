@@ -2,7 +2,7 @@
 #include "runtime/comm/comm_nccl.h"
 #include "runtime/device.h"
 #include "runtime/engine/session.h"
-#include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
 

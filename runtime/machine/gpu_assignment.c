@@ -3,53 +3,8 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/device.h"
-#include "runtime/machine/topology.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* -- What there is ------------------------------------------------------------------------------
- */
-
-#if HD_CUDA
-#include <cuda_runtime_api.h>
-
-static void find_bus_id(int device, char *text)
-{
-    if (cudaDeviceGetPCIBusId(text, HD_BUS_ID_BYTES, device) != cudaSuccess)
-        cudaGetLastError(); /* then its place is not known, and that is all */
-}
-#else
-static void find_bus_id(int device, char *text)
-{
-    (void)device;
-    text[0] = '\0';
-}
-#endif
-
-int hd_gpus_list(const struct hd_topology *topology, struct hd_gpu *gpus_p)
-{
-    const int n = hd_device_count() < HD_GPUS_MAX ? hd_device_count() : HD_GPUS_MAX;
-    for (int i = 0; i < n; i++) {
-        struct hd_gpu *gpu = &gpus_p[i];
-        struct hd_device_locality locality;
-        *gpu = (struct hd_gpu){.core = -1};
-        find_bus_id(i, gpu->bus_id);
-        for (char *c = gpu->bus_id; *c; c++) /* as the system writes it */
-            *c = (char)tolower((unsigned char)*c);
-        if (topology && hd_topology_find_locality(topology, NULL, gpu->bus_id, &locality) == HD_OK)
-            gpu->core = locality.first_core;
-    }
-    return n;
-}
-
-/* -- Ranks and GPUs -----------------------------------------------------------------------------
- */
-
-/* Numbers of the GPUs in the order of their nearest cores; CUDA's where one is not known. */
+/* Sorts the GPUs' numbers by their nearest cores; keeps CUDA's order when a core is unknown. */
 static void order_gpus(const struct hd_gpu *gpus, int n, int *order)
 {
     bool known = true;
@@ -119,7 +74,7 @@ static int check_number(int n_gpus, const struct hd_gpu_request *request, int pe
                    ranks, plural(ranks), per_rank, n_gpus, plural(n_gpus));
 }
 
-/* GPU `i` of local rank `rank`, where all have per_rank. */
+/* Returns GPU `i` of the `per_rank` GPUs of local rank `rank`. */
 static int choose_gpu(const struct hd_gpu_request *request, const int *order, int n_gpus,
                       int per_rank, int rank, int i)
 {
@@ -157,51 +112,4 @@ int hd_gpus_assign(const struct hd_gpu *gpus, int n_gpus, const struct hd_gpu_re
         }
     *share_p = share;
     return HD_OK;
-}
-
-/* -- NCCL and GPUs that ranks share -------------------------------------------------------------
- */
-
-enum { SHARING_SINCE = 23000, SHARING_RANKS_MAX = 2 };
-
-void hd_nccl_format_version(int version, char text[HD_NCCL_VERSION_BYTES])
-{
-    snprintf(text, HD_NCCL_VERSION_BYTES, "%d.%d.%d", version / 10000, version / 100 % 100,
-             version % 100);
-}
-
-int hd_gpu_path_choose(int ranks_on_gpu, int version, enum hd_gpu_path *path_p, char *text,
-                       size_t bytes)
-{
-    char loaded[HD_NCCL_VERSION_BYTES];
-    hd_nccl_format_version(version, loaded);
-    if (bytes > 0)
-        text[0] = '\0';
-    if (ranks_on_gpu <= 1) {
-        *path_p = HD_GPU_PATH_NCCL;
-    } else if (version < SHARING_SINCE) {
-        *path_p = HD_GPU_PATH_HOST;
-        snprintf(text, bytes,
-                 "%d ranks share a GPU, which NCCL %s cannot do (2.30 can): gradients travel "
-                 "through host memory",
-                 ranks_on_gpu, loaded);
-    } else if (ranks_on_gpu <= SHARING_RANKS_MAX) {
-        *path_p = HD_GPU_PATH_NCCL_SHARED;
-        snprintf(text, bytes,
-                 "%d ranks share a GPU: NCCL %s runs with NCCL_MULTI_RANK_GPU_ENABLE=1",
-                 ranks_on_gpu, loaded);
-    } else {
-        snprintf(text, bytes,
-                 "%d ranks share a GPU: NCCL %s may hang with more than %d; start at most %d ranks "
-                 "for every GPU",
-                 ranks_on_gpu, loaded, SHARING_RANKS_MAX, SHARING_RANKS_MAX);
-        return HD_ERR_INPUT;
-    }
-    return HD_OK;
-}
-
-void hd_nccl_share_gpus(void)
-{
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
 }

@@ -6,6 +6,7 @@
 #include "graph/plan/plan.h"
 #include "graph/runner/app.h"
 #include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 #include "runtime/ranks/world.h"
 
 struct hd_topology;

@@ -6,7 +6,7 @@
 #include "kernels/common/partials.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm_nccl.h"
-#include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 #include "tests/kernels/common/device.h"
 
 #include <check.h>

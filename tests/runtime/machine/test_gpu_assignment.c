@@ -4,6 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 
 #include <check.h>
 #include <stdio.h>
