@@ -19,6 +19,9 @@
 
 enum { TIMEOUT_S = 60, SEND_MS = 1000, ANSWER_S = 5, HEARTBEAT_MS = 500, HEARTBEAT_SEND_MS = 50 };
 
+_Static_assert((int)HD_RENDEZVOUS_MAX_BYTES < (int)HD_WIRE_PAYLOAD,
+               "a broadcast fits into a frame");
+
 static int64_t after_ms(int64_t ms)
 {
     return hd_clock_get_ns() + ms * 1000000;
@@ -304,7 +307,7 @@ static void report_lost(struct hd_rendezvous *rendezvous, int rank, const char *
     if (rendezvous->world.rank == 0)
         send_all(rendezvous, HD_WIRE_LOST, rank, text, strlen(text));
     if (!atomic_load(&rendezvous->failed))
-        rendezvous->with.on_lost(rendezvous->with.arg, rank, text);
+        rendezvous->options.on_lost(rendezvous->options.arg, rank, text);
 }
 
 /* A peer is there; what it says is kept. */
@@ -398,8 +401,8 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
         for (int r = 0; r < n_peers; r++)
             rendezvous->peers[r].last_heard_ns = now_ns;
     char text[HD_RENDEZVOUS_TEXT / 2] = "";
-    if (rendezvous->with.describe)
-        rendezvous->with.describe(rendezvous->with.arg, text, sizeof text);
+    if (rendezvous->options.describe)
+        rendezvous->options.describe(rendezvous->options.arg, text, sizeof text);
     pthread_mutex_lock(&rendezvous->lock);
     for (int r = 0; r < n_peers; r++)
         if (rendezvous->peers[r].fd >= 0)
@@ -411,7 +414,7 @@ static void send_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 /* Loses a peer that says nothing any more. Returns false when there is one. */
 static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
 {
-    const int64_t timeout_ns = (int64_t)(rendezvous->with.heartbeat_timeout_s * 1e9),
+    const int64_t timeout_ns = (int64_t)(rendezvous->options.heartbeat_timeout_s * 1e9),
                   now_ns = hd_clock_get_ns();
     char text[HD_RENDEZVOUS_TEXT];
     for (int r = 0; r < n_peers; r++) {
@@ -476,11 +479,11 @@ static void *watch(void *arg)
 }
 
 int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
-                        const struct hd_rendezvous_watch_options *with)
+                        const struct hd_rendezvous_watch_options *options)
 {
     if (!rendezvous)
         return HD_OK;
-    rendezvous->with = *with;
+    rendezvous->options = *options;
     rendezvous->heartbeat_ns = hd_clock_get_ns();
     for (int r = 0; r < (rendezvous->world.rank == 0 ? rendezvous->world.world : 1); r++)
         rendezvous->peers[r].last_heard_ns = rendezvous->heartbeat_ns;

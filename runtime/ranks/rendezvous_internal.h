@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the rendezvous share. Nobody else includes this. */
+/* State and helpers that the files of the rendezvous share. hd_rendezvous.lock guards sending and
+ * last_status; the watching thread alone reads the sockets once it runs. */
 #ifndef HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
+#include "runtime/ranks/rendezvous.h"
 #include "runtime/ranks/wire.h"
 
 #include <pthread.h>
@@ -13,36 +15,39 @@ struct hd_peer {
     int fd; /* -1: none, or closed */
     struct hd_hello hello;
     struct hd_frame_reader reader;
-    int64_t last_heard_ns;                    /* when it last said something */
-    char last_status[HD_RENDEZVOUS_TEXT / 2]; /* where it was then; under the lock */
+    int64_t last_heard_ns;                    /* when its newest frame came */
+    char last_status[HD_RENDEZVOUS_TEXT / 2]; /* the text of its newest heartbeat */
 };
 
 struct hd_rendezvous {
     struct hd_world world;
     int64_t timeout_ns;
     struct hd_peer *peers; /* [world]: rank 0; else only peers[0] is used */
-    pthread_mutex_t lock;  /* one sender at a time */
-    atomic_bool failed;    /* this rank said that it fails */
+    pthread_mutex_t lock;
+    atomic_bool failed; /* this rank has announced its failure */
     bool watching;
     pthread_t watcher;
     int wake_fd;   /* an eventfd that ends the watcher */
-    int listen_fd; /* rank 0: kept to the end, so that who comes too late hears so at once */
-    struct hd_rendezvous_watch_options with;
-    int64_t heartbeat_ns; /* when the watcher last said that this rank is there */
+    int listen_fd; /* rank 0: open to the end, so that a late rank is turned away at once */
+    struct hd_rendezvous_watch_options options;
+    int64_t heartbeat_ns; /* when the watcher last sent heartbeats */
 };
 
-/* Logs an error that several ranks know: once a host under a launcher of ours, else everywhere. */
+/* Logs an error that several ranks know: under a launcher of ours once a host, else on every rank.
+ * Returns `status`. */
 int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text);
 
-/* Connects to rank 0, again and again until deadline_ns. Errors: HD_ERR_SYSTEM (logged). */
+/* Connects to rank 0, again and again until deadline_ns. Returns HD_OK or HD_ERR_SYSTEM (logged).
+ */
 int hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_ns, int *fd_p);
 
-/* Settings of every connection between ranks, so that a host that vanished is noticed. */
+/* Makes TCP notice within half a minute that the peer's host vanished, and send without delay. */
 void hd_rendezvous_set_keepalive(int fd);
 
-/* Rank 0: waits on rendezvous->listen_fd until all ranks said hello and stores their connections in
- * rendezvous->peers, then checks that they fit together. Returns HD_OK, or an error whose text is
- * in text[HD_RENDEZVOUS_TEXT], not logged; whoever came has been told then. */
+/* Rank 0: accepts connections on rendezvous->listen_fd until all ranks have sent their hello,
+ * stores them in rendezvous->peers and checks that the ranks fit together. Returns HD_OK, or a
+ * status whose sentence is in text[HD_RENDEZVOUS_TEXT], not logged; it has told all ranks that
+ * connected. */
 int hd_rendezvous_accept_ranks(struct hd_rendezvous *rendezvous,
                                const struct hd_rendezvous_options *options, int64_t deadline_ns,
                                char *text);

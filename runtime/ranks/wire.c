@@ -11,8 +11,6 @@
 
 _Static_assert(offsetof(struct hd_frame, payload) == HD_WIRE_HEADER, "a frame has no gaps");
 _Static_assert(sizeof(struct hd_hello) < HD_WIRE_PAYLOAD, "a hello fits into a frame");
-_Static_assert((int)HD_RENDEZVOUS_MAX_BYTES < (int)HD_WIRE_PAYLOAD,
-               "a broadcast fits into a frame");
 
 static bool is_header_valid(const struct hd_frame *frame)
 {

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames between ranks over TCP, for rendezvous.c. Whatever arrives is bounded and checked: anybody
- * on the network may connect. */
+/* Frames that ranks send each other over TCP for the rendezvous. The reader bounds and checks all
+ * that arrives, because anybody on the network may connect. Several threads may send frames or read
+ * them at a time, if on different sockets and with readers of their own. */
 #ifndef HD_RUNTIME_RANKS_WIRE_H
 #define HD_RUNTIME_RANKS_WIRE_H
 
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
-#include "runtime/ranks/rendezvous.h"
+#include "runtime/ranks/world.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum {
     HD_WIRE_MAGIC = 0x4c444548, /* "HEDL"; another byte order does not match */
@@ -17,13 +22,13 @@ enum {
 
 enum hd_wire_kind {
     HD_WIRE_HELLO = 1, /* rank r to 0: struct hd_hello */
-    HD_WIRE_GO,        /* 0 to all: start; rank r to 0: agreed. No payload */
+    HD_WIRE_GO,        /* 0 to all: start; rank r to 0: agreed; without payload */
     HD_WIRE_REFUSE,    /* 0 to all: number = status, payload = text */
     HD_WIRE_DATA,      /* 0 to all: a broadcast */
     HD_WIRE_FAIL,      /* rank r to 0: number = status, payload = text */
     HD_WIRE_LOST,      /* 0 to all: number = rank, payload = text */
     HD_WIRE_BYE,       /* an orderly end */
-    HD_WIRE_HEARTBEAT, /* rank r to 0, 0 to all: still there; payload = text */
+    HD_WIRE_HEARTBEAT, /* rank r to 0, 0 to all: alive; payload = text */
     HD_WIRE_KINDS
 };
 
@@ -42,34 +47,37 @@ struct hd_hello {
     char fingerprint[HD_FINGERPRINT_BYTES];
 };
 
-/* A frame under way; zeroed to begin with. */
+/* What has arrived of a frame. It starts zeroed. */
 struct hd_frame_reader {
     struct hd_frame frame;
-    size_t used;
+    size_t used; /* bytes of `frame` that have arrived */
 };
 
 enum hd_frame_state {
-    HD_FRAME_INCOMPLETE, /* not complete yet */
+    HD_FRAME_INCOMPLETE, /* more bytes are to come */
     HD_FRAME_COMPLETE,   /* a valid frame is in `frame`; the next read starts another */
     HD_FRAME_CLOSED,     /* the peer is gone */
-    HD_FRAME_INVALID     /* these bytes are none of ours */
+    HD_FRAME_INVALID     /* the peer does not speak this protocol */
 };
 
-/* Reads what is there, without blocking, at most to the end of one frame. */
+/* Reads the bytes that have arrived, without blocking, up to the end of one frame. */
 enum hd_frame_state hd_frame_reader_read(struct hd_frame_reader *reader, int fd);
 
-/* The same, waiting until deadline_ns (of hd_clock_get_ns); HD_FRAME_INCOMPLETE: it passed. */
+/* Reads one frame and waits for its bytes until deadline_ns (of hd_clock_get_ns). Returns
+ * HD_FRAME_INCOMPLETE when the deadline passed. */
 enum hd_frame_state hd_frame_reader_wait(struct hd_frame_reader *reader, int fd,
                                          int64_t deadline_ns);
 
-/* Sends a frame. Returns false when the peer is gone or deadline_ns passed. */
+/* Sends a frame with payload[bytes]. Returns false when the peer is gone or deadline_ns passed. */
 bool hd_wire_send(int fd, enum hd_wire_kind kind, int number, const void *payload, size_t bytes,
                   int64_t deadline_ns);
 
-/* The payload as printable text; borrowed from the frame. */
+/* Returns the payload as printable text, borrowed from the frame: control characters have become
+ * spaces in it. */
 const char *hd_frame_get_text(struct hd_frame *frame);
 
-/* Whether the frame is a hello whose every field is sane; then stores it. */
+/* Stores the hello that the frame holds. Returns false when it holds none, or one with a field out
+ * of range. */
 bool hd_frame_read_hello(const struct hd_frame *frame, struct hd_hello *hello_p);
 
 #endif
