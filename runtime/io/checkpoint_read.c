@@ -5,11 +5,9 @@
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint_internal.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,66 +17,6 @@ struct hd_checkpoint {
     int64_t iteration;
     json_t *manifest;
 };
-
-/* -- Shared with writing ------------------------------------------------------------------------
- */
-
-char *hd_checkpoint_format_path(const char *state, int64_t iteration, const char *suffix)
-{
-    return hd_format("%s/iteration_%" PRId64 "%s", state, iteration, suffix);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-int hd_checkpoint_list_iterations(const char *state, int64_t **iterations_p)
-{
-    int64_t *list = NULL, capacity = 0;
-    int n = 0;
-    DIR *folder = opendir(state);
-    for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-        int64_t iteration;
-        int used = 0;
-        if (sscanf(entry->d_name, "iteration_%" SCNd64 "%n", &iteration, &used) != 1 ||
-            entry->d_name[used] != '\0')
-            continue;
-        if (hd_grow((void **)&list, &capacity, n + 1, sizeof *list) != HD_OK) {
-            n = -1;
-            break;
-        }
-        list[n++] = iteration;
-    }
-    if (folder)
-        closedir(folder);
-    if (n <= 0) {
-        hd_free(list);
-        return n;
-    }
-    qsort(list, (size_t)n, sizeof *list, ascending);
-    *iterations_p = list;
-    return n;
-}
-
-json_t *hd_checkpoint_format_hash(uint64_t hash)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
-    return json_string(text);
-}
-
-uint64_t hd_checkpoint_hash_manifest(json_t *manifest)
-{
-    json_t *bare = json_copy(manifest);
-    json_object_del(bare, "hash");
-    char *text = json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS);
-    const uint64_t hash = text ? hd_hash_text(text) : 0;
-    free(text);
-    json_decref(bare);
-    return hash;
-}
 
 /* -- Files ----------------------------------------------------------------------------------------
  */
@@ -252,7 +190,7 @@ int64_t hd_checkpoint_get_iteration(const struct hd_checkpoint *c)
 
 const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *c)
 {
-    return json_object_get(c->manifest, "head");
+    return json_object_get(c->manifest, "metadata");
 }
 
 const char *hd_checkpoint_find_name(const struct hd_checkpoint *c, const char *prefix, int i)

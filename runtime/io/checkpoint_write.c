@@ -37,7 +37,7 @@ bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *c)
     return !c->started || atomic_load(&c->finished);
 }
 
-/* It is written, or failed. What the journals have where is what the last good checkpoint says. */
+/* After success, the journals' blocks are where this checkpoint put them; else where they were. */
 static void finish_write(struct hd_checkpoint_writer *c)
 {
     for (int64_t i = 0; i < c->n_journals; i++) {
@@ -101,7 +101,7 @@ static struct journal *find_or_add_journal(struct hd_checkpoint_writer *c, const
     *journal = (struct journal){.name = hd_strdup(name), .bytes = bytes, .n = n};
     journal->blocks = hd_alloc(n, sizeof *journal->blocks);
     journal->pending = hd_alloc(n, sizeof *journal->pending);
-    c->n_journals++; /* released with the others, whatever is missing */
+    c->n_journals++; /* released with the others even when memory was missing */
     if (!journal->name || !journal->blocks || !journal->pending)
         return NULL;
     for (int64_t i = 0; i < n; i++)
@@ -115,7 +115,7 @@ static int64_t block_bytes(const struct journal *journal, int64_t i)
     return left < HD_JOURNAL_BLOCK ? left : HD_JOURNAL_BLOCK;
 }
 
-/* Marks the blocks that are new, and returns their bytes. */
+/* Marks the blocks that have changed, and returns their bytes. */
 static int64_t find_new(const struct hd_checkpoint_writer *c, struct journal *journal,
                         const char *data)
 {
@@ -166,41 +166,6 @@ static char *path_of(const struct hd_checkpoint_writer *c, const struct file *fi
     return hd_format("%s/iteration_%" PRId64 ".part/%s", c->state, c->iteration, file->name);
 }
 
-json_t *hd_checkpoint_list_files(const struct hd_checkpoint_writer *c)
-{
-    json_t *files = json_object(), *journals = json_object(), *journal_files = json_object();
-    for (int64_t i = 0; i < c->n_files; i++) {
-        const struct file *file = &c->files[i];
-        char name[256];
-        snprintf(name, sizeof name, file->journal ? "%s.%" PRId64 : "%s", file->name, c->iteration);
-        json_object_set_new(
-            file->journal ? journal_files : files, name,
-            json_pack("{s:I, s:o}", "bytes", (json_int_t)file->bytes, "hash",
-                      hd_checkpoint_format_hash(hd_hash_bytes(file->data, (size_t)file->bytes))));
-    }
-    for (int64_t i = 0; i < c->n_journals; i++) {
-        const struct journal *journal = &c->journals[i];
-        json_t *runs = json_array(); /* [first block, blocks, iteration of the file, place in it] */
-        for (int64_t first = 0, end; journal->begun && first < journal->n; first = end) {
-            const struct block *at = &journal->pending[first];
-            for (end = first + 1;
-                 end < journal->n && journal->pending[end].iteration == at->iteration &&
-                 journal->pending[end].at == at->at + (end - first) * (int64_t)HD_JOURNAL_BLOCK;)
-                end++;
-            json_array_append_new(runs, json_pack("[I, I, I, I]", (json_int_t)first,
-                                                  (json_int_t)(end - first),
-                                                  (json_int_t)at->iteration, (json_int_t)at->at));
-        }
-        if (journal->begun)
-            json_object_set_new(
-                journals, journal->name,
-                json_pack("{s:I, s:O}", "bytes", (json_int_t)journal->bytes, "blocks", runs));
-        json_decref(runs);
-    }
-    return json_pack("{s:o, s:o, s:o}", "files", files, "journals", journals, "journal_files",
-                     journal_files);
-}
-
 static int write_rank_files(const struct hd_checkpoint_writer *c)
 {
     if (c->failed)
@@ -218,18 +183,18 @@ static int write_rank_files(const struct hd_checkpoint_writer *c)
 /* -- The ranks' lists -----------------------------------------------------------------------------
  */
 
-/* Says what this rank has written; an empty list: it could not. */
+/* Tells rank 0 what this rank has written; an empty list says that writing failed. */
 static int write_list(const struct hd_checkpoint_writer *c, int status)
 {
     char *path = hd_checkpoint_format_list_path(c, c->rank);
     json_t *list = status == HD_OK ? hd_checkpoint_list_files(c) : json_object();
-    int left = path && list ? hd_checkpoint_write_json(path, list) : HD_ERR_NOMEM;
+    int written = path && list ? hd_checkpoint_write_json(path, list) : HD_ERR_NOMEM;
     json_decref(list);
     hd_free(path);
-    return left;
+    return written;
 }
 
-/* The others learn from the folder how it ended. */
+/* Waits until rank 0 renames the folder, which is success, or removes it. */
 static bool wait_for_rename(const struct hd_checkpoint_writer *c)
 {
     char *part = hd_checkpoint_format_path(c->state, c->iteration, ".part");
@@ -261,13 +226,14 @@ void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *c, json_t *metadat
     c->metadata = metadata;
     atomic_store(&c->finished, false);
     c->started = pthread_create(&c->thread, NULL, write_checkpoint, c) == 0;
-    if (!c->started) { /* no thread to be had: here, then */
+    if (!c->started) { /* without a thread, this one writes */
         write_checkpoint(c);
         finish_write(c);
     }
 }
 
-/* -- Making and releasing ------------------------------------------------------------------------
+/* -- Creation and release
+ * --------------------------------------------------------------------------
  */
 
 int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
@@ -283,7 +249,7 @@ int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, 
         return HD_ERR_NOMEM;
     }
     if (rank == 0)
-        hd_checkpoint_clear_unfinished(c, from);
+        hd_checkpoint_remove_unfinished(c, from);
     *checkpoints_p = c;
     return HD_OK;
 }

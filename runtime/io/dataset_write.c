@@ -7,7 +7,6 @@
 #include "runtime/io/dataset_internal.h"
 #include "runtime/io/files.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,24 +187,12 @@ int hd_dataset_publish(struct hd_dataset_writer *writer)
     return HD_OK;
 }
 
-static void remove_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    const struct dirent *entry;
-    while (folder && (entry = readdir(folder)))
-        unlinkat(dirfd(folder), entry->d_name, 0); /* not "." and "..", which are no files */
-    if (folder)
-        closedir(folder);
-    if (rmdir(path) != 0)
-        hd_log(HD_LOG_WARN, "%s cannot be removed: %m", path);
-}
-
 void hd_dataset_destroy(struct hd_dataset_writer *writer)
 {
     if (!writer)
         return;
-    if (writer->made && !writer->published)
-        remove_folder(writer->beside);
+    if (writer->made && !writer->published && !hd_folder_remove(writer->beside))
+        hd_log(HD_LOG_WARN, "%s cannot be removed: %m", writer->beside);
     hd_free(writer->beside);
     hd_free(writer->dir);
     hd_free(writer);

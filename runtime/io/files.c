@@ -40,6 +40,17 @@ bool hd_folder_exists(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+bool hd_folder_remove(const char *path)
+{
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder)))
+        unlinkat(dirfd(folder), entry->d_name, 0); /* not "." and "..", which are no files */
+    if (folder)
+        closedir(folder);
+    return rmdir(path) == 0;
+}
+
 static bool is_empty(const char *path)
 {
     DIR *directory = opendir(path);

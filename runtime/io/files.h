@@ -16,8 +16,12 @@ int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
  * the process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
 int hd_rundir_lock(const char *dir, int *fd_p);
 
-/* Whether it is a directory that can be seen. */
+/* Returns whether `path` is a directory that this process can see. */
 bool hd_folder_exists(const char *path);
+
+/* Removes a directory and the files in it; it must not hold directories. Returns false, with errno
+ * set, when it is still there. */
+bool hd_folder_remove(const char *path);
 
 /* Refuses a path that exists and is not an empty directory: HD_ERR_INPUT (logged). */
 int hd_path_check_unused(const char *path);
