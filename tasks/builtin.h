@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in verbs and types, one file each. */
+/* The verbs and types that come with the program: a file each, listed in builtin.c. Thread safe. */
 #ifndef HD_TASKS_BUILTIN_H
 #define HD_TASKS_BUILTIN_H
 
@@ -19,7 +19,11 @@ extern const struct hd_verb hd_verb_adam, hd_verb_barrier, hd_verb_broadcast, hd
     hd_verb_shuffle, hd_verb_adapt_lr, hd_verb_stop, hd_verb_push_replay, hd_verb_sum,
     hd_verb_compute_advantages;
 
-/* Config keys of env.* and policy.*; ended by path == NULL. */
+/* The config keys that these verbs and types read, mostly env.* and policy.* (tasks/keys.c); ended
+ * by path == NULL. */
 extern const struct hd_key hd_task_keys[];
+
+/* Returns the registry of all these. Static memory. */
+const struct hd_registry *hd_registry_get_builtin(void);
 
 #endif

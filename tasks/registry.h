@@ -152,9 +152,6 @@ struct hd_registry {
     const struct hd_key *keys;          /* config keys of env.* and policy.* that they read */
 };
 
-/* All built-in verbs and types. */
-const struct hd_registry *hd_registry_get_builtin(void);
-
 /* By name; NULL when there is none. */
 const struct hd_type *hd_registry_find_type(const struct hd_registry *registry, const char *name);
 const struct hd_verb *hd_registry_find_verb(const struct hd_registry *registry, const char *name);

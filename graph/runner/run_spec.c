@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/session.h"
+#include "tasks/builtin.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold for the table of verbs as a whole. */
-#include "tasks/registry.h"
+#include "tasks/builtin.h"
 
 #include <check.h>
 #include <stdlib.h>
