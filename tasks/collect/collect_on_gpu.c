@@ -16,6 +16,7 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy_net.h"
 #include "tasks/types/output/env_counters.h"
 #include "tasks/types/output/moments.h"
 
@@ -67,8 +68,8 @@ static int prepare(const struct hd_setup *setup, void **args_p)
     const struct hd_spec *to = setup->specs[TRAJECTORIES];
     const struct hd_net *net = hd_params_get_net(setup->specs[POLICY]);
     if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_params_refuse_type(setup, "ppo",
-                                     "collect_on_gpu samples from the logits of an actor");
+        return hd_policy_net_refuse_type(setup, "ppo",
+                                         "collect_on_gpu samples from the logits of an actor");
     HD_TRY(check_fragments(setup, hd_trajectories_get_shape(to)));
     HD_TRY(hd_batch_norm_stats_check(setup, setup->specs[POLICY], HD_NO_BATCH_NORM_STATS));
     struct args *args = hd_alloc(1, sizeof *args);

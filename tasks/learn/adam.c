@@ -10,6 +10,8 @@
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/learn/learning_rate.h"
+#include "tasks/types/learn/adam_state.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
 

@@ -19,6 +19,7 @@
 #include "tasks/learn/learning_rate.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/learn.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/moments.h"

@@ -8,7 +8,7 @@
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
-#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy_net.h"
 
 #include <string.h>
 
@@ -24,8 +24,8 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
 {
     (void)rows, (void)args_p;
     if (hd_net_get_heads(net) != HD_HEADS_Q)
-        return hd_params_refuse_type(setup, "bc",
-                                     "loss bc needs a net of one head, which yields logits");
+        return hd_policy_net_refuse_type(setup, "bc",
+                                         "loss bc needs a net of one head, which yields logits");
     return HD_OK;
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/batch.h"
-#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy_net.h"
 #include "tasks/types/output/moments.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
                    void **args_p)
 {
     if (hd_net_get_heads(net) == HD_HEADS_ACTOR_CRITIC)
-        return hd_params_refuse_type(setup, "dqn", "loss dqn needs values of actions");
+        return hd_policy_net_refuse_type(setup, "dqn", "loss dqn needs values of actions");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -5,7 +5,7 @@
 #include "runtime/base/status.h"
 #include "tasks/learn/losses/loss.h"
 #include "tasks/types/data/minibatch.h"
-#include "tasks/types/learn/params.h"
+#include "tasks/types/learn/policy_net.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static int prepare(const struct hd_setup *setup, const struct hd_net *net, int64
     (void)rows;
     const struct hd_config *config = setup->config;
     if (hd_net_get_heads(net) != HD_HEADS_ACTOR_CRITIC)
-        return hd_params_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
+        return hd_policy_net_refuse_type(setup, "ppo", "loss ppo needs an actor and a critic");
     struct args *args = hd_alloc(1, sizeof *args);
     if (!args)
         return HD_ERR_NOMEM;

@@ -5,8 +5,6 @@
 #include "runtime/base/status.h"
 #include "tasks/types/learn/params.h"
 
-#include <string.h>
-
 /* An instance: the number of batches, then the floats. */
 enum { FLOATS_AT = HD_ALIGNMENT };
 
@@ -35,10 +33,7 @@ int hd_batch_norm_stats_check(const struct hd_setup *setup, const struct hd_spec
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
 {
-    if (!spec->of || strcmp(spec->of->type->name, "params") != 0)
-        return hd_diag_add_error(setup->diag, setup->location,
-                                 "'%s' of type %s needs `of:` and a value of type params",
-                                 spec->name, spec->type->name);
+    HD_TRY(hd_params_check_of(spec, setup));
     const int64_t floats = hd_net_count_running(hd_params_get_net(spec));
     spec->bytes = FLOATS_AT + hd_align_up(floats * (int64_t)sizeof(float));
     return HD_OK;

@@ -7,6 +7,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
+#include "tasks/types/learn/adam_state.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tests/graph/execute/rank.h"
 

@@ -9,6 +9,8 @@
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/permutation.h"
 #include "tasks/types/learn/advantages.h"
+#include "tasks/types/learn/adam_state.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/moments.h"
 #include "tasks/types/output/scalars.h"

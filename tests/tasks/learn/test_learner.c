@@ -5,6 +5,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/tree.h"
 #include "tasks/types/data/batch.h"
+#include "tasks/types/learn/adam_state.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
 #include "tests/kernels/common/bf16_here.h"

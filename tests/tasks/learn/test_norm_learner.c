@@ -4,6 +4,7 @@
  * for is refused. */
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/batch_norm_stats.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
 #include "tests/tasks/values.h"

@@ -4,6 +4,7 @@
  * definition. */
 #include "kernels/learn/cross_entropy.h"
 #include "tasks/types/data/batch.h"
+#include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/scalars.h"
 #include "tests/tasks/values.h"
