@@ -21,7 +21,7 @@ enum hd_loss_port {
 };
 
 /* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
-enum { HD_LOSS_WINDOW = 11 };
+enum { HD_LOSS_WINDOW = 11, HD_LOSS_FIELDS_MAX = 24 };
 
 /* A microbatch under way. */
 struct hd_loss_pass {
@@ -82,5 +82,8 @@ struct hd_loss {
 };
 
 extern const struct hd_loss hd_loss_bc, hd_loss_dqn, hd_loss_ppo;
+
+/* Returns the loss that the step's option `loss` names. */
+const struct hd_loss *hd_loss_find(const struct hd_setup *setup);
 
 #endif

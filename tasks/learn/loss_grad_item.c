@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tasks/arena.h"
+#include "tasks/learn/loss_grad_internal.h"
+
+#include <math.h>
+
+int64_t hd_loss_grad_count_forward_rows(const struct hd_loss_grad *args)
+{
+    return args->micro * (int64_t)args->loss->passes;
+}
+
+int64_t hd_loss_item_lay_out(const struct hd_loss_grad *args, int64_t forward_bytes,
+                             int64_t backward_bytes, void *memory, void *header,
+                             struct hd_loss_item *item_p)
+{
+    struct hd_arena arena = {.memory = memory};
+    const int64_t loss_work =
+        args->loss->loss_work_bytes ? args->loss->loss_work_bytes(args->net, args->micro) : 0;
+    const int64_t outputs = args->micro * hd_net_count_outputs(args->net);
+    item_p->header = header;
+    item_p->loss_work = hd_arena_take(&arena, loss_work, 1);
+    item_p->out = hd_arena_take(&arena, args->loss->obs ? outputs : 0, sizeof *item_p->out);
+    item_p->dout = hd_arena_take(&arena, outputs, sizeof *item_p->dout);
+    item_p->forward = hd_arena_take(&arena, forward_bytes, 1);
+    item_p->backward = hd_arena_take(&arena, backward_bytes, 1);
+    return arena.used;
+}
+
+struct hd_loss_pass hd_loss_item_make_pass(const struct hd_loss_grad *args,
+                                           const struct hd_view *views, int64_t i,
+                                           const struct hd_loss_item *item)
+{
+    return (struct hd_loss_pass){
+        .net = args->net,
+        .views = views,
+        .batch = args->batch,
+        .first = i * args->micro,
+        .rows = args->micro,
+        .forward = item->forward,
+        .loss_work = item->loss_work,
+        .header = item->header,
+        .out = item->out,
+        .dout = item->dout,
+    };
+}
+
+bool hd_loss_item_is_finite(const struct hd_loss_grad *args, void *header)
+{
+    double values[HD_LOSS_FIELDS_MAX], weights[HD_LOSS_FIELDS_MAX];
+    return isfinite(args->loss->sum(args->loss_args, &header, 1, values, weights));
+}
