@@ -84,7 +84,7 @@ static int finish(struct hd_context *context, const struct hd_view *views, const
         return HD_OK;
     return hd_body_fail(context,
                         "'%s' does not continue with the frame of env %lld that '%s' needs next: "
-                        "every collect must be stored exactly once",
+                        "every collect must be pushed exactly once",
                         views[TRANSITION_BLOCK].spec->name, (long long)report->broken - 1,
                         views[REPLAY].spec->name);
 }

@@ -41,7 +41,7 @@ static const struct hd_port ports[] = {
                           .type = "batch_norm_stats",
                           .mode = HD_READ,
                           .optional = true},
-    [BEST_BATCH_NORM_STATS] = {.name = "best_norm_state",
+    [BEST_BATCH_NORM_STATS] = {.name = "best_batch_norm_stats",
                                .type = "batch_norm_stats",
                                .mode = HD_UPDATE,
                                .optional = true},

@@ -22,7 +22,8 @@ static const char *const scale_name = "obs_norm.scale", *const shift_name = "obs
 
 /* What tells one policy from another, as metadata; an empty text: there is no such thing. */
 enum { PARAM_HASH, OBS_NORM_HASH, BATCH_NORM_STATS_HASH, N_HASHES };
-static const char *const hash_keys[N_HASHES] = {"param_hash", "obs_norm_hash", "norm_state_hash"};
+static const char *const hash_keys[N_HASHES] = {"param_hash", "obs_norm_hash",
+                                                "batch_norm_stats_hash"};
 
 struct hashes {
     char text[N_HASHES][32];

@@ -45,12 +45,15 @@ static int check(const struct hd_spec *spec, const struct hd_setup *setup)
 {
     const char *type = hd_config_get_text(setup->config, "env.type");
     char message[HD_ENV_MESSAGE];
-    snprintf(message, sizeof message, "gpu_envs plays %s alone, found %.60s",
+    snprintf(message, sizeof message, "gpu_envs supports %s only, found %.60s",
              hd_env_pixel_pong.name, type);
     if (strcmp(type, hd_env_pixel_pong.name) != 0)
         return refuse(spec, setup, "env.type", message);
-    if (hd_config_get_int(setup->config, "policy.collect.env_groups") != 1)
-        return refuse(spec, setup, "policy.collect.env_groups", "gpu_envs is one group");
+    const int64_t groups = hd_config_get_int(setup->config, "policy.collect.env_groups");
+    snprintf(message, sizeof message, "gpu_envs needs a single group, found %lld",
+             (long long)groups);
+    if (groups != 1)
+        return refuse(spec, setup, "policy.collect.env_groups", message);
     if (!spec->role || strcmp(spec->role, "collector") != 0)
         return hd_diag_add_error(setup->diag, spec->location, "gpu_envs '%s' needs role: collector",
                                  spec->name);

@@ -8,8 +8,8 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/data/minibatch.h"
 #include "tasks/types/data/permutation.h"
-#include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/adam_state.h"
+#include "tasks/types/learn/advantages.h"
 #include "tasks/types/learn/grad.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/moments.h"
@@ -25,10 +25,10 @@ enum {
     TRAJECTORIES,
     ADVANTAGES,
     RETURNS,
-    POOLED,
+    SUMMED_RETURNS,
     SCALE,
     SEEN,
-    POOLED_SEEN,
+    SUMMED_OBS_STATS,
     OBS_NORM,
     PERMUTATION,
     BATCH,
@@ -88,10 +88,10 @@ static inline int obs_norm_of(const struct world *w)
 
 static const int collect_ports[] = {POLICY, NONE, ENVS, COUNTERS, EPISODES, TRAJECTORIES, N_VALUES};
 static const int obs_stats_ports[] = {TRAJECTORIES, SEEN, N_VALUES};
-static const int merge_returns_ports[] = {POOLED, SCALE, N_VALUES};
-static const int merge_obs_ports[] = {POOLED_SEEN, OBS_NORM, N_VALUES};
-static const int sum_ports[] = {RETURNS, POOLED, N_VALUES};
-static const int sum_seen_ports[] = {SEEN, POOLED_SEEN, N_VALUES};
+static const int merge_returns_ports[] = {SUMMED_RETURNS, SCALE, N_VALUES};
+static const int merge_obs_ports[] = {SUMMED_OBS_STATS, OBS_NORM, N_VALUES};
+static const int sum_ports[] = {RETURNS, SUMMED_RETURNS, N_VALUES};
+static const int sum_seen_ports[] = {SEEN, SUMMED_OBS_STATS, N_VALUES};
 static const int loss_ports[] = {POLICY, NONE, BATCH, STATS, GRAD, NONE, N_VALUES};
 static const int mean_stats_ports[] = {STATS, MEANS, N_VALUES};
 static const int adapt_lr_ports[] = {MEANS, RATE, N_VALUES};
@@ -133,14 +133,14 @@ static inline void world_open(struct world *w, const char *const *sets, int n)
         [COUNTERS] = {"counts", &hd_type_env_counters, HD_SHARD, NONE},
         [EPISODES] = {"episodes", &hd_type_scalars, HD_SHARD, NONE},
         [TRAJECTORIES] = {"trajectories", &hd_type_trajectories, HD_SHARD, NONE},
-        [ADVANTAGES] = {"targets", &hd_type_advantages, HD_SHARD, NONE},
+        [ADVANTAGES] = {"advantages", &hd_type_advantages, HD_SHARD, NONE},
         [RETURNS] = {"returns", &hd_type_moments, HD_SHARD, NONE},
-        [POOLED] = {"pooled", &hd_type_moments, HD_GLOBAL, NONE},
+        [SUMMED_RETURNS] = {"summed_returns", &hd_type_moments, HD_GLOBAL, NONE},
         [SCALE] = {"scale", &hd_type_moments, HD_GLOBAL, NONE},
         [SEEN] = {"seen", &hd_type_moments, HD_SHARD, NONE},
-        [POOLED_SEEN] = {"pooled_seen", &hd_type_moments, HD_GLOBAL, NONE},
+        [SUMMED_OBS_STATS] = {"summed_obs_stats", &hd_type_moments, HD_GLOBAL, NONE},
         [OBS_NORM] = {"obs_norm", &hd_type_moments, HD_GLOBAL, NONE},
-        [PERMUTATION] = {"order", &hd_type_permutation, HD_SHARD, NONE},
+        [PERMUTATION] = {"permutation", &hd_type_permutation, HD_SHARD, NONE},
         [BATCH] = {"batch", &hd_type_minibatch, HD_SHARD, NONE},
         [GRAD] = {"grad", &hd_type_grad, HD_SHARD, POLICY},
         [MEAN_GRAD] = {"mean_grad", &hd_type_grad, HD_GLOBAL, POLICY},
@@ -229,7 +229,7 @@ static inline void world_shuffle(struct world *w, int64_t iteration, int64_t rep
               world_at(w, iteration, repeat_index));
 }
 
-/* An order that is the samples' own. */
+/* Makes the permutation the identity. */
 static inline void world_in_order(struct world *w)
 {
     struct hd_permutation *permutation = w->v[PERMUTATION].data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting and storing, against a naive collector (tests/tasks/collect/naive.h). */
+/* collect and push_replay against a naive collector (tests/tasks/collect/naive.h). */
 #include "kernels/common/argmax.h"
 #include "kernels/replay/replay.h"
 #include "tasks/types/collect/transition_block.h"
@@ -145,7 +145,7 @@ struct shape_case {
             "policy.model.obs_shape=[2,36,40]", NET                                                \
     }
 
-/* Chunks of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
+/* Fragments of 1, and longer ones; n_sample a multiple of the envs or not, or below them; n-steps
  * shorter and longer than a fragment; rings smaller than a rollout; one frame or several; episodes
  * longer and shorter than a fragment or than an observation, or of a single step. */
 static const struct shape_case cases[] = {
@@ -436,7 +436,8 @@ START_TEST(test_failing_envs)
 }
 END_TEST
 
-/* -- Rollouts are stored once each, in order -----------------------------------------------------
+/* -- Transition blocks are pushed once each, in order
+ * -----------------------------------------------------
  */
 
 START_TEST(test_missing_block)
@@ -449,8 +450,8 @@ START_TEST(test_missing_block)
         struct hd_context where = at(&w.setup, 0, i);
         ck_assert_int_eq(run_body(&hd_verb_push_replay, w.push_replay, &where, NULL, message),
                          HD_ERR_TASK);
-        ck_assert_msg(strstr(message, "every collect must be stored exactly once"), "%s", message);
-        /* Stored twice the first time; the second time one was left out before. */
+        ck_assert_msg(strstr(message, "every collect must be pushed exactly once"), "%s", message);
+        /* The first time a block is pushed twice; the second time one is left out before it. */
         void *args = prepare(&hd_verb_collect, &w.setup, w.ports);
         for (int j = 0; j < 2; j++) {
             where = at(&w.setup, 0, 1 + j);

@@ -230,9 +230,9 @@ static void check_type(const char *set, const char *role, const char *says)
 START_TEST(test_type)
 {
     check_type("policy.collect.env_groups=2", "collector",
-               "--set:9:27: policy.collect.env_groups: gpu_envs is one group");
+               "--set:9:27: policy.collect.env_groups: gpu_envs needs a single group, found 2");
     check_type("env.type=cartpole", "collector",
-               "--set:9:10: env.type: gpu_envs plays pixel_pong alone, found cartpole");
+               "--set:9:10: env.type: gpu_envs supports pixel_pong only, found cartpole");
     check_type("policy.collect.n_sample=8", "evaluator",
                "graph.yaml:1:1: gpu_envs 'e' needs role: collector");
 }

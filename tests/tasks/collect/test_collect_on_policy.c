@@ -119,7 +119,7 @@ struct shape_case {
             "policy.model.obs_shape=[2,36,40]", NET                                                \
     }
 
-/* Chunks of one step and longer ones; n_sample a multiple of the envs or not, or below them; one
+/* Fragments of one step and longer ones; n_sample a multiple of the envs or not, or below them; one
  * group or several; one frame or several; episodes longer and shorter than a fragment or than an
  * observation, or of a single step; fragments cut by the quota and not. */
 static const struct shape_case cases[] = {

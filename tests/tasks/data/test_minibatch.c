@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shuffling and gathering: which samples make which minibatch (spec 3.5), their rows, and what rows
- * that hold none contribute. */
+/* shuffle and sample_minibatch: which samples make which minibatch (spec 3.5), their rows, and what
+ * rows that hold none contribute. */
 #include "tests/kernels/common/check_close.h"
 #include "tests/tasks/collect/on_policy.h"
 
@@ -21,19 +21,20 @@ static void open_sized(struct world *w, int n, int b, const char *const *more, i
     world_compute_advantages(w);
 }
 
-/* -- Orders --------------------------------------------------------------------------------------
+/* -- Permutations
+ * --------------------------------------------------------------------------------------
  */
 
-static const int32_t *order_of(const struct world *w)
+static const int32_t *permutation_of(const struct world *w)
 {
     return ((const struct hd_permutation *)w->v[PERMUTATION].data)->sample;
 }
 
-START_TEST(orders_are_permutations_and_all_differ)
+START_TEST(permutations_are_complete_and_all_differ)
 {
     enum { N = 50, PLACES = 4 * 3 * 3 };
     static const char *const sets[] = {"policy.collect.n_sample=50"};
-    static int32_t orders[PLACES][N];
+    static int32_t permutations[PLACES][N];
     int place = 0;
     for (int64_t shard = 0; shard < 4; shard++) {
         struct world w = {.shard = shard};
@@ -42,16 +43,18 @@ START_TEST(orders_are_permutations_and_all_differ)
             for (int64_t repeat_index = 0; repeat_index < 3; repeat_index++, place++) {
                 bool seen[N] = {false};
                 world_shuffle(&w, iteration, repeat_index);
-                memcpy(orders[place], order_of(&w), sizeof orders[place]);
+                memcpy(permutations[place], permutation_of(&w), sizeof permutations[place]);
                 for (int i = 0; i < N; i++) {
-                    ck_assert(orders[place][i] >= 0 && orders[place][i] < N);
-                    ck_assert(!seen[orders[place][i]]);
-                    seen[orders[place][i]] = true;
+                    ck_assert(permutations[place][i] >= 0 && permutations[place][i] < N);
+                    ck_assert(!seen[permutations[place][i]]);
+                    seen[permutations[place][i]] = true;
                 }
                 for (int other = 0; other < place; other++)
-                    ck_assert(memcmp(orders[other], orders[place], sizeof orders[place]) != 0);
+                    ck_assert(memcmp(permutations[other], permutations[place],
+                                     sizeof permutations[place]) != 0);
                 world_shuffle(&w, iteration, repeat_index);
-                ck_assert_mem_eq(orders[place], order_of(&w), sizeof orders[place]);
+                ck_assert_mem_eq(permutations[place], permutation_of(&w),
+                                 sizeof permutations[place]);
             }
         world_close(&w);
     }
@@ -59,7 +62,7 @@ START_TEST(orders_are_permutations_and_all_differ)
 END_TEST
 
 /* Each of the 24 permutations of four samples comes as often as the others. */
-START_TEST(all_orders_are_equally_likely)
+START_TEST(all_permutations_are_equally_likely)
 {
     enum { DRAWS = 24000 };
     static const char *const sets[] = {"policy.collect.n_sample=4"};
@@ -69,7 +72,7 @@ START_TEST(all_orders_are_equally_likely)
     world_open(&w, sets, 1);
     for (int i = 0; i < DRAWS; i++) {
         world_shuffle(&w, i, 0);
-        const int32_t *o = order_of(&w);
+        const int32_t *o = permutation_of(&w);
         times[o[0] + 4 * o[1] + 16 * o[2] + 64 * o[3]]++;
     }
     for (int i = 0; i < 256; i++)
@@ -83,16 +86,16 @@ START_TEST(all_orders_are_equally_likely)
 }
 END_TEST
 
-/* -- Slices --------------------------------------------------------------------------------------
+/* -- Ranges --------------------------------------------------------------------------------------
  */
 
-struct slice_case {
+struct range_case {
     int n, b, accumulate;
     bool exact;
-    int count, slices[8][2]; /* of the permutation */
+    int count, ranges[8][2]; /* of the permutation */
 };
 
-static const struct slice_case slice_cases[] = {
+static const struct range_case range_cases[] = {
     {10, 4, 1, false, 3, {{0, 4}, {4, 8}, {6, 10}}},
     {10, 4, 1, true, 3, {{0, 4}, {4, 8}, {8, 10}}},
     {12, 4, 1, false, 3, {{0, 4}, {4, 8}, {8, 12}}},
@@ -110,7 +113,7 @@ static const struct slice_case slice_cases[] = {
     {18, 2, 4, false, 3, {{0, 8}, {8, 16}, {10, 18}}},
     {18, 2, 4, true, 3, {{0, 8}, {8, 16}, {16, 18}}},
 };
-enum { SLICE_CASES = sizeof slice_cases / sizeof *slice_cases };
+enum { RANGE_CASES = sizeof range_cases / sizeof *range_cases };
 
 /* Mean 0 and deviation 1 over those that count, by PyTorch's definition; in double. */
 static void standardise(const struct hd_advantages *advantages, const int32_t *sample, int n,
@@ -146,10 +149,10 @@ static void check_row(const struct world *w, int64_t row, int64_t sample)
     ck_assert(batch.value[row] == advantages.value[sample]);
 }
 
-START_TEST(minibatches_are_slices_of_the_order)
+START_TEST(minibatches_are_ranges_of_the_permutation)
 {
-    const struct slice_case *c = &slice_cases[_i % SLICE_CASES];
-    const bool normal = _i < SLICE_CASES;
+    const struct range_case *c = &range_cases[_i % RANGE_CASES];
+    const bool normal = _i < RANGE_CASES;
     char accumulate[64], message[HD_MESSAGE_BYTES] = "";
     const char *const more[] = {
         accumulate,
@@ -165,8 +168,8 @@ START_TEST(minibatches_are_slices_of_the_order)
         const struct hd_minibatch batch = world_batch(&w);
         if (i >= 8)
             continue;
-        const int lo = c->slices[i][0], used = c->slices[i][1] - lo;
-        const int32_t *sample = order_of(&w) + lo;
+        const int lo = c->ranges[i][0], used = c->ranges[i][1] - lo;
+        const int32_t *sample = permutation_of(&w) + lo;
         double wanted[64];
         const struct hd_advantages advantages = world_rows(&w);
         standardise(&advantages, sample, used, wanted);
@@ -187,7 +190,7 @@ START_TEST(minibatches_are_slices_of_the_order)
     const struct hd_context where = world_at(&w, 0, 0);
     ck_assert_int_eq(run_body(&hd_verb_sample_minibatch, values, &where, args, message),
                      HD_ERR_TASK);
-    ck_assert_msg(strstr(message, "minibatches of 'order' are used up"), "%s", message);
+    ck_assert_msg(strstr(message, "minibatches of 'permutation' are used up"), "%s", message);
     unprepare(&hd_verb_sample_minibatch, args);
     world_close(&w);
 }
@@ -290,7 +293,7 @@ START_TEST(rows_without_a_sample_contribute_nothing)
 END_TEST
 
 /* The learning rate that is shown is the one that counts. */
-START_TEST(the_shown_rate_is_the_steered_one)
+START_TEST(the_logged_learning_rate_is_the_adapted_one)
 {
     struct world w = {0};
     const char *sets[] = {"policy.learn.learning_rate=0.5"};
@@ -313,12 +316,12 @@ int main(void)
 {
     TCase *tests = tcase_create("minibatches");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, orders_are_permutations_and_all_differ);
-    tcase_add_test(tests, all_orders_are_equally_likely);
-    tcase_add_loop_test(tests, minibatches_are_slices_of_the_order, 0, 2 * SLICE_CASES);
+    tcase_add_test(tests, permutations_are_complete_and_all_differ);
+    tcase_add_test(tests, all_permutations_are_equally_likely);
+    tcase_add_loop_test(tests, minibatches_are_ranges_of_the_permutation, 0, 2 * RANGE_CASES);
     tcase_add_test(tests, graphs_take_all_minibatches);
     tcase_add_loop_test(tests, rows_without_a_sample_contribute_nothing, 0,
                         (int)(sizeof nets / sizeof *nets));
-    tcase_add_test(tests, the_shown_rate_is_the_steered_one);
+    tcase_add_test(tests, the_logged_learning_rate_is_the_adapted_one);
     return run_suite("minibatch", tests);
 }

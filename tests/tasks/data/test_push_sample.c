@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From rollouts through the replay ring to batches, and the type counts. */
+/* From transition blocks through the replay ring to batches, and the type env_counters. */
 #include "kernels/replay/replay.h"
 #include "tasks/types/collect/transition_block.h"
 #include "tasks/types/data/batch.h"
@@ -42,9 +42,9 @@ static void world_close(struct world *w)
     setup_close(&w->setup);
 }
 
-/* A rollout whose transitions are numbered from `first`, stored. Transition k leads from frame k of
- * env 0 to the next one; frame k starts with the number k. */
-static void store(struct world *w, int32_t first)
+/* Pushes a transition block whose transitions are numbered from `first`. Transition k leads from
+ * frame k of env 0 to the next one; frame k starts with the number k. */
+static void push(struct world *w, int32_t first)
 {
     const struct hd_transition_block_shape *shape =
         hd_transition_block_get_shape(&w->values[TRANSITION_BLOCK].spec);
@@ -82,7 +82,7 @@ START_TEST(test_counted_size)
     int64_t counted = 0;
     for (int32_t first = 0; first < 5 * N_SAMPLE; first += N_SAMPLE) {
         ck_assert_int_eq(replay_size(&w), counted);
-        store(&w, first);
+        push(&w, first);
         counted = hd_verb_push_replay.counted[0].next(args, &counted);
     }
     ck_assert_int_eq(counted, CAPACITY);
@@ -99,7 +99,7 @@ START_TEST(test_sample)
     struct world w;
     world_open(&w);
     for (int32_t first = 0; first < 4 * N_SAMPLE; first += N_SAMPLE)
-        store(&w, first);
+        push(&w, first);
     value_save_load(&w.values[REPLAY]);
     struct hd_context where = at(&w.setup, 1, 9);
     memset(w.values[BATCH].data, 0xFF, (size_t)w.values[BATCH].spec.bytes);
@@ -150,7 +150,7 @@ START_TEST(test_wrong_files)
 {
     struct world w;
     world_open(&w);
-    store(&w, 0);
+    push(&w, 0);
     for (int i = 0; i < N_VALUES; i++) {
         char bytes[1 << 16];
         FILE *file = tmpfile(), *shorter = tmpfile();
@@ -204,7 +204,7 @@ START_TEST(test_memory_of_pong)
 }
 END_TEST
 
-/* However few frames a large ring of images has, a rollout fits in. */
+/* However few frames a large ring of pictures has, a transition block fits in. */
 START_TEST(test_short_of_frames)
 {
     static const char *const sets[] = {"policy.model.obs_shape=[1,3000,3000]",

@@ -122,7 +122,7 @@ static void world_open(struct world *w, int64_t shards, int64_t batch, const cha
         w->ports[i] = &w->values[i];
     }
     for (int s = 0; s < MOST_SHARDS; s++)
-        value_open(&w->states[s], &w->setup, &hd_type_sampler_state, "cursor", NULL);
+        value_open(&w->states[s], &w->setup, &hd_type_sampler_state, "sampler_state", NULL);
     struct hd_spec *specs[MAX_PORTS];
     struct hd_setup step = step_setup(&hd_verb_sample_dataset, &w->setup, w->ports, specs);
     ck_assert_int_eq(hd_verb_sample_dataset.declare(&step), HD_OK);

@@ -27,7 +27,7 @@ static const struct {
 };
 enum { NETS = sizeof nets / sizeof *nets };
 
-static const struct target_case {
+static const struct advantages_case {
     int n_sample, envs, groups;
     bool segment_at_done, value_norm, obs_norm;
 } cases[] = {
@@ -52,7 +52,7 @@ static void add_moments(struct value *value, uint64_t seed, float low, float hig
     hd_free(x);
 }
 
-static void open_case(struct world *w, const struct target_case *c, int net, int microbatch)
+static void open_case(struct world *w, const struct advantages_case *c, int net, int microbatch)
 {
     char text[5][64];
     const char *sets[16] = {text[0],
@@ -110,7 +110,7 @@ struct naive_rows {
 };
 
 /* DI-engine's loop over the samples of one group after another, from the last to the first. */
-static void naive_targets(const struct world *w, const struct target_case *c,
+static void naive_advantages(const struct world *w, const struct advantages_case *c,
                           struct naive_rows *rows)
 {
     const struct hd_spec *spec = &w->v[TRAJECTORIES].spec;
@@ -144,16 +144,16 @@ static void naive_targets(const struct world *w, const struct target_case *c,
         rows->squares += (returns[i] - rows->mean) * (returns[i] - rows->mean);
 }
 
-START_TEST(targets_are_those_of_a_naive_pass)
+START_TEST(advantages_are_those_of_a_naive_pass)
 {
-    const struct target_case *c = &cases[_i % CASES];
+    const struct advantages_case *c = &cases[_i % CASES];
     const int net = _i / CASES;
     const double off = 20 * nets[net].rounding; /* sums over fragments */
     struct world w;
     struct naive_rows rows;
     open_case(&w, c, net, 0);
     world_compute_advantages(&w);
-    naive_targets(&w, c, &rows);
+    naive_advantages(&w, c, &rows);
     const struct hd_advantages found = world_rows(&w);
     for (int i = 0; i < c->n_sample; i++) {
         CHECK_CLOSE(found.value[i], rows.value[i], 1.0, nets[net].rounding, "value");
@@ -171,7 +171,7 @@ END_TEST
 /* Without running statistics values count as they are, whatever value_norm says. */
 START_TEST(values_without_a_scale)
 {
-    static const struct target_case c = {64, 4, 1, true, false, false};
+    static const struct advantages_case c = {64, 4, 1, true, false, false};
     struct world w;
     float value[64];
     open_case(&w, &c, 0, 0);
@@ -194,7 +194,7 @@ END_TEST
  * how convolutions round. */
 START_TEST(blocks)
 {
-    static const struct target_case c = {60, 4, 2, true, true, true};
+    static const struct advantages_case c = {60, 4, 2, true, true, true};
     static const int microbatches[] = {60, 1, 7, 20, 64};
     struct naive_rows whole;
     struct world w;
@@ -225,11 +225,11 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("targets");
+    TCase *tests = tcase_create("advantages");
     const int n_nets = bf16_here() ? NETS : NETS - 1;
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, targets_are_those_of_a_naive_pass, 0, n_nets * CASES);
+    tcase_add_loop_test(tests, advantages_are_those_of_a_naive_pass, 0, n_nets * CASES);
     tcase_add_test(tests, values_without_a_scale);
     tcase_add_loop_test(tests, blocks, 0, n_nets);
-    return run_suite("targets", tests);
+    return run_suite("compute_advantages", tests);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loss_grad, the mean over shards, adam and copy, and their types, without an executor. Arithmetic
- * is in microbatches summed in one tree: how samples are spread over shards, and how parameters are
- * cut in buckets, changes no bit. */
+ * is in microbatches summed in one tree: how samples are distributed over shards, and how
+ * parameters are cut in buckets, changes no bit. */
 #include "runtime/base/hash.h"
 #include "runtime/base/tree.h"
 #include "tasks/types/data/batch.h"
@@ -164,7 +164,7 @@ static void mean_of(struct learner *shards, int n)
     }
 }
 
-START_TEST(spreading_samples_over_shards_changes_no_bit)
+START_TEST(distributing_samples_over_shards_changes_no_bit)
 {
     net = &nets[_i];
     static struct learner one, four[SHARDS];
@@ -226,7 +226,7 @@ START_TEST(an_empty_shard_contributes_nothing)
 }
 END_TEST
 
-/* -- Parts --------------------------------------------------------------------------------------
+/* -- Buckets ------------------------------------------------------------------------------------
  */
 
 /* A step of Adam from the mean, or from the sum of the gradient's partials in ranges of blocks. */
@@ -256,7 +256,7 @@ static void step(struct learner *l, struct hd_context *context, const struct hd_
 }
 
 /* Three updates with the policy cut in buckets; the hash of the policy. */
-static uint64_t train(double bucket_mb, bool slices, int *parts_p)
+static uint64_t train(double bucket_mb, bool slices, int *buckets_p)
 {
     static struct learner l;
     struct value optimizer;
@@ -291,13 +291,13 @@ static uint64_t train(double bucket_mb, bool slices, int *parts_p)
     ck_assert_uint_eq(value_hash(&l.policy), value_hash(&l.target));
     ck_assert(memcmp(l.policy.data, l.target.data, (size_t)l.policy.spec.bytes) == 0);
     uint64_t hash = value_hash(&l.policy);
-    *parts_p = l.policy.spec.buckets;
+    *buckets_p = l.policy.spec.buckets;
     value_close(&optimizer);
     learner_close(&l);
     return hash;
 }
 
-START_TEST(cutting_parameters_in_parts_and_slices_changes_no_bit)
+START_TEST(cutting_parameters_in_buckets_and_slices_changes_no_bit)
 {
     net = &nets[_i];
     int whole_parts, buckets;
@@ -314,7 +314,7 @@ START_TEST(cutting_parameters_in_parts_and_slices_changes_no_bit)
 }
 END_TEST
 
-START_TEST(parts_are_whole_blocks_that_cover_all)
+START_TEST(buckets_are_whole_blocks_that_cover_all)
 {
     struct hd_spec spec = {.elements = 5 * HD_BLOCK + 1};
     for (spec.buckets = 1; spec.buckets <= 6; spec.buckets++) {
@@ -430,11 +430,11 @@ int main(void)
     Suite *suite = suite_create("learner");
     TCase *tests = tcase_create("bits");
     const int n_nets = bf16_here() ? NETS : NETS - 1;
-    tcase_add_loop_test(tests, spreading_samples_over_shards_changes_no_bit, 0, n_nets);
+    tcase_add_loop_test(tests, distributing_samples_over_shards_changes_no_bit, 0, n_nets);
     tcase_add_loop_test(tests, microbatches_sum_to_the_batch_within_rounding, 0, n_nets);
     tcase_add_loop_test(tests, an_empty_shard_contributes_nothing, 0, n_nets);
-    tcase_add_loop_test(tests, cutting_parameters_in_parts_and_slices_changes_no_bit, 0, n_nets);
-    tcase_add_test(tests, parts_are_whole_blocks_that_cover_all);
+    tcase_add_loop_test(tests, cutting_parameters_in_buckets_and_slices_changes_no_bit, 0, n_nets);
+    tcase_add_test(tests, buckets_are_whole_blocks_that_cover_all);
     tcase_add_loop_test(tests, a_loss_that_is_no_number_fails_the_task, 0, n_nets);
     tcase_add_loop_test(tests, a_loss_that_is_no_number_is_skipped, 0, n_nets);
     tcase_add_test(tests, all_shards_and_runs_of_a_seed_start_alike);

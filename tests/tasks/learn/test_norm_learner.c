@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_grad of nets with batch norm: gradients and running statistics do not depend on how samples
- * are spread over shards and microbatches, nor on rows that are not used; what graphs may not ask
- * for is refused. */
+/* loss_grad of nets with batch norm: gradients and running statistics depend neither on how samples
+ * are distributed over shards and microbatches nor on rows that are not used, and combinations that
+ * are not supported are refused. */
 #include "tasks/types/data/batch.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/grad.h"
@@ -262,7 +262,7 @@ static void check_same(struct world *a, struct world *b)
         ck_assert_uint_eq(value_hash(&b->shard[s].state), value_hash(&b->shard[0].state));
 }
 
-START_TEST(samples_may_be_spread_over_shards_and_microbatches)
+START_TEST(samples_may_be_distributed_over_shards_and_microbatches)
 {
     static const int shards[] = {1, 2, 4};
     struct world one, other;
@@ -398,7 +398,7 @@ static void refused(const char *const *sets, int n, const char *loss, const char
     setup_close(&w.setup);
 }
 
-START_TEST(what_cannot_be_is_refused)
+START_TEST(nets_that_a_verb_cannot_train_are_refused)
 {
     static const char *const bc[] = {"policy.type=bc", "policy.model.norm=sync_batch_norm"};
     static const char *const dqn[] = {"policy.model.norm=sync_batch_norm"};
@@ -412,11 +412,11 @@ int main(void)
     Suite *suite = suite_create("norm_learner");
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
-    tcase_add_loop_test(tests, samples_may_be_spread_over_shards_and_microbatches, 0, 3);
+    tcase_add_loop_test(tests, samples_may_be_distributed_over_shards_and_microbatches, 0, 3);
     tcase_add_test(tests, two_shards_are_one_of_twice_the_batch);
     tcase_add_loop_test(tests, rows_that_are_not_used_change_nothing, 0, 13);
     tcase_add_test(tests, a_single_sample_is_no_accident);
-    tcase_add_test(tests, what_cannot_be_is_refused);
+    tcase_add_test(tests, nets_that_a_verb_cannot_train_are_refused);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

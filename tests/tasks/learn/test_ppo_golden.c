@@ -134,7 +134,7 @@ static void check_params(struct world *w, const struct golden_ppo *golden, doubl
 static void run_epoch(struct world *w)
 {
     world_compute_advantages(w);
-    worlds_combine(w, 1, RETURNS, HD_SUM, POOLED);
+    worlds_combine(w, 1, RETURNS, HD_SUM, SUMMED_RETURNS);
     world_run(w, &hd_verb_merge_stats, merge_returns_ports, world_at(w, 0, 0));
     world_in_order(w);
     world_sample_minibatch(w);

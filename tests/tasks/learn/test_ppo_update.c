@@ -108,7 +108,7 @@ END_TEST
 
 /* Adam's first step is as long as the rate, whatever the gradient: that of the config, or where
  * there is one yet the adapt_lr one. */
-START_TEST(steps_go_by_the_steered_rate)
+START_TEST(steps_use_the_adapted_learning_rate)
 {
     static const float g[] = {1, 1, 1};
     for (int i = 0; i < 2; i++) {
@@ -160,7 +160,7 @@ START_TEST(mistakes)
                   "adapt_lr needs the divergence kl_avg, which 'grad_norm' does not hold");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, NONE, ADVANTAGES, STATS, GRAD, NONE, N_VALUES},
-                  "loss ppo takes a batch of type minibatch, but 'targets' is of type advantages");
+                  "loss ppo takes a batch of type minibatch, but 'advantages' is of type advantages");
     check_mistake(&hd_verb_loss_grad, &w,
                   (int[]){POLICY, POLICY, BATCH, STATS, GRAD, NONE, N_VALUES},
                   "loss ppo has no use for a target net");
@@ -228,8 +228,9 @@ static void fill_batch(struct world *w, int first, int used)
 
 enum { SHARDS = 4, SAMPLES = 32 };
 
-/* How samples are spread over shards changes no bit of the mean, nor of what follows from it. */
-START_TEST(spreading_samples_over_shards_changes_no_bit)
+/* How samples are distributed over shards changes no bit of the mean, nor of what follows from it.
+ */
+START_TEST(distributing_samples_over_shards_changes_no_bit)
 {
     struct world one, four[SHARDS];
     open_net(&one, _i, SAMPLES, SAMPLES / SHARDS, 1, 0);
@@ -391,9 +392,9 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, clipped_adam_of_the_spec, 0, 4);
     tcase_add_test(tests, what_is_not_clipped);
-    tcase_add_test(tests, steps_go_by_the_steered_rate);
+    tcase_add_test(tests, steps_use_the_adapted_learning_rate);
     tcase_add_test(tests, mistakes);
-    tcase_add_loop_test(tests, spreading_samples_over_shards_changes_no_bit, 0, n_nets);
+    tcase_add_loop_test(tests, distributing_samples_over_shards_changes_no_bit, 0, n_nets);
     tcase_add_loop_test(tests, shards_weigh_what_they_have, 0, n_nets);
     tcase_add_loop_test(tests, accumulating_is_a_larger_batch, 0, n_nets);
     tcase_add_loop_test(tests, own_gradients, 0, n_nets);

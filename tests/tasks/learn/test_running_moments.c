@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running statistics of observations and of returns, pooled over shards and merged iteration by
+/* Running statistics of observations and of returns, summed over shards and merged iteration by
  * iteration, against DI-engine's formula (spec 3.4) over all of them; and what observations then
  * enter a net as. */
 #include "tests/kernels/common/device.h"
@@ -122,7 +122,7 @@ static void observe(struct world *worlds)
         world_run(&worlds[s], &hd_verb_compute_obs_stats, obs_stats_ports,
                   world_at(&worlds[s], 0, 0));
     }
-    worlds_combine(worlds, SHARDS, SEEN, HD_SUM, POOLED_SEEN);
+    worlds_combine(worlds, SHARDS, SEEN, HD_SUM, SUMMED_OBS_STATS);
     for (int s = 0; s < SHARDS; s++)
         world_run(&worlds[s], &hd_verb_merge_stats, merge_obs_ports, world_at(&worlds[s], 0, 0));
 }
@@ -224,8 +224,8 @@ START_TEST(observations_cuda)
     open_worlds(worlds, c);
     struct value *v = worlds[0].v;
     const int64_t bytes = v[OBS_NORM].spec.bytes;
-    void *pooled = device_make(NULL, bytes), *norm = device_make(v[OBS_NORM].data, bytes);
-    const struct hd_view views[] = {{.data = pooled, .spec = &v[POOLED_SEEN].spec},
+    void *summed = device_make(NULL, bytes), *norm = device_make(v[OBS_NORM].data, bytes);
+    const struct hd_view views[] = {{.data = summed, .spec = &v[SUMMED_OBS_STATS].spec},
                                     {.data = norm, .spec = &v[OBS_NORM].spec}};
     struct hd_context context = {.stream = device_stream()};
     for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
@@ -236,10 +236,10 @@ START_TEST(observations_cuda)
             seen[s] = device_make(worlds[s].v[SEEN].data, bytes);
         ck_assert_int_eq(v[SEEN].spec.type->reduction->reduce_on_gpu(
                              &v[SEEN].spec, 0, HD_SUM, SHARDS, (const void *const *)seen,
-                             &v[POOLED_SEEN].spec, pooled, context.stream),
+                             &v[SUMMED_OBS_STATS].spec, summed, context.stream),
                          HD_OK);
         ck_assert_int_eq(hd_verb_merge_stats.gpu->body(&context, views, NULL), HD_OK);
-        check_same_bytes(&v[POOLED_SEEN], pooled);
+        check_same_bytes(&v[SUMMED_OBS_STATS], summed);
         check_same_bytes(&v[OBS_NORM], norm);
     }
     close_worlds(worlds);
@@ -271,7 +271,7 @@ START_TEST(returns)
             hd_moments_compute(
                 x, rows, 1, hd_moments_get(&worlds[s].v[RETURNS].spec, worlds[s].v[RETURNS].data));
         }
-        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
+        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, SUMMED_RETURNS);
         for (int s = 0; s < SHARDS; s++)
             world_run(&worlds[s], &hd_verb_merge_stats, merge_returns_ports,
                       world_at(&worlds[s], 0, 0));
@@ -296,7 +296,7 @@ START_TEST(no_samples_at_all)
         const float x[] = {1, 3};
         hd_moments_compute(x, rows, 1,
                            hd_moments_get(&worlds[0].v[RETURNS].spec, worlds[0].v[RETURNS].data));
-        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, POOLED);
+        worlds_combine(worlds, SHARDS, RETURNS, HD_SUM, SUMMED_RETURNS);
         const uint64_t hash = value_hash(&worlds[0].v[SCALE]);
         world_run(&worlds[0], &hd_verb_merge_stats, merge_returns_ports,
                   world_at(&worlds[0], 0, 0));

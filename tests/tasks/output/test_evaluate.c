@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evaluation against envs played one by one, and what it partials behind. */
+/* Evaluation against envs played one by one, and what it leaves behind. */
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/batch_norm_stats.h"
 #include "tasks/types/learn/params.h"
@@ -27,7 +27,7 @@ static bool has_norms(const struct world *w)
 
 static void open_state(struct world *w, struct value *state, int port, int of)
 {
-    *state = (struct value){.spec = {.name = "norm_state",
+    *state = (struct value){.spec = {.name = "batch_norm_stats",
                                      .type = &hd_type_batch_norm_stats,
                                      .placement = HD_RANK0,
                                      .of = &w->values[of].spec,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An evaluation that is sharded over shards gives the result of one on rank 0; the policy that was
- * judged best is kept. */
+/* An evaluation that is distributed over shards has the same result as one on rank 0, and keep_best
+ * keeps the policy with the best result. */
 #include "tasks/types/collect/envs.h"
 #include "tasks/types/learn/params.h"
 #include "tasks/types/output/eval_result.h"
@@ -76,17 +76,17 @@ static void combine(struct world *w, int shards, struct value *result)
     hd_free(vector);
 }
 
-struct spread_case {
+struct sharding_case {
     int envs, episodes, shards;
 };
 
-static const struct spread_case cases[] = {
+static const struct sharding_case cases[] = {
     {5, 5, 2}, {5, 8, 4}, {8, 8, 4}, {3, 7, 8}, {1, 2, 2}, {5, 3, 2}, {6, 13, 1},
 };
 
 START_TEST(test_same_result)
 {
-    const struct spread_case *c = &cases[_i];
+    const struct sharding_case *c = &cases[_i];
     char envs[64], episodes[64];
     snprintf(envs, sizeof envs, "env.evaluator_env_num=%d", c->envs);
     snprintf(episodes, sizeof episodes, "env.n_evaluator_episode=%d", c->episodes);
@@ -119,7 +119,7 @@ START_TEST(test_same_result)
 END_TEST
 
 /* A result that travels from rank 0 arrives as it was. */
-START_TEST(test_verdict_travels)
+START_TEST(test_result_is_broadcast)
 {
     struct world w;
     world_open(&w, NULL, 0, 0);
@@ -134,11 +134,11 @@ START_TEST(test_verdict_travels)
 END_TEST
 
 /* The first result always counts, later ones when their mean is above all before. */
-START_TEST(test_keep)
+START_TEST(test_keep_best)
 {
     struct hd_setup setup = setup_open(NULL, 0);
     struct value result, policy, best, best_verdict;
-    value_open(&result, &setup, &hd_type_eval_result, "verdict", NULL);
+    value_open(&result, &setup, &hd_type_eval_result, "eval_result", NULL);
     value_open(&policy, &setup, &hd_type_params, "candidate", NULL);
     value_open(&best, &setup, &hd_type_params, "best", NULL);
     value_open(&best_verdict, &setup, &hd_type_eval_result, "best_verdict", NULL);
@@ -172,8 +172,8 @@ int main(void)
     TCase *tests = tcase_create("all");
     suite_add_tcase(suite, tests);
     tcase_add_loop_test(tests, test_same_result, 0, (int)(sizeof cases / sizeof cases[0]));
-    tcase_add_test(tests, test_verdict_travels);
-    tcase_add_test(tests, test_keep);
+    tcase_add_test(tests, test_result_is_broadcast);
+    tcase_add_test(tests, test_keep_best);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collect in which a GPU acts and a CPU steps: every byte of what a CPU collects alone. Their
- * values of actions differ in the last bits, so only actions whose values are that close could
- * differ, and none of these do. */
+/* A collect in which a GPU acts and a CPU steps yields every byte of what a CPU collects alone. The
+ * processors' action values differ in the last bits, which could change an action only where two
+ * values are that close, and does not here. */
 #include "runtime/base/status.h"
 #include "tasks/collect/stepper.h"
 #include "tasks/types/collect/transition_block.h"
@@ -54,7 +54,7 @@ static void spoil(struct world *w)
 /* -- As the executor does it ----------------------------------------------------------------------
  */
 
-struct split {
+struct overlap {
     void *args, *policy, *header, *work, *scratch;
     struct hd_subtasks subtasks;
     char *obs, *seen, *none; /* what the GPU acts on, that on the host, nothing */
@@ -62,13 +62,13 @@ struct split {
     int acted, rested;
 };
 
-static struct split split_open(const struct world *w)
+static struct overlap overlap_open(const struct world *w)
 {
     const struct hd_verb *verb = &hd_verb_collect;
     const struct value *policy = &w->values[POLICY];
     const struct hd_device_form *form = policy->spec.type->device;
     const int64_t bytes = hd_value_get_device_bytes(&policy->spec);
-    struct split s = {.args = prepare(verb, &w->setup, w->ports)};
+    struct overlap s = {.args = prepare(verb, &w->setup, w->ports)};
     ck_assert(verb->gpu->supports(s.args));
     ck_assert_int_eq(form->ready(&policy->spec), HD_OK);
     ck_assert_int_eq(verb->gpu->ready(s.args), HD_OK);
@@ -91,7 +91,7 @@ static struct split split_open(const struct world *w)
 }
 
 /* The GPU acted on what the envs show, or it had nothing to do. */
-static void check_obs(struct split *s, const struct world *w)
+static void check_obs(struct overlap *s, const struct world *w)
 {
     const struct value *value = &w->values[ENVS];
     const struct hd_envs envs = hd_envs_get(&value->spec, value->data, 0);
@@ -104,7 +104,7 @@ static void check_obs(struct split *s, const struct world *w)
     s->acted++;
 }
 
-static void run_stage(struct split *s, struct world *w, struct hd_context *context)
+static void run_stage(struct overlap *s, struct world *w, struct hd_context *context)
 {
     const struct hd_verb *verb = &hd_verb_collect;
     const bool gpu = verb->gpu->stage(s->args, context->stage);
@@ -123,7 +123,7 @@ static void run_stage(struct split *s, struct world *w, struct hd_context *conte
 }
 
 /* Nothing is left of the collect before. */
-static void collect_split(struct split *s, struct world *w, int64_t iteration)
+static void collect_overlapped(struct overlap *s, struct world *w, int64_t iteration)
 {
     struct hd_context context = at(&w->setup, SHARD, iteration);
     struct hd_view counts[N_VALUES] = {{0}};
@@ -149,7 +149,7 @@ static void collect_split(struct split *s, struct world *w, int64_t iteration)
 
 /* Observations of frames or of numbers; episodes longer and shorter than an observation, or of a
  * single step; collects of a few steps, so that episodes go on in the next, and of many. */
-static const struct split_case {
+static const struct overlap_case {
     int64_t n_sample, envs, collects;
     const char *set[5];
 } cases[] = {
@@ -165,7 +165,7 @@ static const struct split_case {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-static void open_case(struct world *w, const struct split_case *c)
+static void open_case(struct world *w, const struct overlap_case *c)
 {
     char n_sample[64], envs[64];
     const char *sets[MAX_SETS] = {n_sample, envs, "policy.collect.overlap_act_step=true",
@@ -178,24 +178,24 @@ static void open_case(struct world *w, const struct split_case *c)
     world_open(w, sets, n);
 }
 
-START_TEST(split_as_unsplit)
+START_TEST(overlapped_as_alone)
 {
     struct world here, other;
     open_case(&here, &cases[_i]);
     open_case(&other, &cases[_i]);
-    struct split split = split_open(&here);
+    struct overlap overlap = overlap_open(&here);
     for (int64_t iteration = 0; iteration < cases[_i].collects; iteration++) {
         struct hd_context where = at(&other.setup, SHARD, iteration);
-        collect_split(&split, &here, iteration);
+        collect_overlapped(&overlap, &here, iteration);
         spoil(&other);
         run(&hd_verb_collect, &other.setup, other.ports, &where);
         for (int i = ENVS; i < N_VALUES; i++)
             ck_assert_msg(value_hash(&here.values[i]) == value_hash(&other.values[i]),
                           "%s differs after collect %d", here.values[i].spec.name, (int)iteration);
     }
-    ck_assert(split.acted > 0 && split.rested > 0);
+    ck_assert(overlap.acted > 0 && overlap.rested > 0);
     ck_assert_int_gt(((struct hd_env_counters *)here.values[COUNTERS].data)->episode, 0);
-    unprepare(&hd_verb_collect, split.args);
+    unprepare(&hd_verb_collect, overlap.args);
     world_close(&here);
     world_close(&other);
 }
@@ -209,7 +209,7 @@ int main(void)
 #if HD_CUDA
     cuda = tcase_create("cuda");
     tcase_set_timeout(cuda, 120);
-    tcase_add_loop_test(cuda, split_as_unsplit, 0, CASES);
+    tcase_add_loop_test(cuda, overlapped_as_alone, 0, CASES);
 #endif
-    return run_cuda_suite("collect split", NULL, cuda);
+    return run_cuda_suite("collect overlap", NULL, cuda);
 }
