@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting one block of memory into aligned arrays: the code that lays arrays out also tells how
- * many bytes they need, by running over no memory. */
+/* Cuts one block of memory into aligned arrays. The code that lays arrays out also counts their
+ * bytes, by running over an arena without memory. One thread at a time per arena. */
 #ifndef HD_TASKS_ARENA_H
 #define HD_TASKS_ARENA_H
 
@@ -11,7 +11,7 @@ struct hd_arena {
     int64_t used; /* bytes so far, whole multiples of HD_ALIGNMENT */
 };
 
-/* The next count * size bytes, or NULL when only counting. */
+/* Returns the next count * size bytes, or NULL when only counting. */
 static inline void *hd_arena_take(struct hd_arena *arena, int64_t count, size_t size)
 {
     void *array = arena->memory ? arena->memory + arena->used : NULL;

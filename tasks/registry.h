@@ -1,162 +1,215 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs and types a graph may use. One file per verb: ports, counters, placement, body. */
+/* How a verb is described. A verb is one `const struct hd_verb` in one file, which says which ports
+ * a step of it has, which task object it makes of the config, and which bodies run.
+ *
+ * A step of a graph becomes a task, or a task for each shard or bucket. A verb that has more to say
+ * cuts its step in subtasks: the work falls in items that are independent of each other
+ * (microbatches, groups of environments), each item in stages that follow one another, and `finish`
+ * runs once for all items.
+ *
+ * Threads: `declare`, `prepare`, `release` and every function of a task object alone are called by
+ * the thread that builds the graph and submits its tasks. Bodies are called by any worker, for
+ * several shards, items and iterations at once: a task object is read-only to them, and what
+ * survives a body is in the values that its ports change. The functions declared here are thread
+ * safe. */
 #ifndef HD_TASKS_REGISTRY_H
 #define HD_TASKS_REGISTRY_H
 
 #include "runtime/value.h"
 
-/* Which tasks of a step in subtasks touch a port's value. */
+/* Which subtasks of a step touch the value of a port. To the others its view has no data. A flat
+ * value that the step writes, by another scope than ITEM, is always of scope STAGE_RANGE: item i
+ * writes partial i of it, each stage its own range. */
 enum hd_access_scope {
     HD_SCOPE_FIRST_STAGE, /* stage 0 of every item */
-    HD_SCOPE_STAGE_RANGE, /* stage 0; and later stages, flat values only in the buckets that overlap
-                      their stage_range (all buckets when the verb has none). A flat value that the
-                      step writes, unless by items, is always so. */
+    HD_SCOPE_STAGE_RANGE, /* stage 0 of every item; later stages of a flat value only the buckets
+                             that overlap their stage_range, and of other values nothing */
     HD_SCOPE_ALL,         /* every stage of every item, and `finish` */
-    HD_SCOPE_ITEM,  /* every stage of item i, partial i of a value of as many partials as the step
-                      has  items; `finish`, all partials */
+    HD_SCOPE_ITEM,  /* every stage of item i touches partial i alone, of as many partials as the
+                       step has items; `finish` touches all */
     HD_SCOPE_FINISH /* `finish` only */
 };
 
+/* A named place of a verb for a value. The zeroed fields are the common case: a required value that
+ * stage 0 touches. */
 struct hd_port {
-    const char *name; /* name of the port, for `port: value` and errors */
-    const char *type; /* required type of the value; NULL: any */
+    const char *name; /* for `port: value` in graphs, and for messages */
+    const char *type; /* the type that the value must have; NULL: any */
     enum hd_mode mode;
-    bool optional;
-    bool none; /* may receive a value whose initial version is none */
+    bool optional; /* a step may leave it out; its view is then absent (data and spec NULL) */
+    bool none;     /* may receive a value that has no content yet (hd_type.none) */
     enum hd_access_scope scope;
 };
 
-/* How a step is cut: `items` that are independent of one another, each in `stages` that follow one
- * another. Item i writes partial i of the flat value that the step writes. */
+/* How a step is cut in subtasks. */
 struct hd_subtasks {
-    int64_t items;
-    int stages;
-    int64_t work_bytes; /* per item, kept from its first stage to its last and `finish`; 0: none */
-    int64_t header_bytes; /* per item, for what `finish` takes from stages that run on a GPU: memory
-                           that both see; 0: none */
-    bool finish_last;     /* `finish` runs after the last stage of all items, not after stage 0 */
+    int64_t items;        /* >= 1 */
+    int stages;           /* >= 1, of each item */
+    int64_t work_bytes;   /* of context->work, an item's memory from its first stage to its last and
+                             in `finish`; 0: none */
+    int64_t header_bytes; /* of context->header, an item's memory that `finish` sees wherever stages
+                             and `finish` run; 0: none */
+    bool finish_last;     /* `finish` follows the last stage of all items; else their stage 0 */
 };
 
+/* What executes a step. Verbs in tasks/ that compute are all HD_VERB_TASK. */
 enum hd_verb_kind {
-    HD_VERB_TASK,
-    HD_VERB_COLLECTIVE, /* one read port, one written port, `combine` */
-    HD_VERB_BROADCAST,  /* copies shard 0's or rank 0's instance to a global */
-    HD_VERB_BARRIER,
-    HD_VERB_STOP
+    HD_VERB_TASK,       /* `body`, and `finish` if there is one */
+    HD_VERB_COLLECTIVE, /* the runtime combines the read port's instances into the written port's */
+    HD_VERB_BROADCAST,  /* the runtime copies shard 0's or rank 0's instance to a global */
+    HD_VERB_BARRIER,    /* the runtime waits for all ranks */
+    HD_VERB_STOP        /* the submitter evaluates the step's `if:` */
 };
 
-/* A verb's step-specific option: `loss: dqn`. */
+/* An option of a step, such as `loss: dqn`. */
 struct hd_option {
     const char *name;
-    const char *choices; /* "dqn|ppo"; NULL: any text */
+    const char *choices; /* the texts allowed, "dqn|ppo"; NULL: any text */
     bool required;
 };
 
-/* Attributes that the submitter counts (replay.size), as a function of configuration alone. */
+/* An attribute that the submitter counts (replay.size), so that guards need not look at data. */
 struct hd_counted_attribute {
     int port;              /* index of the port whose value is counted */
     const char *attribute; /* one of its type's `counted` */
-    /* Its next value; counted[…]: all attributes of the value, in the order of its type, those
-     * counted by earlier entries of the verb's `counted` being new already. */
+    /* Returns the attribute after the step, a function of the task object and of the value's
+     * attributes, in the order of its type. Attributes of earlier entries are already new. */
     int64_t (*next)(const void *args, const int64_t *counted);
 };
 
-/* A verb on a GPU. Bodies queue their work on context->stream and return; they are given device
- * memory, but for values that are small enough to stay in host memory that both see: what they
- * hold when the body is called may be read by the body itself. */
+/* A verb's form for GPUs. Its bodies queue their work on context->stream and return; they neither
+ * allocate nor wait. Views show device memory; only instances of pinned types and items' headers
+ * are host memory that the GPU addresses too, which a body may read itself, as it stands when the
+ * body is called. Statuses are those of the CPU's bodies and HD_ERR_DEVICE. */
 struct hd_gpu_verb {
     int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* NULL: the verb's `finish`, if it has one, runs on a CPU and takes nothing from
-     * `work_buffers`. */
+    /* Default: the verb's `finish`, if there is one, runs on a CPU. It then finds NULL in
+     * context->work_buffers, and what it needs in context->headers. */
     int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
-    bool (*supports)(const void *args);         /* NULL: with every config */
-    bool (*stage)(const void *args, int stage); /* which stages run on a GPU; NULL: all */
-    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p); /* NULL: the verb's */
-    int64_t (*scratch)(const void *args); /* bytes on the GPU; NULL: 0 */
-    /* Whether tasks on GPUs, or on the host, touch a port, where scopes alone do not tell; NULL:
-     * they do. */
+    /* Returns whether this config can run on a GPU. Default: true. */
+    bool (*supports)(const void *args);
+    /* Returns whether a stage runs on the GPU; the others run the CPU's body, with context->gpu
+     * set. Default: all stages do. */
+    bool (*stage)(const void *args, int stage);
+    /* Default: the verb's. */
+    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p);
+    /* Returns the bytes of context->scratch, on the GPU. Default: 0. */
+    int64_t (*scratch)(const void *args);
+    /* Returns false for a port that tasks on GPUs (gpu true) or on the host (false) never touch,
+     * although its scope says so. Default: true. */
     bool (*touches)(const void *args, int port, bool gpu);
-    /* Makes what the bodies need on the present GPU, before the first of them; NULL: nothing. */
+    /* Makes what the bodies need on the calling thread's GPU, once before the first of them.
+     * Returns a status (logged). Default: nothing. */
     int (*ready)(const void *args);
-    /* A function of the views' and work's addresses alone: what the body queues is recorded and
-     * played again the next time. */
+    /* What the body queues depends on the addresses of views and work alone, so it is recorded once
+     * as a CUDA graph and launched again later. */
     bool graph_capturable;
 };
 
+/* The address of a struct hd_gpu_verb, or of a type's device form, in builds with CUDA. */
 #if HD_CUDA
 #define HD_ON_GPU(verb) (&(verb))
 #else
 #define HD_ON_GPU(verb) NULL
 #endif
 
+/* A verb. `args` is the task object that `prepare` made. Fields that a verb leaves zero have the
+ * stated default. */
 struct hd_verb {
-    const char *name;
-    uint64_t stream_id; /* which random numbers its steps draw: a constant that no other verb has,
-                           drawn once and kept when the verb is renamed */
+    const char *name;   /* as graphs write it */
+    uint64_t stream_id; /* selects the random stream context->rng of its steps: a random constant
+                           that no other verb has, kept when the verb is renamed */
+    const char *help;   /* one sentence: what a step does */
     enum hd_verb_kind kind;
-    enum hd_combine combine;         /* COLLECTIVE */
-    bool to_rank0;                   /* COLLECTIVE: the result is wanted on rank 0 only, combined as
-                                        the step's option `op` says */
-    const struct hd_port *ports;     /* ended by name == NULL */
-    bool many;                       /* any number of values of any type for ports[0] */
-    const struct hd_option *options; /* ended by name == NULL; or NULL */
-    const struct hd_counted_attribute *counted; /* ended by attribute == NULL; or NULL */
-    bool by_bucket; /* one task per part of the first written or updated flat value; every flat port
-                     then has the same buckets */
-    bool run_on_change; /* a step without `every` runs whenever something that it reads is new, as
-                     those of collectives and of verbs with `logs` do */
-    bool logs; /* sees the logbook and timings; all such tasks run one after another, in program
-                  order, on rank 0 only */
-    /* Completes specs that the config alone does not determine (fields of scalars): called for all
-     * steps in program order until no spec changes. */
-    int (*declare)(const struct hd_setup *setup);
-    /* Builds the task object from the config; owned by the step, released by `release` (default:
-     * hd_free). It must be a pure function of setup: executors may rebuild it at any time. Mistakes
-     * go to setup->diag. Default: no object. */
-    int (*prepare)(const struct hd_setup *setup, void **args_p);
-    void (*release)(void *args);
-    int64_t (*scratch)(const void *args); /* bytes; default 0 */
-    /* CPU body: views in order of ports (or of the file, for `many`). 0 or hd_body_fail(). Called
-     * from any worker; never blocks, allocates or reads a clock. */
-    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* The following may be NULL. A step in subtasks calls `body` once per item and stage
-     * (context->item, stage, work), then `finish` once after stage 0, or the last, of all items
-     * (context->work_buffers). Subtasks are a function of args alone; NULL: one item, one stage, no
-     * work memory. With one item of one stage, one task runs body and finish. */
-    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p);
-    /* Elements [*lo_p, *hi_p) of the flat value that the step writes which `stage` finishes; stages
-     * tile it, some may be empty. Needed by a step of several stages that writes such a value. */
-    void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
-    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
-    /* The scope of a port where it depends on the task object; default: the port's. */
-    enum hd_access_scope (*get_scope)(const void *args, int port);
-    /* How many doubles `stage` of every item partials at context->partial_sums, to be added up over
-     * all items of all shards, in the tree over (shard, item), before any item's next stage finds
-     * the sums at context->cross_shard_sums; 0: none. For shard steps; not after the last stage. */
-    int64_t (*count_cross_shard_sums)(const void *args, int stage);
-    /* by_bucket verbs whose first port reads a mean: what `body` does, on whole blocks [lo, hi) of
-     * the bucket views[].bucket, with the mean given as `sum` (hi - lo floats, for element lo on)
-     * and the number of samples `count` to divide by (0: do not divide). views[0].data is NULL.
-     * Called for ascending ranges of the bucket, of which this rank perhaps has none (then once
-     * with lo == hi); context->again is false in the first of these calls and true in the others.
+
+    /* -- Ports and options ----------------------------------------------------------------------
      */
+    const struct hd_port *ports; /* ended by name == NULL */
+    bool many; /* a step names any number of values of any type, which all are of port 0 */
+    const struct hd_option *options; /* ended by name == NULL. Default: none */
+    enum hd_combine combine;         /* of a COLLECTIVE */
+    bool to_rank0; /* COLLECTIVE: only rank 0 needs the result, and the step's option `op` decides
+                      how to combine */
+
+    /* -- When and where steps run ---------------------------------------------------------------
+     */
+    const struct hd_counted_attribute *counted; /* ended by attribute == NULL. Default: none */
+    bool run_on_change; /* a step without `every` runs when something that it reads is new. Always
+                           so for collectives and verbs with `logs` */
+    bool logs;      /* bodies get context->logbook and context->timing; steps run on rank 0 only,
+                       and all such tasks one after another in program order */
+    bool by_bucket; /* one task per bucket of the first flat value that the step changes; all
+                       flat values of the step then have the same buckets */
+
+    /* -- From the config to a task object -------------------------------------------------------
+     */
+    /* Completes the specs of values that the config alone does not determine, such as the fields of
+     * scalars. Called for all steps in program order, repeatedly until no spec changes. Default:
+     * nothing. */
+    int (*declare)(const struct hd_setup *setup);
+    /* Makes the task object, which the step owns: a function of setup alone, as it may be made anew
+     * at any time. On failure *args_p may be set, and is released as usual. Default: no object.
+     *
+     * Both return HD_OK, HD_ERR_INPUT after adding mistakes of the user to setup->diag, or another
+     * status (logged), which ends the run at once. */
+    int (*prepare)(const struct hd_setup *setup, void **args_p);
+    /* Frees a task object. Default: hd_free. */
+    void (*release)(void *args);
+    /* Returns the bytes of context->scratch. Default: 0. */
+    int64_t (*scratch)(const void *args);
+
+    /* -- Work on CPUs ---------------------------------------------------------------------------
+     */
+    /* Does the work of a task or subtask, given views in the order of ports (in that of the file
+     * with `many`). It neither waits, allocates nor reads a clock; whatever it remembers is in
+     * values. Returns HD_OK; hd_body_fail(), which ends the run with its message; another error
+     * (logged); or, from steps of one subtask, HD_AGAIN, to be called again with context->again set
+     * once others have had a turn, as long work does every few milliseconds. */
+    int (*body)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* Says how the step is cut. `body` then runs once for each item and stage (context->item,
+     * stage, work, header). Default: one item of one stage without memory of its own, and `finish`
+     * in the same task. */
+    void (*get_subtasks)(const void *args, struct hd_subtasks *subtasks_p);
+    /* Runs once after a stage of all items (hd_subtasks.finish_last), given context->work_buffers
+     * and context->headers of all of them. Returns what `body` does, but not HD_AGAIN. Default:
+     * nothing. */
+    int (*finish)(struct hd_context *context, const struct hd_view *views, const void *args);
+    /* Gives the elements [*lo_p, *hi_p) of the flat value that the step writes which `stage`
+     * completes. The ranges of all stages tile the value; some may be empty. Needed by steps of
+     * several stages that write a flat value. */
+    void (*stage_range)(const void *args, int stage, int64_t *lo_p, int64_t *hi_p);
+    /* Returns the scope of a port whose scope depends on the config. Default: the port's. */
+    enum hd_access_scope (*get_scope)(const void *args, int port);
+    /* Returns how many doubles `stage` of each item writes to context->partial_sums. They are added
+     * over the items of all shards, in the tree over (shard, item), before the next stage of any
+     * item finds the sums at context->cross_shard_sums. For shard steps, and not after the last
+     * stage. Default: 0. */
+    int64_t (*count_cross_shard_sums)(const void *args, int stage);
+    /* Verbs with by_bucket whose port 0 reads a mean may be merged with the collective that makes
+     * it (a sharded update). This does what `body` does for whole blocks, elements [lo, hi) of
+     * bucket views[].bucket, given their sum over all shards, sum[hi - lo], and the number of
+     * samples `count` to divide it by (0: none); views[0].data is NULL. It is called for ascending
+     * ranges of the bucket, the first time with context->again false, then true; on a rank without
+     * a range of the bucket it is called once with lo == hi. Returns what `body` does, but not
+     * HD_AGAIN. Default: never merged. */
     int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                         int64_t lo, int64_t hi, const float *sum, float count);
-    const struct hd_gpu_verb *gpu; /* NULL: runs on CPUs only */
-    const char *help;              /* one sentence */
+
+    const struct hd_gpu_verb *gpu; /* Default: steps run on CPUs only */
 };
 
+/* The verbs, types and config keys that a graph may use. */
 struct hd_registry {
-    const struct hd_type *const *types; /* NULL-ended */
-    const struct hd_verb *const *verbs; /* NULL-ended */
-    const struct hd_key *keys;          /* config keys of env.* and policy.* that they read */
+    const struct hd_type *const *types; /* ended by NULL */
+    const struct hd_verb *const *verbs; /* ended by NULL */
+    const struct hd_key *keys;          /* that they read; ended by path == NULL */
 };
 
-/* By name; NULL when there is none. */
+/* Return the type or verb of this name, or NULL. */
 const struct hd_type *hd_registry_find_type(const struct hd_registry *registry, const char *name);
 const struct hd_verb *hd_registry_find_verb(const struct hd_registry *registry, const char *name);
 
-/* Text of a step's option, or NULL when absent. */
+/* Returns the text of a step's option, or NULL if the step does not have it. Borrowed. */
 const char *hd_setup_get_option(const struct hd_setup *setup, const char *name);
 
 #endif

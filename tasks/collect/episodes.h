@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of the episodes that a collect ends: what the verbs that collect write alike. */
+/* Statistics of the episodes that end during a collect, which all verbs that collect write to a
+ * value of type scalars. Thread safe for different values. */
 #ifndef HD_TASKS_COLLECT_EPISODES_H
 #define HD_TASKS_COLLECT_EPISODES_H
 
@@ -7,14 +8,15 @@
 #include "tasks/types/collect/trajectories.h"
 #include "tasks/types/output/env_counters.h"
 
-/* For a verb's `declare`: the fields of its value of scalars (NULL: none). */
+/* Gives `spec` its fields, from a verb's `declare`; nothing when spec is NULL. Returns HD_OK,
+ * HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag) when it already has other fields. */
 int hd_episodes_declare(const struct hd_setup *setup, struct hd_spec *spec);
 
-/* An episode has ended. */
+/* Adds an episode that has ended, of `steps` steps. */
 void hd_episodes_push(const struct hd_view *episodes, double episode_return, double steps);
 
-/* The same for all episodes that a group of trajectories notes, whose steps, episodes and samples,
- * of `envs` envs, are added to *counts. */
+/* Adds all episodes that ended in a group of trajectories of `envs` envs, and its steps, episodes
+ * and samples to *counters. */
 void hd_episodes_push_all(const struct hd_view *episodes, const struct hd_trajectories *t,
                           int64_t envs, struct hd_env_counters *counters);
 

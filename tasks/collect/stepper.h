@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step of a group of envs under a policy: the arrays that `collect` and `evaluate` need for it,
- * cut from a task's scratch. */
+/* Steps a group of envs under a policy: the verbs that play envs share this. Thread safe for
+ * different groups. */
 #ifndef HD_TASKS_COLLECT_STEPPER_H
 #define HD_TASKS_COLLECT_STEPPER_H
 
 #include "kernels/net/net.h"
 #include "tasks/types/collect/envs.h"
 
+/* Arrays for one step of E envs, in a task's scratch. */
 struct hd_stepper {
     int32_t *action; /* [E] */
     struct hd_env_outcome outcome;
     float *outputs;       /* [E][outputs] of the net */
-    void *forward;        /* work memory of its pass */
-    const float *running; /* statistics of its batch norms; NULL: it has none */
+    void *forward;        /* work memory of the net's pass */
+    const float *running; /* running statistics of the net's batch norms; NULL: it has none */
 };
 
-/* For a verb's `prepare`: prepares the net for such steps; bytes of scratch stored in *scratch_p.
- * Errors: the net's. */
+/* Prepares the net for such steps, from a verb's `prepare`, and gives the bytes of scratch that
+ * they need. Returns what hd_net_prepare does: HD_OK or an error (logged). */
 int hd_stepper_prepare(const struct hd_envs_shape *shape, const struct hd_net *net,
                        int64_t *scratch_p);
 
-/* The arrays in such scratch; contents are undefined. outcome.obs may be set to room elsewhere,
- * `running` to running statistics. */
+/* Returns the arrays in such scratch, whose content is undefined. The caller may point outcome.obs
+ * to other memory, and `running` to running statistics. */
 struct hd_stepper hd_stepper_get(const struct hd_envs_shape *shape, const struct hd_net *net,
                                  void *scratch);
 
-/* The net's outputs for each env's present observation, which enters as `norm` says. */
+/* Computes the net's outputs for the current observation of each env, normalised by `norm` (NULL:
+ * not normalised). */
 void hd_stepper_forward(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                         const struct hd_envs *envs, const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm);
 
-/* The same, and then each env's action: that with the largest value or logit, the lowest on ties.
- */
+/* Does hd_stepper_forward, then chooses for each env the action of the largest value or logit, the
+ * lowest of equal ones. */
 void hd_stepper_choose_greedy(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                               const struct hd_envs *envs, const struct hd_net *net,
                               const void *params, const struct hd_obs_norm *norm);
 
-/* Acting on a GPU, in collects that step on CPUs: stage 0 begins, on a CPU; then odd stages, the
- * GPU's, act and even ones step. An item's work memory on the GPU: */
+/* Collects may act on a GPU and step on CPUs (policy.collect.overlap_act_step). Stage 0 of a group
+ * begins the collect, on a CPU; then odd stages act, on the GPU, and even ones step, on a CPU. This
+ * is a group's work memory on the GPU. */
 struct hd_gpu_stepper {
     char *obs;  /* [E][obs_bytes] */
     float *out; /* [E][outputs] of the net */
@@ -49,21 +52,25 @@ static inline bool hd_stepper_is_gpu_stage(int stage)
     return stage % 2 == 1;
 }
 
-/* Where it is (memory NULL: only counts); returns the bytes. For builds with CUDA, as the next. */
+/* Lays the arrays out in `memory` and returns their bytes (memory NULL: counts only). This and the
+ * next function exist in builds with CUDA. */
 int64_t hd_gpu_stepper_lay_out(const struct hd_envs_shape *shape, const struct hd_net *net,
                                void *memory, struct hd_gpu_stepper *stepper_p);
 
-/* out of obs, which enter as `norm` says (NULL: as they are), queued on `stream`. */
+/* Queues on `stream` the net's pass from stepper->obs, normalised by `norm` (NULL: not normalised),
+ * to stepper->out. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_gpu_stepper_forward(const struct hd_gpu_stepper *stepper, const struct hd_envs_shape *shape,
                            const struct hd_net *net, const void *params,
                            const struct hd_obs_norm *norm, void *stream);
 
-/* Steps all envs by the chosen actions, adds to their episodes' returns and steps and moves their
- * observations on. A failure is a task's (hd_body_fail), naming the envs' seeds and steps. */
+/* Steps all envs by the chosen actions, adds to the returns and steps of their episodes and appends
+ * the frames they show to their observations. Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose
+ * message names the seeds and steps of all envs. */
 int hd_stepper_step(const struct hd_stepper *stepper, const struct hd_envs_shape *shape,
                     struct hd_envs *envs, struct hd_context *context);
 
-/* hd_envs_start with a failure that is a task's, naming env and seed. */
+/* Does hd_envs_start. Returns HD_OK, or HD_ERR_TASK of hd_body_fail, whose message names env and
+ * seed. */
 int hd_stepper_start_env(const struct hd_envs_shape *shape, struct hd_envs *envs, int64_t env,
                          uint64_t env_seed, void *frame, struct hd_context *context);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The learning rate of an update, for verbs with an optional port `rate`. */
+/* The learning rate of an update, for verbs with an optional port `learning_rate`. Thread safe. */
 #ifndef HD_TASKS_LEARN_LEARNING_RATE_H
 #define HD_TASKS_LEARN_LEARNING_RATE_H
 
@@ -7,14 +7,16 @@
 
 struct hd_learning_rate {
     double first; /* policy.learn.learning_rate */
-    int field;    /* of the port's value */
+    int field;    /* index of the field `learning_rate` of the port's value */
 };
 
-/* From a verb's `prepare`; a value without a learning rate at the port is a mistake. */
+/* Reads the config and finds the field, from a verb's `prepare`. Returns HD_OK, or HD_ERR_INPUT (in
+ * setup->diag) when the port's value has no learning rate. */
 int hd_learning_rate_prepare(const struct hd_setup *setup, const struct hd_port *ports, int port,
                              struct hd_learning_rate *rate_p);
 
-/* What `adapt_lr` wrote last; before that, and where the port is not connected, the first one. */
+/* Returns the learning rate that `adapt_lr` wrote last, or the first one if it has not written any
+ * or the port is not connected. */
 double hd_learning_rate_get(const struct hd_learning_rate *rate, const struct hd_view *view);
 
 #endif

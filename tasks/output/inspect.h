@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program around a graph asks of values: weights as files, outputs for given observations,
- * the returns of an evaluation, recordings as data sets. */
+/* Functions by which the program around a graph uses values: it writes and reads weights, prints
+ * outputs for given observations, reads an evaluation's returns and writes transition logs as data
+ * sets. One thread at a time for each value. */
 #ifndef HD_TASKS_OUTPUT_INSPECT_H
 #define HD_TASKS_OUTPUT_INSPECT_H
 
 #include "runtime/value.h"
 
-/* What makes a policy: an instance of type params; where its observations are normalised, one of
- * type moments (obs_norm NULL: they are not); one of type batch_norm_stats if its net has batch
- * norms (NULL: or none). */
+/* The values that a policy consists of: parameters; moments by which observations are normalised
+ * (obs_norm NULL: they are not); running statistics of the net's batch norms (NULL: it has none).
+ * Borrowed. */
 struct hd_weights {
     const struct hd_spec *params;
     void *data;
@@ -18,49 +19,52 @@ struct hd_weights {
     void *batch_norm_stats_data;
 };
 
-/* Writes a policy as safetensors, atomically: DI-engine's tensor names and shapes, batch norms'
- * running_mean, running_var and num_batches_tracked as PyTorch has them, and obs_norm.scale and
- * obs_norm.shift per element of an observation; the number of updates and hashes of what is written
- * as metadata. A file that holds this very policy already is left alone. Errors: HD_ERR_SYSTEM
- * (logged). */
+/* Writes a policy to a safetensors file, which appears whole or not at all. It holds tensors of
+ * DI-engine's names and shapes; running_mean, running_var and num_batches_tracked of batch norms as
+ * in PyTorch; obs_norm.scale and obs_norm.shift for each element of an observation; and, as
+ * metadata, the number of updates and hashes of the content. A file that has these hashes already
+ * is left alone. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM (logged). */
 int hd_weights_save(const struct hd_weights *weights, const char *path, int64_t train_iter);
 
-/* Reads such a file into instances; every tensor of the net must be there with its shape, and those
- * of obs_norm and batch_norm_stats if they are given (but for num_batches_tracked, which nothing
- * here goes by). Errors: HD_ERR_SYSTEM, HD_ERR_FORMAT (logged, naming file and tensor). */
+/* Reads such a file into the instances. The file must have every tensor of the net in its shape,
+ * and those of obs_norm and batch_norm_stats if these are given; num_batches_tracked is not read.
+ * Returns HD_OK, HD_ERR_NOMEM, HD_ERR_SYSTEM or HD_ERR_FORMAT (logged, naming file and tensor). */
 int hd_weights_load(const struct hd_weights *weights, const char *path);
 
-/* Whether the policy in a file normalises observations. Errors: as for load. */
+/* Says whether the policy in a file normalises observations. Errors as for hd_weights_load. */
 int hd_weights_has_obs_norm(const char *path, bool *normalised_p);
 
-/* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes one line per row to `file`:
- * the net's outputs as %.9e, space separated. Errors as above. */
+/* Reads tensor `obs` [N][obs_shape…] of a safetensors file and writes a line for each of the N
+ * observations to `file`: the net's outputs as %.9e, separated by spaces. Errors as for
+ * hd_weights_load. */
 int hd_weights_print_outputs(const struct hd_weights *weights, const char *obs_path, FILE *file);
 
-/* The returns of an instance of type `eval_result`: returns[n], borrowed; n stored in *n_p. */
+/* Returns the returns [*n_p] of an instance of type `eval_result`. Borrowed. */
 const double *hd_eval_result_get_returns(const void *data, int64_t *n_p);
 
 struct hd_dataset_info;
 struct hd_dataset_writer;
 
-/* What values of types `transition_log` and `envs` say of the data set that they make: all of *info
- * but seed, policy and epsilon; its texts are the config's and the env's. How many rounds make it,
- * each a file. */
+/* Fills all of *info but seed, policy and epsilon for the data set that a step `record` with these
+ * values makes. Its texts are borrowed from the config and the env. */
 void hd_transition_log_describe(const struct hd_spec *log, const struct hd_spec *envs,
                                 struct hd_dataset_info *info);
+
+/* Returns the number of rounds, each a file, of which the data set consists. */
 int64_t hd_transition_log_get_rounds(const struct hd_spec *log);
 
-/* Writes round `round`, from 0, as the next file of a data set. Errors: HD_ERR_NOMEM,
- * HD_ERR_SYSTEM (logged). */
+/* Writes round `round`, counted from 0, as the next file of a data set. Returns HD_OK, HD_ERR_NOMEM
+ * or HD_ERR_SYSTEM (logged). */
 int hd_transition_log_write(const struct hd_spec *log, const void *data, int64_t round,
                             struct hd_dataset_writer *writer);
 
-/* Adds the episodes that ended in a round to *episodes_p, and their returns to *returns_p. */
+/* Adds the number of episodes that ended in a round to *episodes_p and their returns to *returns_p.
+ */
 void hd_transition_log_add_episodes(const struct hd_spec *log, const void *data,
                                     int64_t *episodes_p, double *returns_p);
 
-/* Names and versions of the libraries that bodies compute with, and what they use of the processor:
- * "onednn 2.6.3 isa 0x3e7 amx". */
+/* Writes the name and version of the library that convolutions use, and the processor features it
+ * uses, to text[bytes], for the arithmetic fingerprint: "onednn 2.6.3 isa 0x3e7 amx". */
 void hd_arithmetic_describe_libraries(char *text, size_t bytes);
 
 #endif

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses: what the verb `loss_grad` needs to know of one. It differentiates itself by the net's
- * outputs for a microbatch; loss_grad does the rest. */
+/* How a loss is described. A loss computes its derivative by the net's outputs for a microbatch;
+ * the verb `loss_grad` passes it back through the net and adds up. A loss is one file with one
+ * `const struct hd_loss`, listed in loss.c.
+ *
+ * Threads: `prepare` is called by the thread that builds the graph; the other functions by any
+ * worker, for several microbatches at once. */
 #ifndef HD_TASKS_LEARN_LOSSES_LOSS_H
 #define HD_TASKS_LEARN_LOSSES_LOSS_H
 
@@ -20,25 +24,26 @@ enum hd_loss_port {
     HD_LOSS_RATE
 };
 
-/* DI-engine's learner shows the mean of the last 11 updates (spec 8.2). */
+/* DI-engine's learner logs the mean of the last 11 updates (docs/di-engine.md 8.2). A loss has
+ * fewer than HD_LOSS_FIELDS_MAX - 1 fields. */
 enum { HD_LOSS_WINDOW = 11, HD_LOSS_FIELDS_MAX = 24 };
 
-/* A microbatch under way. */
+/* A microbatch, as a loss sees it. */
 struct hd_loss_pass {
     const struct hd_net *net;
-    const struct hd_view *views; /* of loss_grad's ports; stats and grad have no data here */
+    const struct hd_view *views; /* of loss_grad's ports; stats and grad have no data */
     int64_t batch;               /* rows of the batch */
-    int64_t first, rows;         /* of them, those of this microbatch */
+    int64_t first, rows;         /* the microbatch is rows [first, first + rows) of the batch */
     void *forward;               /* work memory of the net's forward pass */
-    void *loss_work;             /* the loss's, `loss_work_bytes` */
-    void *header;     /* the loss's, `header_bytes`: what `sum` takes from it. It starts with
-                       an int64_t: of the rows, those that count, the first ones */
+    void *loss_work;             /* the loss's own work memory, of loss_work_bytes */
+    void *header;     /* of header_bytes: an int64_t, the number of rows that count (these are the
+                         first ones), then what the loss keeps for `sum` */
     const float *out; /* [rows][outputs] of the net, for losses that have `obs` */
-    float *dout;      /* [rows][outputs]: to be filled */
-    void *stream;     /* on a GPU */
+    float *dout;      /* [rows][outputs]: filled by `differentiate` */
+    void *stream;     /* CUDA stream; NULL on a CPU */
 };
 
-/* Of the rows, those that count: known on the host; where a GPU finds it. */
+/* Return the number of rows that count, and the address at which a GPU finds it. */
 static inline int64_t hd_loss_get_used(const struct hd_loss_pass *pass)
 {
     return *(const int64_t *)pass->header;
@@ -49,41 +54,47 @@ static inline const int64_t *hd_loss_get_used_address(const struct hd_loss_pass 
     return pass->header;
 }
 
-/* Rows of the forward pass whose activations go back, per row of the batch. */
+/* How many rows of the forward pass have activations that the backward pass needs, for each row of
+ * the batch. */
 enum hd_loss_passes { HD_LOSS_OBS = 1, HD_LOSS_OBS_AND_NEXT = 2 };
 
 struct hd_loss {
-    const char *name;
+    const char *name;  /* for `loss:` in graphs */
     const char *batch; /* type of the batch that it takes */
     bool target;       /* needs a target net */
     enum hd_loss_passes passes;
-    const struct hd_scalar_field *fields; /* of the statistics, beside the learning rate */
+    const struct hd_scalar_field *fields; /* of its statistics; loss_grad adds the learning rate */
     int n_fields;
-    /* Mistakes in the config go to setup->diag. Released by hd_free. */
+    /* Makes *args_p, the `args` of the other functions, freed by hd_free, for microbatches of
+     * `rows` rows. Returns HD_OK, HD_ERR_INPUT after adding mistakes to setup->diag, or another
+     * error (logged). */
     int (*prepare)(const struct hd_setup *setup, const struct hd_net *net, int64_t rows,
                    void **args_p);
     int64_t header_bytes;
-    int64_t (*loss_work_bytes)(const struct hd_net *net, int64_t rows); /* NULL: none */
-    /* Where the batch says how many of its rows count, the first ones. */
+    /* Returns the bytes of loss_work. Default: 0. */
+    int64_t (*loss_work_bytes)(const struct hd_net *net, int64_t rows);
+    /* Returns the address at which a batch holds the number of its rows that count. */
     const int64_t *(*used)(const struct hd_view *batch);
-    /* The observations of the microbatch's rows. One pass over these is all that the loss needs,
-     * and loss_grad makes it. NULL: `differentiate` makes its own passes, the last one that which
-     * goes back. */
+    /* Returns the observations of the microbatch's rows, for a loss that needs the net's outputs
+     * for these alone: loss_grad then makes the forward pass. NULL: `differentiate` makes its own
+     * passes, last the one that the backward pass follows. */
     const void *(*obs)(const struct hd_loss_pass *pass);
-    /* Fills pass->dout with the derivative of the SUM of the loss over the microbatch's rows that
-     * count; the others' derivatives are zero. */
+    /* Fills pass->dout with the derivative of the sum of the loss over the rows that count, and
+     * zeros for other rows; writes the header. */
     void (*differentiate)(const void *args, const struct hd_loss_pass *pass);
-    /* The same on a GPU: queues, by the addresses in *pass alone, and returns a status. */
+    /* Does this on a GPU: queues work that depends on the addresses in *pass alone. Returns HD_OK
+     * or HD_ERR_DEVICE (logged). */
     int (*differentiate_on_gpu)(const void *args, const struct hd_loss_pass *pass);
-    /* The statistics of a batch from its microbatches' headers, and the weights that they have in
-     * means; returns the loss. */
+    /* Computes the values[n_fields] of a batch's statistics and their weights[n_fields] in means
+     * over shards, from the headers[items] of its microbatches. Returns the loss, summed over rows.
+     */
     double (*sum)(const void *args, void *const *headers, int64_t items, double *values,
                   double *weights);
 };
 
 extern const struct hd_loss hd_loss_bc, hd_loss_dqn, hd_loss_ppo;
 
-/* Returns the loss that the step's option `loss` names. */
+/* Returns the loss that the step's option `loss` names. Thread safe. */
 const struct hd_loss *hd_loss_find(const struct hd_setup *setup);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `batch`: policy.learn.batch_size transitions of one shard, drawn for one update, or fewer
- * where there are no more. */
+/* Type `batch`: the policy.learn.batch_size transitions of one shard that an update learns from.
+ * The last batch of an epoch of a data set may have fewer. Thread safe. */
 #ifndef HD_TASKS_TYPES_DATA_BATCH_H
 #define HD_TASKS_TYPES_DATA_BATCH_H
 
@@ -9,20 +9,22 @@
 
 extern const struct hd_type hd_type_batch;
 
-/* Its shape: `rows` is the batch size B, has_value_gamma as policy.nstep > 1. Borrowed. */
+/* Returns the shape of a value of type batch: `rows` is the batch size B, and has_value_gamma says
+ * whether policy.nstep > 1. Borrowed. */
 const struct hd_transition_shape *hd_batch_get_shape(const struct hd_spec *spec);
 
-/* Its arrays: obs[B][obs_bytes], next_obs[B][obs_bytes], action[B], reward[nstep][B], done[B],
- * value_gamma[B] (or NULL). Observations are bytes or floats as in tasks/types/collect/obs.h.
- * `data` is the instance, a view's data. */
+/* Returns the arrays of the instance at `data`: obs[B][obs_bytes], next_obs[B][obs_bytes],
+ * action[B], reward[nstep][B], done[B], value_gamma[B] (or NULL). Observations are bytes or floats
+ * (tasks/types/collect/obs.h). */
 struct hd_transitions hd_batch_get_rows(const struct hd_spec *spec, void *data);
 
-/* How many of its rows, the first ones, are learned from; others are zeros. And the rows' weights
- * in statistics, weight[B]: 0 for those that stand in for missing ones, else 1. */
+/* How the rows of an instance are used. */
 struct hd_batch_use {
-    int64_t *used;
-    float *weight;
+    int64_t *used; /* [1]: rows that are learned from, the first ones; the others are zeros */
+    float *weight; /* [B]: in statistics; 0 for rows that stand in for missing ones, else 1 */
 };
+
+/* Returns how the rows of the instance at `data` are used. */
 struct hd_batch_use hd_batch_get_use(const struct hd_spec *spec, void *data);
 
 #endif

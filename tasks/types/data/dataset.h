@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `dataset`: the recorded transitions of policy.collect.data_path, whose files every rank
- * maps. Nothing changes it; an instance is only what tells it from other data sets, so that a run
- * cannot go on with another one. */
+ * maps. Nothing changes it. An instance holds only the data set's identity, so that a run cannot be
+ * resumed with another one. Thread safe. */
 #ifndef HD_TASKS_TYPES_DATA_DATASET_H
 #define HD_TASKS_TYPES_DATA_DATASET_H
 
@@ -10,7 +10,7 @@
 
 extern const struct hd_type hd_type_dataset;
 
-/* The open data set of a value of type dataset. Borrowed. */
+/* Returns the open data set of a value of type dataset. Borrowed. */
 const struct hd_dataset *hd_spec_get_dataset(const struct hd_spec *spec);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `permutation`: a permutation of a shard's samples and how many of its minibatches are taken.
- */
+/* Type `permutation`: a permutation of a shard's samples, with the number of its minibatches that
+ * have been taken. Thread safe. */
 #ifndef HD_TASKS_TYPES_DATA_PERMUTATION_H
 #define HD_TASKS_TYPES_DATA_PERMUTATION_H
 
@@ -15,7 +15,7 @@ struct hd_permutation {
     int32_t sample[]; /* [N] */
 };
 
-/* How a value of type order is cut in minibatches. Borrowed. */
+/* Returns how a value of type permutation is cut in minibatches. Borrowed. */
 const struct hd_minibatch_split *hd_permutation_get_split(const struct hd_spec *spec);
 
 #endif

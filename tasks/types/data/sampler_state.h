@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `sampler_state`: how far a shard has drawn from a data set. It moves with every draw, so
- * that no epoch is ever drawn in the order of another. Attributes `batches` and `epoch`: how many
- * batches were drawn, and epochs completed. */
+/* Type `sampler_state`: the epoch in which a shard samples a data set, and how far in it. Its
+ * attributes `batches` and `epoch` count the batches sampled and the epochs completed. Thread safe.
+ */
 #ifndef HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
 #define HD_TASKS_TYPES_DATA_SAMPLER_STATE_H
 
@@ -9,12 +9,13 @@
 
 extern const struct hd_type hd_type_sampler_state;
 
+/* Indices of the attributes. */
 enum { HD_SAMPLER_STATE_BATCHES, HD_SAMPLER_STATE_EPOCH };
 
 /* An instance; zeroed at first. */
 struct hd_sampler_state {
     int64_t epoch;
-    int64_t next; /* entry of the shard's list for this epoch that comes next */
+    int64_t next; /* next entry of the shard's list for this epoch */
 };
 
 #endif

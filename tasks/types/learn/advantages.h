@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `advantages`: what a shard's policy and value learn towards, one row for each of its N =
- * policy.collect.n_sample samples, group by group. */
+/* Type `advantages`: advantages, value targets and values of the N = policy.collect.n_sample
+ * samples of one shard, environment group by environment group. Thread safe. */
 #ifndef HD_TASKS_TYPES_LEARN_ADVANTAGES_H
 #define HD_TASKS_TYPES_LEARN_ADVANTAGES_H
 
@@ -9,12 +9,13 @@
 extern const struct hd_type hd_type_advantages;
 
 struct hd_advantages {
-    float *advantage; /* [N], not yet standardised */
-    float *target;    /* [N]: return, in the net's units */
+    float *advantage; /* [N]: not standardised, in units of rewards */
+    float *target;    /* [N]: returns, in the units of the net's values */
     float *value;     /* [N]: of the net before it learns, in its units */
 };
 
-int64_t hd_advantages_count_rows(const struct hd_spec *spec); /* N */
+/* Return N of a value of type advantages, and the arrays of an instance. */
+int64_t hd_advantages_count_rows(const struct hd_spec *spec);
 struct hd_advantages hd_advantages_get(const struct hd_spec *spec, void *data);
 
 #endif

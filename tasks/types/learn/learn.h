@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How one update of one shard is cut, as the run file says: a batch of rows, learned from in
- * microbatches, each a partial of the gradient's sum. */
+/* How the run file cuts samples: a batch in microbatches, each a partial of the gradient's sum, and
+ * the samples of an on-policy collect in minibatches. Thread safe. */
 #ifndef HD_TASKS_TYPES_LEARN_LEARN_H
 #define HD_TASKS_TYPES_LEARN_LEARN_H
 
@@ -8,26 +8,26 @@
 
 struct hd_learn_shape {
     int64_t rows;     /* of a batch: policy.learn.batch_size, `accumulate` times */
-    int64_t micro;    /* of a microbatch: policy.learn.microbatch, else batch_size */
-    int64_t partials; /* rows / micro, a whole number unless the config is mistaken */
+    int64_t micro;    /* rows of a microbatch: policy.learn.microbatch, else batch_size */
+    int64_t partials; /* rows / micro; loss_grad refuses a config in which micro is no divisor */
 };
 
-/* From policy.learn and, for on-policy learning, hd_minibatch_split_read. */
+/* Returns how the run file cuts a batch. On-policy learning cuts minibatches. */
 struct hd_learn_shape hd_learn_shape_read(const struct hd_config *config);
 
-/* Minibatches of on-policy learning: N = policy.collect.n_sample samples, shuffled, are cut in
- * slices of `rows` (spec 3.5). */
+/* How on-policy learning cuts N = policy.collect.n_sample shuffled samples in minibatches
+ * (docs/di-engine.md 3.5). */
 struct hd_minibatch_split {
     int64_t samples; /* N */
     int64_t rows;    /* of a minibatch */
     int64_t count;   /* minibatches of an epoch */
-    bool overlap;    /* a last slice that would be short is moved back over the one before */
+    bool overlap;    /* a last minibatch that would be short overlaps the one before */
 };
 
-/* From policy.learn and policy.collect.n_sample. */
+/* Returns how the run file cuts the samples of a collect. */
 struct hd_minibatch_split hd_minibatch_split_read(const struct hd_config *config);
 
-/* Samples [*lo_p, *hi_p) of the permutation that make minibatch i. */
+/* Gives the range [*lo_p, *hi_p) of the permutation that is minibatch i. */
 void hd_minibatch_split_get_range(const struct hd_minibatch_split *split, int64_t i, int64_t *lo_p,
                                   int64_t *hi_p);
 

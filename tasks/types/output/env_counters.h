@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `env_counters`: how much was collected since the run began. Shards combine by adding,
- * whatever the verb. */
+/* Type `env_counters`: steps, episodes and samples collected since the run began. The counters of
+ * shards are added. */
 #ifndef HD_TASKS_TYPES_OUTPUT_ENV_COUNTERS_H
 #define HD_TASKS_TYPES_OUTPUT_ENV_COUNTERS_H
 
@@ -8,11 +8,11 @@
 
 extern const struct hd_type hd_type_env_counters;
 
-/* An instance; zeroed at first. Fields of the same names can be read in expressions. */
+/* An instance; zeroed at first. Its fields have the same names in expressions. */
 struct hd_env_counters {
-    int64_t env_step; /* steps of all envs, of dropped samples too */
-    int64_t episode;  /* finished episodes */
-    int64_t sample;   /* samples made, dropped ones too */
+    int64_t env_step; /* steps of all envs */
+    int64_t episode;  /* ended episodes */
+    int64_t sample;   /* samples, also those that were dropped */
 };
 
 #endif

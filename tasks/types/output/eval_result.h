@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `eval_result`: the outcome of one evaluation; none before the first. Those of shards that
- * each played their share of it are combined by `sum`. */
+/* Type `eval_result`: the result of one evaluation; none before the first. `sum` combines the
+ * results of the shards of a sharded evaluation. Thread safe. */
 #ifndef HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
 #define HD_TASKS_TYPES_OUTPUT_EVAL_RESULT_H
 
@@ -8,14 +8,14 @@
 
 extern const struct hd_type hd_type_eval_result;
 
-/* An instance. All but `returns` are fields of the same names in expressions. */
+/* An instance. All but `returns` are fields of these names in expressions. */
 struct hd_eval_result {
-    double mean, std, max, min; /* of the returns; std of the population */
+    double mean, std, max, min; /* of the returns; std is that of the population */
     int64_t episodes;           /* env.n_evaluator_episode */
     int64_t steps;              /* env steps of these episodes */
-    int64_t env_step;           /* collected by all shards when this was evaluated */
+    int64_t env_step;           /* env steps that all shards had collected when it began */
     int64_t train_iter;         /* updates made by then */
-    double returns[];           /* [episodes], by env, then in order of play */
+    double returns[]; /* [episodes], by env, then in the order in which they were played */
 };
 
 /* Fills mean, std, max and min from the returns. */

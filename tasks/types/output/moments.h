@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type `moments`: count, mean and variance of a number, or of each element of an observation.
- * Instances combine exactly, whatever the collective's verb. What follows from them for use, a
- * scale and a shift per element, is kept beside them. */
+/* Type `moments`: count, mean and squared deviations of a number, or of each element of an
+ * observation, and beside them a scale and a shift for each element, by which observations are
+ * normalised. The moments of shards combine into those of all their samples. Thread safe. */
 #ifndef HD_TASKS_TYPES_OUTPUT_MOMENTS_H
 #define HD_TASKS_TYPES_OUTPUT_MOMENTS_H
 
@@ -11,37 +11,41 @@
 
 extern const struct hd_type hd_type_moments;
 
-/* For a verb's `declare`: the value is about one number, or about observations as the run file says
- * they are, or about what another value is about. Does nothing when spec is NULL; two kinds for one
- * value are a mistake. */
+/* Give `spec` its shape, from a verb's `declare`: the moments of one number, of observations as the
+ * run file describes them, or of whatever `other` holds. Do nothing when spec is NULL. Return
+ * HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag) when the value already has another shape.
+ */
 int hd_moments_declare_number(const struct hd_setup *setup, struct hd_spec *spec);
 int hd_moments_declare_obs(const struct hd_setup *setup, struct hd_spec *spec);
 int hd_moments_declare_like(const struct hd_setup *setup, struct hd_spec *spec,
                             const struct hd_spec *other);
 
-/* Numbers of a sample, and the arrays of an instance. */
+/* Return the number of elements of a sample, and the arrays of an instance. */
 int64_t hd_moments_count_elements(const struct hd_spec *spec);
 struct hd_moments hd_moments_get(const struct hd_spec *spec, void *data);
 
-/* Adds other's samples. The first ones join a prior of mean 0 and variance 1 that weighs 1e-4
- * samples (DI-engine's RunningMeanStd, spec 3.4). */
+/* Adds the samples of `other` to the instance `data`. Before its first samples an instance takes a
+ * prior of mean 0 and variance 1 with the weight of 1e-4 samples (DI-engine's RunningMeanStd,
+ * docs/di-engine.md 3.4). */
 void hd_moments_join(const struct hd_spec *spec, void *data, const void *other);
 
-/* The same on a GPU, which has both, queued on `stream`. For builds with CUDA. */
+/* Queues hd_moments_join on `stream`, of instances in that GPU's memory. Returns HD_OK or
+ * HD_ERR_DEVICE (logged). Exists in builds with CUDA. */
 int hd_moments_join_on_gpu(const struct hd_spec *spec, void *data, const void *other, void *stream);
 
-/* sqrt(variance + 1e-8) of a number; 1 before the first samples. */
+/* Returns the deviation of a number, sqrt(variance + epsilon); the variance is 1 before the first
+ * samples. */
 double hd_moments_get_deviation(const struct hd_spec *spec, const void *data);
 
-/* That 1e-8. */
+/* Returns that epsilon: 1e-8, or 1 for bytes. */
 double hd_moments_get_epsilon(const struct hd_spec *spec);
 
-/* The scales and shifts of an instance, [elements] each: to be read, or set from a file. */
+/* Gives the scales and shifts [elements] of an instance, to be read or to be set from a file. */
 void hd_moments_get_scales(const struct hd_spec *spec, void *data, float **scale_p,
                            float **shift_p);
 
-/* How observations enter a net by the instance of a view; stored in *norm_p, which is returned.
- * NULL where the view is absent: as they are. */
+/* Fills *norm_p with the normalisation of observations by a view's instance and returns norm_p.
+ * Returns NULL if the view is absent: observations are not normalised. */
 const struct hd_obs_norm *hd_moments_get_obs_norm(const struct hd_view *view,
                                                   struct hd_obs_norm *norm_p);
 

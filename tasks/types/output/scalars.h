@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Type `scalars`: named statistics. A field keeps its last `window` entries, each a value with a
- * weight, and says how entries, and shards, combine. A collective's result has the same fields with
- * a window of one. Fields are declared by the verb that writes or updates the value. */
+ * weight, and says how entries, and the entries of shards, combine. The result of a collective has
+ * the same fields with a window of one. The verb that changes a value declares its fields. Thread
+ * safe for different instances. */
 #ifndef HD_TASKS_TYPES_OUTPUT_SCALARS_H
 #define HD_TASKS_TYPES_OUTPUT_SCALARS_H
 
@@ -15,26 +16,28 @@ struct hd_scalar_field {
 
 extern const struct hd_type hd_type_scalars;
 
-/* Gives `spec` its fields, to be called from a verb's `declare`: does nothing when spec is NULL or
- * has these fields already; other fields are a mistake. `component` (outlives the spec) names the
- * part of the program in logs: "learner". */
+/* Gives `spec` its fields, from a verb's `declare`. Does nothing when spec is NULL or has these
+ * fields already. `component`, which outlives the spec, heads them in logs: "learner". Returns
+ * HD_OK, HD_ERR_NOMEM, or HD_ERR_INPUT (in setup->diag) when spec has other fields. */
 int hd_scalars_declare(const struct hd_setup *setup, struct hd_spec *spec, const char *component,
                        const struct hd_scalar_field *fields, int n);
 
-/* Gives `to` the fields of `from` with a window of one, as a collective does. */
+/* Gives `to`, the result of a collective, the fields of `from` with a window of one. Statuses are
+ * those of hd_scalars_declare. */
 int hd_scalars_declare_like(const struct hd_setup *setup, struct hd_spec *to,
                             const struct hd_spec *from);
 
-/* Appends an entry to a field; weight >= 0. */
+/* Appends an entry of weight >= 0 to a field. */
 void hd_scalars_push(const struct hd_spec *spec, void *data, int field, double value,
                      double weight);
 
-/* From a verb's `prepare`: the field of the value at one of its ports, -1 where none is connected.
- * A value without such a field is a mistake. */
+/* Finds the index of field `name` of the value at a port, from a verb's `prepare`; -1 when the port
+ * is not connected. Returns HD_OK, or HD_ERR_INPUT (in setup->diag) when the value has no such
+ * field. */
 int hd_scalars_find(const struct hd_setup *setup, const struct hd_port *ports, int port,
                     const char *name, int *field_p);
 
-/* The component given at declaration. */
+/* Returns the component given at declaration, "none" before it. Static memory. */
 const char *hd_scalars_get_component(const struct hd_spec *spec);
 
 #endif
