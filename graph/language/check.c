@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What crosses steps: types, placement, initial versions, fields; then the task objects. */
-#include "graph/language/graph.h"
+#include "graph/language/check.h"
+
 #include "graph/language/names.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -180,8 +180,8 @@ static void check_duplicates(struct checker *checker, const struct hd_step *step
                               step->verb->name, get_value(checker, &step->refs[i])->spec.name);
 }
 
-/* Bucket p of one value goes with bucket p of another. */
-static void check_parts(struct checker *checker, const struct hd_step *step)
+/* A step that goes bucket by bucket needs values of as many buckets: it takes bucket b of each. */
+static void check_buckets(struct checker *checker, const struct hd_step *step)
 {
     const struct hd_spec *first = NULL;
     for (int i = 0; step->verb->by_bucket && i < step->n_refs; i++) {
@@ -220,7 +220,7 @@ static int check_step(struct hd_step *step, void *arg)
         check_collective(checker, step);
     else
         check_placement(checker, step);
-    check_parts(checker, step);
+    check_buckets(checker, step);
     return 0;
 }
 
@@ -281,7 +281,8 @@ static int declare_step(struct hd_step *step, void *arg)
     return status == HD_ERR_INPUT ? 0 : status;
 }
 
-/* A read may stand before the write that gives its value fields: so until nothing changes. */
+/* Asks all verbs until nothing changes: a read may come before the write that gives its value
+ * fields. */
 static int declare_all(struct checker *checker)
 {
     do {

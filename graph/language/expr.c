@@ -11,7 +11,7 @@
 
 enum { MAX_DEPTH = 64, MAX_TERMS = 1000 };
 
-/* How tightly operators bind, loosest first. */
+/* The order is how tightly operators bind, loosest first. */
 enum level {
     LEVEL_OR,
     LEVEL_AND,
@@ -307,7 +307,7 @@ static bool accept(struct parser *p, const char *text)
     return found;
 }
 
-/* What C and Python writers try. */
+/* Returns a hint for an operator that C or Python writers try, or "". */
 static const char *spelling(const struct parser *p)
 {
     static const char *const spellings[][2] = {

@@ -9,7 +9,7 @@
  *
  * Results are doubles; comparisons and logic give 0 or 1. Arithmetic with none, a division by zero
  * and what is not a number (NaN) are none; a comparison with none is false; and, or, not take none
- * for false. Constants are folded. */
+ * for false. Constants are folded. One thread parses an expression; any thread may evaluate it. */
 #ifndef HD_GRAPH_LANGUAGE_EXPR_H
 #define HD_GRAPH_LANGUAGE_EXPR_H
 
@@ -19,7 +19,7 @@
 
 struct hd_expr;
 
-/* What names mean, asked once while parsing. For an unknown name the functions may store a
+/* Tells what names mean; asked once while parsing. For an unknown name the functions may store a
  * suggestion, which must last until the call returns to hd_expr_parse, in *nearest_p. */
 struct hd_expr_names {
     bool (*config)(void *arg, const char *path, double *value_p, const char **nearest_p);
@@ -29,8 +29,8 @@ struct hd_expr_names {
 
 /* Parses `text`, whose first character stands at `location`. Mistakes go to diag and return
  * HD_ERR_INPUT: syntax, unknown names (all of them), a division by a constant zero, constants that
- * overflow, more than 64 levels of nesting or 1000 operands and operators. The expression is
- * immutable; released by hd_expr_destroy (accepts NULL). */
+ * overflow, more than 64 levels of nesting or 1000 operands and operators. Returns HD_ERR_NOMEM
+ * without memory. The expression is immutable; hd_expr_destroy (accepts NULL) releases it. */
 int hd_expr_parse(const char *text, struct hd_source_location location,
                   const struct hd_expr_names *names, struct hd_diag *diag, struct hd_expr **expr_p);
 void hd_expr_destroy(struct hd_expr *expr);
@@ -41,11 +41,11 @@ bool hd_expr_evaluate(const struct hd_expr *expr,
                       bool (*read)(void *arg, int slot, double *value_p), void *arg,
                       double *value_p);
 
-/* True, with the value, when the expression reads no slots. */
+/* Returns true, with the value, when the expression reads no slots. */
 bool hd_expr_is_constant(const struct hd_expr *expr, double *value_p);
 
-/* The number of different slots that are read, stored in *slots_p (borrowed) in order of the text.
- */
+/* Returns how many different slots the expression reads, and stores them in *slots_p (borrowed) in
+ * order of the text. */
 int64_t hd_expr_get_slots(const struct hd_expr *expr, const int **slots_p);
 
 /* Writes the expression as text with few parentheses that parses to an equal one, constants folded;

@@ -65,29 +65,6 @@ int hd_graph_rebuild(struct hd_graph *graph)
     return hd_graph_walk(graph, rebuild_step, NULL);
 }
 
-int hd_graph_load(const struct hd_graph_source *source, struct hd_diag *diag,
-                  struct hd_graph **graph_p)
-{
-    struct hd_graph *graph = hd_alloc(1, sizeof *graph);
-    if (!graph)
-        return HD_ERR_NOMEM;
-    graph->registry = source->registry;
-    graph->config = source->config;
-    graph->shards = source->shards;
-    graph->seed = source->seed;
-    int status = hd_graph_parse(graph, source, diag);
-    if (status == HD_OK && hd_diag_count(diag) == 0)
-        status = hd_graph_check(graph, diag);
-    if (status == HD_OK && hd_diag_count(diag) > 0)
-        status = HD_ERR_INPUT;
-    if (status != HD_OK) {
-        hd_graph_destroy(graph);
-        return status;
-    }
-    *graph_p = graph;
-    return HD_OK;
-}
-
 static int destroy_step(struct hd_step *step, void *arg)
 {
     (void)arg;

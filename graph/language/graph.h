@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as the user wrote it, checked: values, steps in program order, guards. It is the same on
- * every rank; plan.h says what one rank does with it. Immutable once loaded, except for the task
- * objects, which may be rebuilt. */
+/* The model of a graph as the user wrote it, checked: values, steps in program order, guards. It is
+ * the same on every rank; plan.h says what one rank does with it. load.h makes it. It does not
+ * change once loaded, except for the task objects, which may be rebuilt: any thread may read it,
+ * one thread at a time calls the functions below. */
 #ifndef HD_GRAPH_LANGUAGE_GRAPH_H
 #define HD_GRAPH_LANGUAGE_GRAPH_H
 
@@ -28,7 +29,7 @@ struct hd_ref {
     struct hd_source_location location;
 };
 
-/* What an expression may read. */
+/* A slot is what an expression may read. */
 enum hd_slot_kind { HD_SLOT_COUNTER, HD_SLOT_ATTRIBUTE, HD_SLOT_FIELD };
 struct hd_slot {
     enum hd_slot_kind kind;
@@ -94,45 +95,22 @@ struct hd_graph {
     int64_t n_blocks, capacity;
 };
 
-struct hd_graph_source {
-    const struct hd_registry *registry;
-    const struct hd_config *config;
-    const struct hd_node *graph;             /* the tree of the graph file */
-    const struct hd_node *const *strategies; /* maps of parameters, later ones win */
-    int n_strategies;
-    int64_t shards;
-    uint64_t seed;
-};
-
-/* Reads and checks a graph: every mistake goes to diag with its place. The source's trees, config
- * and registry outlive the graph. Released by hd_graph_destroy (accepts NULL). Errors: HD_ERR_INPUT
- * (reported to diag), HD_ERR_NOMEM. */
-int hd_graph_load(const struct hd_graph_source *source, struct hd_diag *diag,
-                  struct hd_graph **graph_p);
+/* Releases a graph with its task objects; accepts NULL. */
 void hd_graph_destroy(struct hd_graph *graph);
 
 /* Calls visit for every step, repeats before their bodies, in file order, until one call returns
- * other than 0, which is then returned. */
+ * a status other than 0, which is then returned. */
 int hd_graph_walk(struct hd_graph *graph, int (*visit)(struct hd_step *step, void *arg), void *arg);
 
-/* Releases and builds anew all task objects: without effect on results. No task may run. */
+/* Releases and builds anew all task objects, without effect on results. No task may run. Returns
+ * HD_OK or the first error of a verb's prepare. */
 int hd_graph_rebuild(struct hd_graph *graph);
 
-/* Index of a value by name, or HD_NO_VALUE. */
+/* Returns the index of the value of that name, or HD_NO_VALUE, which is no error. */
 int hd_graph_find_value(const struct hd_graph *graph, const char *name);
 
-/* -- Between the files of graph/ ----------------------------------------------------------------
- */
-
-/* Zeroed memory that lives as long as the graph; NULL (logged) without memory. */
+/* Returns zeroed memory for `count` elements of `size` bytes that lives as long as the graph; NULL
+ * (logged) without memory. */
 void *hd_graph_alloc(struct hd_graph *graph, int64_t count, size_t size);
-
-/* Reads the trees into graph: structure, names, expressions (parse.c). */
-int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
-                   struct hd_diag *diag);
-
-/* Checks what crosses steps: types, ports, placement, lags; completes specs and builds the task
- * objects (check.c). */
-int hd_graph_check(struct hd_graph *graph, struct hd_diag *diag);
 
 #endif

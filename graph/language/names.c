@@ -19,7 +19,7 @@ struct hd_source_location hd_node_get_text_location(const struct hd_node *node)
     return location;
 }
 
-static const char *nearest_knob(const struct hd_graph *graph, const char *name)
+static const char *nearest_parameter(const struct hd_graph *graph, const char *name)
 {
     const char *best = NULL;
     for (int i = 0; i < graph->n_parameters && !best; i++)
@@ -39,7 +39,7 @@ static bool find_config_number(void *arg, const char *path, double *value_p, con
             *value_p = graph->parameters[i].value;
             return true;
         }
-    *nearest_p = nearest_knob(graph, name);
+    *nearest_p = nearest_parameter(graph, name);
     return false;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the trees of the files to values and steps: structure, names and expressions. */
-#include "graph/language/graph.h"
+#include "graph/language/parse.h"
+
 #include "graph/language/names.h"
-#include "graph/language/parser.h"
+#include "graph/language/ports.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
@@ -35,7 +35,7 @@ static int parse_number(struct hd_parser *parser, const struct hd_node *node, co
 /* -- Strategy -----------------------------------------------------------------------------------
  */
 
-static int parse_knobs(struct hd_parser *parser, const struct hd_node *defaults)
+static int parse_parameters(struct hd_parser *parser, const struct hd_node *defaults)
 {
     struct hd_graph *graph = parser->graph;
     if (!defaults || !hd_parser_expect(parser, defaults, HD_NODE_MAP, "strategy"))
@@ -51,7 +51,7 @@ static int parse_knobs(struct hd_parser *parser, const struct hd_node *defaults)
     return HD_OK;
 }
 
-static int override_knobs(struct hd_parser *parser, const struct hd_node *map)
+static int override_parameters(struct hd_parser *parser, const struct hd_node *map)
 {
     struct hd_graph *graph = parser->graph;
     if (!hd_parser_expect(parser, map, HD_NODE_MAP, "strategy"))
@@ -199,7 +199,8 @@ static const char *const step_keys[] = {"reads", "writes", "updates", "every", "
                                         "when",  "counts", "if",      "reason"};
 enum { N_STEP_KEYS = sizeof step_keys / sizeof *step_keys, STOP_KEYS = 2, OPTIONS_MAX = 32 };
 
-/* "N counter": N an expression of the config, e.g. "$policy.eval.evaluator.eval_freq update". */
+/* Reads "N counter", where N is an expression of the config:
+ * "$policy.eval.evaluator.eval_freq update". */
 static int parse_every(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
     const struct hd_node *node = hd_node_get(map, "every");
@@ -292,7 +293,7 @@ static int parse_stop(struct hd_parser *parser, struct hd_step *step, const stru
     return HD_OK;
 }
 
-/* The verb's way to combine, or that of the option `op`, which has been checked. */
+/* Returns how the verb combines, or what the option `op` says, which has been checked. */
 static enum hd_combine parse_combine(const struct hd_step *step)
 {
     const struct hd_node *op = step->verb->to_rank0 ? hd_node_get(step->options, "op") : NULL;
@@ -321,7 +322,7 @@ static int parse_verb(struct hd_parser *parser, struct hd_step *step, const stru
     step->options = map;
     check_options(parser, step, map);
     step->combine = parse_combine(step);
-    HD_TRY(hd_parser_read_ports(parser, step, map));
+    HD_TRY(hd_ports_read(parser, step, map));
     parse_every(parser, step, map);
     parse_when(parser, step, map);
     step->label = make_label(parser, step);
@@ -387,7 +388,7 @@ static int parse_steps(struct hd_parser *parser, const struct hd_node *list,
     return HD_OK;
 }
 
-/* Counters are declared by use: every `counts: NAME` below a list of steps. */
+/* Adds the counters that the steps of a list name: `counts: NAME` declares one. */
 static int find_counters(struct hd_parser *parser, const struct hd_node *list)
 {
     struct hd_graph *graph = parser->graph;
@@ -415,12 +416,11 @@ static int find_counters(struct hd_parser *parser, const struct hd_node *list)
     return HD_OK;
 }
 
-int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
-                   struct hd_diag *diag)
+int hd_graph_parse(struct hd_graph *graph, const struct hd_node *root,
+                   const struct hd_node *const *strategies, int n_strategies, struct hd_diag *diag)
 {
     static const char *const keys[] = {"strategy", "values", "iteration"};
     struct hd_parser parser = {graph, diag, 0};
-    const struct hd_node *root = source->graph;
     if (!hd_parser_expect(&parser, root, HD_NODE_MAP, "a graph"))
         return HD_ERR_INPUT;
     check_keys(&parser, root, "key of a graph", keys, 3);
@@ -429,9 +429,9 @@ int hd_graph_parse(struct hd_graph *graph, const struct hd_graph_source *source,
     if (!values || !iteration)
         return hd_diag_add_error(diag, root->location, "a graph needs `%s:`",
                                  values ? "iteration" : "values");
-    HD_TRY(parse_knobs(&parser, hd_node_get(root, "strategy")));
-    for (int i = 0; i < source->n_strategies; i++)
-        HD_TRY(override_knobs(&parser, source->strategies[i]));
+    HD_TRY(parse_parameters(&parser, hd_node_get(root, "strategy")));
+    for (int i = 0; i < n_strategies; i++)
+        HD_TRY(override_parameters(&parser, strategies[i]));
     HD_TRY(parse_values(&parser, values));
     graph->counters = hd_graph_alloc(graph, 1, sizeof *graph->counters);
     if (!graph->counters)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between parse.c and ports.c: the state of reading a graph file, and how mistakes are told. */
+/* The state of parsing a graph file, and how its mistakes are reported. One thread at a time. */
 #ifndef HD_GRAPH_LANGUAGE_PARSER_H
 #define HD_GRAPH_LANGUAGE_PARSER_H
 
@@ -11,20 +11,17 @@ struct hd_parser {
     int depth; /* of repeats */
 };
 
-/* Whether a node is of this kind; if not, tells diag what `what` should have been. */
+/* Returns whether a node is of this kind; if not, tells diag that `what` is to be one. */
 bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum hd_node_kind kind,
                       const char *what);
 
-/* Tells diag that `name` is no `what`, with the nearest of known[n], or else all of them. */
+/* Tells diag that there is no `what` called `name`, with the nearest of known[n], or else with all
+ * of them. */
 void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,
                               const char *what, const char *name, const char *const *known, int n);
 
-/* The same for a value of the graph. */
+/* Tells diag that the graph has no value called `name`, with the nearest one, or else with all. */
 void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_location location,
                                     const char *name);
-
-/* Reads the uses under reads, writes and updates of a step and gives each a port of its verb.
- * Mistakes go to diag. Errors: HD_ERR_NOMEM, HD_ERR_INPUT. */
-int hd_parser_read_ports(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map);
 
 #endif

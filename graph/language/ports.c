@@ -1,63 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The uses of values by a step, and the ports of its verb that they go to. */
+#include "graph/language/ports.h"
+
 #include "graph/language/names.h"
-#include "graph/language/parser.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
 
-/* -- Mistakes ---------------------------------------------------------------------------------- */
-
-static const char *name_kind(const struct hd_node *node)
-{
-    return node->kind == HD_NODE_MAP ? "a map" : node->kind == HD_NODE_LIST ? "a list" : "a scalar";
-}
-
-bool hd_parser_expect(struct hd_parser *parser, const struct hd_node *node, enum hd_node_kind kind,
-                      const char *what)
-{
-    static const char *const names[] = {"a scalar", "a list", "a map"};
-    if (node->kind == kind)
-        return true;
-    hd_diag_add_error(parser->diag, node->location, "%s: expected %s, found %s", what, names[kind],
-                      name_kind(node));
-    return false;
-}
-
-void hd_parser_report_unknown(struct hd_parser *parser, struct hd_source_location location,
-                              const char *what, const char *name, const char *const *known, int n)
-{
-    const char *nearest = hd_find_nearest_name(name, known, n);
-    if (nearest) {
-        hd_diag_add_error(parser->diag, location, "unknown %s '%s' (did you mean '%s'?)", what,
-                          name, nearest);
-        return;
-    }
-    char list[512] = "";
-    for (int i = 0; i < n; i++)
-        if (known[i] && strlen(list) + strlen(known[i]) + 3 < sizeof list) {
-            strcat(list, list[0] ? ", " : "");
-            strcat(list, known[i]);
-        }
-    hd_diag_add_error(parser->diag, location, "unknown %s '%s': expected one of %s", what, name,
-                      list);
-}
-
-void hd_parser_report_unknown_value(struct hd_parser *parser, struct hd_source_location location,
-                                    const char *name)
-{
-    const struct hd_graph *graph = parser->graph;
-    const char **names = hd_graph_alloc(parser->graph, graph->n_values + 1, sizeof *names);
-    for (int i = 0; names && i < graph->n_values; i++)
-        names[i] = graph->values[i].spec.name;
-    if (names)
-        hd_parser_report_unknown(parser, location, "value", name, names, graph->n_values);
-}
-
-/* -- Uses -------------------------------------------------------------------------------------- */
-
-/* A use as it stands in the file, before it is given a port. */
+/* A use of a value as the file has it, before it is given a port. */
 struct use {
     struct hd_ref ref;
     const char *port; /* or NULL */
@@ -149,8 +99,8 @@ static bool port_accepts(const struct hd_graph *graph, const struct hd_port *por
     return !port->type || !type || strcmp(port->type, type->name) == 0;
 }
 
-/* The port of a use: by its name, else a free one of its mode and type, preferably called as the
- * value is, else the first in order. -1: none. */
+/* Returns the port of a use, or -1: the one it names, else the free one of its mode and type that
+ * is called as the value is, else the first free one of its mode and type. */
 static int choose_port(const struct hd_graph *graph, const struct hd_step *step, int n_ports,
                        const struct use *use)
 {
@@ -177,16 +127,16 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
         const struct hd_spec *spec = &graph->values[uses[i].ref.value].spec;
         int port = choose_port(graph, step, n_ports, &uses[i]);
         if (port >= 0) {
-            const struct hd_port *is = &step->verb->ports[port];
-            if (is->mode != uses[i].ref.mode)
+            const struct hd_port *taken = &step->verb->ports[port];
+            if (taken->mode != uses[i].ref.mode)
                 hd_diag_add_error(parser->diag, uses[i].ref.location,
-                                  "port '%s' of %s stands under `%s`", is->name, step->verb->name,
-                                  name_mode(is->mode));
-            else if (is->type && spec->type && strcmp(is->type, spec->type->name) != 0)
+                                  "port '%s' of %s stands under `%s`", taken->name,
+                                  step->verb->name, name_mode(taken->mode));
+            else if (taken->type && spec->type && strcmp(taken->type, spec->type->name) != 0)
                 hd_diag_add_error(
                     parser->diag, uses[i].ref.location,
-                    "port '%s' of %s takes a value of type %s, but '%s' is of type %s", is->name,
-                    step->verb->name, is->type, spec->name, spec->type->name);
+                    "port '%s' of %s takes a value of type %s, but '%s' is of type %s", taken->name,
+                    step->verb->name, taken->type, spec->name, spec->type->name);
             step->refs[port] = uses[i].ref;
         } else if (uses[i].port) {
             const char *names[HD_PORTS_MAX];
@@ -212,7 +162,7 @@ static void assign_ports(struct hd_parser *parser, struct hd_step *step, const s
     }
 }
 
-int hd_parser_read_ports(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
+int hd_ports_read(struct hd_parser *parser, struct hd_step *step, const struct hd_node *map)
 {
     struct use *uses;
     int n, n_ports = 0;

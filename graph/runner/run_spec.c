@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a run file to a checked graph: the config, the graph file and the strategy it names. */
+#include "graph/language/load.h"
 #include "graph/runner/app.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"

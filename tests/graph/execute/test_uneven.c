@@ -2,6 +2,7 @@
 /* Uneven ends: a shard, all shards of a rank or all shards have no samples left. What they
  * contribute has weight 0; nobody hangs, nothing becomes NaN, and the others' mean is theirs alone,
  * stored or done in slices, on any number of ranks. */
+#include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The slots: a = 3, b.size = 5, update = 0, evaluation.mean = none, x = NaN, huge. */
-enum { A, B_SIZE, UPDATE, VERDICT_MEAN, X, HUGE_SLOT, SLOTS };
+enum { A, B_SIZE, UPDATE, EVAL_MEAN, X, HUGE_SLOT, SLOTS };
 static const char *const slot_names[SLOTS] = {"a", "b.size", "update", "evaluation.mean",
                                               "x", "huge"};
 
@@ -20,7 +20,7 @@ static bool read_slot(void *arg, int slot, double *value_p)
     static const double values[SLOTS] = {3, 5, 0, 0, NAN, 1e308};
     ck_assert_ptr_null(arg);
     ck_assert(slot >= 0 && slot < SLOTS);
-    if (slot == VERDICT_MEAN)
+    if (slot == EVAL_MEAN)
         return false;
     *value_p = values[slot];
     return true;
@@ -211,7 +211,7 @@ START_TEST(test_slots)
     ck_assert_int_eq(hd_expr_get_slots(expr, &slots), 3);
     ck_assert_int_eq(slots[0], UPDATE);
     ck_assert_int_eq(slots[1], A);
-    ck_assert_int_eq(slots[2], VERDICT_MEAN);
+    ck_assert_int_eq(slots[2], EVAL_MEAN);
     hd_expr_destroy(expr);
     hd_expr_destroy(NULL);
 }

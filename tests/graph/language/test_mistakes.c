@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes in graph files: each is found at its place, says what was expected, and names the
  * nearest valid name where there is one. */
+#include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
