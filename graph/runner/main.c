@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/options.h"
+#include "graph/runner/run_keys.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/subnormal.h"
@@ -10,7 +12,7 @@
 
 static const struct {
     const char *name;
-    int (*run)(int argc, char **argv);
+    int (*run)(struct hd_options *options);
     const char *help;
 } commands[] = {
     {"run", hd_command_run, "train: one rank, or this rank when RANK and WORLD_SIZE are set"},
@@ -51,6 +53,17 @@ static int unknown_command(const char *name)
     return hd_status_get_exit_code(HD_ERR_INPUT);
 }
 
+static int run_command(int (*run)(struct hd_options *options), int argc, char **argv)
+{
+    struct hd_options options;
+    int status = hd_options_read(argc, argv, &options);
+    if (status != HD_OK)
+        return status > 0 ? 0 : hd_status_get_exit_code(status);
+    int code = run(&options);
+    hd_options_release(&options);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -69,11 +82,11 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "keys") == 0) {
-        hd_run_spec_print_keys(stdout);
+        hd_run_keys_print(stdout);
         return 0;
     }
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return run_command(commands[i].run, argc - 1, argv + 1);
     return unknown_command(argv[1]);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table of options; each says which subcommands take it. Both spellings of torchrun are
- * accepted:
- * --nproc-per-node and --nproc_per_node. */
-#include "graph/runner/app.h"
+/* One table of options, where each says which subcommands take it. Both spellings of torchrun are
+ * accepted: --nproc-per-node and --nproc_per_node. */
+#include "graph/runner/options.h"
+
 #include "runtime/base/alloc.h"
+#include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/files.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ enum commands {
     LOOK = REPORT | TRACE | COMPARE | DOCTOR
 };
 
-/* In the order of the bits. */
+/* They are in the order of the bits. */
 static const struct {
     const char *name, *arguments, *about;
 } commands[] = {
@@ -210,8 +212,22 @@ static int unknown_option(const char *command, const char *given)
 
 static int add_set(struct hd_options *options, const char *text)
 {
-    if (options->n_sets == HD_SETS_MAX - 8)
-        return hd_fail(HD_ERR_INPUT, "more than %d --set options", HD_SETS_MAX - 8);
+    const int max = HD_SETS_MAX - HD_OWNED_SETS_MAX;
+    if (options->n_sets >= max)
+        return hd_fail(HD_ERR_INPUT, "more than %d --set options", max);
+    options->sets[options->n_sets++] = text;
+    return HD_OK;
+}
+
+int hd_options_add_set(struct hd_options *options, char *text)
+{
+    if (!text)
+        return HD_ERR_NOMEM;
+    if (options->n_owned == HD_OWNED_SETS_MAX || options->n_sets == HD_SETS_MAX) {
+        hd_free(text);
+        return hd_fail(HD_ERR_INPUT, "too many options");
+    }
+    options->owned[options->n_owned++] = text;
     options->sets[options->n_sets++] = text;
     return HD_OK;
 }
@@ -220,16 +236,7 @@ static int add_as_set(struct hd_options *options, const struct option *option, c
 {
     bool path = strcmp(option->name, "strategy") == 0 && strlen(value) > 5 &&
                 strcmp(value + strlen(value) - 5, ".yaml") == 0;
-    if (options->n_owned == (int)(sizeof options->owned / sizeof *options->owned))
-        return hd_fail(HD_ERR_INPUT, "--%s is given too often", option->name);
-    const char *form = path ? "strategy=%s" : option->set;
-    int bytes = snprintf(NULL, 0, form, value) + 1;
-    char *text = hd_alloc(bytes, 1);
-    if (!text)
-        return HD_ERR_NOMEM;
-    snprintf(text, (size_t)bytes, form, value);
-    options->owned[options->n_owned++] = text;
-    return add_set(options, text);
+    return hd_options_add_set(options, hd_format(path ? "strategy=%s" : option->set, value));
 }
 
 static int store_integer(struct hd_options *options, const struct option *option, const char *value)
@@ -354,9 +361,12 @@ static int read_arguments(const char *command, int argc, char **argv, struct hd_
     return check_arguments(command, options);
 }
 
-int hd_options_read(const char *command, int argc, char **argv, struct hd_options *options_p)
+int hd_options_read(int argc, char **argv, struct hd_options *options_p)
 {
-    *options_p = (struct hd_options){.nproc_per_node = 1,
+    const char *command = argv[0];
+    *options_p = (struct hd_options){.argc = argc,
+                                     .argv = argv,
+                                     .nproc_per_node = 1,
                                      .nnodes = 1,
                                      .node_rank = -1,
                                      .ranks = command_bit(command) & DOCTOR ? 2 : 1,
@@ -382,15 +392,4 @@ void hd_options_release(struct hd_options *options)
 int hd_options_use_strategy(struct hd_options *options, const char *name)
 {
     return add_as_set(options, find("run", "strategy", strlen("strategy")), name);
-}
-
-int hd_options_set_number(struct hd_options *options, const char *key, int64_t number)
-{
-    if (options->n_owned == (int)(sizeof options->owned / sizeof *options->owned))
-        return hd_fail(HD_ERR_INPUT, "too many options");
-    char *text = hd_format("%s=%" PRId64, key, number);
-    if (!text)
-        return HD_ERR_NOMEM;
-    options->owned[options->n_owned++] = text;
-    return add_set(options, text);
 }

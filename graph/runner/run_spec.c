@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a run file to a checked graph: the config, the graph file and the strategy it names. */
+#include "graph/runner/run_spec.h"
+
 #include "graph/language/load.h"
-#include "graph/runner/app.h"
+#include "graph/runner/run_keys.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/session.h"
-#include "tasks/builtin.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,74 +14,6 @@
 #include <string.h>
 
 enum { GRAPH_DOCUMENT, STRATEGY_DOCUMENT, OVERRIDE_DOCUMENT };
-
-static const struct hd_key run_keys[] = {
-    {"exp_name", HD_KEY_TEXT, 0, 0, "default_experiment", NULL, "global",
-     "name of the run directory"},
-    {"seed", HD_KEY_INT, 0, 9007199254740992.0, "0", NULL, "global", "of everything random"},
-    {"graph", HD_KEY_TREE, 0, 0, NULL, NULL, "global",
-     "graph file beside the config, or the graph"},
-    {"strategy", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
-     "strategy file beside the config, or the numbers themselves"},
-    {"world.shards", HD_KEY_INT, 1, 4096, "auto", "auto", "global",
-     "independent samplers of the run; auto: the number of ranks"},
-    {"max_env_step", HD_KEY_INT, 1, 1e15, "1e10", NULL, "global",
-     "environment steps at which the run stops"},
-    {"max_train_iter", HD_KEY_INT, 1, 1e15, "1e10", NULL, "global",
-     "updates at which the run stops"},
-    {"runtime.executor", HD_KEY_CHOICE, 0, 0, "starpu", "starpu|sequential", "per rank",
-     "sequential: one task after another, without StarPU"},
-    {"runtime.workers", HD_KEY_INT, 1, 64, "auto", "auto", "per rank",
-     "CPU workers; auto: the cores of the rank"},
-    {"runtime.gpus", HD_KEY_INT, 1, HD_DEVICES_MAX, "auto", "auto", "per rank",
-     "GPUs; auto: a rank's share of the machine's, but no more than it has shards"},
-    {"runtime.cuda_devices", HD_KEY_INT_LIST, -1, 63, "-1", NULL, "per node",
-     "CUDA's numbers of the GPUs of all ranks of a node, those of local rank 0 first; -1: by "
-     "locality"},
-    {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
-     "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
-     "modular-heft",
-     "per rank", "StarPU's scheduling policy"},
-    {"runtime.max_inflight_iterations", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
-     "iterations submitted before the oldest has ended"},
-    {"runtime.param_check_interval", HD_KEY_INT, 0, 1e12, "100", NULL, "global",
-     "updates between comparisons of the ranks' parameters; 0: only at the end"},
-    {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
-     "seconds without any progress after which the run fails; 0: never"},
-    {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
-     "seconds after which a rank that says nothing counts as lost; 0: never"},
-    {"runtime.checkpoint_interval_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
-     "seconds from one checkpoint to the next; 0: none but when SIGTERM asks to stop"},
-    {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",
-     "checkpoints that are kept, the newest"},
-    {"runtime.sigterm_grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
-     "seconds that SIGTERM leaves for a checkpoint"},
-    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",
-     "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
-    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|tcp", "global",
-     "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
-     "TCP "
-     "among several"},
-    {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
-     "let ranks of different arithmetic fingerprints work together"},
-    {0},
-};
-
-static const struct hd_key *const *get_schema(int *n_p)
-{
-    static const struct hd_key *tables[2];
-    tables[0] = run_keys;
-    tables[1] = hd_registry_get_builtin()->keys;
-    *n_p = 2;
-    return tables;
-}
-
-void hd_run_spec_print_keys(FILE *file)
-{
-    int n;
-    const struct hd_key *const *tables = get_schema(&n);
-    hd_schema_print(tables, n, file);
-}
 
 /* A path in a config is relative to the config's folder. */
 static char *resolve_path(const char *config, const char *path)
@@ -225,7 +156,7 @@ static int choose_shards(struct hd_run_spec *run_spec, int ranks)
 static int load(const struct hd_options *options, int ranks, struct hd_run_spec *run_spec)
 {
     int n;
-    const struct hd_key *const *tables = get_schema(&n);
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
     struct hd_document *document;
     HD_TRY(hd_diag_create(&run_spec->diag));
     HD_TRY(hd_document_read(options->config, run_spec->diag, &document));
@@ -276,4 +207,18 @@ uint64_t hd_run_spec_hash(const struct hd_run_spec *run_spec)
                                                  "runtime.scheduler"};
     return hd_config_hash(run_spec->config, free_to_differ,
                           sizeof free_to_differ / sizeof *free_to_differ);
+}
+
+char *hd_run_spec_format(const struct hd_run_spec *run_spec)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    int status = memory ? hd_config_dump(run_spec->config, memory) : HD_ERR_NOMEM;
+    if (memory && fclose(memory) != 0)
+        status = HD_ERR_NOMEM;
+    if (status == HD_OK)
+        return text;
+    free(text);
+    return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text as a run file, a graph file and a strategy file, cut at lines "%%%": they are read and
  * checked as `runner` does, planned for every rank, and the effective config reads back equal. */
-#include "graph/runner/app.h"
+#include "graph/runner/run_spec.h"
 #include "runtime/base/status.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,6 +4,8 @@
  * run directories are temporary. */
 #include "graph/runner/bench/bench.h"
 
+#include "graph/runner/commands.h"
+#include "graph/runner/run_spec.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -24,15 +26,6 @@ static int find_lag(struct hd_step *step, void *lag)
     for (int i = 0; i < step->n_refs; i++)
         if (step->refs[i].lag > *(int *)lag)
             *(int *)lag = step->refs[i].lag;
-    return HD_OK;
-}
-
-static int add_set(struct hd_options *options, char *text)
-{
-    if (!text)
-        return HD_ERR_NOMEM;
-    options->owned[options->n_owned++] = text;
-    options->sets[options->n_sets++] = text;
     return HD_OK;
 }
 
@@ -66,11 +59,11 @@ static int complete_options(const struct hd_bench *bench, int strategy,
                     whole_iterations(run_options_p->updates, unit);
     int status = hd_options_use_strategy(run_options_p, bench->strategies[strategy].name);
     if (status == HD_OK)
-        status = add_set(run_options_p, hd_format("max_train_iter=%" PRId64, limit + 1));
+        status = hd_options_add_set(run_options_p, hd_format("max_train_iter=%" PRId64, limit + 1));
     if (status == HD_OK)
-        status = add_set(run_options_p, hd_strdup("max_env_step=1e15"));
+        status = hd_options_add_set(run_options_p, hd_strdup("max_env_step=1e15"));
     if (status == HD_OK)
-        status = add_set(run_options_p, hd_strdup("env.stop_value=1e300"));
+        status = hd_options_add_set(run_options_p, hd_strdup("env.stop_value=1e300"));
     if (status != HD_OK)
         hd_options_release(run_options_p);
     return status;
@@ -286,13 +279,9 @@ static int report(const struct hd_bench *bench)
     return hd_bench_compare(bench);
 }
 
-int hd_command_bench(int argc, char **argv)
+int hd_command_bench(struct hd_options *options)
 {
-    struct hd_options options;
-    struct hd_bench bench = {.options = &options};
-    int status = hd_options_read("bench", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
+    struct hd_bench bench = {.options = options};
     int code = hd_status_get_exit_code(read_strategies(&bench));
     if (code == 0)
         code = measure(&bench);
@@ -301,6 +290,5 @@ int hd_command_bench(int argc, char **argv)
     for (int i = 0; i < bench.n_strategies; i++)
         hd_free(bench.strategies[i].runs);
     hd_free(bench.names);
-    hd_options_release(&options);
     return code;
 }

@@ -3,7 +3,7 @@
 #ifndef HD_GRAPH_RUNNER_BENCH_BENCH_H
 #define HD_GRAPH_RUNNER_BENCH_BENCH_H
 
-#include "graph/runner/app.h"
+#include "graph/runner/options.h"
 #include "graph/runner/train/rates.h"
 
 #include <stdio.h>

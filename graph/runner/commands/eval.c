@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner eval: plays episodes with given weights, or prints the net's outputs for observations. */
-#include "graph/runner/app.h"
-#include "graph/runner/train/weights.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/inference.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-/* The evaluation of a training graph, alone; of a policy that takes observations as they are, or by
- * the scales that it was saved with. */
-#define GRAPH(MORE, NORM)                                                                          \
-    "graph={values: {policy: {type: params}, batch_norm_stats: {type: batch_norm_stats, of: "      \
-    "policy}, " MORE "eval_envs: {type: envs, placement: rank0, role: evaluator},"                 \
-    " best: {type: params, placement: rank0, init: policy}, result: {type: eval_result, "          \
-    "placement: "                                                                                  \
-    "rank0},"                                                                                      \
-    " evaluation: {type: eval_result}},"                                                           \
-    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, batch_norm_stats" NORM  \
-    "],"                                                                                           \
-    " updates: [eval_envs, best], writes: [result]},"                                              \
-    " broadcast: {reads: [result], writes: [evaluation]},"                                         \
-    " stop: {if: iteration >= 0, reason: done}]}"
-static const char graph_without_norm[] = GRAPH("", "");
-static const char graph_with_norm[] = GRAPH("obs_norm: {type: moments}, ", ", obs_norm");
+/* The evaluation of a training graph, alone. A policy that was saved with scales of its
+ * observations has a value obs_norm. */
+static const char graph_text[] =
+    "graph={values: {policy: {type: params}, batch_norm_stats: {type: batch_norm_stats, of: "
+    "policy}, %seval_envs: {type: envs, placement: rank0, role: evaluator},"
+    " best: {type: params, placement: rank0, init: policy},"
+    " result: {type: eval_result, placement: rank0}, evaluation: {type: eval_result}},"
+    " iteration: [evaluate: {every: 1 iteration, first: 0, reads: [policy, batch_norm_stats%s],"
+    " updates: [eval_envs, best], writes: [result]},"
+    " broadcast: {reads: [result], writes: [evaluation]},"
+    " stop: {if: iteration >= 0, reason: done}]}";
 
 static int print_eval_result(struct hd_executor *executor, const struct hd_graph *graph)
 {
@@ -51,61 +45,32 @@ static int play(struct hd_executor *executor, const struct hd_graph *graph)
     return print_eval_result(executor, graph);
 }
 
-static int evaluate(const struct hd_options *options, const struct hd_run_spec *run_spec,
-                    struct hd_session *session, struct hd_plan *plan)
+static int add_sets(struct hd_options *options)
 {
-    struct hd_executor *executor;
-    const struct hd_executor_options executor_options = {.window = 1};
-    HD_TRY(hd_session_reserve(session, hd_plan_get_scratch_bytes(plan)));
-    HD_TRY(hd_executor_create(plan, session, &executor_options, &executor));
-    const struct hd_weights weights = hd_weights_find(run_spec->graph, executor);
-    int status = hd_weights_load(&weights, options->weights);
-    if (status == HD_OK)
-        status = options->obs ? hd_weights_print_outputs(&weights, options->obs, stdout)
-                              : play(executor, run_spec->graph);
-    hd_executor_destroy(executor);
-    return status;
-}
-
-static int start(struct hd_options *options)
-{
-    struct hd_run_spec run_spec;
-    struct hd_plan *plan = NULL;
-    struct hd_session *session = NULL;
     bool normalised;
     if (!options->weights)
         return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
     HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
-    options->sets[options->n_sets++] = normalised ? graph_with_norm : graph_without_norm;
-    options->sets[options->n_sets++] = "strategy={}";
-    if (options->episodes > 0) {
-        char *text = hd_format("env.n_evaluator_episode=%" PRId64, options->episodes);
-        if (!text)
-            return HD_ERR_NOMEM;
-        options->owned[options->n_owned++] = text;
-        options->sets[options->n_sets++] = text;
-    }
-    HD_TRY(hd_run_spec_load(options, 1, &run_spec));
-    const struct hd_session_options session_options = {
-        .sequential = true, .workers = 1, .ranks = 1};
-    int status = hd_plan_create(run_spec.graph, 0, 1, NULL, 0, &plan);
-    if (status == HD_OK)
-        status = hd_session_create(&session_options, &session);
-    if (status == HD_OK)
-        status = evaluate(options, &run_spec, session, plan);
-    hd_session_destroy(session);
-    hd_plan_destroy(plan);
-    hd_run_spec_release(&run_spec);
-    return status;
+    HD_TRY(hd_options_add_set(options,
+                              hd_format(graph_text, normalised ? "obs_norm: {type: moments}, " : "",
+                                        normalised ? ", obs_norm" : "")));
+    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}")));
+    if (options->episodes == 0)
+        return HD_OK;
+    return hd_options_add_set(options,
+                              hd_format("env.n_evaluator_episode=%" PRId64, options->episodes));
 }
 
-int hd_command_eval(int argc, char **argv)
+int hd_command_eval(struct hd_options *options)
 {
-    struct hd_options options;
-    int status = hd_options_read("eval", argc, argv, &options);
-    if (status == HD_OK) {
-        status = start(&options);
-        hd_options_release(&options);
-    }
-    return status > 0 ? 0 : hd_status_get_exit_code(status);
+    struct hd_inference inference;
+    int status = add_sets(options);
+    if (status != HD_OK)
+        return hd_status_get_exit_code(status);
+    status = hd_inference_open(options, NULL, &inference);
+    if (status == HD_OK)
+        status = options->obs ? hd_weights_print_outputs(&inference.weights, options->obs, stdout)
+                              : play(inference.executor, inference.run_spec.graph);
+    hd_inference_close(&inference);
+    return hd_status_get_exit_code(status);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner graph: the plan of any rank of any number of ranks. */
+#include "graph/runner/commands.h"
 #include "graph/runner/train/gpus.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -25,13 +26,7 @@ static int print_plan(const struct hd_options *options)
     return status;
 }
 
-int hd_command_graph(int argc, char **argv)
+int hd_command_graph(struct hd_options *options)
 {
-    struct hd_options options;
-    int status = hd_options_read("graph", argc, argv, &options);
-    if (status == HD_OK) {
-        status = print_plan(&options);
-        hd_options_release(&options);
-    }
-    return status > 0 ? 0 : hd_status_get_exit_code(status);
+    return hd_status_get_exit_code(print_plan(options));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner record: plays a config's collector envs with given weights and writes what they did as a
  * data set. An iteration of its graph is one round, and one file. */
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/inference.h"
 #include "graph/runner/train/signals.h"
-#include "graph/runner/train/weights.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -25,16 +25,13 @@ static const char graph_text[] =
 
 struct record {
     const struct hd_options *options;
-    struct hd_run_spec run_spec;
-    struct hd_plan *plan;
-    struct hd_session *session;
-    struct hd_executor *executor;
+    struct hd_inference inference;
     struct hd_dataset_writer *writer;
     struct hd_dataset_info info;
     const struct hd_spec *transition_log;
     int value; /* its index */
     int64_t episodes;
-    double returns; /* of these, the sum */
+    double returns; /* the sum over these */
     int64_t begin_ns, shown_ns;
 };
 
@@ -75,11 +72,11 @@ static void show_progress(struct record *record, int64_t round, int64_t rounds)
 static int play_round(struct record *record, int64_t round)
 {
     const char *reason;
-    int status = hd_executor_run(record->executor, &reason);
+    int status = hd_executor_run(record->inference.executor, &reason);
     if (status != HD_OK)
         return hd_fail(status, "%s; nothing was written to %s",
-                       hd_session_get_message(record->session), record->options->out);
-    const void *data = hd_executor_get_data(record->executor, record->value, 0);
+                       hd_session_get_message(record->inference.session), record->options->out);
+    const void *data = hd_executor_get_data(record->inference.executor, record->value, 0);
     hd_transition_log_add_episodes(record->transition_log, data, &record->episodes,
                                    &record->returns);
     return hd_transition_log_write(record->transition_log, data, round, record->writer);
@@ -107,45 +104,20 @@ static int play(struct record *record)
 /* -- Start --------------------------------------------------------------------------------------
  */
 
-static int load_policy(struct record *record)
+static void describe(struct record *record)
 {
-    const struct hd_graph *graph = record->run_spec.graph;
+    const struct hd_weights *weights = &record->inference.weights;
+    const struct hd_graph *graph = record->inference.run_spec.graph;
     const int envs = hd_graph_find_value(graph, "envs");
-    const struct hd_weights weights = hd_weights_find(graph, record->executor);
-    HD_TRY(hd_weights_load(&weights, record->options->weights));
     record->value = hd_graph_find_value(graph, "transition_log");
     record->transition_log = &graph->values[record->value].spec;
     hd_transition_log_describe(record->transition_log, &graph->values[envs].spec, &record->info);
     record->info.seed = graph->seed;
-    record->info.policy = hd_value_hash(weights.params, weights.data);
+    record->info.policy = hd_value_hash(weights->params, weights->data);
     record->info.epsilon = record->options->epsilon;
-    return HD_OK;
 }
 
-static int start(struct record *record)
-{
-    const struct hd_session_options session_options = {
-        .sequential = true, .workers = 1, .ranks = 1, .interrupted = &hd_interrupted};
-    const struct hd_executor_options executor_options = {.window = 1};
-    HD_TRY(hd_run_spec_load(record->options, 1, &record->run_spec));
-    HD_TRY(hd_plan_create(record->run_spec.graph, 0, 1, NULL, 0, &record->plan));
-    HD_TRY(hd_session_create(&session_options, &record->session));
-    HD_TRY(hd_session_reserve(record->session, hd_plan_get_scratch_bytes(record->plan)));
-    HD_TRY(hd_executor_create(record->plan, record->session, &executor_options, &record->executor));
-    HD_TRY(load_policy(record));
-    return play(record);
-}
-
-static void release(struct record *record)
-{
-    hd_dataset_destroy(record->writer);
-    hd_executor_destroy(record->executor);
-    hd_session_destroy(record->session);
-    hd_plan_destroy(record->plan);
-    hd_run_spec_release(&record->run_spec);
-}
-
-static int check_options(struct hd_options *options)
+static int add_sets(struct hd_options *options)
 {
     if (!options->weights)
         return hd_fail(HD_ERR_INPUT, "missing --weights FILE, such as ckpt/best of a run");
@@ -155,32 +127,30 @@ static int check_options(struct hd_options *options)
         return hd_fail(HD_ERR_INPUT, "missing --transitions N");
     bool normalised;
     HD_TRY(hd_weights_has_obs_norm(options->weights, &normalised));
-    char *text = hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",
-                           options->transitions, options->epsilon, normalised ? ", obs_norm" : "");
-    if (!text)
-        return HD_ERR_NOMEM;
-    options->owned[options->n_owned++] = text;
-    options->sets[options->n_sets++] = text;
-    options->sets[options->n_sets++] = "strategy={}";
-    options->sets[options->n_sets++] = "world.shards=1";
-    options->sets[options->n_sets++] = "policy.collect.env_groups=1"; /* all envs step together */
-    return HD_OK;
+    HD_TRY(hd_options_add_set(options,
+                              hd_format(graph_text, normalised ? "obs_norm: {type: moments}," : "",
+                                        options->transitions, options->epsilon,
+                                        normalised ? ", obs_norm" : "")));
+    HD_TRY(hd_options_add_set(options, hd_strdup("strategy={}")));
+    HD_TRY(hd_options_add_set(options, hd_strdup("world.shards=1")));
+    /* All envs step together. */
+    return hd_options_add_set(options, hd_strdup("policy.collect.env_groups=1"));
 }
 
-int hd_command_record(int argc, char **argv)
+int hd_command_record(struct hd_options *options)
 {
-    struct hd_options options;
-    int status = hd_options_read("record", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    struct record record = {.options = &options, .begin_ns = hd_clock_get_ns()};
+    struct record record = {.options = options, .begin_ns = hd_clock_get_ns()};
     record.shown_ns = record.begin_ns;
     hd_signals_catch();
-    status = check_options(&options);
+    int status = add_sets(options);
     if (status == HD_OK) {
-        status = start(&record);
-        release(&record);
+        status = hd_inference_open(options, &hd_interrupted, &record.inference);
+        if (status == HD_OK) {
+            describe(&record);
+            status = play(&record);
+        }
+        hd_dataset_destroy(record.writer);
+        hd_inference_close(&record.inference);
     }
-    hd_options_release(&options);
     return hd_status_get_exit_code(status);
 }

@@ -2,7 +2,8 @@
 /* runner doctor: the machine, the program, and the path between ranks. */
 #include "graph/runner/doctor/doctor.h"
 
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/options.h"
 #include "graph/runner/train/metrics.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -257,13 +258,7 @@ static int examine(const struct hd_options *options)
     return status;
 }
 
-int hd_command_doctor(int argc, char **argv)
+int hd_command_doctor(struct hd_options *options)
 {
-    struct hd_options options;
-    int status = hd_options_read("doctor", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    status = examine(&options);
-    hd_options_release(&options);
-    return hd_status_get_exit_code(status);
+    return hd_status_get_exit_code(examine(options));
 }

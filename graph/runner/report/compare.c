@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner compare: several runs over each other, as a table of text and as a page. */
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/options.h"
 #include "graph/runner/report/history.h"
 #include "graph/runner/report/page.h"
 #include "runtime/base/alloc.h"
@@ -280,17 +281,12 @@ static int compare(struct runs *runs, const struct hd_options *options)
     return status;
 }
 
-int hd_command_compare(int argc, char **argv)
+int hd_command_compare(struct hd_options *options)
 {
-    struct hd_options options;
     struct runs runs = {0};
-    int status = hd_options_read("compare", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    status = compare(&runs, &options);
+    int status = compare(&runs, options);
     for (int r = 0; r < runs.n; r++)
         hd_history_release(&runs.list[r]);
     hd_free(runs.list);
-    hd_options_release(&options);
     return hd_status_get_exit_code(status);
 }

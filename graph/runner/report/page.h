@@ -11,8 +11,4 @@
  * NULL in place of data is as well. */
 int hd_page_write(const char *path, json_t *data);
 
-/* Writes DIR/report.html, and to *path_p, freed with hd_free, its path. Errors: those of
- * hd_history_read and hd_page_write. */
-int hd_report_write(const char *dir, const char *out, char **path_p);
-
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner report: a run as one page. */
-#include "graph/runner/app.h"
+#include "graph/runner/report/report.h"
+
+#include "graph/runner/commands.h"
+#include "graph/runner/options.h"
 #include "graph/runner/report/history.h"
 #include "graph/runner/report/page.h"
 #include "runtime/base/alloc.h"
@@ -25,18 +27,13 @@ int hd_report_write(const char *dir, const char *out, char **path_p)
     return status;
 }
 
-int hd_command_report(int argc, char **argv)
+int hd_command_report(struct hd_options *options)
 {
-    struct hd_options options;
     char *path;
-    int status = hd_options_read("report", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    status = hd_report_write(options.config, options.out, &path);
+    int status = hd_report_write(options->config, options->out, &path);
     if (status == HD_OK) {
         hd_log(HD_LOG_INFO, "%s", path);
         hd_free(path);
     }
-    hd_options_release(&options);
     return hd_status_get_exit_code(status);
 }

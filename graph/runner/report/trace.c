@@ -1,24 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner trace: where the time of a run went. */
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/options.h"
 #include "graph/runner/report/history.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
-int hd_command_trace(int argc, char **argv)
+int hd_command_trace(struct hd_options *options)
 {
-    struct hd_options options;
     struct hd_history history;
-    int status = hd_options_read("trace", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    status = hd_history_read(options.config, &history);
+    int status = hd_history_read(options->config, &history);
     if (status == HD_OK) {
         hd_history_print_times(&history, stdout);
         if (fflush(stdout) != 0)
             status = hd_fail(HD_ERR_SYSTEM, "the table cannot be written: %m");
         hd_history_release(&history);
     }
-    hd_options_release(&options);
     return hd_status_get_exit_code(status);
 }

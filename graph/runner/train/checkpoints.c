@@ -93,7 +93,7 @@ static int differs(const char *path, const json_t *then, const json_t *now)
 static int check_config(const struct hd_train *train, const json_t *run)
 {
     const char *then_text = json_string_value(json_object_get(run, "config")), *path;
-    char *now_text = hd_train_format_config(train);
+    char *now_text = hd_run_spec_format(&train->run_spec);
     if (!then_text || !now_text) {
         free(now_text);
         return then_text ? HD_ERR_NOMEM
@@ -164,7 +164,7 @@ static int adopt_shards(struct hd_train *train, const json_t *executor)
     const int64_t shards = json_integer_value(json_object_get(executor, "shards"));
     if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
         return HD_OK;
-    HD_TRY(hd_options_set_number(train->options, "world.shards", shards));
+    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards)));
     hd_run_spec_release(&train->run_spec);
     return hd_run_spec_load(train->options, train->world.world, &train->run_spec);
 }
@@ -237,7 +237,7 @@ unsigned hd_checkpoints_get_requests(void *arg)
 
 static json_t *describe_run(struct hd_train *train)
 {
-    char *config = hd_train_format_config(train);
+    char *config = hd_run_spec_format(&train->run_spec);
     json_t *run =
         config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
                            train->fingerprint.text, "log", hd_logbook_get_state(train->logbook))

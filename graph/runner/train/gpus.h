@@ -4,7 +4,7 @@
 #define HD_GRAPH_RUNNER_TRAIN_GPUS_H
 
 #include "graph/plan/plan.h"
-#include "graph/runner/app.h"
+#include "graph/runner/run_spec.h"
 #include "runtime/machine/gpu_assignment.h"
 #include "runtime/machine/gpu_path.h"
 #include "runtime/ranks/world.h"

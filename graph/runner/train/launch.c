@@ -2,7 +2,8 @@
 /* runner launch: checks everything that can be checked, then starts `runner run` for every rank. */
 #include "runtime/ranks/launch.h"
 
-#include "graph/runner/app.h"
+#include "graph/runner/commands.h"
+#include "graph/runner/run_spec.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -10,7 +11,7 @@
 
 #include <string.h>
 
-/* Options of launch alone are not passed on. */
+/* Returns whether an argument is an option of launch alone, which is not passed on. */
 static bool is_launch_option(const char *argument, bool *takes_value)
 {
     static const char *const names[] = {"nproc-per-node", "nnodes",      "node-rank",
@@ -31,27 +32,29 @@ static bool is_launch_option(const char *argument, bool *takes_value)
     return strcmp(argument, "--standalone") == 0;
 }
 
-/* `shards`: `world.shards=N`, for ranks that go on where others, perhaps more, were lost; or NULL.
+/* Returns the arguments of `runner run`, an array that hd_free frees; NULL without memory. Ranks
+ * that go on where others, perhaps more, were lost get `shards`, a `world.shards=N`; the first ones
+ * NULL.
  */
-static char **rank_arguments(int argc, char **argv, const char *shards, bool resumes)
+static char **make_rank_arguments(const struct hd_options *options, const char *shards)
 {
-    char **arguments = hd_alloc(argc + 6, sizeof *arguments);
+    char **arguments = hd_alloc(options->argc + 6, sizeof *arguments);
     if (!arguments)
         return NULL;
     int n = 0;
     arguments[n++] = "runner";
     arguments[n++] = "run";
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < options->argc; i++) {
         bool takes_value;
-        if (!is_launch_option(argv[i], &takes_value))
-            arguments[n++] = argv[i];
+        if (!is_launch_option(options->argv[i], &takes_value))
+            arguments[n++] = options->argv[i];
         else
             i += takes_value;
     }
     if (shards) {
         arguments[n++] = "--set";
         arguments[n++] = (char *)shards;
-        if (!resumes)
+        if (!options->resume)
             arguments[n++] = "--resume";
     }
     return arguments;
@@ -67,7 +70,7 @@ static int check(const struct hd_options *options, int ranks, int *grace_s_p, in
     return HD_OK;
 }
 
-/* What srun knows of several nodes need not be said again. */
+/* Reads from SLURM what srun knows of several nodes, so that it need not be said again. */
 static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BYTES])
 {
     int node_rank = 0;
@@ -78,7 +81,7 @@ static void ask_slurm(struct hd_launch_options *options, char address[HD_ADDR_BY
         options->node_rank = node_rank;
 }
 
-static int launch(const struct hd_options *options, int argc, char **argv)
+int hd_command_launch(struct hd_options *options)
 {
     char address[HD_ADDR_BYTES];
     char shards_text[48];
@@ -89,39 +92,26 @@ static int launch(const struct hd_options *options, int argc, char **argv)
     if (status != HD_OK)
         return hd_status_get_exit_code(status);
     snprintf(shards_text, sizeof shards_text, "world.shards=%lld", (long long)shards);
-    char **arguments = rank_arguments(argc, argv, NULL, false);
-    char **again = rank_arguments(argc, argv, shards_text, options->resume);
-    if (!arguments || !again) {
-        hd_free(arguments);
-        hd_free(again);
-        return hd_status_get_exit_code(HD_ERR_NOMEM);
+    char **arguments = make_rank_arguments(options, NULL);
+    char **again = make_rank_arguments(options, shards_text);
+    int code = hd_status_get_exit_code(HD_ERR_NOMEM);
+    if (arguments && again) {
+        struct hd_launch_options launch_options = {
+            .nproc_per_node = options->nproc_per_node,
+            .nnodes = options->nnodes,
+            .node_rank = options->node_rank,
+            .master_addr = options->master_addr,
+            .master_port = options->master_port,
+            .standalone = options->standalone,
+            .max_restarts = options->max_restarts,
+            .argv_again = again,
+            .shards = shards,
+            .sigterm_grace_s = sigterm_grace_s,
+        };
+        ask_slurm(&launch_options, address);
+        code = hd_ranks_launch(&launch_options, arguments);
     }
-    struct hd_launch_options launch_options = {
-        .nproc_per_node = options->nproc_per_node,
-        .nnodes = options->nnodes,
-        .node_rank = options->node_rank,
-        .master_addr = options->master_addr,
-        .master_port = options->master_port,
-        .standalone = options->standalone,
-        .max_restarts = options->max_restarts,
-        .argv_again = again,
-        .shards = shards,
-        .sigterm_grace_s = sigterm_grace_s,
-    };
-    ask_slurm(&launch_options, address);
-    int exit_code = hd_ranks_launch(&launch_options, arguments);
     hd_free(arguments);
     hd_free(again);
-    return exit_code;
-}
-
-int hd_command_launch(int argc, char **argv)
-{
-    struct hd_options options;
-    int status = hd_options_read("launch", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    int exit_code = launch(&options, argc, argv);
-    hd_options_release(&options);
-    return exit_code;
+    return code;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rank 0 shows and leaves: the run directory, the progress line, results and summary. */
-#include "graph/runner/report/page.h"
+#include "graph/runner/inference.h"
+#include "graph/runner/report/report.h"
 #include "graph/runner/train/train.h"
-#include "graph/runner/train/weights.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -23,23 +23,9 @@
 /* -- The run directory --------------------------------------------------------------------------
  */
 
-char *hd_train_format_config(const struct hd_train *train)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    int status = memory ? hd_config_dump(train->run_spec.config, memory) : HD_ERR_NOMEM;
-    if (memory && fclose(memory) != 0)
-        status = HD_ERR_NOMEM;
-    if (status == HD_OK)
-        return text;
-    free(text);
-    return NULL;
-}
-
 static int write_config(const struct hd_train *train)
 {
-    char *text = hd_train_format_config(train),
+    char *text = hd_run_spec_format(&train->run_spec),
          *path = hd_format("%s/total_config.yaml", train->dir);
     int status =
         text && path ? hd_file_write_atomic(path, text, (int64_t)strlen(text)) : HD_ERR_NOMEM;

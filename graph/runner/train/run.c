@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runner run: this process is one rank. */
+#include "graph/runner/commands.h"
 #include "graph/runner/report/trace_file.h"
 #include "graph/runner/train/checkpoints.h"
 #include "graph/runner/train/failed.h"
@@ -305,7 +306,7 @@ static int exit_code(const struct hd_train *train, int status)
     return hd_status_get_exit_code(status);
 }
 
-static int train_rank(struct hd_options *options)
+int hd_command_run(struct hd_options *options)
 {
     struct hd_train train = {.options = options,
                              .dir_lock = -1,
@@ -341,16 +342,5 @@ static int train_rank(struct hd_options *options)
     release(&train);
     if (status == HD_OK)
         hd_mpi_leave();
-    return code;
-}
-
-int hd_command_run(int argc, char **argv)
-{
-    struct hd_options options;
-    int status = hd_options_read("run", argc, argv, &options);
-    if (status != HD_OK)
-        return status > 0 ? 0 : hd_status_get_exit_code(status);
-    int code = train_rank(&options);
-    hd_options_release(&options);
     return code;
 }

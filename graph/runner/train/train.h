@@ -4,7 +4,7 @@
 #define HD_GRAPH_RUNNER_TRAIN_TRAIN_H
 
 #include "graph/execute/execute.h"
-#include "graph/runner/app.h"
+#include "graph/runner/run_spec.h"
 #include "graph/runner/train/gpus.h"
 #include "graph/runner/train/stopwatch.h"
 #include "runtime/comm/comm.h"
@@ -53,9 +53,6 @@ struct hd_train {
     atomic_bool monitor_ends;
     int64_t seen_finished, seen_ns;
 };
-
-/* The effective config as YAML, to be freed with free; NULL: no memory (outputs.c). */
-char *hd_train_format_config(const struct hd_train *train);
 
 /* Rank 0: makes the run directory, unless it is known, with the effective config and the logbook,
  * which goes on from train->resume_from (outputs.c). */

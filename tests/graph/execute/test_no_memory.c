@@ -3,7 +3,7 @@
  * started and the first iterations run: each ends in HD_ERR_NOMEM, and the sanitizers find that
  * everything was released. */
 #include "graph/execute/execute.h"
-#include "graph/runner/app.h"
+#include "graph/runner/run_spec.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

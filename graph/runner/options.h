@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of a subcommand of `runner`. One thread at a time. */
+#ifndef HD_GRAPH_RUNNER_OPTIONS_H
+#define HD_GRAPH_RUNNER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HD_SETS_MAX = 256, HD_OWNED_SETS_MAX = 16, HD_DIRS_MAX = 32 };
+
+/* Strings are argv's, but for owned[]. */
+struct hd_options {
+    const char *config;            /* report, trace: the run directory */
+    const char *dirs[HD_DIRS_MAX]; /* compare */
+    int n_dirs;
+    const char *sets[HD_SETS_MAX]; /* --set, in order, then what other options stand for */
+    int n_sets;
+    char *owned[HD_OWNED_SETS_MAX]; /* texts of sets made from other options */
+    int n_owned;
+    const char *dir;
+    const char *resume; /* run, launch: NULL: a new run; "": find the directory */
+    bool trace, quiet;
+
+    int nproc_per_node, nnodes, node_rank, master_port, max_restarts; /* launch */
+    const char *master_addr;
+    bool standalone;
+    int argc; /* what the subcommand was called with; argv[0] is its name */
+    char **argv;
+
+    int rank, ranks; /* graph, bench */
+    bool dot;
+
+    const char *strategies, *json; /* bench */
+    int updates, warmup, repeats;
+    bool evaluate;
+    int measure_after; /* bench's runs: updates after which their rates are measured; -1: never */
+
+    const char *weights; /* eval, record */
+    const char *obs;     /* eval */
+    int64_t episodes;    /* eval */
+    const char *out;     /* record, report, compare */
+    bool as_json;        /* doctor */
+    int64_t transitions;
+    double epsilon;
+};
+
+/* Reads the options of subcommand argv[0]. hd_options_release releases them. Returns HD_OK;
+ * HD_ERR_INPUT or HD_ERR_NOMEM (logged); or 1 when --help or --version was given and answered. */
+int hd_options_read(int argc, char **argv, struct hd_options *options_p);
+void hd_options_release(struct hd_options *options);
+
+/* Adds a `KEY=VALUE` as --set does; takes the text, which is freed with hd_free (NULL counts as no
+ * memory). Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
+int hd_options_add_set(struct hd_options *options, char *text);
+
+/* Does what --strategy NAME does. Returns HD_OK, HD_ERR_INPUT or HD_ERR_NOMEM (logged). */
+int hd_options_use_strategy(struct hd_options *options, const char *name);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/runner/run_keys.h"
+
+#include "runtime/engine/session.h"
+#include "tasks/registry.h"
+
+static const struct hd_key run_keys[] = {
+    {"exp_name", HD_KEY_TEXT, 0, 0, "default_experiment", NULL, "global",
+     "name of the run directory"},
+    {"seed", HD_KEY_INT, 0, 9007199254740992.0, "0", NULL, "global", "of everything random"},
+    {"graph", HD_KEY_TREE, 0, 0, NULL, NULL, "global",
+     "graph file beside the config, or the graph"},
+    {"strategy", HD_KEY_TREE, 0, 0, "{}", NULL, "global",
+     "strategy file beside the config, or the numbers themselves"},
+    {"world.shards", HD_KEY_INT, 1, 4096, "auto", "auto", "global",
+     "independent samplers of the run; auto: the number of ranks"},
+    {"max_env_step", HD_KEY_INT, 1, 1e15, "1e10", NULL, "global",
+     "environment steps at which the run stops"},
+    {"max_train_iter", HD_KEY_INT, 1, 1e15, "1e10", NULL, "global",
+     "updates at which the run stops"},
+    {"runtime.executor", HD_KEY_CHOICE, 0, 0, "starpu", "starpu|sequential", "per rank",
+     "sequential: one task after another, without StarPU"},
+    {"runtime.workers", HD_KEY_INT, 1, 64, "auto", "auto", "per rank",
+     "CPU workers; auto: the cores of the rank"},
+    {"runtime.gpus", HD_KEY_INT, 1, HD_DEVICES_MAX, "auto", "auto", "per rank",
+     "GPUs; auto: a rank's share of the machine's, but no more than it has shards"},
+    {"runtime.cuda_devices", HD_KEY_INT_LIST, -1, 63, "-1", NULL, "per node",
+     "CUDA's numbers of the GPUs of all ranks of a node, those of local rank 0 first; -1: by "
+     "locality"},
+    {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
+     "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
+     "modular-heft",
+     "per rank", "StarPU's scheduling policy"},
+    {"runtime.max_inflight_iterations", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
+     "iterations submitted before the oldest has ended"},
+    {"runtime.param_check_interval", HD_KEY_INT, 0, 1e12, "100", NULL, "global",
+     "updates between comparisons of the ranks' parameters; 0: only at the end"},
+    {"runtime.watchdog_s", HD_KEY_REAL, 0, 1e9, "300", NULL, "global",
+     "seconds without any progress after which the run fails; 0: never"},
+    {"runtime.heartbeat_timeout_s", HD_KEY_REAL, 0, 1e9, "4", NULL, "global",
+     "seconds after which a rank that says nothing counts as lost; 0: never"},
+    {"runtime.checkpoint_interval_s", HD_KEY_REAL, 0, 1e9, "60", NULL, "global",
+     "seconds from one checkpoint to the next; 0: none but when SIGTERM asks to stop"},
+    {"runtime.checkpoint_keep", HD_KEY_INT, 1, 1000, "2", NULL, "global",
+     "checkpoints that are kept, the newest"},
+    {"runtime.sigterm_grace_s", HD_KEY_INT, 1, 86400, "20", NULL, "global",
+     "seconds that SIGTERM leaves for a checkpoint"},
+    {"runtime.reduction", HD_KEY_CHOICE, 0, 0, "deterministic", "deterministic|nccl", "global",
+     "how ranks' gradients are added: in the fixed tree, or, between GPUs, in NCCL's own order"},
+    {"runtime.transport", HD_KEY_CHOICE, 0, 0, "auto", "auto|shm|mpi|tcp", "global",
+     "how ranks exchange what is not between GPUs; auto: shared memory on one host, MPI or else "
+     "TCP "
+     "among several"},
+    {"runtime.allow_fingerprint_mismatch", HD_KEY_BOOL, 0, 0, "false", NULL, "global",
+     "let ranks of different arithmetic fingerprints work together"},
+    {0},
+};
+
+const struct hd_key *const *hd_run_keys_get(int *n_p)
+{
+    static const struct hd_key *tables[2];
+    tables[0] = run_keys;
+    tables[1] = hd_registry_get_builtin()->keys;
+    *n_p = 2;
+    return tables;
+}
+
+void hd_run_keys_print(FILE *file)
+{
+    int n;
+    const struct hd_key *const *tables = hd_run_keys_get(&n);
+    hd_schema_print(tables, n, file);
+}
