@@ -3,8 +3,8 @@
 #include "graph/runner/doctor/doctor.h"
 
 #include "graph/runner/commands.h"
+#include "graph/runner/machine_json.h"
 #include "graph/runner/options.h"
-#include "graph/runner/train/metrics.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

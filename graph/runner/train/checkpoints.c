@@ -2,224 +2,24 @@
 #include "graph/runner/train/checkpoints.h"
 
 #include "graph/runner/train/signals.h"
-#include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum requests { REQUEST_SAVE = 1, REQUEST_STOP = 2 };
 
-/* -- The config as a list -------------------------------------------------------------------------
- */
-
-/* The dump's lines as "path": "value", where a line's path is made of the keys that it is indented
- * under; lists and comments need no more than to be told apart. */
-static json_t *list_keys(const char *text)
+int hd_checkpoints_open(struct hd_train *train)
 {
-    enum { DEEP = 16, KEY = 64 };
-    char keys[DEEP][KEY] = {{0}};
-    json_t *list = json_object();
-    int number = 0;
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        const int indent = (int)strspn(line, " ");
-        const int depth = indent / 2 < DEEP - 1 ? indent / 2 : DEEP - 1;
-        const char *start = line + indent, *end = line + strcspn(line, "\n");
-        const char *comment = strstr(start, " #"), *colon = strpbrk(start, ":\n");
-        if (comment && comment < end)
-            end = comment;
-        while (end > start && end[-1] == ' ')
-            end--;
-        if (end == start || *start == '#')
-            continue;
-        char path[DEEP * KEY] = "";
-        number++;
-        if (!colon || *colon != ':' || *start == '-' || colon >= end)
-            snprintf(keys[depth], KEY, "%d", number); /* an item */
-        else
-            snprintf(keys[depth], KEY, "%.*s", (int)(colon - start), start);
-        for (int i = 0; i <= depth; i++)
-            snprintf(path + strlen(path), sizeof path - strlen(path), "%s%s", i ? "." : "",
-                     keys[i]);
-        const char *value =
-            colon && *colon == ':' && *start != '-' && colon < end ? colon + 1 : start;
-        while (value < end && *value == ' ')
-            value++;
-        json_object_set_new(list, path, json_stringn(value, (size_t)(end - value)));
-    }
-    return list;
-}
-
-/* What does not touch the bits up to here, or says only when a run ends. */
-static bool may_differ(const char *path)
-{
-    static const char *const keys[] = {"exp_name",
-                                       "max_env_step",
-                                       "max_train_iter",
-                                       "env.stop_value",
-                                       "runtime.executor",
-                                       "runtime.workers",
-                                       "runtime.gpus",
-                                       "runtime.cuda_devices",
-                                       "runtime.scheduler",
-                                       "runtime.max_inflight_iterations",
-                                       "runtime.param_check_interval",
-                                       "runtime.watchdog_s",
-                                       "runtime.sigterm_grace_s",
-                                       "runtime.heartbeat_timeout_s",
-                                       "runtime.checkpoint_interval_s",
-                                       "runtime.checkpoint_keep",
-                                       "runtime.allow_fingerprint_mismatch"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(path, keys[i]) == 0)
-            return true;
-    return false;
-}
-
-static int differs(const char *path, const json_t *then, const json_t *now)
-{
-    if (may_differ(path) || (then && now && json_equal(then, now)))
-        return 0;
-    hd_log(HD_LOG_ERROR, "  %s: %s in the checkpoint, %s now", path,
-           then ? json_string_value(then) : "absent", now ? json_string_value(now) : "absent");
-    return 1;
-}
-
-static int check_config(const struct hd_train *train, const json_t *run)
-{
-    const char *then_text = json_string_value(json_object_get(run, "config")), *path;
-    char *now_text = hd_run_spec_format(&train->run_spec);
-    if (!then_text || !now_text) {
-        free(now_text);
-        return then_text ? HD_ERR_NOMEM
-                         : hd_fail(HD_ERR_FORMAT, "the checkpoint does not say its config");
-    }
-    json_t *then = list_keys(then_text), *now = list_keys(now_text), *value;
-    int n = 0;
-    json_object_foreach(then, path, value)
-    {
-        n += differs(path, value, json_object_get(now, path));
-    }
-    json_object_foreach(now, path, value)
-    {
-        n += json_object_get(then, path) ? 0 : differs(path, NULL, value);
-    }
-    json_decref(then);
-    json_decref(now);
-    free(now_text);
-    if (n == 0)
-        return HD_OK;
-    return hd_fail(HD_ERR_INPUT,
-                   "the config is not that of the checkpoint in %s. These may differ: limits "
-                   "(max_env_step, max_train_iter, env.stop_value), exp_name and, of runtime.*, "
-                   "all but precision, reduction, on_nan and transport",
-                   train->dir);
-}
-
-/* -- Finding --------------------------------------------------------------------------------------
- */
-
-/* The last of name, name_1, … that is there; NULL: none, or no memory. */
-static char *newest_of(const char *name)
-{
-    char *newest = NULL;
-    for (int i = 0;; i++) {
-        char *next = i == 0 ? hd_strdup(name) : hd_format("%s_%d", name, i);
-        if (!next || !hd_folder_exists(next)) {
-            hd_free(next);
-            return newest;
-        }
-        hd_free(newest);
-        newest = next;
-    }
-}
-
-int hd_resume_check(const struct hd_train *train)
-{
-    if (!train->resume_from)
-        return HD_OK;
-    const json_t *run = json_object_get(hd_checkpoint_get_metadata(train->resume_from), "run");
-    const char *then = json_string_value(json_object_get(run, "fingerprint"));
-    if (then && strcmp(then, train->fingerprint.text) == 0)
-        return HD_OK;
-    if (hd_config_get_bool(train->run_spec.config, "runtime.allow_fingerprint_mismatch")) {
-        hd_log(HD_LOG_WARN, "the checkpoint was made with other arithmetic: bits will differ");
-        return HD_OK;
-    }
-    return hd_fail(HD_ERR_INPUT,
-                   "the checkpoint was made with other arithmetic (%s, now %s): the run would not "
-                   "be the one that was interrupted; runtime.allow_fingerprint_mismatch: true lets "
-                   "it go on",
-                   then ? then : "unknown", train->fingerprint.text);
-}
-
-/* S is the checkpoint's, where the config leaves it open. */
-static int adopt_shards(struct hd_train *train, const json_t *executor)
-{
-    const int64_t shards = json_integer_value(json_object_get(executor, "shards"));
-    if (shards == train->run_spec.shards || !train->run_spec.shards_are_ranks)
-        return HD_OK;
-    HD_TRY(hd_options_add_set(train->options, hd_format("world.shards=%" PRId64, shards)));
-    hd_run_spec_release(&train->run_spec);
-    return hd_run_spec_load(train->options, train->world.world, &train->run_spec);
-}
-
-int hd_resume_find(struct hd_train *train)
-{
-    const struct hd_options *options = train->options;
-    if (!options->resume)
-        return HD_OK;
-    if (options->resume[0])
-        train->dir = hd_strdup(options->resume);
-    else if (options->dir)
-        train->dir = hd_folder_exists(options->dir) ? hd_strdup(options->dir) : NULL;
-    else
-        train->dir = newest_of(hd_config_get_text(train->run_spec.config, "exp_name"));
-    if (!train->dir)
-        return HD_OK;
-    HD_TRY(hd_checkpoint_open(train->dir, &train->resume_from));
-    if (!train->resume_from)
-        return HD_OK;
-    const json_t *metadata = hd_checkpoint_get_metadata(train->resume_from);
-    HD_TRY(adopt_shards(train, json_object_get(metadata, "executor")));
-    return check_config(train, json_object_get(metadata, "run"));
-}
-
-int hd_resume_restore(struct hd_train *train)
-{
-    if (!train->resume_from)
-        return HD_OK;
-    HD_TRY(hd_executor_restore(
-        train->executor, train->resume_from,
-        json_object_get(hd_checkpoint_get_metadata(train->resume_from), "executor")));
-    if (train->world.rank == 0)
-        hd_log(HD_LOG_INFO,
-               "resuming from update %" PRId64 ", the checkpoint of iteration %" PRId64 " in %s",
-               hd_executor_get_counter(train->executor, "update"),
-               hd_checkpoint_get_iteration(train->resume_from), train->dir);
-    hd_checkpoint_close(train->resume_from);
-    train->resume_from = NULL;
-    return HD_OK;
-}
-
-/* -- Writing --------------------------------------------------------------------------------------
- */
-
-int hd_train_open_checkpoints(struct hd_train *train)
-{
-    train->checkpoint_ns = hd_clock_get_ns();
-    train->checkpoint_interval_s =
+    train->checkpoints.begun_ns = hd_clock_get_ns();
+    train->checkpoints.interval_s =
         hd_config_get_real(train->run_spec.config, "runtime.checkpoint_interval_s");
     return hd_checkpoint_writer_create(
-        train->dir, train->world.rank, train->world.world,
+        train->dir, train->ranks.world.rank, train->ranks.world.world,
         (int)hd_config_get_int(train->run_spec.config, "runtime.checkpoint_keep"),
         train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1,
-        &train->checkpoints);
+        &train->checkpoints.writer);
 }
 
 unsigned hd_checkpoints_get_requests(void *arg)
@@ -227,21 +27,23 @@ unsigned hd_checkpoints_get_requests(void *arg)
     struct hd_train *train = arg;
     if (hd_asked_to_stop)
         return REQUEST_STOP;
-    if (train->world.rank != 0 || train->wished || train->checkpoint_interval_s == 0 ||
-        (double)(hd_clock_get_ns() - train->checkpoint_ns) * 1e-9 < train->checkpoint_interval_s ||
-        !hd_checkpoint_writer_is_idle(train->checkpoints))
+    if (train->ranks.world.rank != 0 || train->checkpoints.requested ||
+        train->checkpoints.interval_s == 0 ||
+        (double)(hd_clock_get_ns() - train->checkpoints.begun_ns) * 1e-9 <
+            train->checkpoints.interval_s ||
+        !hd_checkpoint_writer_is_idle(train->checkpoints.writer))
         return 0;
-    train->wished = true; /* once: it is heeded some iterations later */
+    train->checkpoints.requested = true; /* once: it is applied some iterations later */
     return REQUEST_SAVE;
 }
 
 static json_t *describe_run(struct hd_train *train)
 {
     char *config = hd_run_spec_format(&train->run_spec);
-    json_t *run =
-        config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
-                           train->fingerprint.text, "log", hd_logbook_get_state(train->logbook))
-               : NULL;
+    json_t *run = config ? json_pack("{s:s, s:s, s:o}", "config", config, "fingerprint",
+                                     train->fingerprint.text, "log",
+                                     hd_logbook_get_state(train->outputs.logbook))
+                         : NULL;
     free(config);
     return run;
 }
@@ -249,13 +51,13 @@ static json_t *describe_run(struct hd_train *train)
 static int save(struct hd_train *train)
 {
     json_t *executor, *metadata = NULL;
-    HD_TRY(hd_executor_save(train->executor, train->checkpoints, &executor));
-    if (train->world.rank == 0)
+    HD_TRY(hd_executor_save(train->executor, train->checkpoints.writer, &executor));
+    if (train->ranks.world.rank == 0)
         metadata = json_pack("{s:O, s:o}", "executor", executor, "run", describe_run(train));
     json_decref(executor);
-    hd_checkpoint_writer_submit(train->checkpoints, metadata);
-    train->checkpoint_ns = hd_clock_get_ns();
-    train->wished = false;
+    hd_checkpoint_writer_submit(train->checkpoints.writer, metadata);
+    train->checkpoints.begun_ns = hd_clock_get_ns();
+    train->checkpoints.requested = false;
     return HD_OK;
 }
 
@@ -265,6 +67,6 @@ int hd_checkpoints_apply_requests(void *arg, unsigned requests)
     HD_TRY(save(train));
     if (!(requests & REQUEST_STOP))
         return HD_OK;
-    train->can_resume = hd_checkpoint_writer_wait(train->checkpoints);
+    train->checkpoints.can_resume = hd_checkpoint_writer_wait(train->checkpoints.writer);
     return HD_ERR_STOPPED;
 }

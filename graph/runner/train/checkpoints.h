@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a run is checkpointed, and how one goes on. */
+/* When a run is checkpointed. Called by the session's thread only. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_CHECKPOINTS_H
 #define HD_GRAPH_RUNNER_TRAIN_CHECKPOINTS_H
 
 #include "graph/runner/train/train.h"
 
-/* With --resume: finds the run directory and its newest good checkpoint, all ranks the same, and
- * has the run spec be of as many shards. The config must be that of the checkpoint, but for keys
- * that may differ: else the differences are listed. Errors (logged): HD_ERR_INPUT, HD_ERR_FORMAT.
- */
-int hd_resume_find(struct hd_train *train);
+/* Opens the checkpoints of the run directory for writing. Errors: those of
+ * hd_checkpoint_writer_create. */
+int hd_checkpoints_open(struct hd_train *train);
 
-/* Refuses a checkpoint of another arithmetic fingerprint, unless that is allowed: HD_ERR_INPUT. */
-int hd_resume_check(const struct hd_train *train);
-
-/* Gives the new executor what the checkpoint holds, if there is one. */
-int hd_resume_restore(struct hd_train *train);
-
-/* Opens the run's checkpoints for writing, whose run directory is known on all ranks. */
-int hd_train_open_checkpoints(struct hd_train *train);
-
-/* The executor's get_requests and apply_requests (graph/execute/execute.h); requests_arg is the
- * train. */
+/* These are get_requests and apply_requests of the executor (graph/execute/execute.h), whose
+ * requests_arg is the train: rank 0 requests a checkpoint now and then, and any rank that SIGTERM
+ * reached requests one and an end. Applying returns HD_OK; HD_ERR_STOPPED after the last
+ * checkpoint; or the errors of hd_executor_save. */
 unsigned hd_checkpoints_get_requests(void *train);
 int hd_checkpoints_apply_requests(void *train, unsigned requests);
 

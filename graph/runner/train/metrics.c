@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/runner/train/metrics.h"
 
+#include "graph/runner/machine_json.h"
 #include "graph/runner/train/train.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
@@ -10,7 +11,6 @@
 #include "runtime/io/files.h"
 #include "runtime/io/logbook.h"
 #include "runtime/machine/machine.h"
-#include "tasks/output/inspect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ struct hd_metrics {
     bool failed;     /* and reported */
 };
 
-/* A line each, handed to the system at once: what is there counts when the process is killed. */
+/* Writes a line and hands it to the system at once: what is there counts when the process is
+ * killed. */
 static void write_line(struct hd_metrics *metrics, json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
@@ -37,35 +38,6 @@ static void write_line(struct hd_metrics *metrics, json_t *json)
 /* -- The start ----------------------------------------------------------------------------------
  */
 
-json_t *hd_machine_build_json(const struct hd_machine *m)
-{
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:f, s:I}",
-        "host", m->host, "kernel", m->kernel, "cpu", m->cpu, "governor", m->governor, "packages",
-        m->packages, "numa_nodes", m->numa_nodes, "cores", m->cores, "threads", m->threads,
-        "allowed_cores", m->allowed_cores, "memory_bytes", (json_int_t)m->memory_bytes,
-        "memory_free_bytes", (json_int_t)m->memory_free_bytes, "shm_bytes",
-        (json_int_t)m->shm_bytes, "shm_free_bytes", (json_int_t)m->shm_free_bytes, "open_files",
-        (json_int_t)m->open_files, "locked_bytes", (json_int_t)m->locked_bytes, "cgroup_cores",
-        m->limits.cpu_quota, "cgroup_memory_bytes", (json_int_t)m->limits.memory_bytes);
-}
-
-json_t *hd_versions_build_json(bool ask_gpus)
-{
-    struct hd_version versions[HD_VERSIONS_MAX];
-    char libraries[256];
-    json_t *json = json_object();
-    const int n = hd_versions_read(ask_gpus, versions);
-    for (int i = 0; i < n; i++)
-        json_object_set_new(json, versions[i].name, json_string(versions[i].text));
-    hd_arithmetic_describe_libraries(libraries, sizeof libraries);
-    const size_t name = strcspn(libraries, " ");
-    if (libraries[name] == ' ' && strncmp(libraries, "onednn", name) == 0)
-        json_object_set_new(json, "oneDNN", json_string(libraries + name + 1));
-    return json;
-}
-
 static json_t *machine_now(void)
 {
     struct hd_topology *topology;
@@ -77,7 +49,8 @@ static json_t *machine_now(void)
     return hd_machine_build_json(&machine);
 }
 
-/* What holds memory on this rank, by value: [name, type, placement, instances, copies, bytes]. */
+/* Lists the values that hold memory on this rank: [name, type, placement, instances, copies,
+ * bytes]. */
 static json_t *values_of(const struct hd_plan *plan)
 {
     static const char *const placements[] = {"per shard", "global", "rank 0"};
@@ -108,17 +81,17 @@ static json_t *gpus_of(const struct hd_train *train)
 
 static json_t *start_of(const struct hd_train *train)
 {
-    const int64_t ago_ns = hd_clock_get_ns() - train->train_ns;
+    const int64_t ago_ns = hd_clock_get_ns() - train->timing.train_ns;
     char fingerprint[24];
     snprintf(fingerprint, sizeof fingerprint, "%016llx",
              (unsigned long long)train->fingerprint.hash);
     return json_pack(
         "{s:{s:f, s:I, s:i, s:I, s:i, s:f, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:o, s:o}}", "start",
         "time", (double)(hd_clock_get_wall_ns() - ago_ns) * 1e-9, "update",
-        (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks", train->world.world,
-        "shards", (json_int_t)train->run_spec.shards, "workers",
+        (json_int_t)hd_executor_get_counter(train->executor, "update"), "ranks",
+        train->ranks.world.world, "shards", (json_int_t)train->run_spec.shards, "workers",
         hd_session_count_workers(train->session), "setup_s",
-        (double)(train->train_ns - train->begin_ns) * 1e-9, "scratch_bytes",
+        (double)(train->timing.train_ns - train->timing.begin_ns) * 1e-9, "scratch_bytes",
         (json_int_t)hd_plan_get_scratch_bytes(train->plan), "transport_bytes",
         (json_int_t)hd_plan_get_payload_bytes(train->plan), "shared_bytes",
         (json_int_t)train->plan->shared_bytes, "fingerprint", fingerprint, "arithmetic",
@@ -154,10 +127,10 @@ static json_t *sample_of(const struct hd_train *train)
     hd_trace_get_totals(trace, &busy_ns, &tasks);
     hd_memory_read(&resident, &peak);
     return json_pack("{s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I}", "s",
-                     (double)(hd_clock_get_ns() - train->train_ns) * 1e-9, "update",
+                     (double)(hd_clock_get_ns() - train->timing.train_ns) * 1e-9, "update",
                      (json_int_t)hd_executor_get_counter(train->executor, "update"), "iteration",
                      (json_int_t)hd_executor_get_counter(train->executor, "iteration"), "env_step",
-                     (json_int_t)hd_logbook_get_progress(train->logbook).env_step, "tasks",
+                     (json_int_t)hd_logbook_get_progress(train->outputs.logbook).env_step, "tasks",
                      (json_int_t)tasks, "busy_s", (double)busy_ns * 1e-9, "gpu_busy_s",
                      (double)hd_trace_get_gpu_busy_ns(trace) * 1e-9, "waited_s",
                      (double)hd_trace_get_waited_ns(trace) * 1e-9, "exposed_s",
@@ -170,7 +143,7 @@ void hd_metrics_sample(struct hd_metrics *metrics, const struct hd_train *train)
     enum { PER_RUN = 400, LEAST_MS = 250 };
     if (!metrics)
         return;
-    const int64_t now_ns = hd_clock_get_ns() - train->train_ns;
+    const int64_t now_ns = hd_clock_get_ns() - train->timing.train_ns;
     if (now_ns < metrics->next_ns)
         return;
     const int64_t least_ns = LEAST_MS * INT64_C(1000000), share_ns = now_ns / PER_RUN;

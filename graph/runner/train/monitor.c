@@ -7,13 +7,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { POLL_MS = 250 };
 
-/* What a watchdog that fires is given before the process is ended: the main thread wakes up for it,
- * unless it is in a task. */
+/* When the watchdog fires, the main thread has this long to wake up and leave; it cannot if it is
+ * in a task. */
 enum { LEAVE_S = 3 };
 
 static sigset_t only_usr1(void)
@@ -30,15 +31,15 @@ void hd_monitor_prepare(void)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-void hd_monitor_show(struct hd_train *train)
+void hd_monitor_show(const struct hd_monitor *monitor)
 {
     char local[256], others[16384];
-    const struct hd_session *session = atomic_load(&train->visible_session);
+    const struct hd_session *session = atomic_load(&monitor->session);
     if (!session)
         return;
     hd_session_describe(session, local, sizeof local);
-    hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", train->world.rank, (int)getpid(), local);
-    hd_rendezvous_describe_peers(train->rendezvous, others, sizeof others);
+    hd_log(HD_LOG_WARN, "rank %d (pid %d), now: %s", monitor->rank, (int)getpid(), local);
+    hd_rendezvous_describe_peers(monitor->rendezvous, others, sizeof others);
     for (char *line = others, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         hd_log(HD_LOG_WARN, "%.*s", (int)(end - line), line);
@@ -46,70 +47,84 @@ void hd_monitor_show(struct hd_train *train)
     }
 }
 
-/* Returns whether nothing has ended for longer than the watchdog allows. */
-static bool is_stuck(struct hd_train *train, const struct hd_session *session)
+void hd_monitor_describe(struct hd_monitor *monitor, char *text, int64_t bytes)
 {
-    const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_get_ns();
-    if (finished != train->seen_finished || train->seen_ns == 0) {
-        train->seen_finished = finished;
-        train->seen_ns = now_ns;
-    }
-    const double limit_s = hd_config_get_real(train->run_spec.config, "runtime.watchdog_s");
-    return limit_s > 0 && (double)(now_ns - train->seen_ns) * 1e-9 > limit_s;
+    pthread_mutex_lock(&monitor->lock);
+    const struct hd_session *session = atomic_load(&monitor->session);
+    if (session)
+        hd_session_describe(session, text, bytes);
+    else
+        snprintf(text, (size_t)bytes, "starting or ending");
+    pthread_mutex_unlock(&monitor->lock);
 }
 
-static void end_process(struct hd_train *train, struct hd_session *session)
+/* Returns whether nothing has ended for longer than the watchdog allows. */
+static bool is_stuck(struct hd_monitor *monitor, const struct hd_session *session)
 {
-    hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s",
-                    hd_config_get_real(train->run_spec.config, "runtime.watchdog_s"));
-    for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&train->monitor_ends); i++)
+    const int64_t finished = hd_session_count_finished(session), now_ns = hd_clock_get_ns();
+    if (finished != monitor->seen_finished || monitor->seen_ns == 0) {
+        monitor->seen_finished = finished;
+        monitor->seen_ns = now_ns;
+    }
+    return monitor->watchdog_s > 0 &&
+           (double)(now_ns - monitor->seen_ns) * 1e-9 > monitor->watchdog_s;
+}
+
+static void end_process(struct hd_monitor *monitor, struct hd_session *session)
+{
+    hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s", monitor->watchdog_s);
+    for (int i = 0; i < LEAVE_S * 1000 / POLL_MS && !atomic_load(&monitor->ends); i++)
         usleep(POLL_MS * 1000);
-    if (atomic_load(&train->monitor_ends))
+    if (atomic_load(&monitor->ends))
         return;
-    hd_monitor_show(train);
+    hd_monitor_show(monitor);
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_get_message(session));
-    hd_rendezvous_fail(train->rendezvous, hd_session_get_message(session));
+    hd_rendezvous_fail(monitor->rendezvous, hd_session_get_message(session));
     _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
 }
 
-static void *monitor(void *arg)
+static void *run_monitor(void *arg)
 {
-    struct hd_train *train = arg;
+    struct hd_monitor *monitor = arg;
     const sigset_t set = only_usr1();
     const struct timespec look = {.tv_nsec = POLL_MS * 1000000L};
-    while (!atomic_load(&train->monitor_ends)) {
+    while (!atomic_load(&monitor->ends)) {
         if (sigtimedwait(&set, NULL, &look) == SIGUSR1)
-            hd_monitor_show(train);
-        struct hd_session *session = atomic_load(&train->visible_session);
-        if (session && is_stuck(train, session)) {
-            end_process(train, session);
+            hd_monitor_show(monitor);
+        struct hd_session *session = atomic_load(&monitor->session);
+        if (session && is_stuck(monitor, session)) {
+            end_process(monitor, session);
             break;
         }
     }
     return NULL;
 }
 
-int hd_monitor_start(struct hd_train *train)
+int hd_monitor_start(struct hd_monitor *monitor, int rank, double watchdog_s,
+                     struct hd_rendezvous *rendezvous)
 {
-    sigset_t all, before; /* signals but one are the main thread's */
+    monitor->rank = rank;
+    monitor->watchdog_s = watchdog_s;
+    monitor->rendezvous = rendezvous;
+    sigset_t all, before; /* the main thread takes all other signals */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&train->monitor, NULL, monitor, train);
+    const int error = pthread_create(&monitor->thread, NULL, run_monitor, monitor);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return hd_fail(HD_ERR_SYSTEM, "cannot start a thread: %s", strerror(error));
-    train->monitored = true;
+    monitor->started = true;
     return HD_OK;
 }
 
-void hd_monitor_stop(struct hd_train *train)
+void hd_monitor_stop(struct hd_monitor *monitor)
 {
-    pthread_mutex_lock(&train->visible_lock);
-    atomic_store(&train->visible_session, NULL);
-    pthread_mutex_unlock(&train->visible_lock);
-    atomic_store(&train->monitor_ends, true);
-    if (train->monitored)
-        pthread_join(train->monitor, NULL);
-    train->monitored = false;
+    pthread_mutex_lock(&monitor->lock);
+    atomic_store(&monitor->session, NULL);
+    pthread_mutex_unlock(&monitor->lock);
+    atomic_store(&monitor->ends, true);
+    if (monitor->started)
+        pthread_join(monitor->thread, NULL);
+    monitor->started = false;
 }

@@ -5,10 +5,11 @@
 #include "graph/runner/train/checkpoints.h"
 #include "graph/runner/train/failed.h"
 #include "graph/runner/train/metrics.h"
-#include "graph/runner/train/monitor.h"
+#include "graph/runner/train/outputs.h"
+#include "graph/runner/train/results.h"
+#include "graph/runner/train/resume.h"
 #include "graph/runner/train/signals.h"
 #include "graph/runner/train/train.h"
-#include "graph/runner/train/transport.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
@@ -30,15 +31,16 @@
 /* Before any thread is made, so that all inherit the binding. */
 static int bind_to_cores(struct hd_train *train, const struct hd_topology *topology)
 {
-    const struct hd_world *world = &train->world;
+    const struct hd_world *world = &train->ranks.world;
     const bool divided =
         world->launcher != HD_LAUNCHER_ENV && hd_topology_is_divided(topology, world->local_world);
     hd_topology_assign_cores(topology, divided ? 0 : world->local_rank,
                              divided ? 1 : world->local_world, &train->share);
     int status = hd_topology_bind(topology, &train->share);
-    if (train->share.oversubscribed && train->world.rank == 0 && !train->world.supervised)
-        hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed", train->world.local_world,
-               hd_topology_count_cores(topology));
+    if (train->share.oversubscribed && train->ranks.world.rank == 0 &&
+        !train->ranks.world.supervised)
+        hd_log(HD_LOG_WARN, "%d ranks share %d cores: expect less speed",
+               train->ranks.world.local_world, hd_topology_count_cores(topology));
     return status;
 }
 
@@ -49,11 +51,11 @@ static int bind_and_load(struct hd_train *train)
     HD_TRY(hd_topology_create(NULL, &topology));
     int status = bind_to_cores(train, topology);
     if (status == HD_OK)
-        status = hd_run_spec_load(train->options, train->world.world, &train->run_spec);
+        status = hd_run_spec_load(train->options, train->ranks.world.world, &train->run_spec);
     if (status == HD_OK)
         status = hd_resume_find(train);
     if (status == HD_OK)
-        status = hd_gpus_choose(&train->run_spec, topology, &train->world, &train->gpus);
+        status = hd_gpus_choose(&train->run_spec, topology, &train->ranks.world, &train->gpus);
     hd_topology_destroy(topology);
     return status;
 }
@@ -62,33 +64,26 @@ static void on_lost(void *arg, int rank, const char *text)
 {
     struct hd_train *train = arg;
     char where[HD_RENDEZVOUS_TEXT / 2], line[HD_RENDEZVOUS_TEXT];
-    hd_comm_report(train->comm, where, sizeof where);
+    hd_comm_report(train->ranks.comm, where, sizeof where);
     snprintf(line, sizeof line, "%.*s (%s)", HD_RENDEZVOUS_TEXT / 2 - 4, text, where);
-    hd_comm_abort(train->comm, rank, line);
+    hd_comm_abort(train->ranks.comm, rank, line);
 }
 
-/* Called by the rendezvous's thread, also before there is a session. */
 static void describe(void *arg, char *text, int64_t bytes)
 {
     struct hd_train *train = arg;
-    pthread_mutex_lock(&train->visible_lock);
-    const struct hd_session *session = atomic_load(&train->visible_session);
-    if (session)
-        hd_session_describe(session, text, bytes);
-    else
-        snprintf(text, (size_t)bytes, "starting or ending");
-    pthread_mutex_unlock(&train->visible_lock);
+    hd_monitor_describe(&train->monitor, text, bytes);
 }
 
 /* All ranks write there. */
 static int share_dir(struct hd_train *train)
 {
     char dir[HD_RENDEZVOUS_MAX_BYTES] = "";
-    if (train->world.rank == 0 && strlen(train->dir) >= sizeof dir)
+    if (train->ranks.world.rank == 0 && strlen(train->dir) >= sizeof dir)
         return hd_fail(HD_ERR_INPUT, "the run directory's name is too long: %s", train->dir);
-    if (train->world.rank == 0)
+    if (train->ranks.world.rank == 0)
         strcpy(dir, train->dir);
-    HD_TRY(hd_rendezvous_broadcast(train->rendezvous, dir, sizeof dir));
+    HD_TRY(hd_rendezvous_broadcast(train->ranks.rendezvous, dir, sizeof dir));
     hd_free(train->dir);
     train->dir = hd_strdup(dir);
     return train->dir ? HD_OK : HD_ERR_NOMEM;
@@ -97,38 +92,24 @@ static int share_dir(struct hd_train *train)
 static int join_ranks(struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
-    if (train->world.world == 1)
+    if (train->ranks.world.world == 1)
         return HD_OK;
     const int64_t from = train->resume_from ? hd_checkpoint_get_iteration(train->resume_from) : -1;
-    HD_TRY(hd_transport_prepare(train));
-    const struct hd_rendezvous_options options = {
-        .world = &train->world,
-        .config_hash = hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
-        .fingerprint = train->fingerprint.text,
-        .allow_fingerprint_mismatch =
-            hd_config_get_bool(config, "runtime.allow_fingerprint_mismatch"),
-        .links_port = train->links_port,
-    };
-    HD_TRY(hd_rendezvous_create(&options, &train->rendezvous));
-    int status = train->world.rank == 0 ? hd_train_open_outputs(train) : HD_OK;
-    HD_TRY(hd_rendezvous_agree(train->rendezvous, status, "rank 0 cannot make the run directory"));
+    HD_TRY(hd_ranks_meet(&train->ranks, config,
+                         hd_hash_mix(hd_run_spec_hash(&train->run_spec), (uint64_t)from),
+                         train->fingerprint.text));
+    int status = train->ranks.world.rank == 0 ? hd_outputs_open(train) : HD_OK;
+    HD_TRY(hd_rendezvous_agree(train->ranks.rendezvous, status,
+                               "rank 0 cannot make the run directory"));
     HD_TRY(share_dir(train));
-    HD_TRY(hd_transport_open(train));
-    if (train->plan->nccl) {
-        const struct hd_nccl_options nccl = {.rank = train->world.rank,
-                                             .ranks = train->world.world,
-                                             .devices = train->gpus.share.devices,
-                                             .n_devices = train->gpus.share.n,
-                                             .comm = train->comm};
-        HD_TRY(hd_nccl_join(&nccl, train->rendezvous, &train->nccl));
-    }
+    HD_TRY(hd_ranks_connect(&train->ranks, config, train->plan, &train->gpus));
     const struct hd_rendezvous_watch_options watch = {
         .on_lost = on_lost,
         .describe = describe,
         .arg = train,
         .heartbeat_timeout_s = hd_config_get_real(config, "runtime.heartbeat_timeout_s"),
     };
-    return hd_rendezvous_watch(train->rendezvous, &watch);
+    return hd_rendezvous_watch(train->ranks.rendezvous, &watch);
 }
 
 static int count_workers(const struct hd_train *train)
@@ -153,22 +134,22 @@ static int start_session(struct hd_train *train)
         .sequential = strcmp(hd_config_get_text(config, "runtime.executor"), "sequential") == 0,
         .workers = count_workers(train),
         .scheduler = scheduler ? scheduler : hd_config_get_text(config, "runtime.scheduler"),
-        .rank = train->world.rank,
-        .ranks = train->world.world,
-        .local_rank = train->world.local_rank,
-        .comm = train->comm,
+        .rank = train->ranks.world.rank,
+        .ranks = train->ranks.world.world,
+        .local_rank = train->ranks.world.local_rank,
+        .comm = train->ranks.comm,
         .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
-        .nccl = train->nccl,
+        .nccl = train->ranks.nccl,
         .nccl_fast = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
-        .nccl_bytes = train->nccl ? hd_plan_get_nccl_bytes(train->plan) : 0,
+        .nccl_bytes = train->ranks.nccl ? hd_plan_get_nccl_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_get_real(config, "runtime.watchdog_s") * 1e9),
-        .measure = train->watch.after >= 0,
+        .measure = train->timing.watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
-        .logbook = train->logbook,
+        .logbook = train->outputs.logbook,
         .keep = hd_failed_batch_write,
-        .keep_arg = train,
+        .keep_arg = train->dir,
         .interrupted = &hd_interrupted,
     };
     for (int i = 0; i < options.n_devices; i++)
@@ -191,17 +172,17 @@ static int skip_evaluation(struct hd_step *step, void *arg)
 static void tick(void *arg)
 {
     struct hd_train *train = arg;
-    hd_stopwatch_tick(&train->watch, hd_session_get_trace(train->session),
+    hd_stopwatch_tick(&train->timing.watch, hd_session_get_trace(train->session),
                       hd_executor_get_counter(train->executor, "update"),
                       hd_executor_get_counter(train->executor, "iteration"));
-    hd_metrics_sample(train->metrics, train);
-    hd_train_show_progress(train);
+    hd_metrics_sample(train->outputs.metrics, train);
+    hd_outputs_show_progress(train);
 }
 
 static int prepare(struct hd_train *train)
 {
-    HD_TRY(hd_world_read(&train->world));
-    hd_log_set_rank(train->world.rank, train->world.world);
+    HD_TRY(hd_world_read(&train->ranks.world));
+    hd_log_set_rank(train->ranks.world.rank, train->ranks.world.world);
     HD_TRY(bind_and_load(train));
     if (train->options->measure_after >= 0 && !train->options->evaluate)
         HD_TRY(hd_graph_walk(train->run_spec.graph, skip_evaluation, NULL));
@@ -217,23 +198,23 @@ static int prepare(struct hd_train *train)
                                  hd_config_get_text(train->run_spec.config, "runtime.precision"),
                                  &train->fingerprint));
     HD_TRY(hd_resume_check(train));
-    HD_TRY(hd_plan_create(train->run_spec.graph, train->world.rank, train->world.world,
+    HD_TRY(hd_plan_create(train->run_spec.graph, train->ranks.world.rank, train->ranks.world.world,
                           &train->gpus.plan, train->run_spec.param_check_interval, &train->plan));
     HD_TRY(join_ranks(train));
-    if (train->world.world == 1)
-        HD_TRY(hd_train_open_outputs(train));
-    HD_TRY(hd_train_open_checkpoints(train));
+    if (train->ranks.world.world == 1)
+        HD_TRY(hd_outputs_open(train));
+    HD_TRY(hd_checkpoints_open(train));
     HD_TRY(start_session(train));
     const struct hd_executor_options options = {
         .window = (int)hd_config_get_int(train->run_spec.config, "runtime.max_inflight_iterations"),
-        .tick = train->world.rank == 0 ? tick : NULL,
+        .tick = train->ranks.world.rank == 0 ? tick : NULL,
         .tick_arg = train,
         .get_requests = hd_checkpoints_get_requests,
         .apply_requests = hd_checkpoints_apply_requests,
         .requests_arg = train,
     };
     HD_TRY(hd_executor_create(train->plan, train->session, &options, &train->executor));
-    atomic_store(&train->visible_session, train->session);
+    atomic_store(&train->monitor.session, train->session);
     return hd_resume_restore(train);
 }
 
@@ -244,23 +225,23 @@ static int prepare(struct hd_train *train)
 static void report_failure(struct hd_train *train, int status)
 {
     if (status == HD_ERR_WATCHDOG ||
-        (train->world.rank == 0 &&
+        (train->ranks.world.rank == 0 &&
          strstr(hd_session_get_message(train->session), "no task has ended")))
-        hd_monitor_show(train);
+        hd_monitor_show(&train->monitor);
     const char *message = hd_session_get_message(train->session);
     if (status == HD_ERR_STOPPED && hd_session_get_status(train->session) == HD_OK) {
-        if (train->world.rank == 0)
+        if (train->ranks.world.rank == 0)
             hd_log(HD_LOG_WARN, "stopped; --resume %s continues from %s checkpoint", train->dir,
-                   train->can_resume ? "this" : "the last good");
+                   train->checkpoints.can_resume ? "this" : "the last good");
         return;
     }
     bool silent = status == HD_ERR_PEER || status == HD_ERR_STOPPED; /* the launcher says why */
-    if (silent && train->world.supervised)
+    if (silent && train->ranks.world.supervised)
         return;
     if (status != HD_ERR_PEER)
-        hd_rendezvous_fail(train->rendezvous, message);
+        hd_rendezvous_fail(train->ranks.rendezvous, message);
     if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
-        if (train->world.rank == 0)
+        if (train->ranks.world.rank == 0)
             hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
                    train->dir);
         return;
@@ -270,73 +251,74 @@ static void report_failure(struct hd_train *train, int status)
 
 static void release(struct hd_train *train)
 {
-    hd_monitor_stop(train);
+    hd_monitor_stop(&train->monitor);
     /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
-    if (train->nccl && (!train->session || hd_session_get_status(train->session) != HD_OK))
-        hd_nccl_abort(&train->nccl, 1);
+    if (train->ranks.nccl && (!train->session || hd_session_get_status(train->session) != HD_OK))
+        hd_nccl_abort(&train->ranks.nccl, 1);
     if (train->session && hd_session_get_status(train->session) != HD_OK)
-        hd_checkpoint_writer_abandon(train->checkpoints);
-    hd_checkpoint_writer_destroy(train->checkpoints);
+        hd_checkpoint_writer_abandon(train->checkpoints.writer);
+    hd_checkpoint_writer_destroy(train->checkpoints.writer);
     hd_checkpoint_close(train->resume_from);
     hd_executor_destroy(train->executor);
     hd_session_destroy(train->session);
-    hd_nccl_destroy(train->nccl);
-    hd_rendezvous_destroy(train->rendezvous);
-    hd_comm_destroy(train->comm);
-    hd_logbook_destroy(train->logbook);
+    hd_ranks_leave(&train->ranks);
+    hd_logbook_destroy(train->outputs.logbook);
     hd_plan_destroy(train->plan);
     hd_run_spec_release(&train->run_spec);
     hd_free(train->dir);
-    if (train->dir_lock >= 0)
-        close(train->dir_lock);
+    if (train->outputs.dir_lock >= 0)
+        close(train->outputs.dir_lock);
 }
 
 /* mpirun takes the first exit code for the run's, so the rank that failed is to be first. */
 static void delay_exit_of_bystanders(const struct hd_train *train, int status)
 {
     enum { DELAY_MS = 300 };
-    if (status == HD_ERR_PEER && train->world.launcher != HD_LAUNCHER_ENV)
+    if (status == HD_ERR_PEER && train->ranks.world.launcher != HD_LAUNCHER_ENV)
         nanosleep(&(struct timespec){.tv_nsec = DELAY_MS * 1000000L}, NULL);
 }
 
 static int exit_code(const struct hd_train *train, int status)
 {
-    if (status == HD_ERR_PEER && train->world.supervised)
+    if (status == HD_ERR_PEER && train->ranks.world.supervised)
         return HD_EXIT_PEER;
     return hd_status_get_exit_code(status);
 }
 
 int hd_command_run(struct hd_options *options)
 {
-    struct hd_train train = {.options = options,
-                             .dir_lock = -1,
-                             .visible_lock = PTHREAD_MUTEX_INITIALIZER,
-                             .links_fd = -1,
-                             .begin_ns = hd_clock_get_ns(),
-                             .watch = {.after = options->measure_after}};
+    struct hd_train train = {
+        .options = options,
+        .ranks = {.links_fd = -1},
+        .monitor = {.lock = PTHREAD_MUTEX_INITIALIZER},
+        .outputs = {.dir_lock = -1},
+        .timing = {.begin_ns = hd_clock_get_ns(), .watch = {.after = options->measure_after}},
+    };
     const char *reason = NULL;
     hd_signals_catch();
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status != HD_OK)
-        hd_rendezvous_fail(train.rendezvous, "it cannot start");
+        hd_rendezvous_fail(train.ranks.rendezvous, "it cannot start");
     if (status == HD_OK)
-        status = hd_monitor_start(&train);
+        status = hd_monitor_start(&train.monitor, train.ranks.world.rank,
+                                  hd_config_get_real(train.run_spec.config, "runtime.watchdog_s"),
+                                  train.ranks.rendezvous);
     if (status == HD_OK) {
         hd_signals_set_started(
             (int)hd_config_get_int(train.run_spec.config, "runtime.sigterm_grace_s"));
-        train.train_ns = hd_clock_get_ns();
-        if (train.world.rank == 0)
-            train.metrics = hd_metrics_start(&train);
+        train.timing.train_ns = hd_clock_get_ns();
+        if (train.ranks.world.rank == 0)
+            train.outputs.metrics = hd_metrics_start(&train);
         status = hd_executor_run(train.executor, &reason);
-        hd_metrics_end(train.metrics, &train,
+        hd_metrics_end(train.outputs.metrics, &train,
                        status == HD_OK ? reason : hd_status_get_text(status));
         hd_log_show_progress(NULL);
         if (status != HD_OK)
             report_failure(&train, status);
     }
-    if (status == HD_OK && train.world.rank == 0)
-        status = hd_train_write_results(&train, reason);
+    if (status == HD_OK && train.ranks.world.rank == 0)
+        status = hd_results_write(&train, reason);
     int code = exit_code(&train, status);
     delay_exit_of_bystanders(&train, status);
     release(&train);

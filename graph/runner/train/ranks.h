@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How this rank meets the others and exchanges with them: the rendezvous, the transport between
+ * CPUs (runtime.transport) and NCCL between GPUs. All ranks call these functions in the same order,
+ * each by its main thread. */
+#ifndef HD_GRAPH_RUNNER_TRAIN_RANKS_H
+#define HD_GRAPH_RUNNER_TRAIN_RANKS_H
+
+#include "graph/plan/plan.h"
+#include "graph/runner/train/gpus.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_nccl.h"
+#include "runtime/ranks/rendezvous.h"
+
+struct hd_ranks {
+    struct hd_world world;
+    int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
+    struct hd_rendezvous *rendezvous;
+    struct hd_comm *comm;
+    struct hd_nccl *nccl; /* or NULL */
+};
+
+/* Finds rank 0 where a launcher does not say where it is, opens the socket at which other hosts'
+ * ranks find this one, and joins the rendezvous; ranks of another config_hash, or of another
+ * fingerprint if the config does not allow that, are refused. Errors: those of
+ * hd_mpi_exchange_address, hd_rendezvous_listen, hd_rendezvous_create. */
+int hd_ranks_meet(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
+                  const char *fingerprint);
+
+/* Creates ranks->comm and, if the plan uses it, ranks->nccl. Errors (logged): HD_ERR_INPUT when the
+ * ranks are where this transport does not reach; those of hd_comm_create, hd_mpi_exchange_address,
+ * hd_mpi_open_links, hd_tcp_open_links and hd_nccl_join. */
+int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
+                     const struct hd_plan *plan, const struct hd_gpus *gpus);
+
+/* Releases all but what others were given. The session must be gone. */
+void hd_ranks_leave(struct hd_ranks *ranks);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a run continues from the checkpoint of another one. Called by the main thread. */
+#ifndef HD_GRAPH_RUNNER_TRAIN_RESUME_H
+#define HD_GRAPH_RUNNER_TRAIN_RESUME_H
+
+#include "graph/runner/train/train.h"
+
+/* With --resume, finds the run directory and its newest good checkpoint, the same on all ranks, and
+ * gives the run spec as many shards. The config must be that of the checkpoint, but for keys that
+ * may differ: other differences are listed. Errors (logged): HD_ERR_INPUT, HD_ERR_FORMAT,
+ * HD_ERR_NOMEM. */
+int hd_resume_find(struct hd_train *train);
+
+/* Returns HD_ERR_INPUT (logged) for a checkpoint of another arithmetic fingerprint, unless that is
+ * allowed. */
+int hd_resume_check(const struct hd_train *train);
+
+/* Gives the new executor what the checkpoint holds, if there is one. Errors: those of
+ * hd_executor_restore. */
+int hd_resume_restore(struct hd_train *train);
+
+#endif
