@@ -6,7 +6,7 @@
 
 struct hd_options;
 
-/* Each returns an exit code, that of hd_status_get_exit_code where a status says it all. */
+/* The exit code is that of hd_status_get_exit_code where a status says it all. */
 int hd_command_run(struct hd_options *options);
 int hd_command_launch(struct hd_options *options);
 int hd_command_graph(struct hd_options *options);

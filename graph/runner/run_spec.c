@@ -15,7 +15,7 @@
 
 enum { GRAPH_DOCUMENT, STRATEGY_DOCUMENT, OVERRIDE_DOCUMENT };
 
-/* A path in a config is relative to the config's folder. */
+/* Returns a path of a config, which is relative to the folder of the config; freed with hd_free. */
 static char *resolve_path(const char *config, const char *path)
 {
     const char *slash = strrchr(config, '/');
@@ -24,7 +24,7 @@ static char *resolve_path(const char *config, const char *path)
     return hd_format("%.*s/%s", (int)(slash - config), config, path);
 }
 
-/* The file of the same folder that was probably meant, or NULL; freed with hd_free. */
+/* Returns the file of the same folder that was probably meant, or NULL; freed with hd_free. */
 static char *nearest_file(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -57,7 +57,7 @@ static int report_unreadable(struct hd_run_spec *run_spec, const char *key,
     return status;
 }
 
-/* The tree that a key holds: written in place, or in the file it names. */
+/* Finds the tree that a key holds: it is written in place, or in the file that the key names. */
 static int load_tree(struct hd_run_spec *run_spec, const char *config_path, const char *key,
                      int document, const struct hd_node **tree_p)
 {
@@ -82,7 +82,7 @@ static int load_tree(struct hd_run_spec *run_spec, const char *config_path, cons
     return status;
 }
 
-/* The --set strategy.x=v options as a map. */
+/* Collects the --set strategy.x=v options in a map. */
 static int collect_overrides(struct hd_run_spec *run_spec, struct hd_node **map_p)
 {
     const struct hd_source_location location = {"--set", 1, 1};
@@ -126,7 +126,7 @@ static int load_graph(struct hd_run_spec *run_spec, const char *config_path)
     return hd_config_override_tree(run_spec->config, "graph", graph);
 }
 
-/* The strategy as it came out, so that the effective config needs no other file. */
+/* Puts the resulting strategy into the effective config, so that it needs no other file. */
 static int override_strategy(struct hd_run_spec *run_spec)
 {
     struct hd_document *document = run_spec->documents[OVERRIDE_DOCUMENT];

@@ -29,7 +29,7 @@ static int find_lag(struct hd_step *step, void *lag)
     return HD_OK;
 }
 
-/* Updates of one iteration, when nothing holds them up. */
+/* Counts the updates of one iteration when nothing holds them up. */
 static int64_t count_updates(const struct hd_graph *graph, const struct hd_step *steps, int n)
 {
     int64_t updates = 0;
@@ -47,8 +47,8 @@ static int64_t whole_iterations(int64_t updates, int64_t of)
     return of > 0 ? (updates + of - 1) / of * of : updates;
 }
 
-/* The options of one strategy's runs: no limit but that of updates. They are one more than asked
- * for, so that an iteration begins when those have been made. */
+/* Completes the options of one strategy's runs, with no limit but that of updates: one more than
+ * asked for, so that an iteration begins when those have been made. */
 static int complete_options(const struct hd_bench *bench, int strategy,
                             struct hd_options *run_options_p)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies side by side: what `runner bench` measured, and how it tells. */
+/* Strategies side by side: what `runner bench` measured, and how it reports that. One thread at a
+ * time. */
 #ifndef HD_GRAPH_RUNNER_BENCH_BENCH_H
 #define HD_GRAPH_RUNNER_BENCH_BENCH_H
 
@@ -25,33 +26,25 @@ struct hd_bench {
     int n_strategies;
 };
 
-/* Prints one table. */
+/* Prints all strategies as one table. */
 void hd_bench_print(const struct hd_bench *bench, FILE *file);
 
 /* Appends one line of JSON for each strategy. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
 int hd_bench_save(const struct hd_bench *bench, const char *path);
 
-/* HD_ERR_DIVERGED (logged) when runs that must end in the same parameters did not. */
+/* Returns HD_ERR_DIVERGED (logged) when runs that must end in the same parameters did not. */
 int hd_bench_compare(const struct hd_bench *bench);
 
-/* Median, smallest and largest of a number of each run. */
 struct hd_range {
     double median, min, max;
 };
+
+/* Returns the range of a number of each run; number is one of hd_rates_get_*. */
 struct hd_range hd_bench_get_range(const struct hd_bench_strategy *strategy,
                                    double (*number)(const struct hd_rates *rates));
 
-/* Numbers of a run. */
-double hd_rates_get_updates_per_s(const struct hd_rates *rates);
-double hd_rates_get_env_steps_per_s(const struct hd_rates *rates);
-double hd_rates_get_gpu_busy(
-    const struct hd_rates *rates); /* share of the GPUs' time with work; GPUs > 0 */
-double hd_rates_get_busy(const struct hd_rates *rates); /* share of the workers' time in bodies */
-double
-hd_rates_get_exposed(const struct hd_rates *rates); /* share of time that only communication took */
-double hd_rates_get_idle(const struct hd_rates *rates); /* what is left of the workers' time */
-
-/* Share of time in which at least one body of a verb ran: the median over a strategy's runs. */
+/* Returns the share of time in which at least one body of a verb ran: the median over a strategy's
+ * runs. */
 double hd_bench_get_verb_share(const struct hd_bench_strategy *strategy, const char *verb);
 
 #endif

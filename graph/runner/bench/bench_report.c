@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runner bench tells: numbers of several runs, a table, lines of JSON. */
+/* The findings of runner bench: numbers of several runs, a table, lines of JSON. */
 #include "graph/runner/bench/bench.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -7,43 +7,12 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 /* -- Numbers ------------------------------------------------------------------------------------*/
-
-double hd_rates_get_updates_per_s(const struct hd_rates *rates)
-{
-    return (double)rates->updates / rates->seconds;
-}
-
-double hd_rates_get_env_steps_per_s(const struct hd_rates *rates)
-{
-    return rates->env_steps / rates->seconds;
-}
-
-double hd_rates_get_gpu_busy(const struct hd_rates *rates)
-{
-    return rates->gpu_busy_s / (rates->seconds * (double)rates->gpus);
-}
-
-double hd_rates_get_busy(const struct hd_rates *rates)
-{
-    return rates->busy_s / (rates->seconds * (double)rates->workers);
-}
-
-double hd_rates_get_exposed(const struct hd_rates *rates)
-{
-    return rates->exposed_s / rates->seconds;
-}
-
-double hd_rates_get_idle(const struct hd_rates *rates)
-{
-    return fmax(0, 1 - hd_rates_get_busy(rates) - hd_rates_get_exposed(rates));
-}
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -190,8 +159,8 @@ void hd_bench_print(const struct hd_bench *bench, FILE *file)
 
 /* -- JSON ---------------------------------------------------------------------------------------*/
 
-static json_t *spread_of(const struct hd_bench_strategy *strategy,
-                         double (*number)(const struct hd_rates *rates))
+static json_t *range_of(const struct hd_bench_strategy *strategy,
+                        double (*number)(const struct hd_rates *rates))
 {
     struct hd_range range = hd_bench_get_range(strategy, number);
     return json_pack("{s:f, s:f, s:f}", "median", range.median, "min", range.min, "max", range.max);
@@ -215,7 +184,7 @@ static json_t *sets_of(const struct hd_options *options)
     return sets;
 }
 
-/* What `git describe` says where this program lies; null outside a checkout. */
+/* Returns what `git describe` says in the folder of this program; null outside a checkout. */
 static json_t *commit(void)
 {
     char program[4096], text[64] = "";
@@ -271,12 +240,11 @@ static json_t *line_of(const struct hd_bench *bench, const struct hd_bench_strat
         strategy->lag, "ranks", (json_int_t)run->ranks, "shards", (json_int_t)run->shards,
         "workers", (json_int_t)run->workers, "updates", (json_int_t)run->updates, "warmup",
         bench->options->warmup, "repeats", strategy->n_runs, "sets", sets_of(bench->options),
-        "updates_per_s", spread_of(strategy, hd_rates_get_updates_per_s), "env_steps_per_s",
-        spread_of(strategy, hd_rates_get_env_steps_per_s), "busy",
-        spread_of(strategy, hd_rates_get_busy), "exposed",
-        spread_of(strategy, hd_rates_get_exposed), "idle", spread_of(strategy, hd_rates_get_idle),
-        "tasks", verbs_of(strategy), "param_hash", hash, "fingerprint", fingerprint, "commit",
-        commit(), "machine", machine(), "date", date());
+        "updates_per_s", range_of(strategy, hd_rates_get_updates_per_s), "env_steps_per_s",
+        range_of(strategy, hd_rates_get_env_steps_per_s), "busy",
+        range_of(strategy, hd_rates_get_busy), "exposed", range_of(strategy, hd_rates_get_exposed),
+        "idle", range_of(strategy, hd_rates_get_idle), "tasks", verbs_of(strategy), "param_hash",
+        hash, "fingerprint", fingerprint, "commit", commit(), "machine", machine(), "date", date());
 }
 
 int hd_bench_save(const struct hd_bench *bench, const char *path)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `runner doctor` looks at. */
+/* The findings of `runner doctor`. The main thread makes them. */
 #ifndef HD_GRAPH_RUNNER_DOCTOR_DOCTOR_H
 #define HD_GRAPH_RUNNER_DOCTOR_DOCTOR_H
 
@@ -48,8 +48,8 @@ struct hd_advice {
     char text[HD_ADVICE_BYTES]; /* what is, and what to do */
 };
 
-/* What is wrong, or worth knowing, most important first; returns how many. Reads the environment.
- */
+/* Stores what is wrong or worth knowing, most important first, and returns how many pieces of
+ * advice that is; there are no errors. Reads the environment. */
 int hd_checkup_advise(const struct hd_checkup *checkup, struct hd_advice advice_p[HD_ADVICE_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with a machine for training, and what to do. */
+/* Finds what is wrong with a machine for training, and what to do. */
 #include "graph/runner/doctor/doctor.h"
 #include "runtime/engine/session.h"
 

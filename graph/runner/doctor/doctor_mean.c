@@ -25,7 +25,7 @@ enum {
     GIVE_UP_S = 30
 };
 
-/* The largest: 16 MiB, but no more than 256 MiB for the buffers of all ranks. */
+/* The largest size is 16 MiB, but no more than 256 MiB for the buffers of all ranks. */
 static int64_t size_of(int i, int ranks)
 {
     static const int64_t sizes[HD_MEAN_SIZES] = {1 << 16, 1 << 20, 1 << 24};
@@ -134,7 +134,7 @@ static void fill(struct rank *rank, int64_t n)
         operand[i] = (float)(i % STEP) + (float)rank->world.rank;
 }
 
-/* Means of one size for some time. */
+/* Computes means of one size for some time. */
 static int repeat(struct rank *rank, int64_t n, double seconds, int64_t *count_p, double *each_p)
 {
     int64_t more = 1, count = 0;
@@ -184,7 +184,7 @@ static int start_and_run(struct rank *rank)
     return rank->result && rank->operands ? run_all(rank) : HD_ERR_NOMEM;
 }
 
-/* In a process of its own; rank 0 hands on what it measured. */
+/* Is one rank in a process of its own; rank 0 hands on what it measured. */
 static _Noreturn void run_rank(struct hd_world world, int number, int out)
 {
     struct hd_mean_test test = {.ranks = world.world};
@@ -207,7 +207,7 @@ static _Noreturn void run_rank(struct hd_world world, int number, int out)
     _exit(status != HD_OK);
 }
 
-/* The first report of all: of rank 0 when all is well, of whoever fails first otherwise. */
+/* Receives the first report: that of rank 0 when all is well, of whoever fails first otherwise. */
 static void receive_report(int in, struct hd_mean_test *test)
 {
     struct pollfd wait = {.fd = in, .events = POLLIN};

@@ -17,7 +17,7 @@ struct runs {
     struct hd_history *list;
 };
 
-/* What is compared of a run; NaN, "": it left none. */
+/* The outcome is compared; NaN, "": the run left none. */
 struct outcome {
     const char *reason, *param_hash, *fingerprint;
     double last, best, updates, env_steps, seconds; /* returns of evaluations; training */
@@ -97,7 +97,7 @@ static struct outcome outcome_of(const struct hd_history *history)
 /* -- What differs -------------------------------------------------------------------------------
  */
 
-/* Where a run goes and what it is called is no difference. */
+/* Returns whether a difference of this key counts; the name of a run does not. */
 static bool counts(const char *key)
 {
     return strcmp(key, "exp_name") != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run's logged numbers as tables: from its TensorBoard events, a table per component (evaluator,
- * collector, learner), a row per time that it was logged. */
+ * collector, learner), a row per time that it was logged. One thread at a time. */
 #ifndef HD_GRAPH_RUNNER_REPORT_CURVES_H
 #define HD_GRAPH_RUNNER_REPORT_CURVES_H
 
@@ -29,16 +29,16 @@ struct hd_curves {
     struct hd_table tables[HD_CURVES_TABLES];
 };
 
-/* Reads log/serial of a run directory; no events, no tables. Where a later part of the run goes
- * back to an earlier update, what it replaces is left out. Released by hd_curves_release. Errors
- * (logged): HD_ERR_INPUT, HD_ERR_FORMAT naming the file, HD_ERR_NOMEM. */
+/* Reads log/serial of a run directory; without events there are no tables. Where a later part of
+ * the run goes back to an earlier update, what it replaces is left out. hd_curves_release releases
+ * them. Errors (logged): those of hd_tensorboard_read, HD_ERR_NOMEM. */
 int hd_curves_read(const char *dir, struct hd_curves *curves_p);
 void hd_curves_release(struct hd_curves *curves);
 
-/* Index of a column in rows, or -1. */
+/* Returns the index of a column in rows, or -1, which is no error. */
 int hd_table_find_column(const struct hd_table *table, const char *name);
 
-/* Keeps at most `most` >= 3 rows: the first, the last, and those between that keep the shape of
+/* Keeps at most `max_rows` >= 3 rows: the first, the last, and those between that keep the shape of
  * `column` over the updates (largest triangle three buckets: Steinarsson 2013, section 4.2). */
 void hd_table_downsample(struct hd_table *table, int column, int64_t max_rows);
 

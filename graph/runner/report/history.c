@@ -18,7 +18,7 @@ static char *path_in(const struct hd_history *history, const char *name)
     return hd_format("%s/%s", history->dir, name);
 }
 
-/* Whether the directory has a file; its path, freed with hd_free, if so. */
+/* Returns the path of a file of the directory, freed with hd_free; NULL if there is none. */
 static char *find_file(const struct hd_history *history, const char *name)
 {
     char *path = path_in(history, name);
@@ -140,7 +140,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* A new part of the run: what came after its update before is work that was lost. */
+/* Begins a new part of the run: earlier samples of later updates are of work that was lost. */
 static void begin_part(struct hd_history *history, json_t *start, double *offset_s)
 {
     const double update = number(start, "update");

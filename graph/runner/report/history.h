@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run directory read back, of a run that ended, was killed or still runs: for reports. */
+/* A run directory read back for reports; the run has ended, was killed or still runs. One thread at
+ * a time. */
 #ifndef HD_GRAPH_RUNNER_REPORT_HISTORY_H
 #define HD_GRAPH_RUNNER_REPORT_HISTORY_H
 
@@ -22,17 +23,17 @@ struct hd_history {
     struct hd_trace_file *trace; /* or NULL */
 };
 
-/* Reads what a run left in `dir`, which must outlive the history. Released by hd_history_release.
+/* Reads what a run left in `dir`, which must outlive the history. hd_history_release releases it.
  * Errors (logged): HD_ERR_INPUT when dir is not a run directory, HD_ERR_FORMAT when a file in it is
  * damaged, HD_ERR_NOMEM. */
 int hd_history_read(const char *dir, struct hd_history *history_p);
 void hd_history_release(struct hd_history *history);
 
-/* The text of a leaf of the config; "" when there is none. */
+/* Returns the text of a leaf of the config; "" when there is none. */
 const char *hd_history_get_key(const struct hd_history *history, const char *path);
 
-/* Everything as one object for a page, thinned out to some megabytes at most; NULL without memory.
- * The timeline is left out unless wanted. Thins the history's own tables. */
+/* Returns everything as one object for a page, thinned out to some megabytes at most; NULL without
+ * memory. The timeline is left out unless wanted. Thins the history's own tables. */
 json_t *hd_history_build_json(struct hd_history *history, bool timeline);
 
 /* Writes where the time went as a table for people: from the trace, or from the totals. */

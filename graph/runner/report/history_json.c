@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a page shows of a run, few enough numbers to be quick in any browser. */
+/* The numbers of a run that a page shows, few enough to be quick in any browser. */
 #include "graph/runner/report/history.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static json_t *text(const char *string)
 /* -- Tables and samples -------------------------------------------------------------------------
  */
 
-/* Whose shape is kept when rows are left out: what people look at first. */
+/* Returns the column whose shape is kept when rows are left out: the one people look at first. */
 static int main_column(const struct hd_table *table)
 {
     static const char *const names[] = {"eval_episode_return_mean", "reward_mean",
@@ -70,7 +70,9 @@ static json_t *tables_json(struct hd_curves *curves)
     return tables;
 }
 
-/* Every k-th: they are counted from the start, so that the rates between them stay true. */
+/* Keeps every k-th sample: they are counted from the start, so that the rates between them stay
+ * true.
+ */
 static json_t *samples_json(const json_t *samples)
 {
     static const char *const names[] = {"s",         "update",     "env_step",

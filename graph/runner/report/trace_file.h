@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's trace.json read back: what ran where and when, and what it adds up to. */
+/* A run's trace.json read back: what ran where and when, and what it adds up to. One thread at a
+ * time. */
 #ifndef HD_GRAPH_RUNNER_REPORT_TRACE_FILE_H
 #define HD_GRAPH_RUNNER_REPORT_TRACE_FILE_H
 
@@ -19,7 +20,7 @@ struct hd_trace_event {
     int16_t lane, name, shard, part;
 };
 
-/* Of a worker, or of the collectives, whose events are waits for other ranks. */
+/* A lane is that of a worker, or of the collectives, whose events are waits for other ranks. */
 struct hd_trace_lane {
     int rank, tid;
     bool collectives;
@@ -49,7 +50,8 @@ struct hd_trace_file {
     double exposed_us;                        /* ... and no worker was in a body meanwhile */
 };
 
-/* Reads the trace that a run left. Released by hd_trace_file_release. Errors (logged): HD_ERR_INPUT
+/* Reads the trace that a run left. hd_trace_file_release (accepts NULL)
+ * releases it. Errors (logged): HD_ERR_INPUT
  * when it cannot be read, HD_ERR_FORMAT naming the line, HD_ERR_NOMEM. */
 int hd_trace_file_read(const char *path, struct hd_trace_file **trace_p);
 void hd_trace_file_release(struct hd_trace_file *trace);

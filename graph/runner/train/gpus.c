@@ -8,7 +8,9 @@
 
 #include <string.h>
 
-/* GPUs of each rank if `found` are there: a rank has no use for more than it has shards. */
+/* Returns the GPUs of each rank if `found` are there: a rank has no use for more than it has
+ * shards.
+ */
 static int count_requested(const struct hd_run_spec *run_spec, int ranks, int found)
 {
     const int shards = (int)(run_spec->shards / ranks);
@@ -49,7 +51,7 @@ static int fail_without_gpus(void)
                                  "use (policy.cuda: auto takes what there is)");
 }
 
-/* Among several ranks: by NCCL where it can be had, or else by the host's memory. */
+/* Lets several ranks exchange by NCCL where it can be had, or else by the host's memory. */
 static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *gpus)
 {
     enum hd_gpu_path path = HD_GPU_PATH_HOST;
@@ -75,7 +77,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
     return HD_OK;
 }
 
-/* The user's map, or none. */
+/* Reads the user's map of GPUs; *n_p is 0 without one. */
 static int read_map(const struct hd_run_spec *run_spec, int map[HD_GPUS_MAX], int *n_p)
 {
     int64_t n;

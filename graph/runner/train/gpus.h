@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs this rank drives, and whether NCCL joins the ranks' GPUs. */
+/* The GPUs that this rank drives, and whether NCCL joins those of the ranks. One thread at a time.
+ */
 #ifndef HD_GRAPH_RUNNER_TRAIN_GPUS_H
 #define HD_GRAPH_RUNNER_TRAIN_GPUS_H
 
@@ -16,11 +17,12 @@ struct hd_gpus {
     struct hd_gpu_share share; /* plan.n of them */
 };
 
-/* On paper: as many as the run file wants on a machine that has them, for `runner graph`. */
+/* Returns what the run file asks for on a machine that has as many, for `runner graph`. */
 struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks);
 
-/* Those of this rank on this machine. Says in one line which path gradients take, where ranks share
- * GPUs. Errors: HD_ERR_INPUT (logged) when the run file requires GPUs that are not there. */
+/* Chooses those of this rank on this machine. Logs in one line which path gradients take where
+ * ranks share GPUs. Errors: HD_ERR_INPUT (logged) when the run file requires GPUs that are not
+ * there. */
 int hd_gpus_choose(const struct hd_run_spec *run_spec, const struct hd_topology *topology,
                    const struct hd_world *world, struct hd_gpus *gpus_p);
 

@@ -28,7 +28,7 @@ static int write_config(const struct hd_train *train)
     return status;
 }
 
-/* Numbers that a user may take for another kind are told apart once. */
+/* Says once which is which of the numbers that a user may confuse. */
 static void announce(const struct hd_train *train)
 {
     const struct hd_config *config = train->run_spec.config;
@@ -65,7 +65,7 @@ int hd_outputs_open(struct hd_train *train)
 
 enum { TERMINAL_MS = 100, LOG_FILE_MS = 5000 };
 
-/* The share of the way to the nearest limit, 0 to 1. */
+/* Returns the share of the way to the nearest limit, 0 to 1. */
 static double share_done(const struct hd_train *train, int64_t updates, int64_t env_steps)
 {
     double by_steps =

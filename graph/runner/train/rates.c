@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,4 +98,36 @@ int hd_rates_read(const char *path, struct hd_rates *rates_p)
         return hd_fail(HD_ERR_FORMAT, "%s: %s", path, error.text);
     *rates_p = rates;
     return HD_OK;
+}
+
+/* -- Numbers ------------------------------------------------------------------------------------*/
+
+double hd_rates_get_updates_per_s(const struct hd_rates *rates)
+{
+    return (double)rates->updates / rates->seconds;
+}
+
+double hd_rates_get_env_steps_per_s(const struct hd_rates *rates)
+{
+    return rates->env_steps / rates->seconds;
+}
+
+double hd_rates_get_gpu_busy(const struct hd_rates *rates)
+{
+    return rates->gpu_busy_s / (rates->seconds * (double)rates->gpus);
+}
+
+double hd_rates_get_busy(const struct hd_rates *rates)
+{
+    return rates->busy_s / (rates->seconds * (double)rates->workers);
+}
+
+double hd_rates_get_exposed(const struct hd_rates *rates)
+{
+    return rates->exposed_s / rates->seconds;
+}
+
+double hd_rates_get_idle(const struct hd_rates *rates)
+{
+    return fmax(0, 1 - hd_rates_get_busy(rates) - hd_rates_get_exposed(rates));
 }

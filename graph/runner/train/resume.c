@@ -13,8 +13,8 @@
 /* -- The config as a list -------------------------------------------------------------------------
  */
 
-/* The dump's lines as "path": "value", where a line's path is made of the keys that it is indented
- * under; lists and comments need no more than to be told apart. */
+/* Returns the dump's lines as "path": "value", where a line's path is made of the keys that it is
+ * indented under; lists and comments need no more than to be told apart. */
 static json_t *list_keys(const char *text)
 {
     enum { DEEP = 16, KEY = 64 };
@@ -50,7 +50,7 @@ static json_t *list_keys(const char *text)
     return list;
 }
 
-/* What does not touch the bits up to here, or says only when a run ends. */
+/* Returns whether a key does not touch the bits so far, or says only when a run ends. */
 static bool may_differ(const char *path)
 {
     static const char *const keys[] = {"exp_name",
@@ -76,7 +76,7 @@ static bool may_differ(const char *path)
     return false;
 }
 
-static int differs(const char *path, const json_t *then, const json_t *now)
+static int report_difference(const char *path, const json_t *then, const json_t *now)
 {
     if (may_differ(path) || (then && now && json_equal(then, now)))
         return 0;
@@ -98,11 +98,11 @@ static int check_config(const struct hd_train *train, const json_t *run)
     int n = 0;
     json_object_foreach(then, path, value)
     {
-        n += differs(path, value, json_object_get(now, path));
+        n += report_difference(path, value, json_object_get(now, path));
     }
     json_object_foreach(now, path, value)
     {
-        n += json_object_get(then, path) ? 0 : differs(path, NULL, value);
+        n += json_object_get(then, path) ? 0 : report_difference(path, NULL, value);
     }
     json_decref(then);
     json_decref(now);
@@ -119,7 +119,7 @@ static int check_config(const struct hd_train *train, const json_t *run)
 /* -- Finding --------------------------------------------------------------------------------------
  */
 
-/* The last of name, name_1, … that is there; NULL: none, or no memory. */
+/* Returns the last of name, name_1, … that exists; NULL: none, or no memory. */
 static char *newest_of(const char *name)
 {
     char *newest = NULL;
@@ -153,7 +153,7 @@ int hd_resume_check(const struct hd_train *train)
                    then ? then : "unknown", train->fingerprint.text);
 }
 
-/* S is the checkpoint's, where the config leaves it open. */
+/* Takes the checkpoint's number of shards where the config leaves it open. */
 static int adopt_shards(struct hd_train *train, const json_t *executor)
 {
     const int64_t shards = json_integer_value(json_object_get(executor, "shards"));

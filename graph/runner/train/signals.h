@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ctrl-C and SIGTERM: while a run starts, which may mean waiting for other ranks, they end the
  * process at once. Later the first one asks for an orderly end, and a second one ends it at once.
- * The first SIGTERM of all asks for a checkpoint before, where there are any. */
+ * The first SIGTERM of all asks for a checkpoint before, where there are any. The main thread calls
+ * these functions; any thread may read the flags. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_SIGNALS_H
 #define HD_GRAPH_RUNNER_TRAIN_SIGNALS_H
 
@@ -10,7 +11,7 @@
 /* The signal that asks for an end; 0: none so far. */
 extern atomic_int hd_interrupted;
 
-/* SIGTERM has asked for a checkpoint and an end. */
+/* 1 once SIGTERM has asked for a checkpoint and an end. */
 extern atomic_int hd_asked_to_stop;
 
 /* Catches both from now on; from `hd_signals_set_started` on, an orderly end is possible. SIGTERM
