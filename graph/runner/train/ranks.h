@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How this rank meets the others and exchanges with them: the rendezvous, the transport between
- * CPUs (runtime.transport) and NCCL between GPUs. All ranks call these functions in the same order,
- * each by its main thread. */
+/* The ways to the other ranks: the rendezvous, the transport between CPUs (runtime.transport) and
+ * NCCL between GPUs. All ranks call these functions in the same order, each by its main thread. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_RANKS_H
 #define HD_GRAPH_RUNNER_TRAIN_RANKS_H
 

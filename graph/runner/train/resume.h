@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a run continues from the checkpoint of another one. Called by the main thread. */
+/* A run that continues from a checkpoint. Called by the main thread. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_RESUME_H
 #define HD_GRAPH_RUNNER_TRAIN_RESUME_H
 

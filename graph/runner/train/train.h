@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one rank of a training run is made of, from the rendezvous to the files it leaves. The main
+/* The state of one rank of a training run, from the rendezvous to the files it leaves. The main
  * thread owns it; monitor.h says what other threads look at. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_TRAIN_H
 #define HD_GRAPH_RUNNER_TRAIN_TRAIN_H
@@ -13,7 +13,7 @@
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
 
-/* What rank 0 shows and leaves (outputs.h). */
+/* Rank 0 shows and leaves these (outputs.h). */
 struct hd_outputs {
     int dir_lock; /* holds the run directory; -1: not yet */
     struct hd_logbook *logbook;
