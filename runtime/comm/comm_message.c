@@ -124,15 +124,15 @@ static int start(struct hd_message_passing *state, int64_t seq,
     return HD_OK;
 }
 
-static int start_fragments(struct hd_message_passing *state, int64_t seq,
-                           struct hd_comm_transfer transfer)
+static int start_segments(struct hd_message_passing *state, int64_t seq,
+                          struct hd_comm_transfer transfer)
 {
     while (transfer.bytes > HD_LINKS_MESSAGE_BYTES) {
-        struct hd_comm_transfer fragment = transfer;
-        fragment.bytes = HD_LINKS_MESSAGE_BYTES;
-        HD_TRY(start(state, seq, &fragment));
-        transfer.data = (char *)transfer.data + fragment.bytes;
-        transfer.bytes -= fragment.bytes;
+        struct hd_comm_transfer segment = transfer;
+        segment.bytes = HD_LINKS_MESSAGE_BYTES;
+        HD_TRY(start(state, seq, &segment));
+        transfer.data = (char *)transfer.data + segment.bytes;
+        transfer.bytes -= segment.bytes;
     }
     return start(state, seq, &transfer);
 }
@@ -144,7 +144,7 @@ static int start_with(struct hd_message_passing *state, int64_t seq, int rank, b
     bool any = false;
     for (int i = 0; i < n; i++)
         if (transfers[i].rank == rank && transfers[i].out == out && transfers[i].bytes > 0) {
-            HD_TRY(start_fragments(state, seq, transfers[i]));
+            HD_TRY(start_segments(state, seq, transfers[i]));
             any = true;
         }
     const struct hd_comm_transfer empty = {.rank = rank, .out = out};

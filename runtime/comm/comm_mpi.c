@@ -74,7 +74,7 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *
     return HD_OK;
 }
 
-/* A long message goes over a socket in many fragments, and each call transfers a few of them. */
+/* A long message goes over a socket in many segments, and each call transfers a few of them. */
 static int progress(struct hd_links *base, bool *done)
 {
     enum { CALLS = 8 };
