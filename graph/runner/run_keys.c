@@ -28,9 +28,8 @@ static const struct hd_key run_keys[] = {
      "CUDA's numbers of the GPUs of all ranks of a node, those of local rank 0 first; -1: by "
      "locality"},
     {"runtime.scheduler", HD_KEY_CHOICE, 0, 0, "lws",
-     "eager|prio|lws|ws|random|dm|dmda|dmdar|dmdas|modular-eager|modular-prio|modular-ws|"
-     "modular-heft",
-     "per rank", "StarPU's scheduling policy"},
+     "eager|prio|lws|ws|random|modular-eager|modular-prio|modular-ws", "per rank",
+     "StarPU's scheduling policy"},
     {"runtime.max_inflight_iterations", HD_KEY_INT, 1, 64, "2", NULL, "per rank",
      "iterations submitted before the oldest has ended"},
     {"runtime.param_check_interval", HD_KEY_INT, 0, 1e12, "100", NULL, "global",

@@ -21,9 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* StarPU's other schedulers place tasks by performance models, which these tasks do not have. */
 static const char *const schedulers[] = {
-    "eager", "prio",  "lws",           "ws",           "random",     "dm",           "dmda",
-    "dmdar", "dmdas", "modular-eager", "modular-prio", "modular-ws", "modular-heft", NULL};
+    "eager", "prio", "lws", "ws", "random", "modular-eager", "modular-prio", "modular-ws", NULL};
 
 bool hd_scheduler_is_known(const char *name, const char *const **names_p)
 {

@@ -21,7 +21,7 @@ NORM = dict(graph=GRAPH, policy__model__norm="sync_batch_norm")
 
 FACTORS = {
     "ranks": [1, 2, 4],
-    "runtime__scheduler": ["eager", "prio", "lws", "ws", "random", "dm", "dmda", "dmdar", "modular-heft"],
+    "runtime__scheduler": ["eager", "prio", "lws", "ws", "random", "modular-eager", "modular-prio", "modular-ws"],
     "runtime__workers": [1, 2, 4],
     "runtime__max_inflight_iterations": [1, 2, 4],
     "strategy__bucket_mb": [25, 0.02],

@@ -79,7 +79,7 @@ def check_dqn(scratch):
     check_same_bits(scratch, "dqn", DQN, [
         (1, 1, base),
         (1, 1, dict(base, runtime__executor="sequential")),
-        (1, 1, dict(base, runtime__scheduler="dmdas", runtime__max_inflight_iterations=4, runtime__workers=1)),
+        (1, 1, dict(base, runtime__scheduler="prio", runtime__max_inflight_iterations=4, runtime__workers=1)),
         (2, 1, dict(base, runtime__gpus=2, runtime__scheduler="random")),
         (2, 1, dict(base, runtime__gpus=2, strategy__bucket_mb=0.02)),
         (2, 1, dict(base, runtime__cuda_devices="[1]")),

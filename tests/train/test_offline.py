@@ -18,7 +18,7 @@ PIXELS = os.path.join(ROOT, "configs/pixel_pong_dqn_ddp.yaml")
 
 FACTORS = {
     "ranks": [1, 2, 4],
-    "runtime__scheduler": ["eager", "lws", "ws", "random", "dmda", "modular-heft"],
+    "runtime__scheduler": ["eager", "lws", "ws", "random", "modular-prio", "modular-ws"],
     "runtime__workers": [1, 2, 4],
     "runtime__max_inflight_iterations": [1, 2, 4],
     "strategy__bucket_mb": [25, 0.02],

@@ -28,7 +28,7 @@ WAYS = [
          strategy__shard_optimizer_above_mb=0),
     dict(runtime__workers=1, strategy__shard_optimizer_above_mb=1000),
     dict(ranks=2, strategy__shard_optimizer_above_mb=0, strategy__bucket_mb=0.03, runtime__max_inflight_iterations=4),
-    dict(runtime__workers=2, runtime__scheduler="dmdas", strategy__batch_buffers=3),
+    dict(runtime__workers=2, runtime__scheduler="modular-prio", strategy__batch_buffers=3),
     dict(runtime__executor="sequential"),
     dict(ranks=2, runtime__executor="sequential", strategy__shard_optimizer_above_mb=0),
 ]

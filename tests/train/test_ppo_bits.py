@@ -35,7 +35,7 @@ GPU_ENVS = dict(PIXELS, config=os.path.join(ROOT, "configs/pixel_pong_gpu.yaml")
 
 FACTORS = {
     "ranks": [1, 2, 4],
-    "runtime__scheduler": ["eager", "prio", "lws", "random", "dmdas"],
+    "runtime__scheduler": ["eager", "prio", "lws", "random", "modular-prio"],
     "runtime__workers": [1, 2, 4],
     "runtime__max_inflight_iterations": [1, 2, 4],
     "runtime__executor": ["starpu", "sequential"],

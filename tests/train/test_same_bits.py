@@ -18,8 +18,8 @@ FIXED = dict(world__shards=4, env__stop_value="1e9", max_train_iter=300,
 
 FACTORS = {
     "ranks": [1, 2, 4],
-    "scheduler": ["eager", "prio", "lws", "ws", "random", "dm", "dmda", "dmdar", "dmdas",
-                  "modular-eager", "modular-prio", "modular-ws", "modular-heft"],
+    "scheduler": ["eager", "prio", "lws", "ws", "random", "modular-eager", "modular-prio",
+                  "modular-ws"],
     "workers": [1, 2, 4],
     "max_inflight_iterations": [1, 2, 4],
     "bucket_mb": [25, 0.02],

@@ -13,7 +13,7 @@ from jobs import FAILED, MEASURED, PASSED, SKIPPED, TIMED_OUT, last_line, read_j
 
 ENDLESS = ["env.stop_value=1e9", "max_env_step=1e15"]
 EXECUTORS = {"lws": ["runtime.scheduler=lws"], "sequential": ["runtime.executor=sequential"],
-             "dmdas": ["runtime.scheduler=dmdas"]}
+             "prio": ["runtime.scheduler=prio"]}
 TRAINED = {"dqn": "cartpole_dqn_ddp.yaml", "ppo": "cartpole_ppo_ddp.yaml"}
 
 

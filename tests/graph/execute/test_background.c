@@ -166,7 +166,7 @@ static void run(const char *text, const char *scheduler, int workers, int window
     hd_diag_destroy(diag);
 }
 
-static const char *const schedulers[] = {"lws", "eager", "random", "dmdas", "modular-prio", "ws"};
+static const char *const schedulers[] = {"lws", "eager", "random", "prio", "modular-prio", "ws"};
 enum { SCHEDULERS = sizeof schedulers / sizeof *schedulers };
 
 /* The dwell of iteration i is read in iteration i + 3: the steps of iterations i to i + 2 pass it,

@@ -146,7 +146,7 @@ END_TEST
 /* One GPU or two, of those that there are. */
 START_TEST(values_are_where_they_are_read)
 {
-    static const char *const ways[] = {NULL, "lws", "dmdas", "random"};
+    static const char *const ways[] = {NULL, "lws", "prio", "random"};
     const int gpus = 1 + _i % 2;
     const char *scheduler = ways[_i / 2];
     if (hd_device_count() < gpus || (scheduler && !hd_session_supports_devices()))

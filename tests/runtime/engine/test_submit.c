@@ -17,7 +17,7 @@
 
 static struct hd_session *session;
 static atomic_int interrupted;
-static const char *const schedulers[] = {"lws", "eager", "dmda", "modular-heft", NULL};
+static const char *const schedulers[] = {"lws", "eager", "prio", "modular-prio", NULL};
 
 static void start(int i)
 {
