@@ -236,10 +236,11 @@ struct hd_context {
     struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */
     const struct hd_timing *timing; /* verbs with `logs`; ended by verb == NULL */
     char *message;                  /* what went wrong, see hd_body_fail */
-    /* Keeps what the views show for people to look at, whose message is `why`; or NULL. Thread
-     * safe. */
-    void (*keep)(const struct hd_context *context, const struct hd_view *views, const char *why);
-    void *keep_arg;
+    /* Writes the arrays that the views show to a file for people, with the sentence `why`; or NULL.
+     * Thread safe. */
+    void (*dump_views)(const struct hd_context *context, const struct hd_view *views,
+                       const char *why);
+    void *dump_arg;
 };
 
 enum { HD_MESSAGE_BYTES = 512 };

@@ -38,9 +38,9 @@ struct hd_session_options {
     int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
     bool measure;               /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */
-    /* As in struct hd_context. */
-    void (*keep)(const struct hd_context *context, const struct hd_view *views, const char *why);
-    void *keep_arg;
+    void (*dump_views)(const struct hd_context *context, const struct hd_view *views,
+                       const char *why); /* goes into every struct hd_context; or NULL */
+    void *dump_arg;
     const atomic_int *interrupted; /* set by a signal handler; or NULL */
 };
 

@@ -16,8 +16,8 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
     context->scratch = session->scratch[lane];
     context->message = message;
     context->n_views = task->n;
-    context->keep = session->options.keep;
-    context->keep_arg = session->options.keep_arg;
+    context->dump_views = session->options.dump_views;
+    context->dump_arg = session->options.dump_arg;
     if (task->logs) {
         context->logbook = session->options.logbook;
         context->timing = hd_trace_get_timings(session->trace);

@@ -157,8 +157,8 @@ int hd_loss_grad_run_stage(struct hd_context *context, const struct hd_view *vie
     }
     if (context->stage == 0) {
         go_forward(args, views, context->item, &work);
-        if (context->keep && !hd_loss_item_is_finite(args, work.header))
-            context->keep(context, views, "the loss is not a number");
+        if (context->dump_views && !hd_loss_item_is_finite(args, work.header))
+            context->dump_views(context, views, "the loss is not a number");
     }
     if (args->backward_stages == 1 || context->stage > 0)
         go_backward(args, views, context->item, args->backward_stages == 1 ? 0 : context->stage - 1,

@@ -31,7 +31,7 @@ void hd_failed_batch_write(const struct hd_context *context, const struct hd_vie
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int files;
-    const char *dir = context->keep_arg;
+    const char *dir = context->dump_arg;
     struct hd_tensor_data tensors[HD_TENSORS_MAX];
     int64_t n = 0;
     for (int i = 0; i < context->n_views && n == 0; i++)

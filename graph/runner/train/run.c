@@ -148,8 +148,8 @@ static int start_session(struct hd_train *train)
         .measure = train->timing.watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
         .logbook = train->outputs.logbook,
-        .keep = hd_failed_batch_write,
-        .keep_arg = train->dir,
+        .dump_views = hd_failed_batch_write,
+        .dump_arg = train->dir,
         .interrupted = &hd_interrupted,
     };
     for (int i = 0; i < options.n_devices; i++)
