@@ -5,8 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/comm/comm_links.h"
-#include "runtime/comm/comm_segment.h"
+#include "runtime/comm/comm_internal.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -15,71 +14,17 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be lock-free");
 
-/* -- Memory ------------------------------------------------------------------------------------ */
-
-static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t area_bytes,
-                    struct hd_comm **comm_p)
-{
-    struct hd_comm *comm = hd_alloc(1, sizeof *comm);
-    if (!comm)
-        return HD_ERR_NOMEM;
-    comm->rank = world->rank;
-    comm->world = world->world;
-    int status = hd_comm_set_sizes(comm, max_bytes, area_bytes);
-    if (status != HD_OK) {
-        hd_free(comm);
-        return status;
-    }
-    *comm_p = comm;
-    return HD_OK;
-}
-
-static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
-{
-    if (status != HD_OK) {
-        hd_free(comm);
-        return status;
-    }
-    hd_comm_touch_area(comm);
-    *comm_p = comm;
-    return HD_OK;
-}
-
-int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvous,
-                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
-{
-    struct hd_comm *comm;
-    HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
-    return finish(comm,
-                  world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous),
-                  comm_p);
-}
-
-int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
-                                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
-{
-    struct hd_comm *comm;
-    int status = allocate(world, max_bytes, area_bytes, &comm);
-    if (status != HD_OK) {
-        links->ops->close(links, false);
-        return status;
-    }
-    return finish(comm, hd_comm_message_open(comm, links), comm_p);
-}
-
 void hd_comm_destroy(struct hd_comm *comm)
 {
     if (!comm)
         return;
-    if (comm->message_passing)
-        hd_comm_message_close(comm);
-    comm->release(comm);
+    comm->ops->close(comm);
     hd_free(comm);
 }
 
 bool hd_comm_is_message_passing(const struct hd_comm *comm)
 {
-    return comm->message_passing != NULL;
+    return comm->ops->message_passing;
 }
 
 int hd_comm_get_rank(const struct hd_comm *comm)
@@ -129,8 +74,7 @@ void hd_comm_post(struct hd_comm *comm, int64_t seq, const char *name,
                   const struct hd_comm_transfer *transfers, int n)
 {
     hd_comm_record_arrival(comm, comm->rank, seq, name);
-    if (comm->message_passing)
-        hd_comm_message_post(comm, seq, name, transfers, n);
+    comm->ops->post(comm, seq, name, transfers, n);
 }
 
 void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
@@ -140,8 +84,7 @@ void hd_comm_arrive(struct hd_comm *comm, int64_t seq, const char *name)
 
 bool hd_comm_test(struct hd_comm *comm, int64_t seq)
 {
-    if (comm->message_passing)
-        hd_comm_message_progress(comm);
+    comm->ops->progress(comm);
     for (int r = 0; r < comm->world; r++)
         if (atomic_load_explicit(&comm->header->lines[r].arrived, memory_order_acquire) < seq)
             return false;
@@ -233,8 +176,8 @@ void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char nam
 void hd_comm_probe(struct hd_comm *comm)
 {
     int64_t ahead;
-    for (int r = 0; comm->message_passing && r < comm->world; r++)
-        if (hd_comm_message_is_ahead(comm, r, &ahead))
+    for (int r = 0; r < comm->world; r++)
+        if (comm->ops->is_ahead(comm, r, &ahead))
             describe(&comm->header->lines[r], ahead, "(next)");
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks whose memory is apart. At every sync point each two ranks exchange at least one message, an
- * empty one if nothing else moves between them, so that passing it means the same as with shared
- * memory: all ranks have arrived, and what they sent is here. */
+/* Ranks that share no memory. At every sync point each two ranks exchange at least one message, an
+ * empty one if nothing else is to be sent, so that passing it means what it means with shared
+ * memory: all ranks have arrived, and their data are here. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/comm/comm_internal.h"
 #include "runtime/comm/comm_links.h"
-#include "runtime/comm/comm_segment.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -31,53 +31,7 @@ struct hd_message_passing {
     int64_t broken_ns; /* when the links failed; 0: they have not */
 };
 
-static void free_state(struct hd_message_passing *state)
-{
-    pthread_mutex_destroy(&state->lock);
-    hd_free(state->messages);
-    hd_free(state->done);
-    hd_free(state->reached);
-    hd_free(state);
-}
-
-static int make_state(struct hd_comm *comm, struct hd_links *links)
-{
-    struct hd_message_passing *state = hd_alloc(1, sizeof *state);
-    int64_t *reached = hd_alloc(comm->world, sizeof *reached);
-    if (!state || !reached) {
-        hd_free(state);
-        hd_free(reached);
-        return HD_ERR_NOMEM;
-    }
-    *state = (struct hd_message_passing){.links = links, .reached = reached};
-    pthread_mutex_init(&state->lock, NULL);
-    comm->message_passing = state;
-    return HD_OK;
-}
-
-/* Pages of other ranks' buffers that nothing is received into cost nothing. */
-int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links)
-{
-    int status = make_state(comm, links);
-    if (status == HD_OK)
-        status = hd_comm_self_open(comm);
-    if (status != HD_OK) {
-        links->ops->close(links, false);
-        if (comm->message_passing)
-            free_state(comm->message_passing);
-    }
-    return status;
-}
-
-void hd_comm_message_close(struct hd_comm *comm)
-{
-    struct hd_message_passing *state = comm->message_passing;
-    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
-    state->links->ops->close(state->links, orderly);
-    free_state(state);
-}
-
-/* The cause is better known to whoever watches the ranks, so he may tell it first. */
+/* The rendezvous, which watches the ranks, knows the cause better, so it may tell it first. */
 static void fail_when_broken(struct hd_comm *comm)
 {
     enum { PATIENCE_S = 2 };
@@ -92,8 +46,8 @@ static void check(struct hd_message_passing *state, int status)
         state->broken_ns = hd_clock_get_ns();
 }
 
-/* After a failure nothing is asked of the links any more: some would end the process because a peer
- * is gone. */
+/* After a failure the links are not called any more: some would end the process because a peer is
+ * gone. */
 static bool usable(struct hd_comm *comm)
 {
     return comm->message_passing->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
@@ -137,7 +91,7 @@ static int start_segments(struct hd_message_passing *state, int64_t seq,
     return start(state, seq, &transfer);
 }
 
-/* What rank `rank` gets, or gives; an empty message if nothing. */
+/* Starts the messages to rank `rank`, or from it: an empty one if there are no others. */
 static int start_with(struct hd_message_passing *state, int64_t seq, int rank, bool out,
                       const struct hd_comm_transfer *transfers, int n)
 {
@@ -151,8 +105,8 @@ static int start_with(struct hd_message_passing *state, int64_t seq, int rank, b
     return any ? HD_OK : start(state, seq, &empty);
 }
 
-/* Receiving first: what comes finds its place. Each rank begins with its next neighbour, so that
- * not all send to the same one at once. */
+/* Receives are started first, so that data find their destination when they come. Each rank begins
+ * with its next neighbour, so that not all send to the same one at once. */
 static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_transfer *transfers,
                      int n)
 {
@@ -165,8 +119,8 @@ static int start_all(struct hd_comm *comm, int64_t seq, const struct hd_comm_tra
     return HD_OK;
 }
 
-void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
-                          const struct hd_comm_transfer *transfers, int n)
+static void post(struct hd_comm *comm, int64_t seq, const char *name,
+                 const struct hd_comm_transfer *transfers, int n)
 {
     struct hd_message_passing *state = comm->message_passing;
     pthread_mutex_lock(&state->lock);
@@ -180,7 +134,7 @@ void hd_comm_message_post(struct hd_comm *comm, int64_t seq, const char *name,
 /* -- Progress -------------------------------------------------------------------------------------
  */
 
-/* A rank has reached what lies before its first message that is not over. */
+/* A rank has reached the number before that of its first unfinished message. */
 static void note_arrivals(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
@@ -204,7 +158,7 @@ static void note_arrivals(struct hd_comm *comm)
     state->n = 0;
 }
 
-void hd_comm_message_progress(struct hd_comm *comm)
+static void progress(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
     if (pthread_mutex_trylock(&state->lock) != 0)
@@ -220,16 +174,74 @@ void hd_comm_message_progress(struct hd_comm *comm)
     pthread_mutex_unlock(&state->lock);
 }
 
-bool hd_comm_message_is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
+static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
 {
     struct hd_message_passing *state = comm->message_passing;
     bool ahead = false;
     if (rank == comm->rank || pthread_mutex_trylock(&state->lock) != 0)
         return false;
     *seq_p = state->posted + 1;
-    /* What is not over would be first in line. */
+    /* An unfinished message would be found instead. */
     if (state->n == 0 && state->links->ops->probe && usable(comm))
         ahead = state->links->ops->probe(state->links, rank, tag_of(*seq_p));
     pthread_mutex_unlock(&state->lock);
     return ahead;
+}
+
+/* -- Start and stop -------------------------------------------------------------------------------
+ */
+
+static void free_state(struct hd_message_passing *state)
+{
+    pthread_mutex_destroy(&state->lock);
+    hd_free(state->messages);
+    hd_free(state->done);
+    hd_free(state->reached);
+    hd_free(state);
+}
+
+static int make_state(struct hd_comm *comm, struct hd_links *links)
+{
+    struct hd_message_passing *state = hd_alloc(1, sizeof *state);
+    int64_t *reached = hd_alloc(comm->world, sizeof *reached);
+    if (!state || !reached) {
+        hd_free(state);
+        hd_free(reached);
+        return HD_ERR_NOMEM;
+    }
+    *state = (struct hd_message_passing){.links = links, .reached = reached};
+    pthread_mutex_init(&state->lock, NULL);
+    comm->message_passing = state;
+    return HD_OK;
+}
+
+static void close_messages(struct hd_comm *comm)
+{
+    struct hd_message_passing *state = comm->message_passing;
+    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
+    state->links->ops->close(state->links, orderly);
+    free_state(state);
+    hd_comm_unmap(comm);
+}
+
+static const struct hd_comm_ops ops = {.message_passing = true,
+                                       .post = post,
+                                       .progress = progress,
+                                       .is_ahead = is_ahead,
+                                       .close = close_messages};
+
+/* Pages of other ranks' buffers that nothing is received into cost nothing. */
+int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links)
+{
+    int status = make_state(comm, links);
+    if (status == HD_OK)
+        status = hd_comm_self_open(comm);
+    if (status == HD_OK) {
+        comm->ops = &ops;
+    } else {
+        links->ops->close(links, false);
+        if (comm->message_passing)
+            free_state(comm->message_passing);
+    }
+    return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/comm/comm_segment.h"
-
+/* The segment of a communicator, private or shared. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/comm/comm_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,8 +41,47 @@ int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_byte
     return HD_OK;
 }
 
-/* An address that fits a huge page is found by asking for one more than needed. */
-int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
+/* -- Operations of memory that all ranks see: there is nothing to send ---------------------------
+ */
+
+static void post(struct hd_comm *comm, int64_t seq, const char *name,
+                 const struct hd_comm_transfer *transfers, int n)
+{
+    (void)comm, (void)seq, (void)name, (void)transfers, (void)n;
+}
+
+static void progress(struct hd_comm *comm)
+{
+    (void)comm;
+}
+
+static bool is_ahead(struct hd_comm *comm, int rank, int64_t *seq_p)
+{
+    (void)comm, (void)rank, (void)seq_p;
+    return false;
+}
+
+void hd_comm_unmap(struct hd_comm *comm)
+{
+    munmap(comm->header, (size_t)comm->segment_bytes);
+}
+
+static const struct hd_comm_ops ops = {
+    .post = post, .progress = progress, .is_ahead = is_ahead, .close = hd_comm_unmap};
+
+static void attach(struct hd_comm *comm, void *segment)
+{
+    comm->ops = &ops;
+    comm->header = segment;
+    comm->areas = (char *)segment + comm->segment_bytes - comm->world * comm->area_bytes;
+    comm->buffers = (char *)segment + header_bytes(comm);
+}
+
+/* -- The segment ----------------------------------------------------------------------------------
+ */
+
+/* Asks for one huge page more than needed, to find an address that is aligned to one. */
+int hd_comm_map(struct hd_comm *comm, int fd)
 {
     const size_t bytes = (size_t)comm->segment_bytes, huge = HD_COMM_HUGE_PAGE;
     char *mapping =
@@ -65,7 +104,7 @@ int hd_comm_map(struct hd_comm *comm, int fd, void **segment_p)
     if (comm->area_bytes > 0) /* a request; where it is not granted, pages are small */
         madvise(at + bytes - comm->world * comm->area_bytes,
                 (size_t)(comm->world * comm->area_bytes), MADV_HUGEPAGE);
-    *segment_p = segment;
+    attach(comm, segment);
     return HD_OK;
 }
 
@@ -80,12 +119,4 @@ void hd_comm_touch_area(struct hd_comm *comm)
         return;
     memset(area, 0, (size_t)comm->area_bytes);
     madvise(area, (size_t)comm->area_bytes, MADV_COLLAPSE);
-}
-
-void hd_comm_attach(struct hd_comm *comm, void *segment, void (*release)(struct hd_comm *comm))
-{
-    comm->header = segment;
-    comm->areas = (char *)segment + comm->segment_bytes - comm->world * comm->area_bytes;
-    comm->buffers = (char *)segment + header_bytes(comm);
-    comm->release = release;
 }

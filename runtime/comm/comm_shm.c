@@ -6,7 +6,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/comm/comm_segment.h"
+#include "runtime/comm/comm_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,33 +16,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What rank 0 tells the others; bytes 0: it has no segment. */
+/* Rank 0 tells the others where its segment is; bytes 0: it has none. */
 struct offer {
     int32_t pid, fd;
     int64_t bytes;
     uint64_t token;
 };
 
-static void release(struct hd_comm *comm)
-{
-    munmap(comm->header, (size_t)comm->segment_bytes);
-}
-
-static int map(struct hd_comm *comm, int fd)
-{
-    void *segment;
-    HD_TRY(hd_comm_map(comm, fd, &segment));
-    hd_comm_attach(comm, segment, release);
-    return HD_OK;
-}
-
-/* Rank 0. The size is sealed: a peer that shrank the file would kill the others by SIGBUS. */
+/* Rank 0 seals the size: a peer that shrank the file would kill the others by SIGBUS. */
 static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text)
 {
     int fd = memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, comm->segment_bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-        map(comm, fd) != HD_OK) {
+        hd_comm_map(comm, fd) != HD_OK) {
         snprintf(text, HD_RENDEZVOUS_TEXT, "cannot make %lld bytes of shared memory: %s",
                  (long long)comm->segment_bytes, strerror(errno));
         if (fd >= 0)
@@ -55,7 +42,8 @@ static int make(struct hd_comm *comm, int *fd_p, struct offer *offer, char *text
     return HD_OK;
 }
 
-/* The others. In another pid namespace the path leads nowhere or to a stranger's file. */
+/* The other ranks open the file. In another pid namespace its path leads nowhere or to another
+ * program's file. */
 static int take(struct hd_comm *comm, const struct offer *offer, char *text)
 {
     char path[64];
@@ -63,7 +51,7 @@ static int take(struct hd_comm *comm, const struct offer *offer, char *text)
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct stat info;
     bool same = fd >= 0 && fstat(fd, &info) == 0 && info.st_size == offer->bytes &&
-                offer->bytes == comm->segment_bytes && map(comm, fd) == HD_OK;
+                offer->bytes == comm->segment_bytes && hd_comm_map(comm, fd) == HD_OK;
     int error = errno;
     if (fd >= 0)
         close(fd);
@@ -90,6 +78,6 @@ int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous)
     if (fd >= 0)
         close(fd); /* all have it mapped, or nobody needs it */
     if (told != HD_OK && comm->header)
-        release(comm);
+        hd_comm_unmap(comm);
     return told;
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm_internal.h"
+#include "runtime/comm/comm_links.h"
+
+static int allocate(const struct hd_world *world, int64_t max_bytes, int64_t area_bytes,
+                    struct hd_comm **comm_p)
+{
+    struct hd_comm *comm = hd_alloc(1, sizeof *comm);
+    if (!comm)
+        return HD_ERR_NOMEM;
+    comm->rank = world->rank;
+    comm->world = world->world;
+    int status = hd_comm_set_sizes(comm, max_bytes, area_bytes);
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    *comm_p = comm;
+    return HD_OK;
+}
+
+static int finish(struct hd_comm *comm, int status, struct hd_comm **comm_p)
+{
+    if (status != HD_OK) {
+        hd_free(comm);
+        return status;
+    }
+    hd_comm_touch_area(comm);
+    *comm_p = comm;
+    return HD_OK;
+}
+
+int hd_comm_create(const struct hd_world *world, struct hd_rendezvous *rendezvous,
+                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    HD_TRY(allocate(world, max_bytes, area_bytes, &comm));
+    return finish(comm,
+                  world->world == 1 ? hd_comm_self_open(comm) : hd_comm_shm_open(comm, rendezvous),
+                  comm_p);
+}
+
+int hd_comm_create_message_passing(const struct hd_world *world, struct hd_links *links,
+                                   int64_t max_bytes, int64_t area_bytes, struct hd_comm **comm_p)
+{
+    struct hd_comm *comm;
+    int status = allocate(world, max_bytes, area_bytes, &comm);
+    if (status != HD_OK) {
+        links->ops->close(links, false);
+        return status;
+    }
+    return finish(comm, hd_comm_message_open(comm, links), comm_p);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A communicator's memory and the table of operations that its kinds fill in: comm_self.c (one
+ * rank), comm_shm.c (ranks of a host), comm_message.c (ranks that send each other messages).
+ *
+ * The memory is one segment: a header; one hd_comm_line per rank; then rank 0's two buffers, rank
+ * 1's two, …; then rank 0's area, rank 1's, … Everything that different ranks write lies at least
+ * two cache lines apart (adjacent-line prefetch). Buffers start on pages and areas on huge pages,
+ * so that the first writer of a page, its rank, decides its NUMA node.
+ *
+ * Threads: one thread opens and closes a communicator; any thread makes the other calls. */
+#ifndef HD_RUNTIME_COMM_COMM_INTERNAL_H
+#define HD_RUNTIME_COMM_COMM_INTERNAL_H
+
+#include "runtime/comm/comm.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+enum { HD_COMM_SPACING = 128, HD_COMM_PAGE = 4096, HD_COMM_HUGE_PAGE = 1 << 21 };
+
+/* Only its rank writes it, or, under message passing, this rank on behalf of the other. */
+struct hd_comm_line {
+    alignas(HD_COMM_SPACING) atomic_int_fast64_t arrived;
+    /* The rest describes `arrived` to people. It is valid when `version` is even and did not change
+     * while it was read (a sequence lock). */
+    alignas(HD_COMM_SPACING) atomic_uint_fast64_t version;
+    atomic_int_fast64_t seq, since_ns;
+    atomic_uint_fast64_t name[HD_COMM_NAME / 8];
+};
+
+enum hd_comm_abort { HD_COMM_OK, HD_COMM_ABORTING, HD_COMM_ABORTED };
+
+struct hd_comm_header {
+    uint64_t token;                            /* tells this segment from any other file */
+    alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
+    int abort_rank;                            /* these two are valid once HD_COMM_ABORTED */
+    char abort_text[HD_RENDEZVOUS_TEXT];
+    struct hd_comm_line lines[]; /* [world] */
+};
+
+struct hd_comm_ops {
+    bool message_passing; /* sync points carry transfers */
+    /* Starts transfers[n] of sync point seq, at which this rank has arrived. */
+    void (*post)(struct hd_comm *comm, int64_t seq, const char *name,
+                 const struct hd_comm_transfer *transfers, int n);
+    /* Drives transfers on and records the arrivals of other ranks. */
+    void (*progress)(struct hd_comm *comm);
+    /* Returns whether a message of `rank` waits for the number after this rank's last, *seq_p. */
+    bool (*is_ahead)(struct hd_comm *comm, int rank, int64_t *seq_p);
+    /* Releases all but *comm itself. */
+    void (*close)(struct hd_comm *comm);
+};
+
+struct hd_comm {
+    const struct hd_comm_ops *ops;
+    int rank, world;
+    struct hd_comm_header *header;
+    char *buffers;        /* [world][2][buffer_bytes] */
+    char *areas;          /* [world][area_bytes] */
+    int64_t buffer_bytes; /* max_bytes rounded up to pages */
+    int64_t area_bytes;   /* rounded up to huge pages */
+    int64_t segment_bytes;
+    struct hd_message_passing *message_passing; /* the state of comm_message.c */
+};
+
+/* Fills in the sizes. Returns HD_OK, or HD_ERR_INPUT (logged) when they overflow. */
+int hd_comm_set_sizes(struct hd_comm *comm, int64_t max_bytes, int64_t area_bytes);
+
+/* Maps a zeroed segment of comm->segment_bytes (fd -1: private memory), aligned to huge pages, and
+ * takes it into use with the operations of memory that all ranks see. Returns HD_OK, or
+ * HD_ERR_SYSTEM (not logged) with errno set. */
+int hd_comm_map(struct hd_comm *comm, int fd);
+void hd_comm_unmap(struct hd_comm *comm);
+
+/* Touches this rank's area first, and asks for huge pages under it: kernels seldom give them to
+ * shared memory by themselves. */
+void hd_comm_touch_area(struct hd_comm *comm);
+
+/* Records that rank `rank` has reached seq, called `name`, just now. */
+void hd_comm_record_arrival(struct hd_comm *comm, int rank, int64_t seq, const char *name);
+
+/* Open a communicator whose rank, world and sizes are set. The last one takes over `links`, also on
+ * failure. They return HD_OK, or a status (logged): HD_ERR_NOMEM, HD_ERR_SYSTEM, and those of
+ * hd_rendezvous_broadcast. */
+int hd_comm_self_open(struct hd_comm *comm);
+int hd_comm_shm_open(struct hd_comm *comm, struct hd_rendezvous *rendezvous);
+int hd_comm_message_open(struct hd_comm *comm, struct hd_links *links);
+
+#endif
