@@ -63,7 +63,7 @@ int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *
 int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan);
 int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan);
 int64_t
-hd_plan_get_nccl_bytes(const struct hd_plan *plan); /* and there for collectives of NCCL's */
+hd_plan_get_device_comm_bytes(const struct hd_plan *plan); /* and there for the device comm */
 int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan);
 
 #endif

@@ -336,14 +336,14 @@ int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
     return max;
 }
 
-int64_t hd_plan_get_nccl_bytes(const struct hd_plan *plan)
+int64_t hd_plan_get_device_comm_bytes(const struct hd_plan *plan)
 {
     int64_t max = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         if (!is_collective(&plan->ops[i]) || !plan->ops[i].gpu)
             continue;
         const struct hd_collective c = sized_collective(plan, &plan->ops[i]);
-        const int64_t bytes = hd_collective_get_nccl_bytes(&c, plan->ranks);
+        const int64_t bytes = hd_collective_get_device_comm_bytes(&c, plan->ranks);
         max = bytes > max ? bytes : max;
     }
     return max;

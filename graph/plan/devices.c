@@ -57,9 +57,9 @@ bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
 }
 
 /* -- Collectives ----------------------------------------------------------------------------------
- * One GPU that holds all of a rank's terms adds them itself, and NCCL goes on from there. Several
- * GPUs of a rank that is alone add their own terms, and then each the buckets that are its own
- * (gpu_reduce.c). */
+ * One GPU that holds all of a rank's terms adds them itself, and the device comm goes on from
+ * there. Several GPUs of a rank that is alone add their own terms, and then each the buckets that
+ * are its own (gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -80,7 +80,7 @@ static bool can_reduce_on_gpu(const struct hd_plan *plan, int value)
     if (!reduction || !reduction->reduce_on_gpu || (!alone && !reduction->add_on_gpu))
         return false;
     if (plan->ranks > 1)
-        return plan->devices == 1 && plan->nccl;
+        return plan->devices == 1 && plan->device_comm;
     return hd_tree_is_block_allowed(plan->graph->shards, plan->devices);
 }
 

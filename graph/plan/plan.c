@@ -308,7 +308,7 @@ int hd_plan_create(struct hd_graph *graph, int rank, int ranks, const struct hd_
     plan->rank = rank;
     plan->ranks = ranks;
     plan->devices = gpus ? gpus->n : 0;
-    plan->nccl = gpus && gpus->nccl;
+    plan->device_comm = gpus && gpus->device_comm;
     plan->param_check_interval = param_check_interval;
     /* A snapshot per value and per ref at most, beside the steps and the comparisons. */
     int64_t max_ops = 2 * graph->n_values + (int64_t)graph->total_steps * (1 + HD_PORTS_MAX);

@@ -72,8 +72,8 @@ struct hd_op {
 struct hd_plan {
     struct hd_graph *graph;
     int rank, ranks;
-    int devices; /* GPUs of this rank; 0: everything runs on CPUs */
-    bool nccl;   /* ranks combine what their GPUs hold without the host */
+    int devices;      /* GPUs of this rank; 0: everything runs on CPUs */
+    bool device_comm; /* ranks combine what their GPUs hold without the host */
     int64_t param_check_interval;
     int update_counter;           /* HD_NO_COUNTER: nothing is compared */
     struct hd_plan_value *values; /* by index in the graph */
@@ -84,8 +84,8 @@ struct hd_plan {
 
 /* The GPUs of every rank. */
 struct hd_plan_gpus {
-    int n;     /* 0: everything runs on CPUs */
-    bool nccl; /* among several ranks: NCCL joins them */
+    int n;            /* 0: everything runs on CPUs */
+    bool device_comm; /* among several ranks: a device comm joins them */
 };
 
 /* The plan of `rank` of `ranks`, a number that the shards allow (hd_plan_allows), without GPUs if

@@ -43,7 +43,7 @@ _Static_assert(HD_NCCL_ID_BYTES == NCCL_UNIQUE_ID_BYTES, "an id is NCCL's");
 
 static struct {
     int version; /* 0: not there */
-    char why[HD_NCCL_MESSAGE_BYTES];
+    char why[HD_DEVICE_COMM_MESSAGE_BYTES];
 #define MEMBER(name) __typeof__(nccl##name) *name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
@@ -86,11 +86,11 @@ static void load(void)
              oldest);
 }
 
-static bool loaded(void)
+const char *hd_nccl_load(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
-    return library.version != 0;
+    return library.version != 0 ? NULL : library.why;
 }
 
 int hd_nccl_get_loaded_version(void)
@@ -100,8 +100,9 @@ int hd_nccl_get_loaded_version(void)
 
 int hd_nccl_get_version(int *version_p)
 {
-    if (!loaded())
-        return hd_fail(HD_ERR_UNSUPPORTED, "%s", library.why);
+    const char *why = hd_nccl_load();
+    if (why)
+        return hd_fail(HD_ERR_UNSUPPORTED, "%s", why);
     *version_p = library.version;
     return HD_OK;
 }
@@ -137,7 +138,7 @@ static int check_nccl(struct hd_nccl *nccl, ncclResult_t result, const char *wha
 {
     if (result == ncclSuccess || result == ncclInProgress)
         return HD_OK;
-    char says[HD_NCCL_MESSAGE_BYTES / 2];
+    char says[HD_DEVICE_COMM_MESSAGE_BYTES / 2];
     const char *last = nccl->comm ? library.GetLastError(nccl->comm) : "";
     const char *more = last && *last ? last : "NCCL_DEBUG=WARN tells more";
     snprintf(says, sizeof says, "%s (%.160s)", library.GetErrorString(result), more);
@@ -173,17 +174,6 @@ void hd_nccl_leave(const struct hd_nccl *nccl, int before)
 
 /* -- Stages -------------------------------------------------------------------------------------
  * Each queues something and returns; the next one is not called before NCCL is ready again. */
-
-static int64_t stride_of(int64_t n, int ranks)
-{
-    const int64_t blocks = (n + HD_BLOCK - 1) / HD_BLOCK;
-    return (blocks + ranks - 1) / ranks * HD_BLOCK + HD_NCCL_COUNT_FLOATS;
-}
-
-int64_t hd_nccl_get_scratch_bytes(int64_t n, int ranks)
-{
-    return ranks * stride_of(n, ranks) * (int64_t)sizeof(float);
-}
 
 /* A group: the calls between group_begin and group_end, `result` keeping the first failure. */
 struct group {
@@ -223,39 +213,39 @@ static void receive(struct group *group, float *to, int64_t n, int peer)
         add_result(group, library.Recv(to, (size_t)n, ncclFloat, peer, nccl->comm, nccl->stream));
 }
 
-static int scatter(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int scatter(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
-    const int64_t stride = stride_of(c->n, ranks);
+    const int64_t stride = hd_device_comm_get_stride(c->n, ranks);
     int64_t lo, hi, local_lo, local_hi;
-    hd_nccl_get_slice(c->n, rank, ranks, &local_lo, &local_hi);
+    hd_device_comm_get_slice(c->n, rank, ranks, &local_lo, &local_hi);
     struct group group = group_begin(nccl);
     for (int peer = 0; peer < ranks; peer++) {
         float *scratch = c->scratch + peer * stride;
         if (peer == rank)
             continue;
-        hd_nccl_get_slice(c->n, peer, ranks, &lo, &hi);
+        hd_device_comm_get_slice(c->n, peer, ranks, &lo, &hi);
         send(&group, c->operands + lo, hi - lo, peer);
         receive(&group, scratch, local_hi - local_lo, peer);
         if (c->count) {
             send(&group, c->count, 1, peer);
-            receive(&group, scratch + stride - HD_NCCL_COUNT_FLOATS, 1, peer);
+            receive(&group, scratch + stride - HD_DEVICE_COMM_COUNT_FLOATS, 1, peer);
         }
     }
     return group_end(&group, "reduce-scatter");
 }
 
-static int add_slices(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int add_slices(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
-    const int64_t stride = stride_of(c->n, ranks);
-    struct hd_operand operands[HD_NCCL_RANKS_MAX], counts[HD_NCCL_RANKS_MAX];
+    const int64_t stride = hd_device_comm_get_stride(c->n, ranks);
+    struct hd_operand operands[HD_DEVICE_COMM_RANKS_MAX], counts[HD_DEVICE_COMM_RANKS_MAX];
     int64_t lo, hi;
-    hd_nccl_get_slice(c->n, rank, ranks, &lo, &hi);
+    hd_device_comm_get_slice(c->n, rank, ranks, &lo, &hi);
     for (int peer = 0; peer < ranks; peer++) {
         const bool is_self = peer == rank;
         const float *scratch = c->scratch + peer * stride;
-        const float *count = is_self ? c->count : scratch + stride - HD_NCCL_COUNT_FLOATS;
+        const float *count = is_self ? c->count : scratch + stride - HD_DEVICE_COMM_COUNT_FLOATS;
         operands[peer] =
             (struct hd_operand){is_self ? c->operands + lo : scratch, c->count ? count : NULL};
         counts[peer] = (struct hd_operand){count, NULL};
@@ -270,7 +260,7 @@ static void gather_array(struct group *group, float *data, int64_t n)
     struct hd_nccl *nccl = group->nccl;
     const int ranks = nccl->options.ranks, rank = nccl->options.rank;
     int64_t lo, hi, local_lo, local_hi;
-    hd_nccl_get_slice(n, rank, ranks, &local_lo, &local_hi);
+    hd_device_comm_get_slice(n, rank, ranks, &local_lo, &local_hi);
     if (n > 0 && n % ((int64_t)ranks * HD_BLOCK) == 0) { /* NCCL's own wants equal slices */
         add_result(group, library.AllGather(data + local_lo, data, (size_t)(local_hi - local_lo),
                                             ncclFloat, nccl->comm, nccl->stream));
@@ -279,13 +269,13 @@ static void gather_array(struct group *group, float *data, int64_t n)
     for (int peer = 0; peer < ranks; peer++) {
         if (peer == rank)
             continue;
-        hd_nccl_get_slice(n, peer, ranks, &lo, &hi);
+        hd_device_comm_get_slice(n, peer, ranks, &lo, &hi);
         send(group, data + local_lo, local_hi - local_lo, peer);
         receive(group, data + lo, hi - lo, peer);
     }
 }
 
-static int gather(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int gather(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     struct group group = group_begin(nccl);
     for (int i = 0; i < c->n_data; i++)
@@ -293,14 +283,14 @@ static int gather(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     return group_end(&group, "all-gather");
 }
 
-static int gather_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int gather_sum(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     struct group group = group_begin(nccl);
     gather_array(&group, c->to, c->n);
     return group_end(&group, "all-gather");
 }
 
-static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int all_reduce(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     struct group group = group_begin(nccl);
     if (c->n > 0)
@@ -312,13 +302,13 @@ static int all_reduce(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
     return group_end(&group, "all-reduce");
 }
 
-static int finish_sum(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int finish_sum(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     const struct hd_operand sum = {c->to, c->count ? c->total : NULL};
     return c->add && c->n > 0 ? c->add(c->arg, &sum, 1, c->n, c->to, NULL, nccl->stream) : HD_OK;
 }
 
-static int broadcast(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static int broadcast(struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     if (c->n == 0)
         return HD_OK;
@@ -328,16 +318,16 @@ static int broadcast(struct hd_nccl *nccl, const struct hd_nccl_collective *c)
                       "broadcast");
 }
 
-typedef int (*stage_function)(struct hd_nccl *, const struct hd_nccl_collective *);
+typedef int (*stage_function)(struct hd_nccl *, const struct hd_device_collective *);
 
 enum { STAGES_MAX = 4 }; /* with a NULL behind the last */
 
 static const stage_function stages[][STAGES_MAX] = {
-    [HD_NCCL_SCATTER] = {scatter, add_slices},
-    [HD_NCCL_GATHER] = {gather},
-    [HD_NCCL_TREE] = {scatter, add_slices, gather_sum},
-    [HD_NCCL_FAST] = {all_reduce, finish_sum},
-    [HD_NCCL_BROADCAST] = {broadcast},
+    [HD_DEVICE_REDUCE_SCATTER] = {scatter, add_slices},
+    [HD_DEVICE_ALL_GATHER] = {gather},
+    [HD_DEVICE_ALL_REDUCE_TREE] = {scatter, add_slices, gather_sum},
+    [HD_DEVICE_ALL_REDUCE_LIBRARY] = {all_reduce, finish_sum},
+    [HD_DEVICE_BROADCAST] = {broadcast},
 };
 
 int hd_nccl_issue(struct hd_nccl *nccl, struct hd_nccl_posted *next, bool *more_p)
@@ -385,7 +375,7 @@ static int make_stream(struct hd_nccl *nccl)
                               cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest),
                               "cudaStreamCreateWithPriority"));
     nccl->stream = stream;
-    for (int i = 0; i < HD_NCCL_OPEN_MAX; i++) {
+    for (int i = 0; i < HD_DEVICE_COMM_OPEN_MAX; i++) {
         HD_TRY(hd_nccl_check_cuda(nccl, cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
                                   "cudaEventCreateWithFlags"));
         nccl->ring[i].event = event;
@@ -413,60 +403,18 @@ static int connect_ranks(struct hd_nccl *nccl, const unsigned char *id)
     return hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", late);
 }
 
-static int check_options(const struct hd_nccl_options *options)
+int hd_nccl_connect(struct hd_nccl *nccl, const unsigned char id[HD_NCCL_ID_BYTES])
 {
-    if (options->ranks < 1 || options->ranks > HD_NCCL_RANKS_MAX || options->rank < 0 ||
-        options->rank >= options->ranks || options->n_devices < 1 ||
-        options->n_devices > HD_NCCL_RANKS_MAX)
-        return HD_ERR_INPUT;
-    return HD_OK;
+    HD_TRY(make_stream(nccl));
+    return connect_ranks(nccl, id);
 }
 
-/* Puts its sentence into why[HD_NCCL_MESSAGE_BYTES] instead of the log. */
-static int open_comm(const struct hd_nccl_options *options, const unsigned char *id,
-                     struct hd_nccl **nccl_p, char *why)
-{
-    struct hd_nccl *nccl = hd_alloc(1, sizeof *nccl);
-    if (!nccl) {
-        snprintf(why, HD_NCCL_MESSAGE_BYTES, "no memory for a communicator");
-        return HD_ERR_NOMEM;
-    }
-    pthread_mutex_init(&nccl->lock, NULL);
-    nccl->options = *options;
-    memcpy(nccl->devices, options->devices, (size_t)options->n_devices * sizeof *nccl->devices);
-    nccl->options.devices = nccl->devices;
-    int status = make_stream(nccl);
-    if (status == HD_OK)
-        status = connect_ranks(nccl, id);
-    if (status != HD_OK) {
-        snprintf(why, HD_NCCL_MESSAGE_BYTES, "%s", nccl->why);
-        hd_nccl_destroy(nccl);
-        return status;
-    }
-    *nccl_p = nccl;
-    return HD_OK;
-}
-
-/* What can be known to fail before anybody waits for this rank. */
-static int prepare(const struct hd_nccl_options *options, char *why)
-{
-    if (!loaded()) {
-        snprintf(why, HD_NCCL_MESSAGE_BYTES, "%s", library.why);
-        return HD_ERR_UNSUPPORTED;
-    }
-    if (check_options(options) == HD_OK)
-        return HD_OK;
-    snprintf(why, HD_NCCL_MESSAGE_BYTES, "NCCL for rank %d of %d (at most %d) with %d GPUs",
-             options->rank, options->ranks, HD_NCCL_RANKS_MAX, options->n_devices);
-    return HD_ERR_INPUT;
-}
-
-static int make_id(unsigned char *id, char *why)
+int hd_nccl_make_id(unsigned char id[HD_NCCL_ID_BYTES], char *why)
 {
     ncclUniqueId unique;
     ncclResult_t result = library.GetUniqueId(&unique);
     if (result != ncclSuccess) {
-        snprintf(why, HD_NCCL_MESSAGE_BYTES, "ncclGetUniqueId: %s (%.200s)",
+        snprintf(why, HD_DEVICE_COMM_MESSAGE_BYTES, "ncclGetUniqueId: %s (%.200s)",
                  library.GetErrorString(result), library.GetLastError(NULL));
         return HD_ERR_DEVICE;
     }
@@ -474,98 +422,25 @@ static int make_id(unsigned char *id, char *why)
     return HD_OK;
 }
 
-int hd_nccl_make_unique_id(unsigned char id[HD_NCCL_ID_BYTES])
+void hd_nccl_abort(struct hd_device_comm *device_comm)
 {
-    char why[HD_NCCL_MESSAGE_BYTES];
-    int version;
-    HD_TRY(hd_nccl_get_version(&version));
-    int status = make_id(id, why);
-    return status == HD_OK ? HD_OK : hd_fail(status, "%s", why);
-}
-
-int hd_nccl_create(const struct hd_nccl_options *options, const unsigned char id[HD_NCCL_ID_BYTES],
-                   struct hd_nccl **nccl_p)
-{
-    char why[HD_NCCL_MESSAGE_BYTES];
-    int status = prepare(options, why);
-    if (status == HD_OK)
-        status = open_comm(options, id, nccl_p, why);
-    return status == HD_OK ? HD_OK : hd_fail(status, "%s", why);
-}
-
-/* What rank 0 tells: NCCL talks to its own version only. */
-struct offer {
-    unsigned char id[HD_NCCL_ID_BYTES];
-    int32_t version; /* 0: rank 0 has failed */
-};
-
-static int compare_versions(const struct hd_nccl_options *options, int version, char *why)
-{
-    if (version == library.version)
-        return HD_OK;
-    char local[HD_NCCL_VERSION_BYTES], other[HD_NCCL_VERSION_BYTES];
-    hd_nccl_format_version(library.version, local);
-    hd_nccl_format_version(version, other);
-    snprintf(why, HD_NCCL_MESSAGE_BYTES, "rank %d has NCCL %s, rank 0 has %s", options->rank, local,
-             other);
-    return HD_ERR_INPUT;
-}
-
-int hd_nccl_join(const struct hd_nccl_options *options, struct hd_rendezvous *rendezvous,
-                 struct hd_nccl **nccl_p)
-{
-    char why[HD_NCCL_MESSAGE_BYTES] = "";
-    struct offer offer = {.version = 0};
-    struct hd_nccl *nccl = NULL;
-    int status = prepare(options, why);
-    if (status == HD_OK && options->rank == 0)
-        status = make_id(offer.id, why);
-    if (status == HD_OK && options->rank == 0)
-        offer.version = library.version;
-    HD_TRY(hd_rendezvous_broadcast(rendezvous, &offer, sizeof offer));
-    if (status == HD_OK && offer.version != 0)
-        status = compare_versions(options, offer.version, why);
-    HD_TRY(hd_rendezvous_agree(rendezvous, status, why));
-    status = open_comm(options, offer.id, &nccl, why);
-    status = hd_rendezvous_agree(rendezvous, status, why);
-    if (status != HD_OK) {
-        hd_nccl_abort(&nccl, 1);
-        hd_nccl_destroy(nccl);
-        return status;
-    }
-    *nccl_p = nccl;
-    return HD_OK;
-}
-
-void hd_nccl_abort(struct hd_nccl *const *nccls, int n)
-{
-    /* Whoever holds a lock is within a call of NCCL's that returns soon, or hangs: then it is what
-     * must be aborted. */
-    enum { PATIENCE_S = 2, COMMS_MAX = 64 };
-    bool locked[COMMS_MAX] = {false};
+    /* Whoever holds the lock is within a call of NCCL's that returns soon, or hangs: then it is
+     * what must be aborted. */
+    enum { PATIENCE_S = 2 };
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    for (int i = 0; i < n && i < COMMS_MAX; i++)
-        locked[i] = nccls[i] && pthread_mutex_timedlock(&nccls[i]->lock, &until) == 0;
-    bool any = false;
-    for (int i = 0; i < n && i < COMMS_MAX; i++)
-        any = any || (nccls[i] && nccls[i]->comm);
-    if (any)
-        library.GroupStart();
-    for (int i = 0; i < n && i < COMMS_MAX; i++)
-        if (nccls[i] && nccls[i]->comm) {
-            hd_nccl_fail(nccls[i], HD_ERR_PEER, "NCCL", "aborted");
-            int before = hd_nccl_enter(nccls[i]);
-            library.CommAbort(nccls[i]->comm);
-            hd_nccl_leave(nccls[i], before);
-            nccls[i]->comm = NULL;
-        }
-    if (any)
-        library.GroupEnd();
-    for (int i = 0; i < n && i < COMMS_MAX; i++)
-        if (locked[i])
-            pthread_mutex_unlock(&nccls[i]->lock);
+    const bool locked = pthread_mutex_timedlock(&nccl->lock, &until) == 0;
+    if (nccl->comm) {
+        hd_nccl_fail(nccl, HD_ERR_PEER, "NCCL", "aborted");
+        int before = hd_nccl_enter(nccl);
+        library.CommAbort(nccl->comm);
+        hd_nccl_leave(nccl, before);
+        nccl->comm = NULL;
+    }
+    if (locked)
+        pthread_mutex_unlock(&nccl->lock);
 }
 
 /* Everything that was queued has ended, so this waits for the other ranks' goodbyes alone. */
@@ -580,14 +455,13 @@ static bool say_goodbye(struct hd_nccl *nccl)
     return true;
 }
 
-void hd_nccl_destroy(struct hd_nccl *nccl)
+void hd_nccl_destroy(struct hd_device_comm *device_comm)
 {
-    if (!nccl)
-        return;
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     int before = hd_nccl_enter(nccl);
     if (nccl->comm && !say_goodbye(nccl))
-        hd_nccl_abort(&nccl, 1);
-    for (int i = 0; i < HD_NCCL_OPEN_MAX; i++)
+        hd_nccl_abort(device_comm);
+    for (int i = 0; i < HD_DEVICE_COMM_OPEN_MAX; i++)
         if (nccl->ring[i].event)
             cudaEventDestroy(nccl->ring[i].event);
     if (nccl->stream)

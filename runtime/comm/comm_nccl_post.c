@@ -9,7 +9,6 @@
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
-#include <time.h>
 
 static void settle(struct hd_nccl *nccl)
 {
@@ -46,36 +45,38 @@ static void progress(struct hd_nccl *nccl)
         settle(nccl);
 }
 
-static const char *mistake_in_sum(const struct hd_nccl *nccl, const struct hd_nccl_collective *c)
+static const char *mistake_in_sum(const struct hd_nccl *nccl, const struct hd_device_collective *c)
 {
     if (!c->operands || !c->to || (c->count && !c->total))
         return "a sum needs operands, a place for it, and one for the sum of counts";
-    if (c->kind != HD_NCCL_FAST && (!c->add || (nccl->options.ranks > 1 && !c->scratch)))
+    if (c->kind != HD_DEVICE_ALL_REDUCE_LIBRARY &&
+        (!c->add || (nccl->options.ranks > 1 && !c->scratch)))
         return "a sum in tree order needs scratch memory and a function that adds";
     return NULL;
 }
 
 static const char *mistake_in(const struct hd_nccl *nccl, int64_t sequence,
-                              const struct hd_nccl_collective *c)
+                              const struct hd_device_collective *c)
 {
     if (sequence <= nccl->posted_sequence)
         return "numbers of collectives must grow";
-    if (nccl->posted - nccl->done >= HD_NCCL_OPEN_MAX)
+    if (nccl->posted - nccl->done >= HD_DEVICE_COMM_OPEN_MAX)
         return "too many collectives are open";
     if (!c->name || c->n < 0)
         return "a collective needs a name and a size";
-    if (c->kind == HD_NCCL_GATHER && (c->n_data < 1 || c->n_data > HD_NCCL_ARRAYS))
+    if (c->kind == HD_DEVICE_ALL_GATHER && (c->n_data < 1 || c->n_data > HD_DEVICE_COMM_ARRAYS_MAX))
         return "a gather needs one to four arrays";
-    if (c->kind == HD_NCCL_BROADCAST && c->n_data != 1)
+    if (c->kind == HD_DEVICE_BROADCAST && c->n_data != 1)
         return "a broadcast needs one array";
-    if (c->kind == HD_NCCL_GATHER || c->kind == HD_NCCL_BROADCAST)
+    if (c->kind == HD_DEVICE_ALL_GATHER || c->kind == HD_DEVICE_BROADCAST)
         return NULL;
     return mistake_in_sum(nccl, c);
 }
 
-int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
-                 const struct hd_nccl_collective *collective)
+static int post(struct hd_device_comm *device_comm, int64_t sequence,
+                const struct hd_device_collective *collective)
 {
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     pthread_mutex_lock(&nccl->lock);
     const char *mistake = mistake_in(nccl, sequence, collective);
     int status = mistake ? HD_ERR_INPUT : atomic_load(&nccl->status);
@@ -86,8 +87,8 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
         next->since_ns = hd_clock_get_ns();
         next->stage = 0;
         nccl->posted++;
-        if (nccl->options.comm)
-            hd_comm_arrive(nccl->options.comm, sequence, collective->name);
+        if (nccl->base.comm)
+            hd_comm_arrive(nccl->base.comm, sequence, collective->name);
         int before = hd_nccl_enter(nccl);
         progress(nccl);
         hd_nccl_leave(nccl, before);
@@ -100,8 +101,9 @@ int hd_nccl_post(struct hd_nccl *nccl, int64_t sequence,
     return status;
 }
 
-bool hd_nccl_test(struct hd_nccl *nccl, int64_t sequence)
+static bool test(struct hd_device_comm *device_comm, int64_t sequence)
 {
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     if (atomic_load_explicit(&nccl->done_sequence, memory_order_acquire) < sequence &&
         hd_nccl_is_ok(nccl) && pthread_mutex_trylock(&nccl->lock) == 0) {
         int before = hd_nccl_enter(nccl);
@@ -110,42 +112,12 @@ bool hd_nccl_test(struct hd_nccl *nccl, int64_t sequence)
         pthread_mutex_unlock(&nccl->lock);
     }
     return atomic_load_explicit(&nccl->done_sequence, memory_order_acquire) >= sequence &&
-           hd_nccl_is_ok(nccl) &&
-           (!nccl->options.comm || hd_comm_test(nccl->options.comm, sequence));
+           hd_nccl_is_ok(nccl) && (!nccl->base.comm || hd_comm_test(nccl->base.comm, sequence));
 }
 
-static int report_late(struct hd_nccl *nccl)
+static int get_error(struct hd_device_comm *device_comm, char *text, size_t bytes)
 {
-    char text[512], others[512] = "";
-    hd_nccl_report(nccl, text, sizeof text);
-    if (nccl->options.comm)
-        hd_comm_report(nccl->options.comm, others, sizeof others);
-    return hd_fail(HD_ERR_WATCHDOG, "%s%s%s", text, others[0] ? "; " : "", others);
-}
-
-int hd_nccl_wait(struct hd_nccl *nccl, int64_t sequence, int64_t timeout_ns,
-                 bool (*cancelled)(void *arg), void *arg)
-{
-    enum { SPIN_NS = 100000, NAP_NS = 50000 };
-    char why[HD_NCCL_MESSAGE_BYTES];
-    const int64_t start_ns = hd_clock_get_ns();
-    while (!hd_nccl_test(nccl, sequence)) {
-        const int64_t waited_ns = hd_clock_get_ns() - start_ns;
-        HD_TRY(hd_nccl_get_error(nccl, why, sizeof why));
-        if (nccl->options.comm && hd_comm_is_aborted(nccl->options.comm, NULL, NULL))
-            return HD_ERR_PEER;
-        if (cancelled && cancelled(arg))
-            return HD_ERR_STOPPED;
-        if (timeout_ns > 0 && waited_ns > timeout_ns)
-            return report_late(nccl);
-        if (waited_ns > SPIN_NS)
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-    }
-    return HD_OK;
-}
-
-int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
-{
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
     pthread_mutex_lock(&nccl->lock);
     int before = hd_nccl_enter(nccl);
     if (hd_nccl_is_ok(nccl))
@@ -157,11 +129,12 @@ int hd_nccl_get_error(struct hd_nccl *nccl, char *text, size_t bytes)
     return status;
 }
 
-void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
+static void report(struct hd_device_comm *device_comm, char *text, size_t bytes)
 {
-    char version[HD_NCCL_VERSION_BYTES], error[HD_NCCL_MESSAGE_BYTES];
+    struct hd_nccl *nccl = (struct hd_nccl *)device_comm;
+    char version[HD_NCCL_VERSION_BYTES], error[HD_DEVICE_COMM_MESSAGE_BYTES];
     hd_nccl_format_version(hd_nccl_get_loaded_version(), version);
-    int status = hd_nccl_get_error(nccl, error, sizeof error);
+    int status = get_error(device_comm, error, sizeof error);
     pthread_mutex_lock(&nccl->lock);
     const struct hd_nccl_posted *open = hd_nccl_get_posted(nccl, nccl->done);
     long long s = (long long)(hd_clock_get_ns() - open->since_ns) / 1000000000;
@@ -179,4 +152,11 @@ void hd_nccl_report(struct hd_nccl *nccl, char *text, size_t bytes)
                  version);
     pthread_mutex_unlock(&nccl->lock);
 }
+
+const struct hd_device_comm_ops hd_nccl_ops = {.post = post,
+                                               .test = test,
+                                               .get_error = get_error,
+                                               .report = report,
+                                               .abort = hd_nccl_abort,
+                                               .destroy = hd_nccl_destroy};
 #endif

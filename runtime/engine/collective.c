@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as tasks. Among ranks of one node the nccl_collective is computation on shared
+/* Collectives as tasks. Among ranks of one node the device_collective is computation on shared
  * memory: a task packs this rank's block of the tree, an open task waits for the other ranks
  * without a worker, a task finishes the tree over the ranks and unpacks. All three hold the token,
  * which orders the collectives. A single rank needs one task.
@@ -13,7 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/collective_message.h"
 #include "runtime/engine/session_internal.h"
 
@@ -23,9 +23,9 @@
 struct round {
     struct hd_session *session;
     struct hd_collective collective;
-    int64_t sequence;                          /* 0: a single rank */
-    bool two_step;                             /* in two steps; the second has the next number */
-    struct hd_nccl_collective nccl_collective; /* between GPUs */
+    int64_t sequence; /* 0: a single rank */
+    bool two_step;    /* in two steps; the second has the next number */
+    struct hd_device_collective device_collective; /* between GPUs */
     void *in[];
 };
 
@@ -202,7 +202,7 @@ static int run_operand(struct hd_context *context, const struct hd_view *views, 
     const struct round *round = args;
     const struct hd_collective *c = &round->collective;
     HD_TRY(reduce_on_gpu(context, round, HD_SUM));
-    return hd_device_copy(round->session->nccl_scratch,
+    return hd_device_copy(round->session->device_comm_scratch,
                           c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
                           sizeof(float), context->stream);
 }
@@ -215,36 +215,37 @@ static int add_operands(const void *arg, const struct hd_operand *operands, int 
                                                    stream);
 }
 
-static void set_nccl_collective(struct round *round)
+static void set_device_collective(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
     int64_t lo, hi;
     hd_spec_get_bucket(c->in_spec, c->bucket, &lo, &hi);
-    float *scratch = round->session->nccl_scratch;
-    round->nccl_collective = (struct hd_nccl_collective){
-        .kind = round->session->options.nccl_fast ? HD_NCCL_FAST : HD_NCCL_TREE,
+    float *scratch = round->session->device_comm_scratch;
+    round->device_collective = (struct hd_device_collective){
+        .kind = round->session->options.library_order ? HD_DEVICE_ALL_REDUCE_LIBRARY
+                                                      : HD_DEVICE_ALL_REDUCE_TREE,
         .name = c->name,
         .n = hi - lo,
         .operands = (const float *)c->out + lo,
         .count = scratch,
         .to = (float *)c->out + lo,
         .total = c->in_spec->type->reduction->count(c->out_spec, c->bucket, c->out),
-        .scratch = scratch + HD_NCCL_COUNT_FLOATS,
+        .scratch = scratch + HD_DEVICE_COMM_COUNT_FLOATS,
         .add = add_operands,
         .arg = round,
     };
 }
 
-int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks)
+int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks)
 {
     int64_t max = 0;
     for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
         int64_t lo, hi;
         hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
-        const int64_t bytes = hd_nccl_get_scratch_bytes(hi - lo, ranks);
+        const int64_t bytes = hd_device_comm_get_scratch_bytes(hi - lo, ranks);
         max = bytes > max ? bytes : max;
     }
-    return max + HD_NCCL_COUNT_FLOATS * (int64_t)sizeof(float);
+    return max + HD_DEVICE_COMM_COUNT_FLOATS * (int64_t)sizeof(float);
 }
 
 static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -360,7 +361,7 @@ static int submit_part(struct round *round, struct hd_task task, bool reads, boo
 static int submit_between_gpus(struct round *round)
 {
     const struct hd_collective *c = &round->collective;
-    set_nccl_collective(round);
+    set_device_collective(round);
     HD_TRY(submit_part(round, make_task(round, run_operand), true, true, false));
     const struct hd_access result = {c->out_buffer, c->bucket, HD_ALL_PARTIALS, HD_UPDATE};
     const struct hd_sync_point point = {.name = c->name,
@@ -370,7 +371,7 @@ static int submit_between_gpus(struct round *round)
                                         .n_accesses = 1,
                                         .priority = c->priority,
                                         .group = c->group,
-                                        .nccl_collective = &round->nccl_collective,
+                                        .device_collective = &round->device_collective,
                                         .owned = round};
     return hd_submit_sync(round->session, &point);
 }

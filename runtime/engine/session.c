@@ -6,7 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/session_internal.h"
 #include "runtime/engine/tsan_internal.h"
 
@@ -155,12 +155,12 @@ void hd_session_end_task(struct hd_session *session, struct hd_task_group *group
 /* A failure of NCCL's is found here, and latched. */
 static bool has_ended(struct hd_session *session, const struct hd_sync *sync)
 {
-    char text[HD_NCCL_MESSAGE_BYTES];
-    if (!sync->nccl_collective)
+    char text[HD_DEVICE_COMM_MESSAGE_BYTES];
+    if (!sync->device_collective)
         return hd_comm_test(session->options.comm, sync->sequence);
-    if (hd_nccl_test(session->options.nccl, sync->sequence))
+    if (hd_device_comm_test(session->options.device_comm, sync->sequence))
         return true;
-    int status = hd_nccl_get_error(session->options.nccl, text, sizeof text);
+    int status = hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
     if (status != HD_OK)
         hd_session_fail(session, status, "%s: %s", sync->name, text);
     return false;
@@ -201,8 +201,8 @@ static void report_hang(struct hd_session *session, int64_t waited_ns)
         hd_comm_probe(session->options.comm);
         hd_comm_report(session->options.comm, text, sizeof text);
     }
-    if (session->options.nccl && !text[0])
-        hd_nccl_report(session->options.nccl, text, sizeof text);
+    if (session->options.device_comm && !text[0])
+        hd_device_comm_report(session->options.device_comm, text, sizeof text);
     hd_session_fail(session, HD_ERR_WATCHDOG, "no task has ended for %.0f s%s%s",
                     (double)waited_ns * 1e-9, text[0] ? ": " : "", text);
 }

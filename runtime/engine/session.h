@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 struct hd_comm;
-struct hd_nccl;
+struct hd_device_comm;
 
 struct hd_session_options {
     bool sequential;
@@ -30,11 +30,11 @@ struct hd_session_options {
     int n_devices;               /* GPUs: homes 1 … n_devices */
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
     int64_t device_scratch_bytes;
-    struct hd_nccl *nccl;       /* joins the ranks' GPUs; or NULL. Borrowed */
-    bool nccl_fast;             /* which adds in its own order */
-    int64_t nccl_bytes;         /* of memory on the first GPU for its collectives,
-                                   hd_collective_get_nccl_bytes */
-    int64_t watchdog_ns;        /* 0: none */
+    struct hd_device_comm *device_comm; /* joins the ranks' GPUs; or NULL. Borrowed */
+    bool library_order;                 /* which adds in its own order */
+    int64_t device_comm_bytes;          /* of memory on the first GPU for its collectives,
+                                    hd_collective_get_device_comm_bytes */
+    int64_t watchdog_ns;                /* 0: none */
     int64_t trace_capacity;     /* events per worker kept for a trace file; 0: totals only */
     bool measure;               /* measures more than runs need (hd_timing.any_ns) */
     struct hd_logbook *logbook; /* rank 0's, or NULL; borrowed */

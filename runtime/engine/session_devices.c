@@ -20,10 +20,10 @@ static int make_scratch(struct hd_session *session)
         session->scratch[options->workers + i] = block;
         HD_TRY(hd_cuda_graphs_create(&session->cuda_graphs[i]));
     }
-    if (!options->nccl)
+    if (!options->device_comm)
         return HD_OK;
-    session->nccl_scratch = hd_device_alloc(options->devices[0], options->nccl_bytes);
-    return session->nccl_scratch ? HD_OK : HD_ERR_NOMEM;
+    session->device_comm_scratch = hd_device_alloc(options->devices[0], options->device_comm_bytes);
+    return session->device_comm_scratch ? HD_OK : HD_ERR_NOMEM;
 }
 
 #if HD_CUDA && defined(STARPU_USE_CUDA)
@@ -89,8 +89,8 @@ int hd_session_start_devices(struct hd_session *session)
 void hd_session_stop_devices(struct hd_session *session)
 {
     const struct hd_session_options *options = &session->options;
-    if (session->nccl_scratch)
-        hd_device_free(options->devices[0], session->nccl_scratch);
+    if (session->device_comm_scratch)
+        hd_device_free(options->devices[0], session->device_comm_scratch);
     for (int i = 0; i < options->n_devices; i++) {
         hd_cuda_graphs_destroy(session->cuda_graphs[i]);
         hd_stream_destroy(options->devices[i], session->device_streams[i]);

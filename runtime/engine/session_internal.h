@@ -14,8 +14,8 @@
 struct hd_sync {
     struct hd_session *session;
     struct starpu_task *task;
-    const struct hd_nccl_collective
-        *nccl_collective;                     /* what NCCL does meanwhile; or NULL: nothing */
+    const struct hd_device_collective
+        *device_collective;                   /* what NCCL does meanwhile; or NULL: nothing */
     const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
     int n_transfers;
     void *owned; /* freed with it, as of tasks */
@@ -63,7 +63,7 @@ struct hd_session {
     int lanes[STARPU_NMAXWORKERS];      /* by StarPU's number of a worker */
     int device_workers[HD_DEVICES_MAX]; /* StarPU's numbers of the GPUs' workers, by home - 1 */
     struct hd_cuda_graphs *cuda_graphs[HD_DEVICES_MAX];
-    void *nccl_scratch;                      /* of the open collective */
+    void *device_comm_scratch;               /* of the open collective */
     void *device_streams[HD_DEVICES_MAX];    /* sequential executor only */
     int64_t device_ended_ns[HD_DEVICES_MAX]; /* when the last task of a GPU ended */
 
@@ -150,7 +150,7 @@ struct hd_sync_point {
     int n_accesses;
     int priority;
     struct hd_task_group *group;
-    const struct hd_nccl_collective *nccl_collective; /* as in struct hd_sync */
+    const struct hd_device_collective *device_collective; /* as in struct hd_sync */
     const struct hd_comm_transfer *transfers;
     int n_transfers;
     void *owned;

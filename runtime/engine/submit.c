@@ -8,7 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/engine/session_internal.h"
 #include "runtime/engine/tsan_internal.h"
 
@@ -299,15 +299,15 @@ int hd_submit_task(struct hd_session *session, const struct hd_task *task)
 /* -- Sync points ----------------------------------------------------------------------------------
  */
 
-static void post_nccl_collective(struct hd_session *session, int64_t sequence,
-                                 const struct hd_nccl_collective *nccl_collective)
+static void post_device_collective(struct hd_session *session, int64_t sequence,
+                                   const struct hd_device_collective *device_collective)
 {
-    char text[HD_NCCL_MESSAGE_BYTES] = "";
-    int status = hd_nccl_post(session->options.nccl, sequence, nccl_collective);
+    char text[HD_DEVICE_COMM_MESSAGE_BYTES] = "";
+    int status = hd_device_comm_post(session->options.device_comm, sequence, device_collective);
     if (status == HD_OK)
         return;
-    hd_nccl_get_error(session->options.nccl, text, sizeof text);
-    hd_session_fail(session, status, "%s: %s", nccl_collective->name, text);
+    hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
+    hd_session_fail(session, status, "%s: %s", device_collective->name, text);
 }
 
 static void post_sync(void *arg)
@@ -317,8 +317,8 @@ static void post_sync(void *arg)
     struct hd_session *session = sync->session;
     sync->begin_ns = hd_clock_get_ns();
     /* After an error what stands before this point may not have run: others must not read. */
-    if (hd_session_get_status(session) == HD_OK && sync->nccl_collective)
-        post_nccl_collective(session, sync->sequence, sync->nccl_collective);
+    if (hd_session_get_status(session) == HD_OK && sync->device_collective)
+        post_device_collective(session, sync->sequence, sync->device_collective);
     else if (hd_session_get_status(session) == HD_OK)
         hd_comm_post(session->options.comm, sync->sequence, sync->name, sync->transfers,
                      sync->n_transfers);
@@ -351,9 +351,10 @@ static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point
     int status;
     if (hd_session_get_status(session) != HD_OK)
         return HD_OK;
-    if (point->nccl_collective) {
-        post_nccl_collective(session, point->sequence, point->nccl_collective);
-        status = hd_nccl_wait(session->options.nccl, point->sequence, limit_ns, cancelled, session);
+    if (point->device_collective) {
+        post_device_collective(session, point->sequence, point->device_collective);
+        status = hd_device_comm_wait(session->options.device_comm, point->sequence, limit_ns,
+                                     cancelled, session);
     } else {
         hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
                      point->n_transfers);
@@ -384,7 +385,7 @@ int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point
                              .iteration = point->iteration,
                              .name = point->name,
                              .group = point->group,
-                             .nccl_collective = point->nccl_collective,
+                             .device_collective = point->device_collective,
                              .transfers = point->transfers,
                              .n_transfers = point->n_transfers,
                              .owned = point->owned};

@@ -100,7 +100,7 @@ int hd_submit_collective(struct hd_session *session, const struct hd_collective 
 int64_t hd_collective_get_payload_bytes(const struct hd_collective *c);
 int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks);
 
-/* Bytes on the GPU that a collective between GPUs needs in the session (nccl_bytes). */
-int64_t hd_collective_get_nccl_bytes(const struct hd_collective *c, int ranks);
+/* Bytes on the GPU that a collective between GPUs needs in the session (device_comm_bytes). */
+int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks);
 
 #endif

@@ -37,7 +37,7 @@ struct hd_plan_gpus hd_gpus_plan(const struct hd_run_spec *run_spec, int ranks)
     const int found = hd_session_supports_devices() ? hd_device_count() : 0;
     const int n =
         count_requested(run_spec, ranks, requires_gpus(run_spec) && found < ranks ? ranks : found);
-    return (struct hd_plan_gpus){.n = n, .nccl = ranks > 1 && n == 1};
+    return (struct hd_plan_gpus){.n = n, .device_comm = ranks > 1 && n == 1};
 }
 
 static int fail_without_gpus(void)
@@ -57,7 +57,7 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
     enum hd_gpu_path path = HD_GPU_PATH_HOST;
     char text[HD_GPU_TEXT_BYTES] = "";
     int version;
-    gpus->plan.nccl = false;
+    gpus->plan.device_comm = false;
     if (world->world == 1 || gpus->plan.n > 1)
         return HD_OK;
     if (hd_nccl_get_version(&version) != HD_OK) {
@@ -70,8 +70,8 @@ static int choose_path(const struct hd_world *world, bool fast, struct hd_gpus *
         hd_log(HD_LOG_INFO, "%s", text);
     if (path == HD_GPU_PATH_NCCL_SHARED)
         hd_nccl_share_gpus();
-    gpus->plan.nccl = path != HD_GPU_PATH_HOST;
-    if (gpus->plan.nccl && fast)
+    gpus->plan.device_comm = path != HD_GPU_PATH_HOST;
+    if (gpus->plan.device_comm && fast)
         hd_log(HD_LOG_INFO, "gradients are added in NCCL's own order (runtime.reduction: nccl): "
                             "results depend on the number of ranks and on NCCL");
     return HD_OK;

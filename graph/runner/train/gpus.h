@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs that this rank drives, and whether NCCL joins those of the ranks. One thread at a time.
- */
+/* Which GPUs this rank drives, and whether a device comm joins the ranks' GPUs. */
 #ifndef HD_GRAPH_RUNNER_TRAIN_GPUS_H
 #define HD_GRAPH_RUNNER_TRAIN_GPUS_H
 

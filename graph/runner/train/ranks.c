@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
+#include "runtime/comm/comm_nccl.h"
 #include "runtime/comm/comm_tcp.h"
 
 #include <stdlib.h>
@@ -108,19 +109,19 @@ int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,
                      const struct hd_plan *plan, const struct hd_gpus *gpus)
 {
     HD_TRY(open_transport(ranks, config, plan));
-    if (!plan->nccl)
+    if (!plan->device_comm)
         return HD_OK;
     const struct hd_nccl_options nccl = {.rank = ranks->world.rank,
                                          .ranks = ranks->world.world,
                                          .devices = gpus->share.devices,
                                          .n_devices = gpus->share.n,
                                          .comm = ranks->comm};
-    return hd_nccl_join(&nccl, ranks->rendezvous, &ranks->nccl);
+    return hd_nccl_join(&nccl, ranks->rendezvous, &ranks->device_comm);
 }
 
 void hd_ranks_leave(struct hd_ranks *ranks)
 {
-    hd_nccl_destroy(ranks->nccl);
+    hd_device_comm_destroy(ranks->device_comm);
     hd_rendezvous_destroy(ranks->rendezvous);
     hd_comm_destroy(ranks->comm);
 }

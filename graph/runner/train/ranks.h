@@ -7,7 +7,7 @@
 #include "graph/plan/plan.h"
 #include "graph/runner/train/gpus.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_nccl.h"
+#include "runtime/comm/device_comm.h"
 #include "runtime/ranks/rendezvous.h"
 
 struct hd_ranks {
@@ -15,7 +15,7 @@ struct hd_ranks {
     int links_fd, links_port; /* where other hosts' ranks find this one; or -1, 0 */
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
-    struct hd_nccl *nccl; /* or NULL */
+    struct hd_device_comm *device_comm; /* or NULL */
 };
 
 /* Finds rank 0 where a launcher does not say where it is, opens the socket at which other hosts'
@@ -25,7 +25,7 @@ struct hd_ranks {
 int hd_ranks_meet(struct hd_ranks *ranks, const struct hd_config *config, uint64_t config_hash,
                   const char *fingerprint);
 
-/* Creates ranks->comm and, if the plan uses it, ranks->nccl. Errors (logged): HD_ERR_INPUT when the
+/* Creates ranks->comm and, if the plan uses it, ranks->device_comm. Errors (logged): HD_ERR_INPUT when the
  * ranks are where this transport does not reach; those of hd_comm_create, hd_mpi_exchange_address,
  * hd_mpi_open_links, hd_tcp_open_links and hd_nccl_join. */
 int hd_ranks_connect(struct hd_ranks *ranks, const struct hd_config *config,

@@ -16,6 +16,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
+#include "runtime/comm/comm_nccl.h"
 #include "runtime/io/logbook.h"
 #include "runtime/ranks/launch.h"
 #include "tasks/output/inspect.h"
@@ -141,9 +142,10 @@ static int start_session(struct hd_train *train)
         .scratch_bytes = hd_plan_get_scratch_bytes(train->plan),
         .n_devices = train->plan->devices,
         .device_scratch_bytes = hd_plan_get_device_scratch_bytes(train->plan),
-        .nccl = train->ranks.nccl,
-        .nccl_fast = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
-        .nccl_bytes = train->ranks.nccl ? hd_plan_get_nccl_bytes(train->plan) : 0,
+        .device_comm = train->ranks.device_comm,
+        .library_order = strcmp(hd_config_get_text(config, "runtime.reduction"), "nccl") == 0,
+        .device_comm_bytes =
+            train->ranks.device_comm ? hd_plan_get_device_comm_bytes(train->plan) : 0,
         .watchdog_ns = (int64_t)(hd_config_get_real(config, "runtime.watchdog_s") * 1e9),
         .measure = train->timing.watch.after >= 0,
         .trace_capacity = train->options->trace ? HD_TRACE_RING : 0,
@@ -252,9 +254,11 @@ static void report_failure(struct hd_train *train, int status)
 static void release(struct hd_train *train)
 {
     hd_monitor_stop(&train->monitor);
-    /* Freeing a GPU's memory would wait for what NCCL has there, which waits for other ranks. */
-    if (train->ranks.nccl && (!train->session || hd_session_get_status(train->session) != HD_OK))
-        hd_nccl_abort(&train->ranks.nccl, 1);
+    /* Freeing a GPU's memory would wait for what the device comm has there, which waits for other
+     * ranks. */
+    if (train->ranks.device_comm &&
+        (!train->session || hd_session_get_status(train->session) != HD_OK))
+        hd_device_comm_abort(train->ranks.device_comm);
     if (train->session && hd_session_get_status(train->session) != HD_OK)
         hd_checkpoint_writer_abandon(train->checkpoints.writer);
     hd_checkpoint_writer_destroy(train->checkpoints.writer);

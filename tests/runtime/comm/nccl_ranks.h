@@ -55,7 +55,7 @@ struct rank {
     const struct hd_world *world;
     struct hd_rendezvous *rendezvous;
     struct hd_comm *comm;
-    struct hd_nccl *nccl;
+    struct hd_device_comm *device_comm;
     int device;
     float *staging; /* pinned, of the adds */
 };
@@ -91,7 +91,7 @@ static inline int join(struct rank *rank, int64_t timeout_ns)
                                             .n_devices = 1,
                                             .timeout_ns = timeout_ns,
                                             .comm = rank->comm};
-    return hd_nccl_join(&options, rank->rendezvous, &rank->nccl);
+    return hd_nccl_join(&options, rank->rendezvous, &rank->device_comm);
 }
 
 static inline struct rank start(const struct hd_world *world)
@@ -107,7 +107,7 @@ static inline struct rank start(const struct hd_world *world)
 
 static inline void stop(struct rank *rank)
 {
-    hd_nccl_destroy(rank->nccl);
+    hd_device_comm_destroy(rank->device_comm);
     hd_comm_destroy(rank->comm);
     hd_rendezvous_destroy(rank->rendezvous);
     if (rank->staging)
@@ -150,7 +150,8 @@ static inline void run(int ranks, int (*body)(const struct hd_world *, void *), 
 
 static inline bool wait_for(struct rank *rank, int64_t sequence)
 {
-    return hd_nccl_wait(rank->nccl, sequence, 20 * (int64_t)SECOND_NS, NULL, NULL) == HD_OK;
+    return hd_device_comm_wait(rank->device_comm, sequence, 20 * (int64_t)SECOND_NS, NULL, NULL) ==
+           HD_OK;
 }
 
 static inline void *device_copy_of(const void *content, int64_t bytes)

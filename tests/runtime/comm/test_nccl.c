@@ -21,7 +21,7 @@ START_TEST(slices_are_whole_blocks)
             int64_t next = 0, max = 0;
             for (int rank = 0; rank < ranks; rank++) {
                 int64_t lo, hi;
-                hd_nccl_get_slice(sizes[s], rank, ranks, &lo, &hi);
+                hd_device_comm_get_slice(sizes[s], rank, ranks, &lo, &hi);
                 ck_assert_int_eq(lo, next);
                 ck_assert(lo % HD_BLOCK == 0 || lo == sizes[s]);
                 max = hi - lo > max ? hi - lo : max;
@@ -123,7 +123,7 @@ static const int64_t sizes[] = {1,        5,        4095,           4096,       
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 struct sum {
-    enum hd_nccl_kind kind;
+    enum hd_device_collective_kind kind;
     bool counts, mean, in_place, by_kernel;
 };
 
@@ -172,16 +172,16 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     for (int64_t i = 0; i < n; i++)
         own[i] = element(number, i);
     const struct adder adder = {rank, what->mean};
-    struct hd_nccl_collective c = {.kind = what->kind, .name = "mean(grad)", .n = n};
+    struct hd_device_collective c = {.kind = what->kind, .name = "mean(grad)", .n = n};
     c.add = what->by_kernel ? add_by_kernel : add;
     c.arg = &adder;
     float *operands = device_copy_of(own, n * (int64_t)sizeof *own);
     c.operands = operands;
     c.to = what->in_place ? operands : device_copy_of(NULL, n * (int64_t)sizeof *own);
-    c.scratch = device_copy_of(NULL, hd_nccl_get_scratch_bytes(n, ranks));
+    c.scratch = device_copy_of(NULL, hd_device_comm_get_scratch_bytes(n, ranks));
     c.total = device_copy_of(NULL, sizeof count);
     c.count = what->counts ? device_copy_of(&count, sizeof count) : NULL;
-    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(hd_device_comm_post(rank->device_comm, sequence, &c) == HD_OK);
     REQUIRE(wait_for(rank, sequence));
     REQUIRE(cudaMemcpy(got, c.to, (size_t)n * sizeof *got + 64, cudaMemcpyDeviceToHost) ==
             cudaSuccess);
@@ -190,8 +190,8 @@ static int64_t check_sum(struct rank *rank, const struct sum *what, int64_t n, i
     REQUIRE(!what->counts || got_total == total);
     REQUIRE(untouched(got, n, n + 16));
     int64_t lo = 0, hi = n;
-    if (what->kind == HD_NCCL_SCATTER)
-        hd_nccl_get_slice(n, number, ranks, &lo, &hi);
+    if (what->kind == HD_DEVICE_REDUCE_SCATTER)
+        hd_device_comm_get_slice(n, number, ranks, &lo, &hi);
     REQUIRE(what->in_place || (untouched(got, 0, lo) && untouched(got, hi, n)));
     const int64_t different = differences(got, expected, lo, hi);
     cudaFree(operands);
@@ -210,18 +210,18 @@ static int body_sums(const struct hd_world *world, void *arg)
     (void)arg;
     enum { COUNTS = true, MEAN = true, IN_PLACE = true, BY_KERNEL = true };
     static const struct sum sums[] = {
-        {HD_NCCL_TREE, COUNTS, MEAN, false, false},
-        {HD_NCCL_TREE, COUNTS, false, IN_PLACE, false},
-        {HD_NCCL_TREE, false, false, false, false},
-        {HD_NCCL_TREE, COUNTS, MEAN, IN_PLACE, BY_KERNEL},
-        {HD_NCCL_TREE, false, false, false, BY_KERNEL},
-        {HD_NCCL_SCATTER, COUNTS, MEAN, false, false},
-        {HD_NCCL_SCATTER, COUNTS, false, false, false},
-        {HD_NCCL_SCATTER, false, false, IN_PLACE, false},
-        {HD_NCCL_SCATTER, COUNTS, MEAN, false, BY_KERNEL},
-        {HD_NCCL_FAST, COUNTS, MEAN, false, false},
-        {HD_NCCL_FAST, false, false, IN_PLACE, false},
-        {HD_NCCL_FAST, COUNTS, MEAN, false, BY_KERNEL},
+        {HD_DEVICE_ALL_REDUCE_TREE, COUNTS, MEAN, false, false},
+        {HD_DEVICE_ALL_REDUCE_TREE, COUNTS, false, IN_PLACE, false},
+        {HD_DEVICE_ALL_REDUCE_TREE, false, false, false, false},
+        {HD_DEVICE_ALL_REDUCE_TREE, COUNTS, MEAN, IN_PLACE, BY_KERNEL},
+        {HD_DEVICE_ALL_REDUCE_TREE, false, false, false, BY_KERNEL},
+        {HD_DEVICE_REDUCE_SCATTER, COUNTS, MEAN, false, false},
+        {HD_DEVICE_REDUCE_SCATTER, COUNTS, false, false, false},
+        {HD_DEVICE_REDUCE_SCATTER, false, false, IN_PLACE, false},
+        {HD_DEVICE_REDUCE_SCATTER, COUNTS, MEAN, false, BY_KERNEL},
+        {HD_DEVICE_ALL_REDUCE_LIBRARY, COUNTS, MEAN, false, false},
+        {HD_DEVICE_ALL_REDUCE_LIBRARY, false, false, IN_PLACE, false},
+        {HD_DEVICE_ALL_REDUCE_LIBRARY, COUNTS, MEAN, false, BY_KERNEL},
     };
     struct rank rank = start(world);
     int64_t sequence = 0, fast = 0;
@@ -231,7 +231,7 @@ static int body_sums(const struct hd_world *world, void *arg)
         for (int i = 0; i < N_SIZES; i++) {
             sequence += 1 + i % 2; /* others may number in between */
             const int64_t different = check_sum(&rank, &sums[s], sizes[i], sequence);
-            REQUIRE(sums[s].kind == HD_NCCL_FAST || different == 0);
+            REQUIRE(sums[s].kind == HD_DEVICE_ALL_REDUCE_LIBRARY || different == 0);
             fast += different;
         }
     /* The emulation's ring is another order: were it not, this test would show nothing. */
@@ -253,16 +253,16 @@ END_TEST
 static void check_gather(struct rank *rank, int64_t n, int arrays, int64_t sequence)
 {
     float *host = malloc((size_t)n * sizeof *host);
-    struct hd_nccl_collective c = {
-        .kind = HD_NCCL_GATHER, .name = "params", .n = n, .n_data = arrays};
+    struct hd_device_collective c = {
+        .kind = HD_DEVICE_ALL_GATHER, .name = "params", .n = n, .n_data = arrays};
     int64_t lo, hi;
-    hd_nccl_get_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
+    hd_device_comm_get_slice(n, rank->world->rank, rank->world->world, &lo, &hi);
     for (int a = 0; a < arrays; a++) {
         for (int64_t i = 0; i < n; i++)
             host[i] = i >= lo && i < hi ? element(a, i) : NAN;
         c.data[a] = device_copy_of(host, n * (int64_t)sizeof *host);
     }
-    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(hd_device_comm_post(rank->device_comm, sequence, &c) == HD_OK);
     REQUIRE(wait_for(rank, sequence));
     for (int a = 0; a < arrays; a++) {
         REQUIRE(cudaMemcpy(host, c.data[a], (size_t)n * sizeof *host, cudaMemcpyDeviceToHost) ==
@@ -279,10 +279,10 @@ static void check_broadcast(struct rank *rank, int64_t n, int64_t sequence)
     unsigned char *host = malloc((size_t)n + 1);
     for (int64_t i = 0; i < n; i++)
         host[i] = (unsigned char)(rank->world->rank == 0 ? i * 7 + n : 0xEE);
-    struct hd_nccl_collective c = {
-        .kind = HD_NCCL_BROADCAST, .name = "broadcast", .n = n, .n_data = 1};
+    struct hd_device_collective c = {
+        .kind = HD_DEVICE_BROADCAST, .name = "broadcast", .n = n, .n_data = 1};
     c.data[0] = device_copy_of(host, n);
-    REQUIRE(hd_nccl_post(rank->nccl, sequence, &c) == HD_OK);
+    REQUIRE(hd_device_comm_post(rank->device_comm, sequence, &c) == HD_OK);
     REQUIRE(wait_for(rank, sequence));
     REQUIRE(cudaMemcpy(host, c.data[0], (size_t)n, cudaMemcpyDeviceToHost) == cudaSuccess);
     for (int64_t i = 0; i < n; i++)
@@ -297,7 +297,7 @@ static int body_copies(const struct hd_world *world, void *arg)
     struct rank rank = start(world);
     int64_t sequence = 0;
     for (int i = 0; i < N_SIZES; i++)
-        check_gather(&rank, sizes[i], 1 + i % HD_NCCL_ARRAYS, ++sequence);
+        check_gather(&rank, sizes[i], 1 + i % HD_DEVICE_COMM_ARRAYS_MAX, ++sequence);
     for (int64_t n = 0; n < 200000; n = n * 5 + 1)
         check_broadcast(&rank, n, ++sequence);
     stop(&rank);
@@ -314,9 +314,10 @@ END_TEST
 /* -- Order and threads --------------------------------------------------------------------------
  */
 
-static struct hd_nccl_collective small_broadcast(const char *name)
+static struct hd_device_collective small_broadcast(const char *name)
 {
-    struct hd_nccl_collective c = {.kind = HD_NCCL_BROADCAST, .name = name, .n = 64, .n_data = 1};
+    struct hd_device_collective c = {
+        .kind = HD_DEVICE_BROADCAST, .name = name, .n = 64, .n_data = 1};
     c.data[0] = device_copy_of(NULL, 64);
     return c;
 }
@@ -326,7 +327,7 @@ static void *poll_always(void *arg)
 {
     struct rank *rank = arg;
     while (atomic_load(&shared->flag) == 0) {
-        hd_nccl_test(rank->nccl, 1 << 30);
+        hd_device_comm_test(rank->device_comm, 1 << 30);
         sched_yield();
     }
     return NULL;
@@ -336,21 +337,21 @@ static int body_queue(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_nccl_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = small_broadcast("broadcast");
     pthread_t poller;
     REQUIRE(pthread_create(&poller, NULL, poll_always, &rank) == 0);
     const int64_t before = emulated() ? hd_emulated_synchronous_calls() : 0;
     for (int64_t sequence = 1; sequence <= 200; sequence++) {
-        REQUIRE(hd_nccl_post(rank.nccl, sequence, &c) == HD_OK);
-        if (sequence >= HD_NCCL_OPEN_MAX)
-            REQUIRE(wait_for(&rank, sequence - HD_NCCL_OPEN_MAX + 1));
+        REQUIRE(hd_device_comm_post(rank.device_comm, sequence, &c) == HD_OK);
+        if (sequence >= HD_DEVICE_COMM_OPEN_MAX)
+            REQUIRE(wait_for(&rank, sequence - HD_DEVICE_COMM_OPEN_MAX + 1));
     }
     REQUIRE(wait_for(&rank, 200));
     REQUIRE(!emulated() || hd_emulated_synchronous_calls() == before);
-    REQUIRE(hd_nccl_test(rank.nccl, 13));
-    REQUIRE(hd_nccl_post(rank.nccl, 200, &c) == HD_ERR_INPUT); /* not a new number */
-    c.kind = HD_NCCL_TREE;
-    REQUIRE(hd_nccl_post(rank.nccl, 201, &c) == HD_ERR_INPUT); /* nothing to add */
+    REQUIRE(hd_device_comm_test(rank.device_comm, 13));
+    REQUIRE(hd_device_comm_post(rank.device_comm, 200, &c) == HD_ERR_INPUT); /* not a new number */
+    c.kind = HD_DEVICE_ALL_REDUCE_TREE;
+    REQUIRE(hd_device_comm_post(rank.device_comm, 201, &c) == HD_ERR_INPUT); /* nothing to add */
     atomic_fetch_add(&shared->flag, 1);
     pthread_join(poller, NULL);
     cudaFree(c.data[0]);
@@ -373,20 +374,21 @@ static int body_devices(const struct hd_world *world, void *arg)
     const int devices[] = {1, 0};
     join_ranks(&rank, world);
     const struct hd_nccl_options options = {.ranks = 1, .devices = devices, .n_devices = 2};
-    REQUIRE(hd_nccl_join(&options, rank.rendezvous, &rank.nccl) == HD_OK);
-    struct hd_nccl_collective c = small_broadcast("broadcast");
+    REQUIRE(hd_nccl_join(&options, rank.rendezvous, &rank.device_comm) == HD_OK);
+    struct hd_device_collective c = small_broadcast("broadcast");
     for (int i = 0; i < 2; i++) {
         int now = -1;
         REQUIRE(cudaSetDevice(i) == cudaSuccess);
-        REQUIRE(hd_nccl_post(rank.nccl, i + 1, &c) == HD_OK && wait_for(&rank, i + 1));
+        REQUIRE(hd_device_comm_post(rank.device_comm, i + 1, &c) == HD_OK &&
+                wait_for(&rank, i + 1));
         REQUIRE(cudaGetDevice(&now) == cudaSuccess && now == i);
     }
-    hd_nccl_destroy(rank.nccl);
+    hd_device_comm_destroy(rank.device_comm);
     const struct hd_nccl_options alone = {.ranks = 1, .devices = devices, .n_devices = 1};
-    REQUIRE(hd_nccl_join(&alone, rank.rendezvous, &rank.nccl) == HD_OK);
+    REQUIRE(hd_nccl_join(&alone, rank.rendezvous, &rank.device_comm) == HD_OK);
     int now = -1;
     REQUIRE(cudaSetDevice(0) == cudaSuccess);
-    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));
+    REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK && wait_for(&rank, 1));
     REQUIRE(cudaGetDevice(&now) == cudaSuccess && now == 1);
     cudaFree(c.data[0]);
     stop(&rank);
@@ -414,30 +416,31 @@ static int body_late(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_nccl_collective c = small_broadcast("sum(counts)");
+    struct hd_device_collective c = small_broadcast("sum(counts)");
     char *text = shared->text[world->rank];
-    REQUIRE(hd_nccl_post(rank.nccl, 411, &c) == HD_OK && wait_for(&rank, 411));
+    REQUIRE(hd_device_comm_post(rank.device_comm, 411, &c) == HD_OK && wait_for(&rank, 411));
     if (world->rank != 0) {
         c.name = "mean(grad.3)";
-        REQUIRE(hd_nccl_post(rank.nccl, 412, &c) == HD_OK);
+        REQUIRE(hd_device_comm_post(rank.device_comm, 412, &c) == HD_OK);
         for (int i = 0; i < 100; i++, usleep(1000))
-            REQUIRE(!hd_nccl_test(rank.nccl, 412));
-        hd_nccl_report(rank.nccl, text, sizeof shared->text[0]);
-        REQUIRE(hd_nccl_wait(rank.nccl, 412, SECOND_NS / 10, NULL, NULL) == HD_ERR_WATCHDOG);
+            REQUIRE(!hd_device_comm_test(rank.device_comm, 412));
+        hd_device_comm_report(rank.device_comm, text, sizeof shared->text[0]);
+        REQUIRE(hd_device_comm_wait(rank.device_comm, 412, SECOND_NS / 10, NULL, NULL) ==
+                HD_ERR_WATCHDOG);
         int64_t start_ns = hd_clock_get_ns();
-        hd_nccl_abort(&rank.nccl, 1);
-        char why[HD_NCCL_MESSAGE_BYTES];
-        REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof why) == HD_ERR_PEER);
+        hd_device_comm_abort(rank.device_comm);
+        char why[HD_DEVICE_COMM_MESSAGE_BYTES];
+        REQUIRE(hd_device_comm_get_error(rank.device_comm, why, sizeof why) == HD_ERR_PEER);
         REQUIRE(strstr(why, "in #412 mean(grad.3): NCCL: aborted"));
-        REQUIRE(!hd_nccl_test(rank.nccl, 412));
-        REQUIRE(hd_nccl_post(rank.nccl, 413, &c) == HD_ERR_PEER);
+        REQUIRE(!hd_device_comm_test(rank.device_comm, 412));
+        REQUIRE(hd_device_comm_post(rank.device_comm, 413, &c) == HD_ERR_PEER);
         REQUIRE(cudaDeviceSynchronize() == cudaSuccess); /* nothing is left on the GPU */
         REQUIRE(hd_clock_get_ns() - start_ns < 2 * (int64_t)SECOND_NS);
         atomic_fetch_add(&shared->flag, 1);
     } else {
         REQUIRE(flag_reaches(world->world - 1));
-        hd_nccl_report(rank.nccl, text, sizeof shared->text[0]);
-        hd_nccl_abort(&rank.nccl, 1);
+        hd_device_comm_report(rank.device_comm, text, sizeof shared->text[0]);
+        hd_device_comm_abort(rank.device_comm);
     }
     stop(&rank);
     cudaFree(c.data[0]);
@@ -470,14 +473,14 @@ static int body_dead(const struct hd_world *world, void *arg)
 {
     (void)arg;
     struct rank rank = start(world);
-    struct hd_nccl_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = small_broadcast("broadcast");
     if (world->rank == 0)
         _exit(0);
-    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK);
+    REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK);
     for (int i = 0; i < 50; i++, usleep(1000))
-        REQUIRE(!hd_nccl_test(rank.nccl, 1));
+        REQUIRE(!hd_device_comm_test(rank.device_comm, 1));
     int64_t start_ns = hd_clock_get_ns();
-    hd_nccl_destroy(rank.nccl); /* aborts, for something is open */
+    hd_device_comm_destroy(rank.device_comm); /* aborts, for something is open */
     REQUIRE(cudaFree(c.data[0]) == cudaSuccess);
     REQUIRE(hd_clock_get_ns() - start_ns < 2 * (int64_t)SECOND_NS);
     _exit(0);
@@ -495,21 +498,23 @@ static int body_remote_error(const struct hd_world *world, void *arg)
     if (world->rank == 1)
         setenv("HD_EMULATED_NCCL_FAIL", "2", 1);
     struct rank rank = start(world);
-    struct hd_nccl_collective c = small_broadcast("broadcast");
+    struct hd_device_collective c = small_broadcast("broadcast");
     char *why = shared->text[world->rank];
-    REQUIRE(hd_nccl_post(rank.nccl, 1, &c) == HD_OK && wait_for(&rank, 1));
-    REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof shared->text[0]) == HD_OK && why[0] == '\0');
+    REQUIRE(hd_device_comm_post(rank.device_comm, 1, &c) == HD_OK && wait_for(&rank, 1));
+    REQUIRE(hd_device_comm_get_error(rank.device_comm, why, sizeof shared->text[0]) == HD_OK &&
+            why[0] == '\0');
     c.name = "params";
-    int status = hd_nccl_post(rank.nccl, 2, &c);
+    int status = hd_device_comm_post(rank.device_comm, 2, &c);
     REQUIRE(status == HD_OK || status == HD_ERR_PEER);
     if (world->rank == 1) {
         REQUIRE(!wait_for(&rank, 2));
-        REQUIRE(hd_nccl_get_error(rank.nccl, why, sizeof shared->text[0]) == HD_ERR_PEER);
-        REQUIRE(hd_nccl_post(rank.nccl, 3, &c) == HD_ERR_PEER);
+        REQUIRE(hd_device_comm_get_error(rank.device_comm, why, sizeof shared->text[0]) ==
+                HD_ERR_PEER);
+        REQUIRE(hd_device_comm_post(rank.device_comm, 3, &c) == HD_ERR_PEER);
         atomic_store(&shared->flag, 1);
     }
     REQUIRE(flag_reaches(1));
-    hd_nccl_abort(&rank.nccl, 1);
+    hd_device_comm_abort(rank.device_comm);
     stop(&rank);
     cudaFree(c.data[0]);
     return 0;
@@ -545,7 +550,7 @@ static int body_attempt(const struct hd_world *world, void *arg)
     join_ranks(&rank, world);
     rank.device = attempt->one_gpu ? 0 : world->rank;
     REQUIRE(join(&rank, attempt->timeout_ns) == attempt->status);
-    REQUIRE((rank.nccl != NULL) == (attempt->status == HD_OK));
+    REQUIRE((rank.device_comm != NULL) == (attempt->status == HD_OK));
     stop(&rank);
     return 0;
 }
