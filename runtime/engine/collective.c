@@ -14,8 +14,7 @@
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/device_comm.h"
-#include "runtime/engine/collective_message.h"
-#include "runtime/engine/session_internal.h"
+#include "runtime/engine/collective_internal.h"
 
 #include <string.h>
 
@@ -28,34 +27,6 @@ struct round {
     struct hd_device_collective device_collective; /* between GPUs */
     void *in[];
 };
-
-/* Types that say how they combine travel as vectors, others as they are. */
-static bool travels_as_vector(const struct hd_collective *c)
-{
-    return c->in_spec->type->reduction && !c->in_spec->type->flat;
-}
-
-int64_t hd_collective_get_payload_bytes(const struct hd_collective *c)
-{
-    switch (c->kind) {
-    case HD_COLLECTIVE_REDUCE:
-        return hd_align_up(c->in_spec->type->reduction->bytes(c->in_spec, c->bucket));
-    case HD_COLLECTIVE_BROADCAST:
-        return hd_align_up(travels_as_vector(c) ? c->in_spec->type->reduction->bytes(c->in_spec, 0)
-                                                : c->in_spec->bytes);
-    case HD_COLLECTIVE_COMPARE:
-        return hd_align_up(c->in_spec->buckets * (int64_t)sizeof(uint64_t));
-    case HD_COLLECTIVE_BARRIER:
-        break;
-    }
-    return HD_ALIGNMENT;
-}
-
-int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks)
-{
-    int64_t partials = c->n_in > ranks ? c->n_in : ranks;
-    return hd_collective_get_payload_bytes(c) * hd_tree_count_levels(partials > 0 ? partials : 1);
-}
 
 /* -- The tree -----------------------------------------------------------------------------------
  */
@@ -123,7 +94,7 @@ static void *contribute(const struct round *round, void *scratch, void *vector)
     case HD_COLLECTIVE_BROADCAST:
         if (round->session->options.rank != 0)
             break;
-        if (travels_as_vector(c))
+        if (hd_collective_is_packed(c))
             c->in_spec->type->reduction->pack(c->in_spec, 0, round->in[0], vector);
         else
             memcpy(vector, round->in[0], (size_t)c->in_spec->bytes);
@@ -144,7 +115,7 @@ static void deliver(const struct round *round, const void *vector)
         return;
     if (c->kind == HD_COLLECTIVE_REDUCE)
         c->in_spec->type->reduction->unpack(c->out_spec, c->bucket, c->how, vector, c->out);
-    else if (travels_as_vector(c))
+    else if (hd_collective_is_packed(c))
         c->in_spec->type->reduction->unpack(c->out_spec, 0, HD_SUM, vector, c->out);
     else
         memcpy(c->out, vector, (size_t)c->out_spec->bytes);
@@ -171,7 +142,8 @@ static int run_alone(struct hd_context *context, const struct hd_view *views, co
 {
     (void)views;
     const struct round *round = args;
-    if (round->collective.kind == HD_COLLECTIVE_BROADCAST && !travels_as_vector(&round->collective))
+    if (round->collective.kind == HD_COLLECTIVE_BROADCAST &&
+        !hd_collective_is_packed(&round->collective))
         return hd_value_snapshot(round->collective.out_spec, round->collective.out, round->in[0]);
     deliver(round, contribute(round, context->scratch, context->scratch));
     return HD_OK;
@@ -234,18 +206,6 @@ static void set_device_collective(struct round *round)
         .add = add_operands,
         .arg = round,
     };
-}
-
-int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks)
-{
-    int64_t max = 0;
-    for (int bucket = 0; bucket < c->in_spec->buckets; bucket++) {
-        int64_t lo, hi;
-        hd_spec_get_bucket(c->in_spec, bucket, &lo, &hi);
-        const int64_t bytes = hd_device_comm_get_scratch_bytes(hi - lo, ranks);
-        max = bytes > max ? bytes : max;
-    }
-    return max + HD_DEVICE_COMM_COUNT_FLOATS * (int64_t)sizeof(float);
 }
 
 static int run_pack(struct hd_context *context, const struct hd_view *views, const void *args)
@@ -320,6 +280,7 @@ static struct hd_task make_task(const struct round *round,
         .args = round,
         .context = {.iteration = c->iteration, .shard = -1},
         .home = c->home,
+        .collective = true,
         .priority = c->priority,
         .group = c->group,
     };
@@ -333,18 +294,17 @@ static int inputs_of(const struct round *round)
     return round->collective.n_in;
 }
 
-/* Accesses: the token, the inputs to read, the output to write. */
+/* The task reads the inputs and writes the output. */
 static int submit_part(struct round *round, struct hd_task task, bool reads, bool writes, bool last)
 {
     const struct hd_collective *c = &round->collective;
     struct hd_access few[HD_VIEWS_MAX];
-    int64_t needed = c->n_in + 2;
+    int64_t needed = c->n_in + 1;
     struct hd_access *list = needed <= HD_VIEWS_MAX ? few : hd_alloc(needed, sizeof *list);
     if (!list)
         return HD_ERR_NOMEM;
     int n = 0;
     int bucket = c->kind == HD_COLLECTIVE_REDUCE ? c->bucket : HD_ALL_BUCKETS;
-    list[n++] = (struct hd_access){round->session->token, 0, 0, HD_UPDATE};
     for (int i = 0; reads && i < inputs_of(round); i++)
         list[n++] = (struct hd_access){c->in_buffers[i], bucket, HD_ALL_PARTIALS, HD_READ};
     if (writes && c->out)

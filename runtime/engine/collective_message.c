@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/engine/collective_message.h"
-
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
+#include "runtime/engine/collective_internal.h"
 
 enum { TWO_STEP_BYTES = 1 << 16 }; /* bytes: below, a second step costs more than it saves */
 

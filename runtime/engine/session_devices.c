@@ -3,7 +3,8 @@
  * executor, and their scratch. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/session_internal.h"
+#include "runtime/engine/cuda_graphs.h"
+#include "runtime/engine/submit_internal.h"
 
 int hd_session_get_lane(const struct hd_session *session)
 {

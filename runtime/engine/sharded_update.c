@@ -6,7 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tree.h"
 #include "runtime/comm/comm.h"
-#include "runtime/engine/session_internal.h"
+#include "runtime/engine/submit_internal.h"
 
 #include <string.h>
 

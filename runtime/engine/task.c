@@ -4,7 +4,9 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/engine/session_internal.h"
+#include "runtime/engine/cuda_graphs.h"
+#include "runtime/engine/submit_internal.h"
+#include "runtime/engine/trace.h"
 #include "runtime/engine/tsan_internal.h"
 
 /* -- Calling a body -------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
     complete(session, lane, task, message);
     struct hd_event event = event_of(task, hd_clock_get_ns());
     hd_trace_begin(session->trace, lane, task->verb, event.begin_ns);
-    hd_last_event_set(&session->started, task->name, event.iteration, event.begin_ns);
+    hd_last_event_set(&session->started_task, task->name, event.iteration, event.begin_ns);
     int status = call(session, task, time_slice_ns > 0 ? event.begin_ns + time_slice_ns : 0);
     event.end_ns = hd_clock_get_ns();
     hd_trace_end(session->trace, lane, task->verb, &event);
@@ -120,7 +122,8 @@ void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_recor
     hd_device_clear_error();
     record->begin_ns = hd_clock_get_ns();
     hd_trace_begin(session->trace, lane, task->verb, record->begin_ns);
-    hd_last_event_set(&session->started, task->name, task->context.iteration, record->begin_ns);
+    hd_last_event_set(&session->started_task, task->name, task->context.iteration,
+                      record->begin_ns);
     const struct hd_captured_call call = {task->body, &task->context, task->views, task->args};
     int status = task->graph_capturable
                      ? hd_cuda_graphs_run(session->cuda_graphs[task->home - 1], &call)

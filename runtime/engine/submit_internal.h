@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks and sync points as the engine's own files see them. Workers may call the functions that say
+ * "any thread"; the session's thread alone calls the others. */
+#ifndef HD_RUNTIME_ENGINE_SUBMIT_INTERNAL_H
+#define HD_RUNTIME_ENGINE_SUBMIT_INTERNAL_H
+
+#include "runtime/engine/session_internal.h"
+#include "runtime/engine/submit.h"
+
+/* A copy of a submitted task. Records are recycled: workers push them on free_records, the
+ * submitter takes the whole list at once, so that the list needs no lock and has no ABA problem. */
+struct hd_task_record {
+    struct hd_task_record *next;
+    struct hd_session *session;
+    struct hd_task task;
+    int64_t begin_ns;         /* tasks of GPUs: when the body was called */
+    struct starpu_task *open; /* background tasks: holds the accesses until it ends */
+    bool again;               /* background tasks: there is another slice */
+};
+
+struct hd_buffer {
+    struct hd_session *session;
+    int buckets;
+    int64_t partials;
+    starpu_data_handle_t handles[]; /* [buckets][partials] */
+};
+
+/* Gives a StarPU task the handles of `accesses` and a token (NULL: none). Returns HD_OK, or
+ * HD_ERR_NOMEM (logged) (buffers.c). */
+int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
+                          const struct hd_access *accesses, int n, starpu_data_handle_t token);
+
+/* Has the StarPU task end not when it has run, but when it is released, and calls granted(arg) when
+ * it has its accesses. Its handles are set before. */
+void hd_starpu_leave_open(struct starpu_task *starpu, void (*granted)(void *arg), void *arg);
+
+/* Submits a StarPU task, or frees one that was not submitted. submit returns HD_OK, or
+ * HD_ERR_SYSTEM (logged). */
+int hd_starpu_submit(struct hd_session *session, struct starpu_task *starpu,
+                     struct hd_task_group *group);
+void hd_starpu_discard(struct starpu_task *starpu);
+
+/* Counts the end of a task. Any thread. */
+void hd_session_end_task(struct hd_session *session, struct hd_task_group *group);
+
+/* Runs a task on `lane` with its context completed, stamps it and latches its error. A body that
+ * returns HD_AGAIN is called again at once until time_slice_ns are over (0: no limit). Returns
+ * whether it then still wants to be called. Any thread (task.c). */
+bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *task,
+                        int64_t time_slice_ns);
+
+/* Run a task of a GPU in two steps: its body queues work on `stream`; the work is done. The GPU's
+ * worker calls them (task.c). */
+void hd_session_launch_gpu_task(struct hd_session *session, struct hd_task_record *record,
+                                void *stream);
+void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_task_record *record);
+
+/* Starts the time slices of a background task whose accesses are granted; arg is its struct
+ * hd_task_record. Any thread (task.c). */
+void hd_session_start_time_slices(void *arg);
+
+/* Returns the lane of the calling worker (no status), and the stream of a GPU's worker. Any worker
+ * (session_devices.c). */
+int hd_session_get_lane(const struct hd_session *session);
+void *hd_session_get_local_stream(void);
+
+/* Returns the priority that the scheduler is told: one without priorities accepts 0 alone. */
+static inline int hd_session_clamp_priority(const struct hd_session *session, int priority)
+{
+    return priority < session->lowest    ? session->lowest
+           : priority > session->highest ? session->highest
+                                         : priority;
+}
+
+/* At a sync point, the token and `accesses` are held until all ranks have arrived at `sequence`. */
+struct hd_sync_point {
+    const char *name;
+    int64_t sequence, iteration;
+    const struct hd_access *accesses; /* read at submission only */
+    int n_accesses;
+    int priority;
+    struct hd_task_group *group;
+    const struct hd_device_collective
+        *device_collective;                   /* the device comm runs it meanwhile; or NULL */
+    const struct hd_comm_transfer *transfers; /* [n_transfers], as hd_comm_post takes them */
+    int n_transfers;
+    void *owned; /* freed with it, as of tasks */
+};
+
+/* Submits a sync point, or waits at it under the sequential executor, because nothing else could
+ * run. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_SYSTEM (logged) (sync.c). */
+int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sync points: asynchronous tasks that hold the token until all ranks have arrived. */
+#include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/device_comm.h"
+#include "runtime/engine/submit_internal.h"
+#include "runtime/engine/trace.h"
+#include "runtime/engine/tsan_internal.h"
+
+struct hd_sync {
+    struct hd_session *session;
+    struct starpu_task *task;
+    struct hd_sync_point point; /* its accesses are gone */
+    int64_t begin_ns;           /* when this rank arrived */
+};
+
+/* Finds failures of the device comm, too, and latches them. */
+static bool has_ended(struct hd_session *session, const struct hd_sync_point *point)
+{
+    char text[HD_DEVICE_COMM_MESSAGE_BYTES];
+    if (!point->device_collective)
+        return hd_comm_test(session->options.comm, point->sequence);
+    if (hd_device_comm_test(session->options.device_comm, point->sequence))
+        return true;
+    int status = hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
+    if (status != HD_OK)
+        hd_session_fail(session, status, "%s: %s", point->name, text);
+    return false;
+}
+
+void hd_session_progress(struct hd_session *session)
+{
+    if (!atomic_load_explicit(&session->open, memory_order_relaxed))
+        return;
+    /* Taken away, so that no other thread ends and frees it meanwhile; the next one opens later. */
+    struct hd_sync *sync = atomic_exchange(&session->open, NULL);
+    if (!sync)
+        return;
+    if (hd_session_get_status(session) == HD_OK && !has_ended(session, &sync->point)) {
+        atomic_store(&session->open, sync);
+        return;
+    }
+    /* One collective is open at a time, so this lane has one writer. */
+    const struct hd_event wait = {.name = sync->point.name,
+                                  .begin_ns = sync->begin_ns,
+                                  .end_ns = hd_clock_get_ns(),
+                                  .iteration = (int32_t)sync->point.iteration,
+                                  .shard = -1};
+    hd_trace_close(session->trace, &wait);
+    hd_last_event_set(&session->collective, NULL, 0, 0);
+    hd_tsan_release(sync);
+    starpu_task_end_dep_release(sync->task);
+}
+
+static void post(struct hd_session *session, const struct hd_sync_point *point)
+{
+    char text[HD_DEVICE_COMM_MESSAGE_BYTES] = "";
+    if (!point->device_collective) {
+        hd_comm_post(session->options.comm, point->sequence, point->name, point->transfers,
+                     point->n_transfers);
+        return;
+    }
+    int status = hd_device_comm_post(session->options.device_comm, point->sequence,
+                                     point->device_collective);
+    if (status == HD_OK)
+        return;
+    hd_device_comm_get_error(session->options.device_comm, text, sizeof text);
+    hd_session_fail(session, status, "%s: %s", point->name, text);
+}
+
+static void begin(void *arg)
+{
+    struct hd_sync *sync = arg;
+    hd_tsan_acquire(sync);
+    struct hd_session *session = sync->session;
+    sync->begin_ns = hd_clock_get_ns();
+    /* After an error the tasks before this point may not have run, so others must not read. */
+    if (hd_session_get_status(session) == HD_OK)
+        post(session, &sync->point);
+    hd_trace_open(session->trace, sync->begin_ns);
+    hd_last_event_set(&session->collective, sync->point.name, sync->point.sequence, sync->begin_ns);
+    atomic_store(&session->open, sync);
+}
+
+static void sync_ended(void *arg)
+{
+    struct hd_sync *sync = arg;
+    hd_tsan_acquire(sync);
+    struct hd_session *session = sync->session;
+    struct hd_task_group *group = sync->point.group;
+    hd_free(sync->point.owned);
+    hd_free(sync);
+    hd_session_end_task(session, group);
+}
+
+static bool cancelled(void *arg)
+{
+    const struct hd_session *session = arg;
+    return session->options.interrupted && *session->options.interrupted;
+}
+
+/* The sequential executor waits here, as nothing else runs. */
+static int wait_for_ranks(struct hd_session *session, const struct hd_sync_point *point)
+{
+    const int64_t limit_ns = session->options.watchdog_ns;
+    int status;
+    if (hd_session_get_status(session) != HD_OK)
+        return HD_OK;
+    post(session, point);
+    if (point->device_collective)
+        status = hd_device_comm_wait(session->options.device_comm, point->sequence, limit_ns,
+                                     cancelled, session);
+    else
+        status = hd_comm_wait(session->options.comm, point->sequence, limit_ns, cancelled, session);
+    if (status == HD_ERR_WATCHDOG)
+        hd_session_fail(session, status, "rank %d waited too long in %s", session->options.rank,
+                        point->name);
+    else if (status != HD_OK)
+        hd_session_poll(session); /* latches the cause */
+    return HD_OK;
+}
+
+int hd_submit_sync(struct hd_session *session, const struct hd_sync_point *point)
+{
+    if (session->options.sequential) {
+        HD_TRY(wait_for_ranks(session, point));
+        hd_free(point->owned);
+        return HD_OK;
+    }
+    struct hd_sync *sync = hd_alloc(1, sizeof *sync);
+    if (!sync)
+        return HD_ERR_NOMEM;
+    struct starpu_task *starpu = starpu_task_create();
+    *sync = (struct hd_sync){.session = session, .task = starpu, .point = *point};
+    starpu->name = point->name;
+    starpu->priority = hd_session_clamp_priority(session, point->priority);
+    starpu->callback_func = sync_ended;
+    starpu->callback_arg = sync;
+    int status = hd_starpu_set_handles(starpu, point->name, point->accesses, point->n_accesses,
+                                       session->token);
+    if (status != HD_OK) {
+        hd_starpu_discard(starpu);
+        hd_free(sync);
+        return status;
+    }
+    hd_starpu_leave_open(starpu, begin, sync);
+    hd_tsan_release(sync);
+    return hd_starpu_submit(session, starpu, point->group);
+}
