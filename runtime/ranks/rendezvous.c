@@ -302,12 +302,12 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
 
 /* -- Watch ------------------------------------------------------------------------------------- */
 
-static void report_lost(struct hd_rendezvous *rendezvous, int rank, const char *text)
+static void report_lost(struct hd_rendezvous *rendezvous, int rank, int status, const char *text)
 {
     if (rendezvous->world.rank == 0)
         send_all(rendezvous, HD_WIRE_LOST, rank, text, strlen(text));
     if (!atomic_load(&rendezvous->failed))
-        rendezvous->options.on_lost(rendezvous->options.arg, rank, text);
+        rendezvous->options.on_lost(rendezvous->options.arg, rank, status, text);
 }
 
 /* A peer is there; what it says is kept. */
@@ -349,13 +349,16 @@ static bool watch_rank(struct hd_rendezvous *rendezvous, int rank)
         pthread_mutex_unlock(&rendezvous->lock);
         return true;
     }
-    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL)
+    int status = HD_ERR_PEER;
+    if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_FAIL) {
+        status = frame->number < 0 ? frame->number : HD_ERR_PEER;
         snprintf(text, sizeof text, "rank %d failed: %s", rank, hd_frame_get_text(frame));
-    else
+    } else {
         snprintf(text, sizeof text, "rank %d (pid %d on %s) died", rank, peer->hello.pid,
                  peer->hello.host);
+    }
     log_last_status(rendezvous, rank);
-    report_lost(rendezvous, rank, text);
+    report_lost(rendezvous, rank, status, text);
     return false;
 }
 
@@ -375,9 +378,9 @@ static bool watch_root(struct hd_rendezvous *rendezvous)
         return false;
     const bool known = frame->number >= 0 && frame->number < rendezvous->world.world;
     if (state == HD_FRAME_COMPLETE && frame->kind == HD_WIRE_LOST && known)
-        report_lost(rendezvous, frame->number, hd_frame_get_text(frame));
+        report_lost(rendezvous, frame->number, HD_ERR_PEER, hd_frame_get_text(frame));
     else
-        report_lost(rendezvous, 0, "rank 0 died");
+        report_lost(rendezvous, 0, HD_ERR_PEER, "rank 0 died");
     return false;
 }
 
@@ -426,7 +429,7 @@ static bool check_heartbeats(struct hd_rendezvous *rendezvous, int n_peers)
         if (rendezvous->world.rank == 0 || rendezvous->world.local_rank == 0)
             hd_log(HD_LOG_WARN, "%s: it was stopped, or its host is gone", text);
         log_last_status(rendezvous, r);
-        report_lost(rendezvous, r, text);
+        report_lost(rendezvous, r, HD_ERR_PEER, text);
         return false;
     }
     return true;
@@ -501,7 +504,7 @@ int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
     return HD_OK;
 }
 
-void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, const char *text)
+void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char *text)
 {
     if (!rendezvous || atomic_exchange(&rendezvous->failed, true))
         return;
@@ -513,7 +516,7 @@ void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, const char *text)
     }
     snprintf(line, sizeof line, "%s", text);
     pthread_mutex_lock(&rendezvous->lock);
-    hd_wire_send(rendezvous->peers[0].fd, HD_WIRE_FAIL, HD_ERR_TASK, line, strlen(line),
+    hd_wire_send(rendezvous->peers[0].fd, HD_WIRE_FAIL, status, line, strlen(line),
                  after_ms(SEND_MS));
     pthread_mutex_unlock(&rendezvous->lock);
 }

@@ -63,8 +63,9 @@ int hd_rendezvous_agree(struct hd_rendezvous *rendezvous, int status, const char
 struct hd_rendezvous_watch_options {
     /* Called at most once, when a peer is lost or fails: `rank` is the first that was lost, `text`
      * (borrowed for the call) says it in one line: "rank 1 (pid 17 on node3) died" or "rank 1
-     * failed: <its text>". */
-    void (*on_lost)(void *arg, int rank, const char *text);
+     * failed: <its text>". `status` is what rank 0 heard from a rank that failed, HD_ERR_PEER for
+     * one that died and on other ranks. */
+    void (*on_lost)(void *arg, int rank, int status, const char *text);
     /* Puts where this rank is into a line, for rank 0 to show; NULL: nothing. */
     void (*describe)(void *arg, char *text, int64_t bytes);
     void *arg;
@@ -79,9 +80,11 @@ int hd_rendezvous_watch(struct hd_rendezvous *rendezvous,
 /* Rank 0: a line for each other rank, with what it last said and when. Thread safe. */
 void hd_rendezvous_describe_peers(struct hd_rendezvous *rendezvous, char *text, int64_t bytes);
 
-/* Tells the others that this rank leaves because of `text`, before it goes down. Thread safe, takes
- * at most a second; only the first call counts. on_lost is not called here afterwards. */
-void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, const char *text);
+/* Tells the others that this rank leaves because of `status` and `text`, before it goes down.
+ * Thread safe, takes at most a second; only the first call counts. on_lost is not called here
+ * afterwards.
+ */
+void hd_rendezvous_fail(struct hd_rendezvous *rendezvous, int status, const char *text);
 
 /* Says goodbye (unless this rank failed), stops the watch, closes the connections. */
 void hd_rendezvous_destroy(struct hd_rendezvous *rendezvous);

@@ -188,8 +188,9 @@ int __wrap_pthread_join(pthread_t thread, void **result_p)
  * ----------------------------------------------------------------------------------
  */
 
-static void on_lost(void *arg, int rank, const char *text)
+static void on_lost(void *arg, int rank, int status, const char *text)
 {
+    fuzz_check(status < 0, "a loss has an error for status");
     int *calls = arg;
     fuzz_check(++*calls == 1, "a loss is told once");
     fuzz_check(rank >= 0 && rank < WORLD, "a rank of this world is lost");
@@ -220,7 +221,7 @@ static void use(struct hd_rendezvous *rendezvous, bool fails, double heartbeat_t
     hd_rendezvous_describe_peers(rendezvous, table, sizeof table);
     fuzz_touch(table, strlen(table));
     if (fails)
-        hd_rendezvous_fail(rendezvous, "a reason");
+        hd_rendezvous_fail(rendezvous, HD_ERR_TASK, "a reason");
     hd_rendezvous_destroy(rendezvous);
 }
 

@@ -80,7 +80,7 @@ static void end_process(struct hd_monitor *monitor, struct hd_session *session)
     hd_monitor_show(monitor);
     hd_log(HD_LOG_ERROR, "%s; a task does not return, so the process is ended",
            hd_session_get_message(session));
-    hd_rendezvous_fail(monitor->rendezvous, hd_session_get_message(session));
+    hd_rendezvous_fail(monitor->rendezvous, HD_ERR_WATCHDOG, hd_session_get_message(session));
     _exit(hd_status_get_exit_code(HD_ERR_WATCHDOG));
 }
 

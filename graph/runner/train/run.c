@@ -61,8 +61,9 @@ static int bind_and_load(struct hd_train *train)
     return status;
 }
 
-static void on_lost(void *arg, int rank, const char *text)
+static void on_lost(void *arg, int rank, int status, const char *text)
 {
+    (void)status;
     struct hd_train *train = arg;
     char where[HD_RENDEZVOUS_TEXT / 2], line[HD_RENDEZVOUS_TEXT];
     hd_comm_report(train->ranks.comm, where, sizeof where);
@@ -241,7 +242,7 @@ static void report_failure(struct hd_train *train, int status)
     if (silent && train->ranks.world.supervised)
         return;
     if (status != HD_ERR_PEER)
-        hd_rendezvous_fail(train->ranks.rendezvous, message);
+        hd_rendezvous_fail(train->ranks.rendezvous, status, message);
     if (status == HD_ERR_INTERRUPTED || status == HD_ERR_STOPPED) {
         if (train->ranks.world.rank == 0)
             hd_log(HD_LOG_WARN, "%s; the run directory %s keeps what was written so far", message,
@@ -303,7 +304,7 @@ int hd_command_run(struct hd_options *options)
     hd_monitor_prepare();
     int status = prepare(&train);
     if (status != HD_OK)
-        hd_rendezvous_fail(train.ranks.rendezvous, "it cannot start");
+        hd_rendezvous_fail(train.ranks.rendezvous, status, "it cannot start");
     if (status == HD_OK)
         status = hd_monitor_start(&train.monitor, train.ranks.world.rank,
                                   hd_config_get_real(train.run_spec.config, "runtime.watchdog_s"),

@@ -511,8 +511,9 @@ END_TEST
 /* -- With the rendezvous
  * ---------------------------------------------------------------------------- */
 
-static void leave(void *arg, int rank, const char *text)
+static void leave(void *arg, int rank, int status, const char *text)
 {
+    (void)status;
     (void)arg;
     (void)rank;
     (void)text;
@@ -544,7 +545,7 @@ static int rank_main(const char *part)
     if (strcmp(part, "freeze") == 0 && world.rank == 1)
         raise(SIGSTOP);
     if (strcmp(part, "fail") == 0 && world.rank == 1) {
-        hd_rendezvous_fail(rendezvous, "disk full");
+        hd_rendezvous_fail(rendezvous, HD_ERR_SYSTEM, "disk full");
         return hd_status_get_exit_code(hd_fail(HD_ERR_SYSTEM, "disk full"));
     }
     if (strcmp(part, "meet") != 0)

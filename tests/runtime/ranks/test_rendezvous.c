@@ -21,7 +21,7 @@ enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
 static struct seen {
     char log[MAX_RANKS][1024]; /* the last line logged */
     char lost[MAX_RANKS][HD_RENDEZVOUS_TEXT];
-    int lost_rank[MAX_RANKS];
+    int lost_rank[MAX_RANKS], lost_status[MAX_RANKS];
     atomic_int lost_calls[MAX_RANKS]; /* counted last */
     int64_t lost_ns[MAX_RANKS];
     atomic_int up;
@@ -130,7 +130,7 @@ START_TEST(one_rank_needs_nothing)
     ck_assert_int_eq(hd_rendezvous_broadcast(rendezvous, &number, sizeof number), HD_OK);
     ck_assert_int_eq(hd_rendezvous_watch(rendezvous, &(struct hd_rendezvous_watch_options){0}),
                      HD_OK);
-    hd_rendezvous_fail(rendezvous, "x");
+    hd_rendezvous_fail(rendezvous, HD_ERR_TASK, "x");
     hd_rendezvous_destroy(rendezvous);
 }
 END_TEST
@@ -364,11 +364,12 @@ END_TEST
 
 /* -- Watch ------------------------------------------------------------------------------------- */
 
-static void note_lost(void *arg, int rank, const char *text)
+static void note_lost(void *arg, int rank, int status, const char *text)
 {
     (void)arg;
     seen->lost_ns[own_rank] = hd_clock_get_ns();
     seen->lost_rank[own_rank] = rank;
+    seen->lost_status[own_rank] = status;
     snprintf(seen->lost[own_rank], HD_RENDEZVOUS_TEXT, "%s", text);
     seen->lost_calls[own_rank]++;
 }
@@ -386,7 +387,7 @@ static int body_watch(const struct hd_world *world, void *arg)
     if (world->rank == *failing) {
         while (atomic_load(&seen->up) < world->world)
             usleep(1000);
-        hd_rendezvous_fail(rendezvous, "no space\tleft in /tmp");
+        hd_rendezvous_fail(rendezvous, HD_ERR_SYSTEM, "no space\tleft in /tmp");
         hd_rendezvous_destroy(rendezvous);
         return 5;
     }
@@ -417,6 +418,7 @@ START_TEST(dead_peer_is_named_to_all_within_a_second)
             if (r == victim)
                 continue;
             ck_assert_int_eq(seen->lost_rank[r], victim);
+            ck_assert_int_eq(seen->lost_status[r], HD_ERR_PEER);
             ck_assert_ptr_eq(strstr(seen->lost[r], text), seen->lost[r]);
             ck_assert_int_lt(seen->lost_ns[r] - killed_ns, 1000000000);
         }
@@ -436,8 +438,10 @@ START_TEST(failure_carries_its_cause)
         for (int r = 0; r < 3; r++) {
             ck_assert_int_eq(ranks_wait(pids[r]), r == failing ? 5 : 1);
             ck_assert_int_eq(seen->lost_calls[r], r == failing ? 0 : 1);
-            if (r != failing && failing != 0)
+            if (r != failing && failing != 0) {
                 ck_assert_str_eq(seen->lost[r], text);
+                ck_assert_int_eq(seen->lost_status[r], r == 0 ? HD_ERR_SYSTEM : HD_ERR_PEER);
+            }
         }
     }
 }
