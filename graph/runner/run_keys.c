@@ -2,7 +2,7 @@
 #include "graph/runner/run_keys.h"
 
 #include "runtime/engine/session.h"
-#include "tasks/registry.h"
+#include "tasks/builtin.h"
 
 static const struct hd_key run_keys[] = {
     {"exp_name", HD_KEY_TEXT, 0, 0, "default_experiment", NULL, "global",

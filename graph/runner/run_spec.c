@@ -7,6 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "tasks/builtin.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -111,7 +111,7 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
                 return HD_OK;
             relax();
         }
-        if (hd_comm_is_aborted(comm, NULL, NULL))
+        if (hd_comm_is_aborted(comm))
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;
@@ -130,26 +130,34 @@ int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
 
 /* -- Failure ----------------------------------------------------------------------------------- */
 
-void hd_comm_abort(struct hd_comm *comm, int rank, const char *text)
+void hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure)
 {
     struct hd_comm_header *header = comm->header;
     int ok = HD_COMM_OK;
     if (!atomic_compare_exchange_strong(&header->abort, &ok, HD_COMM_ABORTING))
         return;
-    header->abort_rank = rank;
-    snprintf(header->abort_text, sizeof header->abort_text, "%s", text);
+    header->abort_rank = failure->rank;
+    header->abort_status = failure->status;
+    snprintf(header->abort_text, sizeof header->abort_text, "%s", failure->text);
     atomic_store_explicit(&header->abort, HD_COMM_ABORTED, memory_order_release);
 }
 
-bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p)
+bool hd_comm_is_aborted(struct hd_comm *comm)
 {
-    int state = atomic_load_explicit(&comm->header->abort, memory_order_acquire);
+    return atomic_load_explicit(&comm->header->abort, memory_order_acquire) != HD_COMM_OK;
+}
+
+bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p)
+{
+    const struct hd_comm_header *header = comm->header;
+    int state = atomic_load_explicit(&header->abort, memory_order_acquire);
     if (state == HD_COMM_OK)
         return false;
-    if (rank_p)
-        *rank_p = state == HD_COMM_ABORTED ? comm->header->abort_rank : -1;
-    if (text_p)
-        *text_p = state == HD_COMM_ABORTED ? comm->header->abort_text : "";
+    if (state == HD_COMM_ABORTED)
+        *failure_p =
+            (struct hd_comm_failure){header->abort_rank, header->abort_status, header->abort_text};
+    else
+        *failure_p = (struct hd_comm_failure){-1, HD_ERR_PEER, ""};
     return true;
 }
 

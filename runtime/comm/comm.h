@@ -90,13 +90,21 @@ bool hd_comm_test(struct hd_comm *comm, int64_t seq);
 int hd_comm_wait(struct hd_comm *comm, int64_t seq, int64_t timeout_ns,
                  bool (*cancelled)(void *arg), void *arg);
 
-/* Ends all waiting on all ranks, where memory is apart on this one: rank `rank` failed with `text`.
- * The first call of all counts. */
-void hd_comm_abort(struct hd_comm *comm, int rank, const char *text);
+/* Why a communicator was aborted. */
+struct hd_comm_failure {
+    int rank;         /* that failed */
+    int status;       /* with which it failed; HD_ERR_PEER: it died or does not answer */
+    const char *text; /* a sentence that names the rank; borrowed until destroy */
+};
 
-/* Whether any rank aborted; then *rank_p and *text_p (each may be NULL; borrowed until destroy, ""
- * while the aborting rank still writes it) tell why. */
-bool hd_comm_is_aborted(struct hd_comm *comm, int *rank_p, const char **text_p);
+/* Ends all waiting: on all ranks, under message passing on this one alone. The first call of all
+ * counts. */
+void hd_comm_abort(struct hd_comm *comm, const struct hd_comm_failure *failure);
+
+/* Returns whether any rank aborted. The second then stores why; while the aborting rank still
+ * writes it, the rank is -1, the status HD_ERR_PEER and the text "". */
+bool hd_comm_is_aborted(struct hd_comm *comm);
+bool hd_comm_get_failure(struct hd_comm *comm, struct hd_comm_failure *failure_p);
 
 /* The last number at which `rank` arrived (0: none yet), its name, and hd_clock_get_ns() then. */
 void hd_comm_get_status(struct hd_comm *comm, int rank, int64_t *seq_p, char name_p[HD_COMM_NAME],

@@ -33,7 +33,7 @@ enum hd_comm_abort { HD_COMM_OK, HD_COMM_ABORTING, HD_COMM_ABORTED };
 struct hd_comm_header {
     uint64_t token;                            /* tells this segment from any other file */
     alignas(HD_COMM_SPACING) atomic_int abort; /* enum hd_comm_abort */
-    int abort_rank;                            /* these two are valid once HD_COMM_ABORTED */
+    int abort_rank, abort_status;              /* valid, with the text, once HD_COMM_ABORTED */
     char abort_text[HD_RENDEZVOUS_TEXT];
     struct hd_comm_line lines[]; /* [world] */
 };

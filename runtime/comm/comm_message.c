@@ -36,8 +36,12 @@ static void fail_when_broken(struct hd_comm *comm)
 {
     enum { PATIENCE_S = 2 };
     struct hd_message_passing *state = comm->message_passing;
-    if (hd_clock_get_ns() - state->broken_ns > PATIENCE_S * 1000000000LL)
-        hd_comm_abort(comm, comm->rank, state->links->ops->error(state->links));
+    if (hd_clock_get_ns() - state->broken_ns <= PATIENCE_S * 1000000000LL)
+        return;
+    char text[HD_RENDEZVOUS_TEXT];
+    snprintf(text, sizeof text, "rank %d failed: %s", comm->rank,
+             state->links->ops->error(state->links));
+    hd_comm_abort(comm, &(struct hd_comm_failure){comm->rank, HD_ERR_PEER, text});
 }
 
 static void check(struct hd_message_passing *state, int status)
@@ -50,7 +54,7 @@ static void check(struct hd_message_passing *state, int status)
  * gone. */
 static bool usable(struct hd_comm *comm)
 {
-    return comm->message_passing->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
+    return comm->message_passing->broken_ns == 0 && !hd_comm_is_aborted(comm);
 }
 
 /* -- Posting --------------------------------------------------------------------------------------
@@ -218,7 +222,7 @@ static int make_state(struct hd_comm *comm, struct hd_links *links)
 static void close_messages(struct hd_comm *comm)
 {
     struct hd_message_passing *state = comm->message_passing;
-    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_is_aborted(comm, NULL, NULL);
+    bool orderly = state->n == 0 && state->broken_ns == 0 && !hd_comm_is_aborted(comm);
     state->links->ops->close(state->links, orderly);
     free_state(state);
     hd_comm_unmap(comm);

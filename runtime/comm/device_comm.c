@@ -26,7 +26,7 @@ int hd_device_comm_wait(struct hd_device_comm *device_comm, int64_t sequence, in
     while (!hd_device_comm_test(device_comm, sequence)) {
         const int64_t waited_ns = hd_clock_get_ns() - start_ns;
         HD_TRY(hd_device_comm_get_error(device_comm, why, sizeof why));
-        if (device_comm->comm && hd_comm_is_aborted(device_comm->comm, NULL, NULL))
+        if (device_comm->comm && hd_comm_is_aborted(device_comm->comm))
             return HD_ERR_PEER;
         if (cancelled && cancelled(arg))
             return HD_ERR_STOPPED;

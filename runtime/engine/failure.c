@@ -8,25 +8,54 @@
 #include <stdarg.h>
 #include <string.h>
 
-void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
+/* Returns whether this is the first failure. */
+__attribute__((format(printf, 4, 0))) static bool latch(struct hd_session *session, int status,
+                                                        int cause, const char *format, va_list args)
 {
     pthread_mutex_lock(&session->lock);
-    bool first = atomic_load(&session->status) == HD_OK;
+    const bool first = atomic_load(&session->status) == HD_OK;
     if (first) {
-        va_list args;
-        va_start(args, format);
         vsnprintf(session->message, sizeof session->message, format, args);
-        va_end(args);
+        session->cause = cause;
         atomic_store(&session->status, status);
     }
     pthread_mutex_unlock(&session->lock);
-    if (first && session->options.comm)
-        hd_comm_abort(session->options.comm, session->options.rank, session->message);
+    return first;
+}
+
+void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
+{
+    const int rank = session->options.rank;
+    char text[HD_RENDEZVOUS_TEXT];
+    va_list args;
+    va_start(args, format);
+    const bool first = latch(session, status, status, format, args);
+    va_end(args);
+    if (!first || !session->options.comm)
+        return;
+    snprintf(text, sizeof text, "rank %d failed: %.*s", rank, HD_RENDEZVOUS_TEXT - 32,
+             session->message);
+    hd_comm_abort(session->options.comm, &(struct hd_comm_failure){rank, status, text});
+}
+
+/* Latches another rank's failure, of which the comm knows already. */
+__attribute__((format(printf, 3, 4))) static void fail_by_peer(struct hd_session *session,
+                                                               int cause, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    latch(session, HD_ERR_PEER, cause, format, args);
+    va_end(args);
 }
 
 int hd_session_get_status(const struct hd_session *session)
 {
     return atomic_load(&session->status);
+}
+
+int hd_session_get_cause(const struct hd_session *session)
+{
+    return hd_session_get_status(session) == HD_OK ? HD_OK : session->cause;
 }
 
 const char *hd_session_get_message(const struct hd_session *session)
@@ -40,22 +69,23 @@ void hd_session_reset(struct hd_session *session)
     session->message[0] = '\0';
 }
 
+static bool is_signal(int status)
+{
+    return status == HD_ERR_STOPPED || status == HD_ERR_INTERRUPTED;
+}
+
+/* When a rank has failed, mpirun and the launcher stop the others by a signal, so its failure comes
+ * first; unless it ended by the signal that all get. */
 int hd_session_poll(struct hd_session *session)
 {
-    int failed;
-    const char *why = "";
-    const bool aborted =
-        session->options.comm && hd_comm_is_aborted(session->options.comm, &failed, &why);
-    /* Who watches the ranks says whom he lost. That comes before a signal, with which mpirun stops
-     * the others then; but a rank that ends by the signal that all get is no cause. */
-    if (aborted && strncmp(why, "rank ", 5) == 0)
-        hd_session_fail(session, HD_ERR_PEER, "%s", why);
-    if (session->options.interrupted && *session->options.interrupted)
-        hd_session_fail(
-            session, *session->options.interrupted == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,
-            "stopped by signal %d (%s)", (int)*session->options.interrupted,
-            strsignal(*session->options.interrupted));
-    if (aborted)
-        hd_session_fail(session, HD_ERR_PEER, "rank %d failed: %s", failed, why);
+    struct hd_comm_failure failure;
+    const int signal = session->options.interrupted ? *session->options.interrupted : 0;
+    if (session->options.comm && hd_comm_get_failure(session->options.comm, &failure) &&
+        !(signal && is_signal(failure.status)))
+        fail_by_peer(session, failure.status, "%s",
+                     failure.text[0] ? failure.text : "another rank failed");
+    if (signal)
+        hd_session_fail(session, signal == SIGTERM ? HD_ERR_STOPPED : HD_ERR_INTERRUPTED,
+                        "stopped by signal %d (%s)", signal, strsignal(signal));
     return hd_session_get_status(session);
 }

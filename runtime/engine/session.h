@@ -67,8 +67,11 @@ int hd_session_drain(struct hd_session *session);
 void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first error, or HD_OK; its sentence ("" if none), valid until destroy. Thread safe. */
+/* Return the first error, or HD_OK; the status with which the rank failed that caused it (the first
+ * error is HD_ERR_PEER for all others; the cause is HD_ERR_PEER, too, where a rank was lost); and
+ * its sentence ("" if none), valid until destroy. Thread safe. */
 int hd_session_get_status(const struct hd_session *session);
+int hd_session_get_cause(const struct hd_session *session);
 const char *hd_session_get_message(const struct hd_session *session);
 
 /* Where the run is, in a line: the tasks last submitted, started and finished, the collective that

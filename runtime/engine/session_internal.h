@@ -60,6 +60,7 @@ struct hd_session {
 
     pthread_mutex_t lock; /* of the error latch */
     atomic_int status;
+    int cause; /* valid once `status` is an error */
     char message[HD_MESSAGE_BYTES];
 };
 

@@ -63,12 +63,11 @@ static int bind_and_load(struct hd_train *train)
 
 static void on_lost(void *arg, int rank, int status, const char *text)
 {
-    (void)status;
     struct hd_train *train = arg;
     char where[HD_RENDEZVOUS_TEXT / 2], line[HD_RENDEZVOUS_TEXT];
     hd_comm_report(train->ranks.comm, where, sizeof where);
     snprintf(line, sizeof line, "%.*s (%s)", HD_RENDEZVOUS_TEXT / 2 - 4, text, where);
-    hd_comm_abort(train->ranks.comm, rank, line);
+    hd_comm_abort(train->ranks.comm, &(struct hd_comm_failure){rank, status, line});
 }
 
 static void describe(void *arg, char *text, int64_t bytes)

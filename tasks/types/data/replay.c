@@ -4,16 +4,10 @@
 #include "kernels/replay/replay.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/min.h"
 #include "runtime/base/status.h"
 #include "tasks/builtin.h"
 #include "tasks/types/collect/obs.h"
 #include "tasks/types/collect/transition_block.h"
-
-static int64_t max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Frames to keep of each env. The transitions held come from so many rollouts, and reach back into
  * steps that were pending before the first of them. Where it costs little, there is room for
@@ -30,7 +24,9 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (block.envs * block.frame_bytes))
         return any;
-    return hd_min(any, max(usual, 2 * block.frames_of_env + before));
+    const int64_t two_collects = 2 * block.frames_of_env + before;
+    const int64_t wanted = usual > two_collects ? usual : two_collects;
+    return wanted < any ? wanted : any;
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)

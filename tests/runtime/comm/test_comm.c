@@ -207,18 +207,19 @@ static int body_abort(const struct hd_world *world, void *arg)
     int code = 0;
     if (world->rank == 0) {
         usleep(100000);
-        hd_comm_abort(rank.comm, 0, "evaluate: the env failed");
-        hd_comm_abort(rank.comm, 0, "something later");
+        hd_comm_abort(rank.comm,
+                      &(struct hd_comm_failure){0, HD_ERR_TASK, "evaluate: the env failed"});
+        hd_comm_abort(rank.comm, &(struct hd_comm_failure){0, HD_ERR_SYSTEM, "something later"});
     } else {
         hd_comm_arrive(rank.comm, 1, "sum(counts)");
         code = hd_comm_wait(rank.comm, 1, 5000000000, NULL, NULL) == HD_ERR_PEER ? 0 : 1;
     }
-    int failed = -1;
-    const char *text = "";
-    for (int i = 0; i < 1000 && !text[0]; i++, usleep(100)) /* it is being written */
-        if (!hd_comm_is_aborted(rank.comm, &failed, &text))
+    struct hd_comm_failure failure = {.rank = -1, .text = ""};
+    for (int i = 0; i < 1000 && !failure.text[0]; i++, usleep(100)) /* it is being written */
+        if (!hd_comm_get_failure(rank.comm, &failure))
             code = 2;
-    if (failed != 0 || strcmp(text, "evaluate: the env failed") != 0)
+    if (failure.rank != 0 || failure.status != HD_ERR_TASK ||
+        strcmp(failure.text, "evaluate: the env failed") != 0)
         code = 3;
     stop(&rank);
     return code;
@@ -302,9 +303,9 @@ START_TEST(one_rank_alone)
     char tiny[5];
     hd_comm_report(comm, tiny, sizeof tiny);
     ck_assert_str_eq(tiny, "rank");
-    ck_assert(!hd_comm_is_aborted(comm, NULL, NULL));
-    hd_comm_abort(comm, 0, "why");
-    ck_assert(hd_comm_is_aborted(comm, NULL, NULL));
+    ck_assert(!hd_comm_is_aborted(comm));
+    hd_comm_abort(comm, &(struct hd_comm_failure){0, HD_ERR_TASK, "why"});
+    ck_assert(hd_comm_is_aborted(comm));
     hd_comm_destroy(comm);
 }
 END_TEST

@@ -223,7 +223,7 @@ END_TEST
 static int body_gone(const struct hd_world *world, void *arg)
 {
     (void)arg;
-    const char *text;
+    struct hd_comm_failure failure;
     struct rank rank = start(world);
     hd_comm_arrive(rank.comm, 1, "last");
     if (hd_comm_wait(rank.comm, 1, 20000000000, NULL, NULL) != HD_OK)
@@ -233,7 +233,8 @@ static int body_gone(const struct hd_world *world, void *arg)
     int64_t begin_ns = hd_clock_get_ns();
     hd_comm_arrive(rank.comm, 2, "never");
     int status = hd_comm_wait(rank.comm, 2, 20000000000, NULL, NULL);
-    bool named = hd_comm_is_aborted(rank.comm, NULL, &text) && strstr(text, "rank 1");
+    bool named = hd_comm_get_failure(rank.comm, &failure) && failure.status == HD_ERR_PEER &&
+                 strstr(failure.text, "rank 1");
     int code = status == HD_ERR_PEER && named && hd_clock_get_ns() - begin_ns < 10000000000 ? 0 : 2;
     stop(&rank);
     return code;

@@ -323,7 +323,7 @@ static int run_late(const struct hd_world *world, void *arg)
     HD_TRY(submit_update(0));
     if (world->rank == 0) {
         hd_session_drain(run.session);
-        for (int i = 0; i < 20000 && !hd_comm_is_aborted(run.comm, NULL, NULL); i++)
+        for (int i = 0; i < 20000 && !hd_comm_is_aborted(run.comm); i++)
             usleep(1000);
         close_run();
         return 0;
