@@ -4,7 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_nccl_internal.h"
-#include "runtime/machine/gpu_assignment.h"
+#include "runtime/machine/gpu_path.h"
 
 #include <stdio.h>
 #include <string.h>
