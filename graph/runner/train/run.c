@@ -227,8 +227,7 @@ static int prepare(struct hd_train *train)
 static void report_failure(struct hd_train *train, int status)
 {
     if (status == HD_ERR_WATCHDOG ||
-        (train->ranks.world.rank == 0 &&
-         strstr(hd_session_get_message(train->session), "no task has ended")))
+        (train->ranks.world.rank == 0 && hd_session_get_cause(train->session) == HD_ERR_WATCHDOG))
         hd_monitor_show(&train->monitor);
     const char *message = hd_session_get_message(train->session);
     if (status == HD_ERR_STOPPED && hd_session_get_status(train->session) == HD_OK) {
