@@ -10,32 +10,46 @@
 
 #include <string.h>
 
-/* The exchange of one part: freed by its last task. */
+/* The work on one bucket; its last task frees it. */
 struct bucket {
     struct hd_session *session;
+    const struct bucket_ops *ops;
     struct hd_sharded_update update;
     int index;
     int64_t lo, hi; /* its elements */
     int64_t groups;
-    const float **group; /* [groups]: where the operands of a shard begin; where memory is apart,
-                            the sum of a rank's, its block of the tree */
-    /* Where memory is apart: */
-    bool message_passing;
+    const float **group; /* [groups]: where the operands of a shard begin, or,
+                            if ops->by_rank, the sum of a rank's, its block of the tree */
+    /* Under message passing: */
     const float **local; /* [n_in]: where the operands of this rank's shards begin */
     float *counts;       /* [ranks]: samples in the block of each */
     const float **at;    /* [ranks]: scratch of run_slice */
 };
 
-/* A block of sums, one of the own operands' sums, and what `slice` needs. */
+/* How the ranks' operands and results come together. */
+struct bucket_ops {
+    bool by_rank; /* every rank adds its own operands first */
+    int (*add_local)(struct hd_context *context, const struct hd_view *views,
+                     const void *args); /* a task that does so; or NULL */
+    /* Adds elements [lo, hi) of all operands, at most a block; `buffer` is a block. */
+    void (*add)(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *buffer);
+    float (*count)(const struct bucket *bucket); /* the samples in all operands */
+    /* List the transfers with another rank at sync points A and B; NULL: memory is shared. */
+    int (*list_operands)(const struct bucket *bucket, int rank, struct hd_comm_transfer *transfers);
+    int (*list_results)(const struct bucket *bucket, int rank, struct hd_comm_transfer *transfers);
+};
+
+/* The scratch holds a block of sums, a block of the own operands' sums, and that of update_slice.
+ */
 int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes)
 {
     return 2 * HD_BLOCK * (int64_t)sizeof(float) + hd_align_up(scratch_bytes);
 }
 
-/* -- Computing ------------------------------------------------------------------------------------
+/* -- Slices ---------------------------------------------------------------------------------------
  */
 
-/* What lies at `local` on this rank, on rank `rank`. */
+/* Returns the place in the area of rank `rank` that `local` is in this rank's. */
 static void *on_rank(const struct hd_session *session, int rank, const void *local)
 {
     if (session->options.ranks == 1)
@@ -60,6 +74,23 @@ static void slice_of(const struct bucket *bucket, int rank, int64_t *lo_p, int64
                                 hi_p);
 }
 
+/* -- Shared memory: the operands of all shards are added where they lie ---------------------------
+ */
+
+static int64_t partial_stride(const struct bucket *bucket)
+{
+    return bucket->update.operands->bytes / bucket->update.operands->partials /
+           (int64_t)sizeof(float);
+}
+
+static void add_shared(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum,
+                       float *buffer)
+{
+    (void)buffer;
+    hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
+                partial_stride(bucket), lo, hi, sum);
+}
+
 static float partial_weights(const struct bucket *bucket, const float *data, int64_t lo, int64_t n)
 {
     const struct hd_spec *spec = bucket->update.operands;
@@ -78,13 +109,18 @@ static float group_weights(const struct bucket *bucket, const float *const *grou
     return left + group_weights(bucket, group, lo + n / 2, n - n / 2);
 }
 
-static int64_t partial_stride(const struct bucket *bucket)
+static float count_shared(const struct bucket *bucket)
 {
-    return bucket->update.operands->bytes / bucket->update.operands->partials /
-           (int64_t)sizeof(float);
+    return group_weights(bucket, bucket->group, 0, bucket->groups);
 }
 
-/* Elements [lo, hi) of the operands of this rank's shards. */
+static const struct bucket_ops shared_memory = {.add = add_shared, .count = count_shared};
+
+/* -- Message passing: every rank adds its own operands before it sends them
+ * ------------------------
+ */
+
+/* Adds elements [lo, hi) of the operands of this rank's shards. */
 static void add_local(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum)
 {
     hd_tree_add(bucket->update.n_in, bucket->local, bucket->update.operands->partials,
@@ -96,59 +132,8 @@ static bool has_single_operands(const struct bucket *bucket)
     return bucket->update.n_in * bucket->update.operands->partials == 1;
 }
 
-/* Elements [lo, hi) of all operands, at most a block; `buffer` is a block. */
-static void add_all(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum, float *buffer)
-{
-    const int self = bucket->session->options.rank;
-    if (!bucket->message_passing) {
-        hd_tree_add(bucket->groups, bucket->group, bucket->update.operands->partials,
-                    partial_stride(bucket), lo, hi, sum);
-        return;
-    }
-    for (int64_t rank = 0; rank < bucket->groups; rank++)
-        bucket->at[rank] = bucket->group[rank] + lo;
-    if (!has_single_operands(bucket)) {
-        add_local(bucket, lo, hi, buffer);
-        bucket->at[self] = buffer;
-    }
-    hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
-}
-
-static float count_all(const struct bucket *bucket)
-{
-    const float *counts = bucket->counts;
-    float count;
-    if (!bucket->message_passing)
-        return group_weights(bucket, bucket->group, 0, bucket->groups);
-    hd_tree_add(1, &counts, bucket->groups, 1, 0, 1, &count);
-    return count;
-}
-
-/* A single operand needs no sum and no cutting into blocks. */
-static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
-{
-    const struct bucket *bucket = args;
-    const bool single = bucket->update.operands->partials * bucket->groups == 1;
-    const float count = count_all(bucket);
-    int64_t lo, hi;
-    slice_of(bucket, bucket->session->options.rank, &lo, &hi);
-    const int64_t step = single ? hi - lo : HD_BLOCK;
-    float *sum = context->scratch, *buffer = sum + HD_BLOCK;
-    context->scratch = buffer + HD_BLOCK;
-    context->again = false;
-    for (int64_t at = lo; at < hi || !context->again; at += step) {
-        const int64_t end = at + step < hi ? at + step : hi;
-        if (!single)
-            add_all(bucket, at, end, sum, buffer);
-        HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
-                                           single ? bucket->group[0] + at : sum, count));
-        context->again = true;
-    }
-    return HD_OK;
-}
-
-/* Before operands are sent: every other rank's slice of their sum is put where nothing comes in,
- * the buffer for that rank's operands. */
+/* Runs before operands are sent. Puts every other rank's slice of their sum where no message
+ * arrives, at that slice of the memory for that rank's operands. */
 static int run_partial_sums(struct hd_context *context, const struct hd_view *views,
                             const void *args)
 {
@@ -162,6 +147,99 @@ static int run_partial_sums(struct hd_context *context, const struct hd_view *vi
         if (rank != options->rank)
             add_local(bucket, lo, hi,
                       (float *)on_rank(bucket->session, rank, bucket->local[0]) + lo);
+    }
+    return HD_OK;
+}
+
+static void add_received(const struct bucket *bucket, int64_t lo, int64_t hi, float *sum,
+                         float *buffer)
+{
+    for (int64_t rank = 0; rank < bucket->groups; rank++)
+        bucket->at[rank] = bucket->group[rank] + lo;
+    if (!has_single_operands(bucket)) {
+        add_local(bucket, lo, hi, buffer);
+        bucket->at[bucket->session->options.rank] = buffer;
+    }
+    hd_tree_add(bucket->groups, bucket->at, 1, 0, 0, hi - lo, sum);
+}
+
+static float count_received(const struct bucket *bucket)
+{
+    const float *counts = bucket->counts;
+    float count;
+    hd_tree_add(1, &counts, bucket->groups, 1, 0, 1, &count);
+    return count;
+}
+
+static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int64_t lo, int64_t hi)
+{
+    return (struct hd_comm_transfer){rank, out, (float *)data + lo,
+                                     (hi - lo) * (int64_t)sizeof(float)};
+}
+
+/* At A, sends another rank its slice of the operands with the number of samples in them. */
+static int list_operand_transfers(const struct bucket *bucket, int rank,
+                                  struct hd_comm_transfer *transfers)
+{
+    const int self = bucket->session->options.rank;
+    void *here = bucket->update.in[0], *there = on_rank(bucket->session, rank, here);
+    int64_t lo, hi, local_lo, local_hi;
+    slice_of(bucket, rank, &lo, &hi);
+    slice_of(bucket, self, &local_lo, &local_hi);
+    transfers[0] = make_transfer(rank, true, has_single_operands(bucket) ? here : there, lo, hi);
+    transfers[1] = make_transfer(rank, true, bucket->counts, self, self + 1);
+    transfers[2] = make_transfer(rank, false, there, local_lo, local_hi);
+    transfers[3] = make_transfer(rank, false, bucket->counts, rank, rank + 1);
+    return 4;
+}
+
+/* At B, sends the own slices of the results that every rank needs whole. */
+static int list_result_transfers(const struct bucket *bucket, int rank,
+                                 struct hd_comm_transfer *transfers)
+{
+    int64_t lo, hi, local_lo, local_hi;
+    int n = 0;
+    slice_of(bucket, rank, &lo, &hi);
+    slice_of(bucket, bucket->session->options.rank, &local_lo, &local_hi);
+    for (int i = 1; i < bucket->update.n; i++) {
+        if (!bucket->update.wanted_whole[i])
+            continue;
+        void *here = bucket->update.views[i].data;
+        transfers[n++] = make_transfer(rank, true, here, local_lo, local_hi);
+        transfers[n++] = make_transfer(rank, false, on_rank(bucket->session, rank, here), lo, hi);
+    }
+    return n;
+}
+
+static const struct bucket_ops message_passing = {.by_rank = true,
+                                                  .add_local = run_partial_sums,
+                                                  .add = add_received,
+                                                  .count = count_received,
+                                                  .list_operands = list_operand_transfers,
+                                                  .list_results = list_result_transfers};
+
+/* -- Tasks ----------------------------------------------------------------------------------------
+ */
+
+/* A single operand needs no sum and no cutting into blocks. */
+static int run_slice(struct hd_context *context, const struct hd_view *views, const void *args)
+{
+    const struct bucket *bucket = args;
+    const bool single = bucket->update.operands->partials * bucket->groups == 1;
+    const float count = bucket->ops->count(bucket);
+    int64_t lo, hi;
+    slice_of(bucket, bucket->session->options.rank, &lo, &hi);
+    const int64_t step = single ? hi - lo : HD_BLOCK;
+    float *sum = context->scratch, *buffer = sum + HD_BLOCK;
+    context->scratch = buffer + HD_BLOCK;
+    context->again = false;
+    for (int64_t at = lo; at < hi || !context->again; at += step) {
+        const int64_t end = at + step < hi ? at + step : hi;
+        if (!single)
+            bucket->ops->add(bucket, at, end, sum, buffer);
+        HD_TRY(bucket->update.update_slice(context, views, bucket->update.args, at, end,
+                                           single ? bucket->group[0] + at : sum, count));
+        context->again = true;
     }
     return HD_OK;
 }
@@ -185,14 +263,14 @@ static int run_copy(struct hd_context *context, const struct hd_view *views, con
 /* -- Submitting -----------------------------------------------------------------------------------
  */
 
-/* Where the operands of each shard begin, or of each rank, which are added when they arrive. */
+/* Lists where the operands of each shard begin, or those of each rank. */
 static void find_groups(struct bucket *bucket)
 {
     for (int i = 0; i < bucket->update.n_in; i++)
         bucket->local[i] = bucket->update.in[i];
-    const int shards = bucket->message_passing ? 1 : bucket->update.n_in;
+    const int per_rank = bucket->ops->by_rank ? 1 : bucket->update.n_in;
     for (int rank = 0; rank < bucket->session->options.ranks; rank++)
-        for (int i = 0; i < shards; i++)
+        for (int i = 0; i < per_rank; i++)
             bucket->group[bucket->groups++] = on_rank(bucket->session, rank, bucket->update.in[i]);
 }
 
@@ -207,7 +285,8 @@ static struct bucket *make_bucket(struct hd_session *session,
     bucket->session = session;
     bucket->update = *update;
     bucket->index = number;
-    bucket->message_passing = ranks > 1 && hd_comm_is_message_passing(session->options.comm);
+    bucket->ops = ranks > 1 && hd_comm_is_message_passing(session->options.comm) ? &message_passing
+                                                                                 : &shared_memory;
     bucket->group = (const float **)(bucket + 1);
     bucket->at = bucket->group + groups;
     bucket->local = bucket->at + ranks;
@@ -219,8 +298,8 @@ static struct bucket *make_bucket(struct hd_session *session,
     return bucket;
 }
 
-/* What every task of a bucket holds: the values that the step touches, and the operands if asked.
- * The list is the caller's to free. */
+/* Lists what every task of a bucket holds: the values that the step touches, and the operands if
+ * asked. The caller frees the list. */
 static int list_accesses(const struct bucket *bucket, bool operands, struct hd_access **list_p,
                          int *n_p)
 {
@@ -273,49 +352,6 @@ static int submit_task(struct bucket *bucket,
     return status;
 }
 
-/* -- What moves where memory is apart -------------------------------------------------------------
- */
-
-static struct hd_comm_transfer make_transfer(int rank, bool out, void *data, int64_t lo, int64_t hi)
-{
-    return (struct hd_comm_transfer){rank, out, (float *)data + lo,
-                                     (hi - lo) * (int64_t)sizeof(float)};
-}
-
-/* A: slices of the operands to whom they are for, with how many samples are in them. */
-static int list_operand_transfers(const struct bucket *bucket, int rank,
-                                  struct hd_comm_transfer *transfers)
-{
-    const int self = bucket->session->options.rank;
-    void *here = bucket->update.in[0], *there = on_rank(bucket->session, rank, here);
-    int64_t lo, hi, local_lo, local_hi;
-    slice_of(bucket, rank, &lo, &hi);
-    slice_of(bucket, self, &local_lo, &local_hi);
-    transfers[0] = make_transfer(rank, true, has_single_operands(bucket) ? here : there, lo, hi);
-    transfers[1] = make_transfer(rank, true, bucket->counts, self, self + 1);
-    transfers[2] = make_transfer(rank, false, there, local_lo, local_hi);
-    transfers[3] = make_transfer(rank, false, bucket->counts, rank, rank + 1);
-    return 4;
-}
-
-/* B: own slices of what is wanted whole to all. */
-static int list_result_transfers(const struct bucket *bucket, int rank,
-                                 struct hd_comm_transfer *transfers)
-{
-    int64_t lo, hi, local_lo, local_hi;
-    int n = 0;
-    slice_of(bucket, rank, &lo, &hi);
-    slice_of(bucket, bucket->session->options.rank, &local_lo, &local_hi);
-    for (int i = 1; i < bucket->update.n; i++) {
-        if (!bucket->update.wanted_whole[i])
-            continue;
-        void *here = bucket->update.views[i].data;
-        transfers[n++] = make_transfer(rank, true, here, local_lo, local_hi);
-        transfers[n++] = make_transfer(rank, false, on_rank(bucket->session, rank, here), lo, hi);
-    }
-    return n;
-}
-
 static int list_transfers(const struct bucket *bucket,
                           int (*list)(const struct bucket *, int, struct hd_comm_transfer *),
                           struct hd_sync_point *point)
@@ -342,7 +378,7 @@ static int submit_sync(struct bucket *bucket,
                                   .iteration = bucket->update.context.iteration,
                                   .priority = priority_of(bucket),
                                   .group = bucket->update.group};
-    if (bucket->message_passing)
+    if (list)
         HD_TRY(list_transfers(bucket, list, &point));
     int status = list_accesses(bucket, true, &accesses, &point.n_accesses);
     if (status == HD_OK) {
@@ -357,19 +393,20 @@ static int submit_sync(struct bucket *bucket,
 
 static int begin_bucket(struct bucket *bucket)
 {
-    if (bucket->message_passing)
-        HD_TRY(submit_task(bucket, run_partial_sums, true, false));
-    HD_TRY(submit_sync(bucket, list_operand_transfers));
+    if (bucket->ops->add_local)
+        HD_TRY(submit_task(bucket, bucket->ops->add_local, true, false));
+    HD_TRY(submit_sync(bucket, bucket->ops->list_operands));
     return submit_task(bucket, run_slice, true, false);
 }
 
 static int end_bucket(struct bucket *bucket)
 {
-    HD_TRY(submit_sync(bucket, list_result_transfers));
+    HD_TRY(submit_sync(bucket, bucket->ops->list_results));
     return submit_task(bucket, run_copy, false, true);
 }
 
-/* open: the bucket that is being submitted, and the one before, which is not through; or NULL. */
+/* open: the bucket that is being submitted, and the one before, whose sync point B is yet to be; or
+ * NULL. */
 static int submit_buckets(struct hd_session *session, const struct hd_sharded_update *update,
                           struct bucket *open[2])
 {
