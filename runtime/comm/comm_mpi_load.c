@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the plug-in, and the ranks of a run under mpirun their rank 0. */
+/* Finds the plug-in, and rank 0 in a run under mpirun. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/comm/comm_mpi.h"
@@ -22,7 +22,7 @@ static struct {
     bool started;
 } mpi;
 
-/* Beside the program (a build), or where it is installed. */
+/* Looks beside the program (a build) and where it is installed. */
 static void *open_plugin(void)
 {
     static const char *const folders[] = {"plugins", "../plugins", "../lib/heddle"};
@@ -71,8 +71,9 @@ int hd_mpi_get_version(char *text, int64_t bytes)
     return HD_ERR_UNSUPPORTED;
 }
 
-/* -- Meeting --------------------------------------------------------------------------------------
- * MPI knows the ranks, but not by which address of rank 0's host they reach each other. */
+/* -- Finding rank 0
+ * -------------------------------------------------------------------------------------- MPI knows
+ * the ranks, but not by which address of rank 0's host they reach each other. */
 
 enum { ADDRESSES_MAX = 16, REACH_MS = 1000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plug-in exports, as one symbol `hd_mpi_plugin`. It needs nothing of the program's, so it
- * is told nothing but this. Functions return 0, or a status with a sentence in text[bytes]. */
+/* The plug-in exports one symbol, `hd_mpi_plugin`, and uses no symbols of the program. Functions
+ * return HD_OK, or a status with a sentence in text[bytes]. One thread at a time. */
 #ifndef HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
 #define HD_RUNTIME_COMM_COMM_MPI_PLUGIN_H
 

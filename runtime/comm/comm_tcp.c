@@ -51,8 +51,9 @@ static int start(struct hd_links *base, int tag, const struct hd_comm_transfer *
     return HD_OK;
 }
 
-/* -- Moving ---------------------------------------------------------------------------------------
- * Each returns 1 when the socket may have more for us, 0 when it has not, or a status. */
+/* -- Transferring
+ * --------------------------------------------------------------------------------------- Each
+ * returns 1 when the socket may have more for us, 0 when it has not, or a status. */
 
 static int transferred(struct hd_tcp_links *links, int rank, ssize_t n, struct hd_tcp_queue *queue)
 {
@@ -66,7 +67,7 @@ static int transferred(struct hd_tcp_links *links, int rank, ssize_t n, struct h
     return 1;
 }
 
-/* Head and content of the first message, as far as they are not done. */
+/* Returns header and content of the first message, as far as they are not done. */
 static struct msghdr rest_of(struct hd_tcp_queue *queue, const struct hd_tcp_message *message,
                              struct iovec parts[2])
 {
@@ -105,7 +106,8 @@ static int send_some(struct hd_tcp_links *links, int rank)
     return more;
 }
 
-/* The head tells whether what comes is what is expected. Content stays in the kernel until then. */
+/* The header says whether the message is the expected one. Its content stays in the kernel until
+ * then. */
 static int receive_header(struct hd_tcp_links *links, int rank)
 {
     struct hd_tcp_queue *queue = &links->peers[rank].in;
@@ -172,7 +174,7 @@ static const char *error(struct hd_links *base)
     return of(base)->error;
 }
 
-/* What was sent is the kernel's to deliver, so there is nobody to wait for. */
+/* The kernel delivers what was sent, so there is nobody to wait for. */
 static void close_links(struct hd_links *base, bool orderly)
 {
     (void)orderly;

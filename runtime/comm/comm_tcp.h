@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages over TCP connections between all ranks: for hosts that know of each other only by
- * MASTER_ADDR. What the kernel has buffered moves on by itself; the rest, when asked about. */
+/* Messages over TCP connections between all ranks, for hosts that know of each other only by
+ * MASTER_ADDR. The kernel sends what it has buffered by itself, and the rest goes at calls of
+ * progress. One thread at a time. */
 #ifndef HD_RUNTIME_COMM_COMM_TCP_H
 #define HD_RUNTIME_COMM_COMM_TCP_H
 
 #include "runtime/comm/comm_links.h"
 
 /* Connects all ranks, on all of them at its place among the rendezvous's broadcasts. listen_fd is a
- * socket of this rank's own whose port every rank has told in its hello (hd_rendezvous_options); it
- * is closed, also on failure. Released by the links' close. Errors (logged): HD_ERR_SYSTEM,
- * HD_ERR_PEER, HD_ERR_NOMEM, those of hd_rendezvous_agree. */
+ * socket of this rank whose port every rank has told in its hello (hd_rendezvous_options); it is
+ * closed, also on failure. The links' close releases them. Returns HD_OK, or (logged)
+ * HD_ERR_SYSTEM, HD_ERR_PEER, HD_ERR_NOMEM, and the errors of hd_rendezvous_agree. */
 int hd_tcp_open_links(const struct hd_world *world, struct hd_rendezvous *rendezvous, int listen_fd,
                       struct hd_links **links_p);
 

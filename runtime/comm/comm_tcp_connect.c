@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of one rank, as rank 0 tells them. */
+/* Address and port of a rank, as rank 0 tells them. */
 struct endpoint {
     char address[HD_ADDR_BYTES]; /* rank 0's: empty, all know it */
     int32_t port;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comm_tcp.c (messages) and comm_tcp_connect.c (connections) share. */
+/* The state that comm_tcp.c (messages) and comm_tcp_connect.c (connections) share. One thread at a
+ * time. */
 #ifndef HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
 #define HD_RUNTIME_COMM_COMM_TCP_INTERNAL_H
 
 #include "runtime/comm/comm_links.h"
 
-/* Before every message. */
+/* Precedes every message. */
 struct hd_tcp_header {
     int64_t bytes;
     int32_t tag, reserved;
@@ -15,7 +16,7 @@ struct hd_tcp_header {
 struct hd_tcp_queue {
     int first, last; /* numbers of messages; -1: none */
     struct hd_tcp_header header;
-    int64_t used; /* bytes of the first message, head and all, that are done */
+    int64_t used; /* bytes of the first message, header included, that are done */
 };
 
 struct hd_tcp_peer {
@@ -40,8 +41,8 @@ struct hd_tcp_links {
     char error[HD_LINKS_TEXT];
 };
 
-/* Connects *links, whose ranks are set, to all peers. Errors: not logged, a sentence in
- * links->error. */
+/* Connects *links, whose ranks are set, to all peers. Returns HD_OK, or HD_ERR_SYSTEM (not logged)
+ * with a sentence in links->error. */
 int hd_tcp_connect_ranks(struct hd_tcp_links *links, const struct hd_world *world,
                          struct hd_rendezvous *rendezvous, int listen_fd);
 
