@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as tasks. Among ranks of one node the device_collective is computation on shared
- * memory: a task packs this rank's block of the tree, an open task waits for the other ranks
- * without a worker, a task finishes the tree over the ranks and unpacks. All three hold the token,
- * which orders the collectives. A single rank needs one task.
+/* Collectives as tasks. Ranks of one host compute on shared memory: a task packs this rank's block
+ * of the tree, a sync point waits for the other ranks without a worker, and a task finishes the
+ * tree over the ranks and unpacks. All three hold the token, which orders the collectives. A single
+ * rank needs one task.
  *
- * Ranks whose memory is apart send each other what they packed while the open task waits. A long
- * vector of floats goes in two steps, each with an open task and a number of its own: every rank
- * gets a slice of all vectors, adds them in the tree over the ranks, and sends the sum to all. */
+ * Under message passing, ranks send each other the packed vectors at the sync point. A long vector
+ * of floats goes in two steps, each with a sync point and a number of its own: every rank gets a
+ * slice of all vectors, adds them in the tree over the ranks, and sends the sum to all. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* A submitted collective's own copy, freed by its last task. */
+/* A copy of a submitted collective; its last task frees it. */
 struct round {
     struct hd_session *session;
     struct hd_collective collective;
@@ -83,7 +83,7 @@ static void hash_buckets(const struct hd_collective *c, const float *data, uint6
     }
 }
 
-/* Puts this rank's contribution where `vector` says; returns where it is. */
+/* Computes this rank's contribution, usually at `vector`, and returns where it is. */
 static void *contribute(const struct round *round, void *scratch, void *vector)
 {
     const struct hd_collective *c = &round->collective;
@@ -164,9 +164,9 @@ static int run_on_gpu(struct hd_context *context, const struct hd_view *views, c
 }
 
 /* -- Between GPUs ---------------------------------------------------------------------------------
- * A task adds this rank's operands where the result goes, and puts their count into the session's
- * room, which is the open collective's; NCCL brings slices together and apart, and they are added
- * as a single rank would add them. */
+ * A task adds this rank's operands in place of the result and copies their count to the session's
+ * memory for the open collective. The device comm brings slices together and distributes the sum,
+ * which is added as a single rank would add it. */
 
 static int run_operand(struct hd_context *context, const struct hd_view *views, const void *args)
 {
@@ -286,7 +286,7 @@ static struct hd_task make_task(const struct round *round,
     };
 }
 
-/* How many of this rank's instances a collective looks at. */
+/* Returns how many of this rank's instances a collective reads. */
 static int inputs_of(const struct round *round)
 {
     if (round->collective.kind == HD_COLLECTIVE_BROADCAST)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How collectives send vectors between ranks that share no memory. Short vectors go whole from
+/* Collectives between ranks that share no memory send vectors. Short vectors go whole from
  * every rank to every other. A long vector of floats goes in two steps, a direct reduce-scatter and
  * an all-gather: in step 0 every rank gets its slice of all ranks' vectors and adds them in the
  * tree over the ranks, and in step 1 it sends the sum to all. That is 2 (R - 1) / R of a vector

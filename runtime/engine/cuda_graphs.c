@@ -10,19 +10,20 @@
 #if HD_CUDA
 #include <cuda_runtime_api.h>
 
-/* More different calls than this are not recorded: a plan has a few for each step and slot. */
+/* More different calls than this are not captured: a plan has a few for each step and version slot.
+ */
 enum { CUDA_GRAPHS_MAX = 512, VIEWS_MAX = 16 };
 
-/* All that what a body queues may depend on. Zeroed before it is filled, so that it compares as
- * bytes. */
+/* Everything on which the work of a body may depend. Zeroed before it is filled, so that keys
+ * compare as bytes. */
 struct key {
     const void *body, *args, *scratch, *work, *header, *views[VIEWS_MAX];
     int64_t item, items;
     int stage, bucket;
 };
 
-/* A first call is not recorded: CUDA loads a kernel when it is first launched, for which it may
- * have to wait, and a recording must not. */
+/* A first call is not captured: CUDA loads a kernel when it is first launched, for which it may
+ * have to wait, and a capture must not. */
 struct captured_graph {
     struct key key;
     cudaGraphExec_t graph; /* NULL: called once */

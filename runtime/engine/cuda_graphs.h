@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bodies queue on a GPU, recorded as CUDA graphs: a body that queues the same for the same
- * addresses is called once for them; then its launches, some dozens, are one. One thread at a time
- * for each set of cuda_graphs. */
+/* CUDA graphs of the work that bodies queue on a GPU. A body that queues the same for the same
+ * addresses is captured at its second call; afterwards its launches, some dozens, are one. One
+ * thread at a time for each set of graphs. */
 #ifndef HD_RUNTIME_ENGINE_CUDA_GRAPHS_H
 #define HD_RUNTIME_ENGINE_CUDA_GRAPHS_H
 
@@ -9,7 +9,8 @@
 
 struct hd_cuda_graphs;
 
-/* Released by hd_cuda_graphs_destroy (accepts NULL), when nothing recorded is under way. */
+/* Creates an empty set, released by hd_cuda_graphs_destroy (accepts NULL) when no graph is running.
+ * Returns HD_OK or HD_ERR_NOMEM. */
 int hd_cuda_graphs_create(struct hd_cuda_graphs **cuda_graphs_p);
 void hd_cuda_graphs_destroy(struct hd_cuda_graphs *cuda_graphs);
 
@@ -21,7 +22,7 @@ struct hd_captured_call {
     const void *args;
 };
 
-/* Queues what the body queues. The body's status, or HD_ERR_DEVICE. */
+/* Queues what the body queues. Returns the body's status, or HD_ERR_DEVICE (logged). */
 int hd_cuda_graphs_run(struct hd_cuda_graphs *cuda_graphs, const struct hd_captured_call *call);
 
 #endif

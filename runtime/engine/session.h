@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session: the workers of this rank, its place among the ranks, the first error, and the only
- * places where the submitting thread waits. One session at a time per process; all calls come from
- * the thread that created it unless stated otherwise.
+/* A session holds the workers of this rank, its place among the ranks and the first error, and has
+ * the only functions in which the submitting thread waits. One session at a time per process; the
+ * thread that created it makes all calls unless stated otherwise.
  *
- * executor "starpu": tasks run on StarPU's CPU workers. The submitting thread is always one of
- * them: it computes while it waits, so no core spins for it and nothing has to wake it. The other
- * workers nap when idle. Each GPU has one more worker, a thread that queues bodies on the GPU's
- * stream and polls for their ends, and so keeps a core busy. executor "sequential": every task runs
- * at its submission, in program order, without StarPU; it is the oracle of the tests. */
+ * Under the executor "starpu", tasks run on StarPU's CPU workers. The submitting thread is always
+ * one of them: it computes while it waits, so no core spins for it and nothing has to wake it. The
+ * other workers nap when idle. Each GPU has one more worker, a thread that queues bodies on the
+ * GPU's stream and polls for their ends, and so keeps a core busy. Under the executor "sequential",
+ * every task runs at its submission, in program order, without StarPU; tests compare with it. */
 #ifndef HD_RUNTIME_ENGINE_SESSION_H
 #define HD_RUNTIME_ENGINE_SESSION_H
 
@@ -31,7 +31,7 @@ struct hd_session_options {
     int devices[HD_DEVICES_MAX]; /* CUDA's numbers of them */
     int64_t device_scratch_bytes;
     struct hd_device_comm *device_comm; /* joins the ranks' GPUs; or NULL. Borrowed */
-    bool library_order;                 /* which adds in its own order */
+    bool library_order;                 /* it adds in the library's own order */
     int64_t device_comm_bytes;          /* of memory on the first GPU for its collectives,
                                     hd_collective_get_device_comm_bytes */
     int64_t watchdog_ns;                /* 0: none */
@@ -46,24 +46,27 @@ struct hd_session_options {
 
 struct hd_session;
 
-/* Starts the workers. Released by hd_session_destroy (accepts NULL), which waits for what was
- * submitted; all buffers must be gone before. Errors: HD_ERR_NOMEM, HD_ERR_UNSUPPORTED. */
+/* Starts the workers. Released by hd_session_destroy (accepts NULL), which waits for submitted
+ * tasks; all buffers must be gone before. Returns HD_OK, HD_ERR_NOMEM, or (logged)
+ * HD_ERR_UNSUPPORTED, HD_ERR_SYSTEM, HD_ERR_DEVICE. */
 int hd_session_create(const struct hd_session_options *options, struct hd_session **session_p);
 void hd_session_destroy(struct hd_session *session);
 
-/* Grows every worker's scratch to at least `bytes`. Nothing may be running. */
+/* Grows the scratch of every CPU worker to at least `bytes`. Nothing may be running. Returns HD_OK
+ * or HD_ERR_NOMEM. */
 int hd_session_reserve(struct hd_session *session, int64_t bytes);
 
-/* Waits until ready(arg) holds. Returns the first error instead as soon as there is one; a signal
- * counts as one. The watchdog fires here. */
+/* Waits until ready(arg) holds and returns HD_OK, or the first error as soon as there is one: the
+ * status of a task, HD_ERR_STOPPED or HD_ERR_INTERRUPTED by a signal, HD_ERR_PEER by another rank,
+ * HD_ERR_WATCHDOG, which fires here (none is logged). */
 int hd_session_wait(struct hd_session *session, bool (*ready)(void *arg), void *arg);
 
 /* Waits until everything submitted has ended; after an error tasks end without running, and
- * collectives without their partners. Returns the first error. */
+ * collectives without the other ranks. Returns HD_OK or the first error. */
 int hd_session_drain(struct hd_session *session);
 
-/* The first-error latch: keeps the first status and sentence, makes later tasks no-ops and tells
- * the other ranks. Thread safe. */
+/* Latches the first error: keeps its status and sentence, makes later tasks no-ops and tells the
+ * other ranks. Thread safe. */
 void hd_session_fail(struct hd_session *session, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -74,21 +77,21 @@ int hd_session_get_status(const struct hd_session *session);
 int hd_session_get_cause(const struct hd_session *session);
 const char *hd_session_get_message(const struct hd_session *session);
 
-/* Where the run is, in a line: the tasks last submitted, started and finished, the collective that
- * is open. Thread safe, whatever the workers do. */
+/* Writes in a line where the run is: the tasks last submitted, started and finished, and the
+ * collective that is open. Thread safe. */
 void hd_session_describe(const struct hd_session *session, char *text, int64_t bytes);
 
-/* Tasks that have ended so far. Thread safe. */
+/* Returns how many tasks have ended so far. Thread safe. */
 int64_t hd_session_count_finished(const struct hd_session *session);
 
 /* Forgets the first error, for tests that go on. Nothing may be running. */
 void hd_session_reset(struct hd_session *session);
 
-/* This rank's part of the memory that all ranks see (hd_comm_create), as large as it was asked for;
- * NULL without other ranks. */
+/* Returns this rank's area of the memory that all ranks see (hd_comm_create), as large as it was
+ * asked for; NULL without other ranks. */
 char *hd_session_get_area(const struct hd_session *session);
 
-/* What the session was created with, and its trace. */
+/* Return options of the session, and its trace. They cannot fail. Thread safe. */
 int hd_session_get_rank(const struct hd_session *session);
 int hd_session_count_ranks(const struct hd_session *session);
 int hd_session_count_workers(const struct hd_session *session);
@@ -96,12 +99,13 @@ int hd_session_count_devices(const struct hd_session *session);
 int hd_session_get_device(const struct hd_session *session, int home); /* CUDA's number */
 struct hd_trace *hd_session_get_trace(struct hd_session *session);
 
-/* CPU workers that this build's StarPU allows a process, and whether it knows GPUs. */
+/* Return how many CPU workers this build's StarPU allows a process, and whether it knows GPUs. They
+ * cannot fail. Thread safe. */
 int hd_session_get_workers_max(void);
 bool hd_session_supports_devices(void);
 
-/* Whether `name` is a scheduler that keeps the promises of this project (NULL-ended list in
- * *names_p, may be NULL). */
+/* Returns whether `name` is an accepted scheduler, and stores the NULL-ended list of all (names_p
+ * may be NULL). Thread safe. */
 bool hd_scheduler_is_known(const char *name, const char *const **names_p);
 
 #endif

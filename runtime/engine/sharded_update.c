@@ -26,7 +26,7 @@ struct bucket {
     const float **at;    /* [ranks]: scratch of run_slice */
 };
 
-/* How the ranks' operands and results come together. */
+/* The way in which the ranks' operands and results come together. */
 struct bucket_ops {
     bool by_rank; /* every rank adds its own operands first */
     int (*add_local)(struct hd_context *context, const struct hd_view *views,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mean over shards that is used as it is made, slice by slice (ZeRO's optimizer sharding,
- * Rajbhandari et al. 2020, on memory that all ranks see). A flat value is summed over its partials
- * and all shards in tree order and handed on, a block at a time, to a function that changes other
- * values of the same buckets; the mean is never stored.
+/* A sharded update uses a mean over shards slice by slice as it is computed (ZeRO's optimizer
+ * sharding, Rajbhandari et al. 2020, on memory that all ranks see). It sums a flat value over its
+ * partials and all shards in tree order and hands the sum on, a block at a time, to a function that
+ * changes other values of the same buckets; the mean is never stored.
  *
- * One rank: a task per bucket. Several: every rank does its slice (whole blocks) of every bucket,
- * reads the other ranks' operands where they lie, and copies the other slices of the results
- * afterwards.
+ * A single rank has a task per bucket. Of several ranks, each does its slice (whole blocks) of
+ * every bucket, reads the other ranks' operands where they lie, and copies the other slices of the
+ * results afterwards. Called by the session's thread only.
  *
  * Per bucket, all ranks pass two sync points:
  *   A    this rank's operands are written; it no longer copies from the others' results
@@ -14,15 +14,15 @@
  *   B    own slice is done
  *        copies the other ranks' slices of the results that are wanted whole
  * Nothing is overwritten that another rank still reads:
- *   - Operands are read by others between A and B: who reads has passed A and not arrived at B.
- * Their owner holds them (an access) until it has passed B, so all have arrived at B.
- *   - Results are read by others after B and before their arrival at the bucket's next A: their
- *     copying changes the bucket's results, and so does A as far as dependences are concerned.
- * Their owner changes them after it has passed that next A, so all have arrived there. Nothing else
- *     may change them: the planner's promise.
- * Where the ranks' memory is apart, A and B carry what is read: A a slice of every rank's block of
- * the tree, which a task adds before, B the results. They come to the same places in this rank's
- * own image of the others' areas, so the rest is as above.
+ *   - Other ranks read operands between A and B: a reader has passed A and not arrived at B. The
+ *     owner holds its operands (an access) until it has passed B, so all have arrived at B.
+ *   - Other ranks read results after B and before they arrive at the bucket's next A, because their
+ *     copying changes the bucket's results, and so does A as far as dependences are concerned. The
+ *     owner changes its results after it has passed that next A, so all have arrived there. The
+ *     planner promises that nothing else changes them.
+ * Under message passing, A and B carry the data: A a slice of every rank's block of the tree, which
+ * a task adds before, B the results. They arrive at the same offsets in this rank's own copy of the
+ * others' areas, so the rest is as above.
  * Sync points of neighbouring buckets are submitted A0 A1 B0 A2 B1 …, so that a rank that waits in
  * one has the next bucket's slice to do. */
 #ifndef HD_RUNTIME_ENGINE_SHARDED_UPDATE_H
@@ -33,12 +33,12 @@
 struct hd_sharded_update {
     const char *verb, *name;   /* of the step that uses the mean, as in hd_task */
     const char *const *labels; /* [buckets]: of the sync points; outlive the session */
-    /* As in tasks/registry.h. */
+    /* The function is the verb's (tasks/registry.h). */
     int (*update_slice)(struct hd_context *context, const struct hd_view *views, const void *args,
                         int64_t lo, int64_t hi, const float *sum, float count);
     const void *args; /* outlives the tasks */
     struct hd_context context;
-    int64_t scratch_bytes; /* that `slice` needs */
+    int64_t scratch_bytes; /* that update_slice needs */
 
     const struct hd_spec *operands; /* the flat value that is averaged */
     int n_in;                       /* instances of this rank, in shard order */
@@ -54,17 +54,18 @@ struct hd_sharded_update {
     struct hd_task_group *group;
 };
 
-/* Submits the exchange of all buckets: copies of *update and its arrays. Among several ranks, `in`
- * and what is wanted whole lie in the ranks' areas (hd_session_get_area), at the same places on
- * all. */
+/* Submits the updates of all buckets: copies of *update and its arrays. Among several ranks, `in`
+ * and the values that are wanted whole lie in the ranks' areas (hd_session_get_area), at the same
+ * offsets on all. Returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM, by which the session has failed
+ * and everything submitted has ended. */
 int hd_submit_sharded_update(struct hd_session *session, const struct hd_sharded_update *update);
 
-/* Elements [*lo_p, *hi_p) of bucket [lo, hi) that `rank` of `ranks` does: whole blocks, as even as
- * can be. */
+/* Stores the elements [*lo_p, *hi_p) of bucket [lo, hi) that `rank` of `ranks` does: whole blocks,
+ * as even as can be. */
 void hd_sharded_update_get_slice(int64_t lo, int64_t hi, int rank, int ranks, int64_t *lo_p,
                                  int64_t *hi_p);
 
-/* Bytes of scratch for a `slice` that needs scratch_bytes. */
+/* Returns the bytes of scratch for an update_slice that needs scratch_bytes. */
 int64_t hd_sharded_update_get_scratch_bytes(int64_t scratch_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submitting tasks and collectives. Submission returns at once and its order is the program's:
- * accesses to a buffer happen as if tasks ran one after another in that order. Called by the
- * session's thread only. */
+/* Submission of tasks and collectives. It returns at once, and its order is the program's: accesses
+ * to a buffer happen as if tasks ran one after another in that order. Called by the session's
+ * thread only. */
 #ifndef HD_RUNTIME_ENGINE_SUBMIT_H
 #define HD_RUNTIME_ENGINE_SUBMIT_H
 
@@ -9,11 +9,11 @@
 
 #include <stdatomic.h>
 
-/* What dependences are tracked on: the memory of one instance, by buckets of its partials. Has no
- * memory itself. */
+/* Dependences are tracked on buffers, which stand for the memory of one instance, by buckets of its
+ * partials, and have no memory themselves. */
 struct hd_buffer;
 
-/* Of buckets >= 1 and partials >= 1. Errors: HD_ERR_NOMEM. */
+/* Creates a buffer of buckets >= 1 and partials >= 1. Returns HD_OK or HD_ERR_NOMEM. */
 int hd_buffer_create(struct hd_session *session, int buckets, int64_t partials,
                      struct hd_buffer **buffer_p);
 /* Waits for the tasks that use it. Accepts NULL. */
@@ -28,12 +28,12 @@ struct hd_access {
     enum hd_mode mode;
 };
 
-/* Counts what is under way: +1 at submission, -1 at the end of a task. */
+/* Counts tasks: +1 at submission, -1 at the end. */
 struct hd_task_group {
     atomic_int pending;
 };
 
-/* Marks on the scale of priorities: higher is sooner, for schedulers that know priorities. */
+/* Priorities: higher is sooner, for schedulers that know priorities. */
 enum { HD_PRIORITY_NORMAL = 0, HD_PRIORITY_FIRST = 1000000 };
 
 struct hd_task {
@@ -64,14 +64,15 @@ struct hd_task {
     struct hd_task_group *group; /* or NULL */
 };
 
-/* Submits a copy of *task. */
+/* Submits a copy of *task. Returns HD_OK, HD_ERR_NOMEM, or HD_ERR_SYSTEM or HD_ERR_DEVICE (logged);
+ * errors of the body are latched by the session instead. */
 int hd_submit_task(struct hd_session *session, const struct hd_task *task);
 
 enum hd_collective_kind {
     HD_COLLECTIVE_REDUCE,    /* all instances combined in the fixed tree */
     HD_COLLECTIVE_BROADCAST, /* the bytes of rank 0's instance in[0] */
     HD_COLLECTIVE_BARRIER,
-    HD_COLLECTIVE_COMPARE /* hash of every part of in[0], equal on all ranks or HD_ERR_DIVERGED */
+    HD_COLLECTIVE_COMPARE /* hash of every bucket of in[0], equal on all ranks or HD_ERR_DIVERGED */
 };
 
 struct hd_collective {
@@ -85,7 +86,7 @@ struct hd_collective {
     void *out; /* NULL: none on this rank */
     struct hd_buffer *out_buffer;
     int home;   /* of this memory. The first GPU: for a REDUCE of a type with reduce_on_gpu, among
-                   several ranks with a session that has NCCL */
+                   several ranks with a session that has a device comm */
     int bucket; /* of flat values; else 0 */
     int64_t iteration;
     int priority;
@@ -93,15 +94,17 @@ struct hd_collective {
 };
 
 /* Submits a copy of *c and its arrays. Every rank must submit the same collectives in the same
- * order; they run in that order. */
+ * order; they run in that order. Returns HD_OK, or HD_ERR_NOMEM or HD_ERR_SYSTEM, by which the
+ * session has failed and everything submitted has ended. */
 int hd_submit_collective(struct hd_session *session, const struct hd_collective *c);
 
-/* Bytes that a collective puts into the transport, and of scratch it needs on a rank of n_in
- * instances among `ranks`. */
+/* Return the bytes that a collective puts into the transport, and the bytes of scratch that it
+ * needs on a rank of n_in instances among `ranks`. */
 int64_t hd_collective_get_payload_bytes(const struct hd_collective *c);
 int64_t hd_collective_get_host_scratch_bytes(const struct hd_collective *c, int ranks);
 
-/* Bytes on the GPU that a collective between GPUs needs in the session (device_comm_bytes). */
+/* Returns the bytes on the GPU that a collective between GPUs needs in the session
+ * (device_comm_bytes). */
 int64_t hd_collective_get_device_comm_bytes(const struct hd_collective *c, int ranks);
 
 #endif

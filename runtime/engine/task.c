@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place where bodies are called: it gives them scratch, stamps times, latches errors, and
- * calls again those that are not through. */
+/* The only file that calls bodies: it gives them scratch, stamps times, latches errors, and calls
+ * again those that return HD_AGAIN. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -26,8 +26,8 @@ static void complete(struct hd_session *session, int lane, struct hd_task *task,
     }
 }
 
-/* A body in the middle of its calls is given up when the run has ended, so that Ctrl-C and other
- * ranks' failures are felt; then the session has failed, and nobody reads what it left. */
+/* A body that would be called again is given up when the session has failed, so that Ctrl-C and
+ * other ranks' failures end the run soon; nobody reads its unfinished output. */
 static int call(struct hd_session *session, struct hd_task *task, int64_t until_ns)
 {
     struct hd_context *context = &task->context;
@@ -100,8 +100,8 @@ bool hd_session_execute(struct hd_session *session, int lane, struct hd_task *ta
 }
 
 /* -- Tasks of GPUs --------------------------------------------------------------------------------
- * A body only queues; its time is from there to the end of what it queued, but for the time in
- * which the GPU was still at the task before. */
+ * A body only queues work. Its time lasts from the call to the end of that work, without the time
+ * in which the GPU still worked for the task before. */
 
 static int lane_of_home(const struct hd_session *session, int home)
 {
@@ -146,12 +146,11 @@ void hd_session_complete_gpu_task(struct hd_session *session, const struct hd_ta
     hd_trace_end(session->trace, lane_of_home(session, home), record->task.verb, &event);
 }
 
-/* -- Background tasks in slices
- * ------------------------------------------------------------------------- Workers do not
- * pre-empt, so a background task of seconds is worked off in slices: tasks without accesses at the
- * lowest priority, one after another, of which one at most is queued. An open task holds the
- * accesses meanwhile. A scheduler without priorities has the slice wait behind what is ready, which
- * delays others by one slice at most. */
+/* -- Background tasks -----------------------------------------------------------------------------
+ * Workers do not pre-empt, so a background task of seconds is called in time slices: tasks without
+ * accesses at the lowest priority, one after another, of which one at most is queued. An
+ * asynchronous task holds the accesses meanwhile. A scheduler without priorities has the slice wait
+ * behind the tasks that are ready, which delays others by one slice at most. */
 
 enum { TIME_SLICE_NS = 5000000, TIME_SLICE_PRIORITY = -1000000 };
 

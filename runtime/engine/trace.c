@@ -118,8 +118,8 @@ static void add(atomic_int_fast64_t *total, int64_t amount)
                           memory_order_relaxed);
 }
 
-/* What all workers share of a verb; NULL when it is not measured. One worker's total is its union.
- */
+/* Returns the union of a verb's intervals on all workers; NULL when it is not measured, as with one
+ * worker, whose total is the union. */
 static struct any *find_any(struct hd_trace *trace, const char *verb)
 {
     if (!trace->options.verbs_by_any || trace->workers == 1)

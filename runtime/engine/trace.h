@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When tasks and collectives ran: two clock reads around each body, kept in one ring per worker and
- * in totals per verb. Recording is wait-free; each worker writes its own ring. */
+/* A trace records when tasks and collectives ran, by two clock reads around each body, in one ring
+ * per worker and in totals per verb. Threads: recording is wait-free, and each worker writes its
+ * own ring; the functions that read totals may be called from any thread. */
 #ifndef HD_RUNTIME_ENGINE_TRACE_H
 #define HD_RUNTIME_ENGINE_TRACE_H
 
@@ -26,41 +27,44 @@ struct hd_trace_options {
     bool verbs_by_any; /* measures hd_timing.any_ns; costs workers a shared cache line per task */
 };
 
-/* A lane for each worker and one more, number `workers`, for the waits of collectives. Released by
- * hd_trace_destroy (accepts NULL). */
+/* Creates a lane for each worker and one more, number `workers`, for the waits of collectives.
+ * Released by hd_trace_destroy (accepts NULL). Returns HD_OK or HD_ERR_NOMEM. */
 int hd_trace_create(const struct hd_trace_options *options, struct hd_trace **trace_p);
 void hd_trace_destroy(struct hd_trace *trace);
 
-/* A body of `verb` (a string that outlives the trace, compared by address) begins on worker `lane`,
- * and has ended; one caller at a time for each lane. */
+/* Record that a body of `verb` (a string that outlives the trace, compared by address) begins on
+ * worker `lane`, and that it has ended; one caller at a time for each lane. */
 void hd_trace_begin(struct hd_trace *trace, int lane, const char *verb, int64_t now_ns);
 void hd_trace_end(struct hd_trace *trace, int lane, const char *verb, const struct hd_event *event);
 
-/* A collective begins to wait for other ranks, and has ended. One is open at a time. */
+/* Record that a collective begins to wait for other ranks, and that it has ended. One is open at a
+ * time. */
 void hd_trace_open(struct hd_trace *trace, int64_t now_ns);
 void hd_trace_close(struct hd_trace *trace, const struct hd_event *event);
 
-/* Totals by verb over all workers into timings_p[HD_TRACE_VERBS + 1], ended by verb == NULL, in no
- * order that lasts. Workers may go on recording. */
+/* Stores totals by verb over all workers in timings_p[HD_TRACE_VERBS + 1], ended by verb == NULL,
+ * in no fixed order. Workers may go on recording. */
 void hd_trace_read_timings(const struct hd_trace *trace, struct hd_timing *timings_p);
 
-/* The same in a list of the trace's, rewritten by the next call: one caller at a time. */
+/* Returns such totals in a list of the trace's, rewritten by the next call: one caller at a time.
+ */
 const struct hd_timing *hd_trace_get_timings(struct hd_trace *trace);
 
-/* Sum of all bodies on CPU workers in nanoseconds; of what bodies queued on GPUs; and the number of
- * all of them. */
+/* Store the time of all bodies on CPU workers in nanoseconds and the number of all bodies, and
+ * return the time of the work that bodies queued on GPUs. */
 void hd_trace_get_totals(const struct hd_trace *trace, int64_t *busy_ns_p, int64_t *tasks_p);
 int64_t hd_trace_get_gpu_busy_ns(const struct hd_trace *trace);
 
-/* How long collectives have waited for other ranks, and how long no worker had anything to do
- * meanwhile: exposed communication. In nanoseconds, of those that have ended. */
+/* Return how long collectives have waited for other ranks, and how long no worker had anything to
+ * do meanwhile (exposed communication): in nanoseconds, of those that have ended. */
 int64_t hd_trace_get_waited_ns(const struct hd_trace *trace);
 int64_t hd_trace_get_exposed_ns(const struct hd_trace *trace);
 
-/* Start of the first body (hd_clock_get_ns), 0 before it. */
+/* Returns the start of the first body (hd_clock_get_ns), 0 before it. */
 int64_t hd_trace_get_first_ns(const struct hd_trace *trace);
 
-/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run. */
+/* Writes the rings as Chrome / Perfetto JSON, times relative to origin_ns. No worker may run.
+ * Returns HD_OK or HD_ERR_SYSTEM (logged). */
 int hd_trace_write(const struct hd_trace *trace, const char *path, int rank, int64_t origin_ns);
 
 #endif

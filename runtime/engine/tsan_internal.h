@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What StarPU promises, told to the thread sanitizer, which cannot see it: a task comes after what
- * its submitter did before, and after the tasks that its accesses wait for. In other builds all of
- * this is nothing. */
+/* These macros tell the thread sanitizer what it cannot see of StarPU: a task comes after what its
+ * submitter did before, and after the tasks that its accesses wait for. In other builds they do
+ * nothing. Thread safe. */
 #ifndef HD_RUNTIME_ENGINE_TSAN_INTERNAL_H
 #define HD_RUNTIME_ENGINE_TSAN_INTERNAL_H
 
