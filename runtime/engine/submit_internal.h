@@ -26,7 +26,7 @@ struct hd_buffer {
 };
 
 /* Gives a StarPU task the handles of `accesses` and a token (NULL: none). Returns HD_OK, or
- * HD_ERR_NOMEM (logged) (buffers.c). */
+ * HD_ERR_NOMEM (logged) (handles.c). */
 int hd_starpu_set_handles(struct starpu_task *starpu, const char *name,
                           const struct hd_access *accesses, int n, starpu_data_handle_t token);
 
