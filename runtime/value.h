@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: what a graph names and what survives a task. A value is declared once (hd_spec), has one
+/* Values, which a graph names and which survive tasks. A value is declared once (hd_spec), has one
  * instance per shard, or one in all, and each instance is one block of memory described by its
  * type. Task bodies see instances as views. No StarPU here: the same bodies run under any executor.
- */
+ *
+ * Threads: functions may be called from any thread, for different instances at once. */
 #ifndef HD_RUNTIME_VALUE_H
 #define HD_RUNTIME_VALUE_H
 
@@ -25,7 +26,7 @@ struct hd_type;
 struct hd_tensor_data; /* runtime/io/safetensors.h */
 enum { HD_TENSORS_MAX = 16 };
 
-/* One declared value. Made by graph/, completed by its type; read-only once the plan stands. */
+/* One declared value. graph/ makes it, its type completes it; read-only once there is a plan. */
 struct hd_spec {
     const char *name;
     const struct hd_type *type;
@@ -34,7 +35,7 @@ struct hd_spec {
     const struct hd_spec *init; /* the value whose initial content is copied, or NULL */
     const char *role;           /* `role:` of the declaration, or NULL */
     struct hd_source_location location;
-    void *shape;      /* what the type keeps for itself; released by its `release` */
+    void *shape;      /* the type's own description; its `release` frees it */
     int64_t bytes;    /* of one instance; 0 until known */
     int64_t elements; /* flat types: number of floats; else 0 */
     double bucket_mb; /* `bucket_mb:` in MiB, 0: one bucket */
@@ -44,7 +45,7 @@ struct hd_spec {
                        its floats, and the value is the sum of its partials */
 };
 
-/* What a type or verb needs to complete a spec or prepare a step. */
+/* The surroundings in which a type completes a spec and a verb prepares a step. */
 struct hd_setup {
     const struct hd_config *config;
     struct hd_diag *diag;
@@ -63,9 +64,10 @@ struct hd_operand {
     const float *floats, *count;
 };
 
-/* How instances of different shards or ranks combine: a partial vector per instance and bucket,
- * combined pairwise in a fixed tree, turned back into an instance. `bucket` counts from 0. Vectors
- * are 64-byte aligned and padded to whole 64 bytes by the caller. */
+/* A reduction combines instances of different shards or ranks: it packs a vector per instance and
+ * bucket, combines vectors pairwise in a fixed tree, and unpacks the result into an instance.
+ * `bucket` counts from 0. Vectors are 64-byte aligned and padded to whole 64 bytes by the caller.
+ */
 enum hd_combine { HD_SUM, HD_MEAN, HD_MAX, HD_MIN };
 extern const char *const hd_combine_names[]; /* "sum", ..., ended by NULL */
 struct hd_reduction {
@@ -77,36 +79,37 @@ struct hd_reduction {
     void (*unpack)(const struct hd_spec *spec, int bucket, enum hd_combine how, const void *vector,
                    void *data);
     unsigned hows; /* sum of 1 << HD_..., the ways that make sense; 0: all */
-    /* On a GPU: out = the n_in >= 1 instances in[] combined, as pack, combine in tree order and
-     * unpack do it, to the bit. Queues on `stream`; all memory is that GPU's. NULL: the host's
-     * functions only. */
+    /* Combines, on a GPU, the n_in >= 1 instances in[] into out, to the bit as pack, combine in
+     * tree order and unpack do. Queues on `stream`; all memory is that GPU's. Returns HD_OK or
+     * HD_ERR_DEVICE. NULL: the host's functions only. */
     int (*reduce_on_gpu)(const struct hd_spec *spec, int bucket, enum hd_combine how, int n_in,
                          const void *const *in, const struct hd_spec *out_spec, void *out,
                          void *stream);
-    /* There too, of flat types, whose vectors are floats and a count: to[n] = the operands' floats
-     * added in tree order and *total their counts, by which a mean is divided; without counts, the
-     * floats alone. `to` may be an operand, `total` no operand's count. */
+    /* Flat types, whose vectors are floats and a count: adds, on a GPU, the operands' floats in
+     * tree order to to[n] and their counts to *total, by which it divides a mean; without counts,
+     * the floats alone. `to` may be an operand, `total` no operand's count. Returns HD_OK or
+     * HD_ERR_DEVICE. */
     int (*add_on_gpu)(enum hd_combine how, const struct hd_operand *operands, int n_operands,
                       int64_t n, float *to, float *total, void *stream);
-    /* Where the count of a bucket of an instance stands. */
+    /* Returns the address of a bucket's count in an instance. */
     float *(*count)(const struct hd_spec *spec, int bucket, void *data);
 };
 
-/* An instance on a GPU: the host's first `common` bytes, then whatever the GPU makes of them for
- * itself, as the host may have something of its own behind them. */
+/* An instance on a GPU has the host's first `common` bytes, then data that the GPU derives from
+ * them for itself, as the host may have derived data of its own behind them. */
 struct hd_device_form {
     int64_t (*common)(const struct hd_spec *spec);
     int64_t (*bytes)(const struct hd_spec *spec); /* of an instance on a GPU */
-    int (*ready)(const struct hd_spec *spec);     /* makes what renewing needs on the present GPU */
-    /* The common bytes have been renewed: renews the rest, on the GPU by `stream`, on the host at
-     * once. */
+    int (*ready)(const struct hd_spec *spec);     /* prepares the present GPU for renew_on_gpu */
+    /* Renew the derived data after the common bytes have changed, on the GPU by `stream`, on the
+     * host at once. */
     int (*renew_on_gpu)(const struct hd_spec *spec, void *data, void *stream);
     int (*renew_on_host)(const struct hd_spec *spec, void *data);
 };
 
 /* A type of value. NULL functions have the stated default, which suits plain memory: a type whose
- * instance holds no pointers and whose unused bytes stay zero needs none of them. Functions may be
- * called from any thread, for different instances at once. */
+ * instance holds no pointers and whose unused bytes stay zero needs none of them. Functions that
+ * return int return HD_OK or a status (logged). */
 struct hd_type {
     const char *name;
     bool none; /* the initial version is `none` */
@@ -118,19 +121,20 @@ struct hd_type {
     int (*resolve)(struct hd_spec *spec, const struct hd_setup *setup);
     void (*release)(struct hd_spec *spec); /* frees spec->shape; default: hd_free(shape) */
     /* Fills zeroed memory with the initial version of instance `shard` (0 for others). Default:
-     * partials it zeroed. */
+     * leaves it zeroed. */
     int (*init)(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                 void *data);
     void (*fini)(const struct hd_spec *spec, void *data); /* default: nothing */
-    /* dst, an initialised instance, becomes equal to src. Default: memcpy. */
+    /* Makes dst, an initialised instance, equal to src. Default: memcpy. */
     int (*snapshot)(const struct hd_spec *spec, void *dst, const void *src);
-    /* Flat types: elements [lo, hi) of dst, and what is derived from them, become equal to src's.
+    /* Flat types: makes elements [lo, hi) of dst, and data derived from them, equal to src's.
      * Default: memcpy of the floats. */
     int (*copy_range)(const struct hd_spec *spec, int64_t lo, int64_t hi, void *dst,
                       const void *src);
-    /* Flat types: where an instance has what belongs to elements [lo, hi) of a bucket, in spans i =
-     * 0, 1, …: so many bytes from *at_p on; -1: no more. What belongs to the bucket as a whole is
-     * in all its ranges. Default: the floats. */
+    /* Flat types: finds the bytes of an instance that belong to elements [lo, hi) of a bucket, in
+     * ranges i = 0, 1, …: returns the bytes of range i and stores its offset in *at_p; -1: there
+     * are no more. Bytes that belong to the bucket as a whole are in all its ranges. Default: the
+     * floats. */
     int64_t (*get_byte_range)(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi, int i,
                               int64_t *at_p);
     /* Default: the bytes as they are. */
@@ -138,24 +142,25 @@ struct hd_type {
     int (*load)(const struct hd_spec *spec, void *data, FILE *file);
     uint64_t (*hash)(const struct hd_spec *spec, const void *data); /* default: of the bytes; flat:
                                                                        of the floats by blocks */
-    /* The arrays of an instance as named tensors, at most HD_TENSORS_MAX, borrowed: for files that
-     * people read. Returns their number. NULL: none. */
+    /* Stores the arrays of an instance as named tensors, at most HD_TENSORS_MAX, borrowed, for
+     * files that people read. Returns their number. NULL: none. */
     int (*tensors)(const struct hd_spec *spec, const void *data, struct hd_tensor_data *tensors_p);
     const struct hd_reduction *reduction; /* or NULL: shards of it cannot be combined */
     bool host_only; /* instances hold more than their bytes: tasks on GPUs leave them alone */
     bool pinned;    /* bodies for GPUs look into instances themselves: they stay in host memory */
     const struct hd_device_form *device; /* or NULL: an instance on a GPU is a copy, byte by byte */
-    /* Flat types with a reduction: samples in a bucket of a partial. A type that has it is combined
-     * by adding its floats one by one, and a mean is the sum divided by the sum of these; so it may
-     * be combined block by block, without a vector. Or NULL. */
+    /* Flat types with a reduction: returns the samples in a bucket of a partial. A type that has it
+     * is combined by adding its floats one by one, and a mean is the sum divided by the sum of
+     * these; so it may be combined block by block, without a vector. Or NULL. */
     float (*weight)(const struct hd_spec *spec, int bucket, const void *data, int64_t partial);
-    /* Named numbers for expressions ("verdict.mean") and logs: fields are counted from 0; name NULL
-     * past the end. */
+    /* Named numbers for expressions ("eval_result.mean") and logs: fields are counted from 0; name
+     * NULL past the end. */
     const char *(*field_name)(const struct hd_spec *spec, int field);
     double (*field)(const struct hd_spec *spec, const void *data, int field);
 };
 
-/* The defaults above in one place. `data` is memory of spec->bytes. */
+/* Call the type's function or do its default; `data` is memory of spec->bytes. Those that return
+ * int return HD_OK or a status (logged). */
 int hd_value_init(const struct hd_spec *spec, const struct hd_setup *setup, int64_t shard,
                   void *data);
 void hd_value_fini(const struct hd_spec *spec, void *data);
@@ -168,26 +173,27 @@ int hd_value_save(const struct hd_spec *spec, const void *data, FILE *file);
 int hd_value_load(const struct hd_spec *spec, void *data, FILE *file);
 uint64_t hd_value_hash(const struct hd_spec *spec, const void *data);
 
-/* Bytes of an instance on a GPU, and how many of them are the host's. */
+/* Return the bytes of an instance on a GPU, and how many of them are the host's. */
 int64_t hd_value_get_device_bytes(const struct hd_spec *spec);
 int64_t hd_value_get_common_bytes(const struct hd_spec *spec);
 
-/* For a type's `save` and `load`: `bytes` of an instance to or from its file. Errors:
- * HD_ERR_SYSTEM, HD_ERR_FORMAT when the file ends before (logged). */
+/* Write and read `bytes` of an instance, for a type's `save` and `load`. Return HD_OK,
+ * HD_ERR_SYSTEM, or HD_ERR_FORMAT when the file is too short (logged). */
 int hd_value_write(const struct hd_spec *spec, const void *data, size_t bytes, FILE *file);
 int hd_value_read(const struct hd_spec *spec, void *data, size_t bytes, FILE *file);
 
-/* For the reduction of a type whose vector is the instance as it is: `bytes` and `pack`. */
+/* These are `bytes` and `pack` for the reduction of a type whose vector is the instance as it is.
+ */
 int64_t hd_value_get_vector_bytes(const struct hd_spec *spec, int bucket);
 void hd_value_pack(const struct hd_spec *spec, int bucket, const void *data, void *vector);
 
-/* Index of a named field, or -1. */
+/* Returns the index of a named field (no status), or -1. */
 int hd_value_find_field(const struct hd_spec *spec, const char *name);
 
-/* Elements [*lo_p, *hi_p) of bucket `bucket` of a flat value. */
+/* Stores the elements [*lo_p, *hi_p) of bucket `bucket` of a flat value. */
 void hd_spec_get_bucket(const struct hd_spec *spec, int bucket, int64_t *lo_p, int64_t *hi_p);
 
-/* What a task body sees of one port. */
+/* A task body's view of one port. */
 struct hd_view {
     void *data;                 /* the instance; NULL: an absent optional port */
     void *host;                 /* its copy on the host, which is pinned where GPUs take part: for
@@ -207,7 +213,7 @@ struct hd_timing {
 
 struct hd_logbook;
 
-/* What a task body is given beside its views. Bodies read no clock and keep nothing. */
+/* A task body is given this beside its views. Bodies read no clock and keep nothing. */
 struct hd_context {
     struct hd_rng rng; /* this step's stream at (shard, iteration, repeat_index) */
     uint64_t seed;     /* of the run, for streams of one's own */
@@ -235,7 +241,7 @@ struct hd_context {
     void *stream;  /* CUDA stream, NULL on a CPU; `scratch` is then the GPU's memory */
     struct hd_logbook *logbook;     /* rank 0, verbs with `logs`; else NULL */
     const struct hd_timing *timing; /* verbs with `logs`; ended by verb == NULL */
-    char *message;                  /* what went wrong, see hd_body_fail */
+    char *message;                  /* a sentence about a failure, see hd_body_fail */
     /* Writes the arrays that the views show to a file for people, with the sentence `why`; or NULL.
      * Thread safe. */
     void (*dump_views)(const struct hd_context *context, const struct hd_view *views,

@@ -468,7 +468,7 @@ START_TEST(late_ranks_are_named_and_left)
 }
 END_TEST
 
-/* A rank that dies partials the others waiting until they abort. */
+/* A rank that dies leaves the others waiting until they abort. */
 static int body_dead(const struct hd_world *world, void *arg)
 {
     (void)arg;
