@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests from outside: of a rank that is asked to stop, of rank 0 whose clock says that it is
- * time for a checkpoint. They come at any moment on any rank, and all ranks must apply them before
- * the same iteration. So every iteration adds up what ranks request; when the iteration partials
- * the window, everybody knows the sum. A rank that is alone applies its request at once. */
-#include "graph/execute/execute_internal.h"
+#include "graph/execute/control_requests.h"
+
+#include "graph/execute/bind.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
+
+/* The requests of the iterations that are under way, iteration i at i % window. */
+struct request {
+    unsigned local, all;
+    struct hd_buffer *local_buffer, *all_buffer;
+    bool submitted;
+};
+
+struct hd_control_requests {
+    int window;
+    struct request requests[];
+};
 
 static void combine(const struct hd_spec *spec, int bucket, enum hd_combine how, void *into,
                     const void *other)
@@ -31,29 +42,40 @@ static const struct hd_spec spec = {.name = "control_requests",
                                     .buckets = 1,
                                     .partials = 1};
 
-int hd_control_requests_create(struct hd_executor *executor)
+int hd_control_requests_create(struct hd_binder *binder, struct hd_control_requests **requests_p)
 {
-    for (int i = 0; i < executor->options.window; i++) {
-        HD_TRY(hd_buffer_create(executor->session, 1, 1, &executor->requests[i].local_buffer));
-        HD_TRY(hd_buffer_create(executor->session, 1, 1, &executor->requests[i].all_buffer));
+    struct hd_control_requests *requests =
+        hd_alloc(1, sizeof *requests + (size_t)binder->window * sizeof requests->requests[0]);
+    if (!requests)
+        return HD_ERR_NOMEM;
+    *requests_p = requests;
+    requests->window = binder->window;
+    for (int i = 0; i < requests->window; i++) {
+        struct request *request = &requests->requests[i];
+        HD_TRY(hd_buffer_create(binder->session, 1, 1, &request->local_buffer));
+        HD_TRY(hd_buffer_create(binder->session, 1, 1, &request->all_buffer));
     }
     return HD_OK;
 }
 
-void hd_control_requests_destroy(struct hd_executor *executor)
+void hd_control_requests_destroy(struct hd_control_requests *requests)
 {
-    for (int i = 0; i < HD_WINDOW_MAX; i++) {
-        hd_buffer_destroy(executor->requests[i].local_buffer);
-        hd_buffer_destroy(executor->requests[i].all_buffer);
+    for (int i = 0; requests && i < requests->window; i++) {
+        hd_buffer_destroy(requests->requests[i].local_buffer);
+        hd_buffer_destroy(requests->requests[i].all_buffer);
     }
+    hd_free(requests);
 }
 
-/* What all requested in the iteration that has just left the window. */
-static int reduce_requests(struct hd_executor *executor, unsigned local, unsigned *requests_p)
+int hd_control_requests_reduce(struct hd_control_requests *requests, struct hd_binder *binder,
+                               unsigned local, unsigned *all_p)
 {
-    struct hd_control_request *request =
-        &executor->requests[hd_executor_get_iteration(executor) % executor->options.window];
-    *requests_p = request->submitted ? request->all : 0;
+    *all_p = local;
+    if (binder->plan->ranks == 1)
+        return HD_OK;
+    const int64_t iteration = hd_binder_get_iteration(binder);
+    struct request *request = &requests->requests[iteration % requests->window];
+    *all_p = request->submitted ? request->all : 0;
     request->submitted = true;
     request->local = local;
     void *in = &request->local;
@@ -68,19 +90,8 @@ static int reduce_requests(struct hd_executor *executor, unsigned local, unsigne
                                     .in_buffers = &request->local_buffer,
                                     .out = &request->all,
                                     .out_buffer = request->all_buffer,
-                                    .iteration = hd_executor_get_iteration(executor),
+                                    .iteration = iteration,
                                     .priority = HD_PRIORITY_FIRST,
-                                    .group = hd_executor_get_task_group(executor, false)};
-    return hd_submit_collective(executor->session, &c);
-}
-
-int hd_executor_apply_requests(struct hd_executor *executor)
-{
-    const struct hd_executor_options *options = &executor->options;
-    if (!options->get_requests)
-        return HD_OK;
-    unsigned requests = options->get_requests(options->requests_arg);
-    if (executor->plan->ranks > 1)
-        HD_TRY(reduce_requests(executor, requests, &requests));
-    return requests ? options->apply_requests(options->requests_arg, requests) : HD_OK;
+                                    .group = hd_binder_get_task_group(binder)};
+    return hd_submit_collective(binder->session, &c);
 }

@@ -58,12 +58,4 @@ void *hd_executor_get_writable(struct hd_executor *executor, int value, int inst
 int64_t hd_executor_get_version(const struct hd_executor *executor, int value);
 int64_t hd_executor_get_counter(const struct hd_executor *executor, const char *name);
 
-/* Bytes of scratch and of transport that the plan's tasks and collectives need; of scratch on each
- * GPU. */
-int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan);
-int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan);
-int64_t
-hd_plan_get_device_comm_bytes(const struct hd_plan *plan); /* and there for the device comm */
-int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan);
-
 #endif

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reduction over shards that several GPUs of a rank hold: no GPU is the master of the others.
- * Each adds the operands of its own shards; then the buckets are shared out among them, and each
- * adds up, of its buckets, what all have. Shards of a GPU are a node of the tree, as those of a
- * rank are, so the bits are those of one GPU. */
-#include "graph/execute/execute_internal.h"
+/* Reduces over shards that several GPUs of a rank hold: no GPU is the master of the others. Each
+ * adds up the operands of its own shards; then the buckets are divided among the GPUs, and each
+ * adds up what all GPUs have of its buckets. The shards of a GPU are a node of the tree, as those
+ * of a rank are, so the bits are those of one GPU. */
+#include "graph/execute/bind.h"
+#include "graph/execute/submit.h"
+#include "graph/plan/collectives.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 
-/* A task's own: one bucket, and instances on one GPU, or all GPUs' operands. */
+/* The arguments of a task, which owns them: what to add up of one bucket. */
 struct reduce {
-    struct hd_collective collective; /* in and in_buffers are not its own */
-    int local;                       /* adding up: which of the operands is at home here */
+    struct hd_collective collective; /* without memory */
+    int local;                       /* final reduce: the operand that is at home here */
     int n;
-    void *memory[];
+    void *memory[]; /* [n]: instances on this GPU, or the operands of all GPUs */
 };
 
 static int reduce_local_body(struct hd_context *context, const struct hd_view *views,
@@ -25,26 +27,13 @@ static int reduce_local_body(struct hd_context *context, const struct hd_view *v
         (const void *const *)reduce->memory, c->out_spec, views[0].data, context->stream);
 }
 
-/* Of an operand in scratch: floats, then their count. */
-static int64_t operand_floats(const struct hd_spec *spec, int bucket)
-{
-    int64_t lo, hi;
-    hd_spec_get_bucket(spec, bucket, &lo, &hi);
-    return hd_align_up((hi - lo) * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
-}
-
-static int64_t operand_bytes(const struct hd_spec *spec, int bucket)
-{
-    return operand_floats(spec, bucket) * (int64_t)sizeof(float) + HD_ALIGNMENT;
-}
-
-/* A part of a GPU's operand, fetched into `buffer` where it is another's; its count in any case, as
- * the sum's takes its place. */
+/* Stores the bucket of a GPU's operand, fetched into `buffer` if it is another GPU's. Its count is
+ * fetched in any case, as the sum overwrites it. */
 static int fetch_operand(const struct reduce *reduce, int gpu, float *buffer, void *stream,
                          struct hd_operand *operand_p)
 {
     const struct hd_collective *c = &reduce->collective;
-    float *count = buffer + operand_floats(c->out_spec, c->bucket);
+    float *count = buffer + hd_gpu_operand_get_floats(c->out_spec, c->bucket);
     int64_t lo, hi;
     hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     *operand_p = (struct hd_operand){(const float *)reduce->memory[gpu] + lo, count};
@@ -67,7 +56,8 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
     int64_t lo, hi;
     hd_spec_get_bucket(c->out_spec, c->bucket, &lo, &hi);
     for (int gpu = 0; gpu < reduce->n; gpu++) {
-        char *buffer = (char *)context->scratch + gpu * operand_bytes(c->out_spec, c->bucket);
+        char *buffer =
+            (char *)context->scratch + gpu * hd_gpu_operand_get_bytes(c->out_spec, c->bucket);
         HD_TRY(fetch_operand(reduce, gpu, (float *)buffer, context->stream, &operands[gpu]));
     }
     const struct hd_reduction *reduction = c->in_spec->type->reduction;
@@ -76,24 +66,13 @@ static int reduce_all_body(struct hd_context *context, const struct hd_view *vie
                                  context->stream);
 }
 
-int64_t hd_gpu_reduce_get_scratch_bytes(const struct hd_plan *plan, const struct hd_op *op)
-{
-    const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
-    int64_t max = 0;
-    for (int bucket = 0; bucket < spec->buckets && plan->devices > 1; bucket++) {
-        const int64_t bytes = plan->devices * operand_bytes(spec, bucket);
-        max = bytes > max ? bytes : max;
-    }
-    return max;
-}
-
-/* Hands the reduce to a task that writes its part of the result's copy at `home`. */
-static int submit(struct hd_executor *executor, const struct hd_op *op, struct reduce *reduce,
-                  int home, int (*body)(struct hd_context *, const struct hd_view *, const void *),
+/* Submits a task that owns `reduce` and writes its bucket of the result's replica at `home`. */
+static int submit(struct hd_binder *binder, const struct hd_op *op, struct reduce *reduce, int home,
+                  int (*body)(struct hd_context *, const struct hd_view *, const void *),
                   enum hd_mode mode, struct hd_access *accesses)
 {
-    const struct hd_replica *to = &hd_executor_get_slot(executor, op, 1)->replicas[home];
-    struct hd_task task = hd_executor_make_task(executor, op, -1);
+    const struct hd_replica *to = &hd_binder_get_slot(binder, op, 1)->replicas[home];
+    struct hd_task task = hd_binder_make_task(binder, op, -1);
     accesses[reduce->n] =
         (struct hd_access){to->buffers[0], reduce->collective.bucket, HD_ALL_PARTIALS, mode};
     task.body = body;
@@ -106,7 +85,7 @@ static int submit(struct hd_executor *executor, const struct hd_op *op, struct r
     task.n = 1;
     task.accesses = accesses;
     task.n_accesses = reduce->n + 1;
-    return hd_submit_task(executor->session, &task);
+    return hd_submit_task(binder->session, &task);
 }
 
 static struct reduce *make_reduce(const struct hd_collective *c, int n)
@@ -119,29 +98,29 @@ static struct reduce *make_reduce(const struct hd_collective *c, int n)
     return reduce;
 }
 
-/* The operands of the instances at `home`. */
-static int submit_local_reduce(struct hd_executor *executor, const struct hd_op *op,
+/* Adds up the operands of the instances at `home`. */
+static int submit_local_reduce(struct hd_binder *binder, const struct hd_op *op,
                                const struct hd_collective *c, int home, struct hd_access *accesses)
 {
     struct reduce *reduce = make_reduce(c, c->n_in);
     if (!reduce)
         return HD_ERR_NOMEM;
     for (int i = 0; i < c->n_in; i++) {
-        if (hd_plan_get_home(executor->plan, i, c->n_in) != home)
+        if (hd_plan_get_home(binder->plan, i, c->n_in) != home)
             continue;
         accesses[reduce->n] =
             (struct hd_access){c->in_buffers[i], c->bucket, HD_ALL_PARTIALS, HD_READ};
         reduce->memory[reduce->n++] = c->in[i];
     }
-    return submit(executor, op, reduce, home, reduce_local_body, HD_WRITE, accesses);
+    return submit(binder, op, reduce, home, reduce_local_body, HD_WRITE, accesses);
 }
 
-static int submit_final_reduce(struct hd_executor *executor, const struct hd_op *op,
+static int submit_final_reduce(struct hd_binder *binder, const struct hd_op *op,
                                const struct hd_collective *c, struct hd_access *accesses)
 {
-    const struct hd_version_slot *slot = hd_executor_get_slot(executor, op, 1);
-    const int gpus = executor->plan->devices;
-    const int home = hd_plan_get_home(executor->plan, c->bucket, op->buckets);
+    const struct hd_version_slot *slot = hd_binder_get_slot(binder, op, 1);
+    const int gpus = binder->plan->devices;
+    const int home = hd_plan_get_home(binder->plan, c->bucket, op->buckets);
     struct reduce *reduce = make_reduce(c, gpus);
     if (!reduce)
         return HD_ERR_NOMEM;
@@ -153,16 +132,14 @@ static int submit_final_reduce(struct hd_executor *executor, const struct hd_op 
                                HD_ALL_PARTIALS, HD_READ};
         reduce->memory[reduce->n] = operand->data[0];
     }
-    return submit(executor, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
+    return submit(binder, op, reduce, home, reduce_all_body, HD_UPDATE, accesses);
 }
 
-int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_op *op,
-                                  const struct hd_collective *made)
+int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op)
 {
-    const struct hd_plan *plan = executor->plan;
-    const struct hd_replica *from = &hd_executor_get_slot(executor, op, 0)->replicas[1];
-    struct hd_collective c = *made;
-    c.n_in = plan->values[op->step->refs[0].value].instances;
+    const struct hd_plan *plan = binder->plan;
+    const struct hd_replica *from = &hd_binder_get_slot(binder, op, 0)->replicas[1];
+    struct hd_collective c = hd_plan_make_collective(plan, op);
     c.in = from->data;
     c.in_buffers = from->buffers;
     const int max_accesses = 1 + (c.n_in > plan->devices ? c.n_in : plan->devices);
@@ -170,9 +147,9 @@ int hd_executor_submit_gpu_reduce(struct hd_executor *executor, const struct hd_
     int status = accesses ? HD_OK : HD_ERR_NOMEM;
     for (c.bucket = 0; status == HD_OK && c.bucket < op->buckets; c.bucket++) {
         for (int home = 1; status == HD_OK && home <= plan->devices; home++)
-            status = submit_local_reduce(executor, op, &c, home, accesses);
+            status = submit_local_reduce(binder, op, &c, home, accesses);
         if (status == HD_OK)
-            status = submit_final_reduce(executor, op, &c, accesses);
+            status = submit_final_reduce(binder, op, &c, accesses);
     }
     hd_free(accesses);
     return status;

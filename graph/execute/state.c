@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run needs to go on from the start of an iteration: the content of values that somebody may
- * still read, what the submitter counts and remembers. All of it is a function of the program, not
- * of ranks, windows, buffers or GPUs, so another number of ranks may go on. */
-#include "graph/execute/execute_internal.h"
+#include "graph/execute/state.h"
+
+#include "graph/execute/transfers.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/sharded_update.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,80 +13,33 @@
 
 enum { JOURNAL_BYTES = 4 << 20 }; /* plain values from this size on are written as journals */
 
-/* -- Which values are dead between iterations -----------------------------------------------------
- */
-
-static int parent_of(const struct hd_plan *plan, int at)
+static bool is_kept(const struct hd_binder *binder, int value)
 {
-    for (int i = at - 1; i >= 0; i--)
-        if (plan->ops[i].kind == HD_OP_REPEAT && plan->ops[i].end > at)
-            return i;
-    return -1;
+    return !binder->plan->values[value].not_stored && !binder->plan->values[value].transient;
 }
 
-static const struct hd_ref *ref_to(const struct hd_op *op, int value)
+/* Returns the largest k for which an iteration may still read x@-k. */
+static int count_lags(const struct hd_binder *binder, int value)
 {
-    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
-        if (op->step->refs[i].value == value)
-            return &op->step->refs[i];
-    return NULL;
-}
-
-/* The first step that names the value writes it whole, whenever those after it are reached. */
-static bool is_transient(const struct hd_plan *plan, int value)
-{
-    int first = 0;
-    while (first < plan->n_ops && !ref_to(&plan->ops[first], value) &&
-           !(plan->ops[first].kind != HD_OP_STEP && plan->ops[first].value == value))
-        first++;
-    if (first == plan->n_ops || plan->ops[first].kind != HD_OP_STEP)
-        return false;
-    const struct hd_step *step = plan->ops[first].step;
-    if (step->verb->kind != HD_VERB_TASK || step->verb->run_on_change || step->verb->logs ||
-        step->when || step->every > 0)
-        return false;
-    const int parent = parent_of(plan, first);
-    const int end = parent < 0 ? plan->n_ops : plan->ops[parent].end;
-    for (int at = first; at < plan->n_ops; at++) {
-        const struct hd_op *op = &plan->ops[at];
-        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
-            if (op->step->refs[i].value == value &&
-                (at >= end || op->step->refs[i].lag > 0 ||
-                 (at == first && op->step->refs[i].mode != HD_WRITE)))
-                return false;
-        if (op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value)
-            return false;
-    }
-    return true;
-}
-
-static bool is_kept(const struct hd_executor *executor, int value)
-{
-    return !executor->plan->values[value].not_stored && !is_transient(executor->plan, value);
-}
-
-/* Lagged versions that an iteration may still read: x@-k for k up to this. */
-static int lags_of(const struct hd_executor *executor, int value)
-{
-    const int lag = executor->plan->values[value].lag;
-    const int64_t before = hd_executor_get_iteration(executor);
+    const int lag = binder->plan->values[value].lag;
+    const int64_t before = hd_binder_get_iteration(binder);
     return before < lag ? (int)before : lag;
 }
 
-/* Where x@-k is, or x for k = 0. */
-static struct hd_version_slot *get_slot(const struct hd_executor *executor, int value, int k)
+/* Returns the slot of x@-k, or of x for k = 0. */
+static struct hd_version_slot *get_slot(const struct hd_binder *binder, int value, int k)
 {
-    return hd_instances_get_slot(&executor->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT,
-                                 k, hd_executor_get_iteration(executor));
+    return hd_instances_get_slot(&binder->instances[value], k > 0 ? HD_FROM_LAG : HD_FROM_CURRENT,
+                                 k, hd_binder_get_iteration(binder));
 }
 
-/* "replay.3", "policy@-1"; freed with hd_free. */
-static char *name_of(const struct hd_executor *executor, int value, int instance, int k)
+/* Returns a name like "replay.3" or "policy@-1", which the caller frees, or NULL without memory. */
+static char *make_name(const struct hd_binder *binder, int value, int instance, int k)
 {
-    const struct hd_spec *spec = &executor->plan->graph->values[value].spec;
+    const struct hd_spec *spec = &binder->plan->graph->values[value].spec;
     char shard[32] = "", lag[32] = "";
     if (spec->placement == HD_SHARD)
-        snprintf(shard, sizeof shard, ".%" PRId64, executor->plan->values[value].first + instance);
+        snprintf(shard, sizeof shard, ".%" PRId64, binder->plan->values[value].first + instance);
     if (k > 0)
         snprintf(lag, sizeof lag, "@-%d", k);
     return hd_format("%s%s%s", spec->name, shard, lag);
@@ -115,7 +68,7 @@ static int save_instance(struct hd_checkpoint_writer *checkpoints, const struct 
     return hd_checkpoint_writer_add(checkpoints, name, text, (int64_t)bytes);
 }
 
-/* "optimizer:2.8192-12288": what a rank has of a value that ranks share. */
+/* Saves the slice that a rank has of a sharded value, as "optimizer:2.8192-12288". */
 static int save_slice(struct hd_checkpoint_writer *checkpoints, const struct hd_spec *spec,
                       int bucket, int64_t lo, int64_t hi, const char *data)
 {
@@ -139,10 +92,10 @@ static int save_slice(struct hd_checkpoint_writer *checkpoints, const struct hd_
     return status;
 }
 
-static int save_slices(const struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
+static int save_slices(const struct hd_binder *binder, struct hd_checkpoint_writer *checkpoints,
                        const struct hd_spec *spec, const void *data)
 {
-    const struct hd_plan *plan = executor->plan;
+    const struct hd_plan *plan = binder->plan;
     for (int bucket = 0; bucket < spec->buckets; bucket++) {
         int64_t bucket_lo, bucket_hi, lo, hi;
         hd_spec_get_bucket(spec, bucket, &bucket_lo, &bucket_hi);
@@ -153,18 +106,18 @@ static int save_slices(const struct hd_executor *executor, struct hd_checkpoint_
     return HD_OK;
 }
 
-static int save_slot(const struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
+static int save_slot(const struct hd_binder *binder, struct hd_checkpoint_writer *checkpoints,
                      int value, int k)
 {
-    const struct hd_plan *plan = executor->plan;
+    const struct hd_plan *plan = binder->plan;
     const struct hd_spec *spec = &plan->graph->values[value].spec;
-    const struct hd_replica *host = &get_slot(executor, value, k)->replicas[0];
+    const struct hd_replica *host = &get_slot(binder, value, k)->replicas[0];
     if (plan->values[value].sharded)
-        return save_slices(executor, checkpoints, spec, host->data[0]);
+        return save_slices(binder, checkpoints, spec, host->data[0]);
     if (spec->placement == HD_GLOBAL && plan->rank != 0)
         return HD_OK;
     for (int i = 0; i < plan->values[value].instances; i++) {
-        char *name = name_of(executor, value, i, k);
+        char *name = make_name(binder, value, i, k);
         int status = name ? save_instance(checkpoints, spec, name, host->data[i]) : HD_ERR_NOMEM;
         hd_free(name);
         HD_TRY(status);
@@ -172,30 +125,31 @@ static int save_slot(const struct hd_executor *executor, struct hd_checkpoint_wr
     return HD_OK;
 }
 
-/* Whether x@-k needs a file of its own. */
-static bool differs(const struct hd_executor *executor, int value, int k)
+/* Returns whether x@-k needs a file of its own. */
+static bool differs(const struct hd_binder *binder, int value, int k)
 {
-    return get_slot(executor, value, k)->version != executor->instances[value].version;
+    return get_slot(binder, value, k)->version != binder->instances[value].version;
 }
 
-static json_t *describe_value(const struct hd_executor *executor, int value)
+static json_t *describe_value(const struct hd_guards *guards, int value)
 {
+    const struct hd_binder *binder = guards->binder;
     json_t *lags = json_array(), *attributes = json_array();
-    for (int k = 1; k <= lags_of(executor, value); k++)
-        json_array_append_new(lags, json_integer(get_slot(executor, value, k)->version));
-    for (int i = 0; i < executor->plan->graph->values[value].n_attributes; i++)
-        json_array_append_new(attributes, json_integer(executor->attributes[value][i]));
-    return json_pack("{s:I, s:o, s:o}", "version", (json_int_t)executor->instances[value].version,
+    for (int k = 1; k <= count_lags(binder, value); k++)
+        json_array_append_new(lags, json_integer(get_slot(binder, value, k)->version));
+    for (int i = 0; i < binder->plan->graph->values[value].n_attributes; i++)
+        json_array_append_new(attributes, json_integer(guards->attributes[value][i]));
+    return json_pack("{s:I, s:o, s:o}", "version", (json_int_t)binder->instances[value].version,
                      "lags", lags, "attributes", attributes);
 }
 
 struct description {
-    const struct hd_executor *executor;
+    const struct hd_guards *guards;
     json_t *steps;
 };
 
-/* Doubles to the bit, NaN too. */
-static json_t *bits_of(double value)
+/* Text holds a double to the bit, NaN too. */
+static json_t *make_bits(double value)
 {
     char text[32];
     uint64_t bits;
@@ -207,49 +161,52 @@ static json_t *bits_of(double value)
 static int describe_step(struct hd_step *step, void *arg)
 {
     struct description *description = arg;
-    const struct hd_step_state *state = &description->executor->step_states[step->index];
+    const struct hd_guards *guards = description->guards;
+    const double *seen = guards->fields[step->index];
     json_t *reads = json_array(), *fields = json_array();
     for (int i = 0; i < step->n_refs; i++)
-        json_array_append_new(reads, json_integer(state->last_read[i]));
-    for (int i = 0; state->fields && i < description->executor->plan->graph->n_slots; i++)
-        json_array_append_new(fields, bits_of(state->fields[i]));
+        json_array_append_new(reads, json_integer(guards->binder->last_read[step->index][i]));
+    for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
+        json_array_append_new(fields, make_bits(seen[i]));
     json_array_append_new(description->steps,
                           json_pack("{s:s, s:I, s:o, s:o}", "step", step->label ? step->label : "",
-                                    "next_due", (json_int_t)state->next_due, "last_read", reads,
-                                    "fields", fields));
+                                    "next_due", (json_int_t)guards->next_due[step->index],
+                                    "last_read", reads, "fields", fields));
     return HD_OK;
 }
 
-static json_t *describe(const struct hd_executor *executor)
+static json_t *describe(const struct hd_guards *guards)
 {
-    const struct hd_graph *graph = executor->plan->graph;
-    struct description description = {executor, json_array()};
+    const struct hd_binder *binder = guards->binder;
+    struct hd_graph *graph = binder->plan->graph;
+    struct description description = {guards, json_array()};
     json_t *values = json_object(), *counters = json_object();
-    hd_graph_walk(executor->plan->graph, describe_step, &description);
+    hd_graph_walk(graph, describe_step, &description);
     for (int i = 0; i < graph->n_values; i++)
-        json_object_set_new(values, graph->values[i].spec.name, describe_value(executor, i));
+        json_object_set_new(values, graph->values[i].spec.name, describe_value(guards, i));
     for (int i = 0; i < graph->n_counters; i++)
-        json_object_set_new(counters, graph->counters[i], json_integer(executor->counters[i]));
+        json_object_set_new(counters, graph->counters[i], json_integer(binder->counters[i]));
     return json_pack("{s:I, s:I, s:o, s:o, s:o}", "shards", (json_int_t)graph->shards,
-                     "next_compare", (json_int_t)executor->next_compare, "counters", counters,
+                     "next_compare", (json_int_t)guards->next_compare, "counters", counters,
                      "values", values, "steps", description.steps);
 }
 
-int hd_executor_save(struct hd_executor *executor, struct hd_checkpoint_writer *checkpoints,
-                     json_t **state_p)
+int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *checkpoints,
+                  json_t **state_p)
 {
-    const int n = executor->plan->graph->n_values;
+    struct hd_binder *binder = guards->binder;
+    const int n = binder->plan->graph->n_values;
     for (int value = 0; value < n; value++)
-        for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
-            if (k == 0 || differs(executor, value, k))
-                HD_TRY(hd_executor_transfer(executor, value, get_slot(executor, value, k), 0));
-    HD_TRY(hd_session_drain(executor->session));
-    HD_TRY(hd_checkpoint_writer_begin(checkpoints, hd_executor_get_iteration(executor)));
+        for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
+            if (k == 0 || differs(binder, value, k))
+                HD_TRY(hd_transfer_version(binder, value, get_slot(binder, value, k), 0));
+    HD_TRY(hd_session_drain(binder->session));
+    HD_TRY(hd_checkpoint_writer_begin(checkpoints, hd_binder_get_iteration(binder)));
     for (int value = 0; value < n; value++)
-        for (int k = 0; is_kept(executor, value) && k <= lags_of(executor, value); k++)
-            if (k == 0 || differs(executor, value, k))
-                HD_TRY(save_slot(executor, checkpoints, value, k));
-    *state_p = describe(executor);
+        for (int k = 0; is_kept(binder, value) && k <= count_lags(binder, value); k++)
+            if (k == 0 || differs(binder, value, k))
+                HD_TRY(save_slot(binder, checkpoints, value, k));
+    *state_p = describe(guards);
     return HD_OK;
 }
 
@@ -325,14 +282,14 @@ static int load_slices(const struct hd_checkpoint *checkpoint, const struct hd_s
     return status;
 }
 
-static int load_slot(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
-                     int value, int k, struct hd_version_slot *slot)
+static int load_slot(struct hd_binder *binder, const struct hd_checkpoint *checkpoint, int value,
+                     int k, struct hd_version_slot *slot)
 {
-    const struct hd_spec *spec = &executor->plan->graph->values[value].spec;
-    for (int i = 0; i < executor->plan->values[value].instances; i++) {
+    const struct hd_spec *spec = &binder->plan->graph->values[value].spec;
+    for (int i = 0; i < binder->plan->values[value].instances; i++) {
         void *data = NULL;
         int64_t bytes;
-        char *name = name_of(executor, value, i, k);
+        char *name = make_name(binder, value, i, k);
         int status = name ? hd_checkpoint_read(checkpoint, name, &data, &bytes) : HD_ERR_NOMEM;
         if (status == HD_OK && data)
             status = load_instance(spec, slot->replicas[0].data[i], data, bytes);
@@ -356,7 +313,7 @@ static void hold(const struct hd_instances *instances, struct hd_version_slot *s
         slot->replicas[replica].version = -1;
 }
 
-/* The slot for a version: one that has it, else number *next_p, which is taken. */
+/* Returns a slot that holds the version, else slot *next_p, which then is taken. */
 static struct hd_version_slot *find_slot(struct hd_instances *instances, int first, int64_t version,
                                          int *next_p, bool *new_p)
 {
@@ -378,35 +335,36 @@ static int copy_current(struct hd_instances *instances, struct hd_version_slot *
     return HD_OK;
 }
 
-/* Lagged versions are in the rotation, or in copies of their own. */
-static int restore_lags(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
-                        int value, const json_t *lags)
+/* Lagged versions are in the rotation, or in snapshots. */
+static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *checkpoint, int value,
+                        const json_t *lags)
 {
-    struct hd_instances *instances = &executor->instances[value];
+    struct hd_instances *instances = &binder->instances[value];
     const struct hd_plan_value *plan = instances->plan;
     const int first = plan->lag_snapshots > 0 ? plan->buffers : 0;
     int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
-    for (int k = 1; k <= lags_of(executor, value); k++) {
+    for (int k = 1; k <= count_lags(binder, value); k++) {
         const json_t *version = json_array_get(lags, (size_t)k - 1);
         bool is_new;
         if (!json_is_integer(version))
             return missing(instances->value->spec.name);
         struct hd_version_slot *slot =
             find_slot(instances, first, json_integer_value(version), &next, &is_new);
-        if (is_new && is_kept(executor, value))
+        if (is_new && is_kept(binder, value))
             HD_TRY(slot->version == instances->version
                        ? copy_current(instances, slot)
-                       : load_slot(executor, checkpoint, value, k, slot));
-        hd_instances_set_start(instances, hd_executor_get_iteration(executor) - k,
+                       : load_slot(binder, checkpoint, value, k, slot));
+        hd_instances_set_start(instances, hd_binder_get_iteration(binder) - k,
                                (int)(slot - instances->version_slots));
     }
     return HD_OK;
 }
 
-static int restore_value(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
+static int restore_value(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
                          int value, const json_t *values)
 {
-    struct hd_instances *instances = &executor->instances[value];
+    struct hd_binder *binder = guards->binder;
+    struct hd_instances *instances = &binder->instances[value];
     const char *name = instances->value->spec.name;
     const json_t *saved = json_object_get(values, name);
     if (!saved)
@@ -417,20 +375,20 @@ static int restore_value(struct hd_executor *executor, const struct hd_checkpoin
         hold(instances, &instances->version_slots[i], -1);
     hold(instances, &instances->version_slots[0], instances->version);
     for (int i = 0; i < instances->value->n_attributes; i++)
-        executor->attributes[value][i] =
+        guards->attributes[value][i] =
             json_integer_value(json_array_get(json_object_get(saved, "attributes"), (size_t)i));
-    if (is_kept(executor, value))
-        HD_TRY(load_slot(executor, checkpoint, value, 0, &instances->version_slots[0]));
-    return restore_lags(executor, checkpoint, value, json_object_get(saved, "lags"));
+    if (is_kept(binder, value))
+        HD_TRY(load_slot(binder, checkpoint, value, 0, &instances->version_slots[0]));
+    return restore_lags(binder, checkpoint, value, json_object_get(saved, "lags"));
 }
 
 struct restoring {
-    struct hd_executor *executor;
+    struct hd_guards *guards;
     const json_t *steps;
     size_t at;
 };
 
-static double double_of(const json_t *bits)
+static double get_double(const json_t *bits)
 {
     const char *text = json_string_value(bits);
     const uint64_t number = text ? strtoull(text, NULL, 16) : 0;
@@ -442,24 +400,25 @@ static double double_of(const json_t *bits)
 static int restore_step(struct hd_step *step, void *arg)
 {
     struct restoring *restoring = arg;
-    struct hd_step_state *state = &restoring->executor->step_states[step->index];
+    struct hd_guards *guards = restoring->guards;
+    double *seen = guards->fields[step->index];
     const json_t *saved = json_array_get(restoring->steps, restoring->at++);
     const char *label = json_string_value(json_object_get(saved, "step"));
     if (!label || strcmp(label, step->label ? step->label : "") != 0)
         return missing(step->label);
-    HD_TRY(get_integer(saved, "next_due", &state->next_due));
+    HD_TRY(get_integer(saved, "next_due", &guards->next_due[step->index]));
     for (int i = 0; i < step->n_refs; i++)
-        state->last_read[i] =
+        guards->binder->last_read[step->index][i] =
             json_integer_value(json_array_get(json_object_get(saved, "last_read"), (size_t)i));
-    for (int i = 0; state->fields && i < restoring->executor->plan->graph->n_slots; i++)
-        state->fields[i] = double_of(json_array_get(json_object_get(saved, "fields"), (size_t)i));
+    for (int i = 0; seen && i < guards->binder->plan->graph->n_slots; i++)
+        seen[i] = get_double(json_array_get(json_object_get(saved, "fields"), (size_t)i));
     return HD_OK;
 }
 
-int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint *checkpoint,
-                        const json_t *state)
+int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,
+                     const json_t *state)
 {
-    const struct hd_graph *graph = executor->plan->graph;
+    struct hd_graph *graph = guards->binder->plan->graph;
     int64_t shards = 0;
     HD_TRY(get_integer(state, "shards", &shards));
     if (shards != graph->shards)
@@ -467,10 +426,10 @@ int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint
                        (long long)shards, (long long)graph->shards);
     for (int i = 0; i < graph->n_counters; i++)
         HD_TRY(get_integer(json_object_get(state, "counters"), graph->counters[i],
-                           &executor->counters[i]));
-    HD_TRY(get_integer(state, "next_compare", &executor->next_compare));
+                           &guards->binder->counters[i]));
+    HD_TRY(get_integer(state, "next_compare", &guards->next_compare));
     for (int i = 0; i < graph->n_values; i++)
-        HD_TRY(restore_value(executor, checkpoint, i, json_object_get(state, "values")));
-    struct restoring restoring = {executor, json_object_get(state, "steps"), 0};
-    return hd_graph_walk(executor->plan->graph, restore_step, &restoring);
+        HD_TRY(restore_value(guards, checkpoint, i, json_object_get(state, "values")));
+    struct restoring restoring = {guards, json_object_get(state, "steps"), 0};
+    return hd_graph_walk(graph, restore_step, &restoring);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-shard sums: numbers that all items of a stage, on all shards, leave to be added up before
- * the next stage. To the runtime a stage's numbers are a value like any other, of a partial per
- * item, that a collective sums. */
-#include "graph/plan/plan.h"
+/* Describes cross-shard sums: all items of a stage, on all shards, leave numbers that are added up
+ * before the next stage. To the runtime the numbers of a stage are a value like any other, with a
+ * partial per item, that a collective sums. */
+#include "graph/plan/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -22,7 +22,7 @@ static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
     return count_of(spec) * (int64_t)sizeof(double);
 }
 
-/* Partials [lo, lo + n) in the tree of runtime/base/tree.h. */
+/* Adds up partials [lo, lo + n) in the tree of runtime/base/tree.h. */
 static double add_partials(const double *first, int64_t stride, int64_t lo, int64_t n)
 {
     if (n == 1)
@@ -63,7 +63,7 @@ static const struct hd_reduction reduction = {
 };
 static const struct hd_type type = {.name = "cross_shard_sums", .reduction = &reduction};
 
-/* -- What a step adds up ------------------------------------------------------------------------
+/* -- The sums of a step ---------------------------------------------------------------------------
  */
 
 static int64_t count(const struct hd_step *step, const struct hd_subtasks *subtasks, int stage)

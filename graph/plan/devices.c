@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where GPUs take part: which collectives they run, where the values are that they touch. A verb
- * says which of its stages have a form for GPUs, and all of these run there: nothing is decided
- * when the run is under way. A value that both processors touch has a copy on either side; the
- * executor copies it over where a reader's is older (transfers.c). */
-#include "graph/plan/plan.h"
+/* Places collectives and values where GPUs take part. A verb says which of its stages have a form
+ * for GPUs, and all of these run there: nothing is decided while a run is under way. A value that
+ * both processors touch has a replica on either side; the executor copies it over where a reader's
+ * is older (graph/execute/transfers.c). */
+#include "graph/plan/plan_internal.h"
 #include "runtime/base/tree.h"
 
-/* Values up to this size, but for flat ones, stay in host memory that GPUs address: fetching a few
- * numbers over the bus costs less than a task that copies them. */
+/* Values up to this size that are not flat stay in host memory, which GPUs address: a task that
+ * copies a few numbers costs more than fetching them over the bus. */
 enum { PINNED_BYTES = 65536 };
 
-static bool is_collective(const struct hd_op *op)
-{
-    return op->step->verb->kind != HD_VERB_TASK && op->step->verb->kind != HD_VERB_STOP;
-}
-
-/* Whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches a port. */
+/* Returns whether the subtask of a step that runs `stage` (or `finish` for stage -1) touches a
+ * port.
+ */
 static bool subtask_touches(const struct hd_op *op, enum hd_access_scope scope, int stage)
 {
-    if (hd_op_is_single_task(op))
+    if (op->lowering != HD_LOWERING_SUBTASKS)
         return true;
     switch (scope) {
     case HD_SCOPE_FIRST_STAGE:
@@ -36,7 +33,7 @@ static bool subtask_touches(const struct hd_op *op, enum hd_access_scope scope, 
 
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
 {
-    if (is_collective(op) || op->step->verb->kind == HD_VERB_STOP)
+    if (op->step->verb->kind != HD_VERB_TASK)
         return op->gpu == gpu;
     const struct hd_gpu_verb *gpu_verb = hd_op_get_gpu_verb(op);
     if (gpu_verb && gpu_verb->touches && !gpu_verb->touches(op->step->args, i, gpu))
@@ -46,7 +43,7 @@ bool hd_op_touches(const struct hd_op *op, int i, bool gpu)
     for (int stage = 0; stage < op->subtasks.stages; stage++)
         if (hd_op_is_stage_on_gpu(op, stage) == gpu && subtask_touches(op, scope, stage))
             return true;
-    return !hd_op_is_single_task(op) && op->step->verb->finish &&
+    return op->lowering == HD_LOWERING_SUBTASKS && op->step->verb->finish &&
            hd_op_is_finish_on_gpu(op) == gpu && subtask_touches(op, scope, -1);
 }
 
@@ -57,9 +54,9 @@ bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op)
 }
 
 /* -- Collectives ----------------------------------------------------------------------------------
- * One GPU that holds all of a rank's terms adds them itself, and the device comm goes on from
- * there. Several GPUs of a rank that is alone add their own terms, and then each the buckets that
- * are its own (gpu_reduce.c). */
+ * One GPU that holds all operands of a rank adds them itself, and the device communicator goes on
+ * from there. Several GPUs of a lone rank add their own operands, and then each adds the buckets
+ * that are at home there (graph/execute/gpu_reduce.c). */
 
 static bool made_on_gpu(const struct hd_plan *plan, int value)
 {
@@ -94,6 +91,8 @@ void hd_plan_place_reductions(struct hd_plan *plan)
         const int value = op->step->refs[0].value;
         op->gpu = can_reduce_on_gpu(plan, value) && made_on_gpu(plan, value) &&
                   plan->graph->values[op->step->refs[1].value].spec.placement == HD_GLOBAL;
+        if (op->gpu && plan->devices > 1)
+            op->lowering = HD_LOWERING_GPU_REDUCE;
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans as text: the format of the golden tests, hence stable; and as Graphviz. */
+/* Writes plans as text, whose format is stable because golden tests compare it, and as Graphviz. */
 #include "graph/plan/plan.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static void dump_value(const struct hd_plan *plan, int i, FILE *file)
     fputc('\n', file);
 }
 
-/* Readers whose version may be on the other side: who changes the value there moves it. */
+/* Says which processors touch a value that has replicas on both sides. */
 static void dump_processors(const struct hd_plan *plan, const struct hd_op *op, int i, FILE *file)
 {
     if (plan->values[op->step->refs[i].value].homes == 1)
@@ -68,7 +68,7 @@ static void dump_refs(const struct hd_plan *plan, const struct hd_op *op, enum h
             fprintf(file, "@-%d", ref->lag);
         if (op->sources[i] == HD_FROM_BACKGROUND)
             fprintf(file, " (snapshot)");
-        if (!hd_op_is_single_task(op) && hd_step_get_scope(op->step, i) == HD_SCOPE_ITEM)
+        if (op->lowering == HD_LOWERING_SUBTASKS && hd_step_get_scope(op->step, i) == HD_SCOPE_ITEM)
             fprintf(file, " (by items)");
         dump_processors(plan, op, i, file);
         any = true;
@@ -132,13 +132,13 @@ static void dump_step(const struct hd_plan *plan, const struct hd_op *op, FILE *
     fprintf(file, "%s [%s", op->step->label, where(plan, op));
     if (op->buckets > 1)
         fprintf(file, ", %d buckets", op->buckets);
-    if (!hd_op_is_single_task(op))
+    if (op->lowering == HD_LOWERING_SUBTASKS)
         fprintf(file, ", %" PRId64 " items x %d stages", op->subtasks.items, op->subtasks.stages);
-    if (!hd_op_is_single_task(op) && op->subtasks.finish_last)
+    if (op->lowering == HD_LOWERING_SUBTASKS && op->subtasks.finish_last)
         fprintf(file, ", finish last");
     if (op->mean)
         fprintf(file, ", in slices with %s", op->mean->step->label);
-    if (op->sharded_update)
+    if (op->lowering == HD_LOWERING_FUSED)
         fprintf(file, ", in slices");
     dump_devices(plan, op, file);
     fprintf(file, "%s]", op->background ? ", background" : "");

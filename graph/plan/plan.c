@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/plan/plan.h"
-
+/* Makes a plan: buffers for every value, ops for every step in program order, then the passes that
+ * decide how each op is lowered. */
+#include "graph/plan/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -20,53 +21,6 @@ int hd_plan_allows(int64_t shards, int ranks)
                    (long long)shards, ranks, allowed);
 }
 
-/* -- Background tasks
- * --------------------------------------------------------------------------------- A task is a
- * background task if all its results are read with a lag, by background tasks, or by nobody. The
- * least fixed point: a ring of tasks that read one another is no background task. */
-
-struct background {
-    struct hd_plan *plan;
-    bool *background; /* by step index */
-    const struct hd_step *writer;
-    bool found, changed;
-};
-
-static bool changes(const struct hd_step *step, int value)
-{
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value == value && hd_ref_changes(&step->refs[i]))
-            return true;
-    return false;
-}
-
-static int is_prompt_reader(struct hd_step *step, void *arg)
-{
-    const struct background *background = arg;
-    if (step == background->writer || background->background[step->index])
-        return 0;
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].mode != HD_WRITE &&
-            step->refs[i].lag == 0 && changes(background->writer, step->refs[i].value))
-            return 1;
-    return 0;
-}
-
-static int derive_background(struct hd_step *step, void *arg)
-{
-    struct background *background = arg;
-    /* What adds up over shards belongs to the one order of collectives, which waits for nobody. */
-    if (!step->verb || step->verb->kind != HD_VERB_TASK || background->background[step->index] ||
-        hd_step_has_cross_shard_sums(step))
-        return 0;
-    background->writer = step;
-    if (!hd_graph_walk(background->plan->graph, is_prompt_reader, background)) {
-        background->background[step->index] = true;
-        background->changed = true;
-    }
-    return 0;
-}
-
 /* -- Buffers ------------------------------------------------------------------------------------
  */
 
@@ -83,20 +37,19 @@ static int note_lag(struct hd_step *step, void *arg)
 
 static void place_instances(struct hd_plan *plan, int i)
 {
-    const struct hd_graph *graph = plan->graph;
+    const enum hd_placement placement = plan->graph->values[i].spec.placement;
     struct hd_plan_value *value = &plan->values[i];
-    switch (graph->values[i].spec.placement) {
-    case HD_SHARD:
-        value->instances = (int)(graph->shards / plan->ranks);
-        value->first = value->instances * (int64_t)plan->rank;
-        break;
-    case HD_GLOBAL:
-        value->instances = 1;
-        break;
-    case HD_RANK0:
-        value->instances = plan->rank == 0;
-        break;
-    }
+    value->instances = hd_plan_count_instances(plan, placement);
+    value->first = placement == HD_SHARD ? value->instances * (int64_t)plan->rank : 0;
+}
+
+static void make_labels(struct hd_plan *plan, int i)
+{
+    const char *name = plan->graph->values[i].spec.name;
+    struct hd_plan_value *value = &plan->values[i];
+    snprintf(value->snapshot_label, HD_LABEL_BYTES, "snapshot %s", name);
+    snprintf(value->compare_label, HD_LABEL_BYTES, "compare %s", name);
+    snprintf(value->transfer_label, HD_LABEL_BYTES, "transfer %s", name);
 }
 
 /* Lagged readers need the versions at the starts of this and the last `lag` iterations. A value
@@ -154,6 +107,18 @@ static int check_partials(const struct hd_graph *graph, const struct hd_op *op)
     return HD_OK;
 }
 
+static enum hd_lowering get_lowering(const struct hd_op *op)
+{
+    const struct hd_verb *verb = op->step->verb;
+    if (verb->kind == HD_VERB_STOP)
+        return HD_LOWERING_STOP;
+    if (verb->kind != HD_VERB_TASK)
+        return HD_LOWERING_COLLECTIVE;
+    return op->subtasks.items == 1 && op->subtasks.stages == 1 && !(op->gpu && verb->finish)
+               ? HD_LOWERING_TASK
+               : HD_LOWERING_SUBTASKS;
+}
+
 static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
 {
     const struct hd_step *step = op->step;
@@ -168,57 +133,12 @@ static int split_in_subtasks(const struct hd_graph *graph, struct hd_op *op)
                 hd_step_get_scope(step, i) != HD_SCOPE_ITEM)
                 op->flat = i;
     }
+    op->lowering = get_lowering(op);
     HD_TRY(check_partials(graph, op));
     if (op->subtasks.stages > 1 && op->flat >= 0 && !step->verb->stage_range)
         return hd_fail(HD_ERR_UNSUPPORTED, "%s has stages, but does not say what they write",
                        step->label);
     return hd_plan_add_cross_shard_sums(op);
-}
-
-struct lag {
-    const struct hd_step *writer;
-    int max;
-};
-
-static int find_lag(struct hd_step *step, void *arg)
-{
-    struct lag *lag = arg;
-    for (int i = 0; i < step->n_refs; i++)
-        if (step->refs[i].value != HD_NO_VALUE && step->refs[i].lag > lag->max &&
-            changes(lag->writer, step->refs[i].value))
-            lag->max = step->refs[i].lag;
-    return 0;
-}
-
-/* How many executions of a background step may be under way without anybody waiting for the first:
- * as many as its readers' lag allows, and two at least. */
-static int count_under_way(const struct hd_plan *plan, const struct hd_step *step)
-{
-    struct lag lag = {step, 1};
-    hd_graph_walk(plan->graph, find_lag, &lag);
-    return lag.max + 1;
-}
-
-/* A background step reads what others update in place from a snapshot; what others only write
- * rotates through more buffers; so the writer need not wait. */
-static enum hd_source get_background_source(struct hd_plan *plan, struct hd_step *step,
-                                            const struct hd_ref *ref)
-{
-    const struct hd_graph_value *declared = &plan->graph->values[ref->value];
-    struct hd_plan_value *value = &plan->values[ref->value];
-    if (ref->mode != HD_READ || changes(step, ref->value))
-        return HD_FROM_CURRENT;
-    const int under_way = count_under_way(plan, step);
-    if (declared->updated) {
-        if (value->background_snapshots < under_way)
-            value->background_snapshots = under_way;
-        add_op(plan, HD_OP_BACKGROUND_SNAPSHOT, step, ref->value);
-        return HD_FROM_BACKGROUND;
-    }
-    int needed = under_way + (value->lag > 0 ? value->lag + 1 : 0);
-    if (declared->written && value->buffers < needed)
-        value->buffers = needed;
-    return HD_FROM_CURRENT;
 }
 
 static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *background)
@@ -231,7 +151,9 @@ static int add_step(struct hd_plan *plan, struct hd_step *step, const bool *back
         if (ref->lag > 0)
             sources[i] = HD_FROM_LAG;
         else if (background[step->index])
-            sources[i] = get_background_source(plan, step, ref);
+            sources[i] = hd_plan_get_background_source(plan, step, ref);
+        if (sources[i] == HD_FROM_BACKGROUND)
+            add_op(plan, HD_OP_BACKGROUND_SNAPSHOT, step, ref->value);
     }
     struct hd_op *op = add_op(plan, HD_OP_STEP, step, HD_NO_VALUE);
     op->buckets = get_buckets(plan->graph, step);
@@ -278,23 +200,21 @@ static void add_compares(struct hd_plan *plan)
 static int build(struct hd_plan *plan, bool *background_steps)
 {
     struct hd_graph *graph = plan->graph;
-    struct background background = {.plan = plan, .background = background_steps};
-    do {
-        background.changed = false;
-        hd_graph_walk(graph, derive_background, &background);
-    } while (background.changed);
+    hd_plan_find_background_steps(plan, background_steps);
     hd_graph_walk(graph, note_lag, plan);
     for (int i = 0; i < graph->n_values; i++) {
         place_instances(plan, i);
+        make_labels(plan, i);
         size_buffers(plan, i);
         if (plan->values[i].lag_snapshots)
             add_op(plan, HD_OP_LAG_SNAPSHOT, NULL, i);
     }
     HD_TRY(add_steps(plan, graph->steps, graph->n_steps, background_steps));
     hd_plan_place_reductions(plan);
-    hd_plan_find_sharded_updates(plan);
+    HD_TRY(hd_plan_find_sharded_updates(plan));
     hd_plan_assign_homes(plan);
     add_compares(plan);
+    hd_plan_find_transient_values(plan);
     return HD_OK;
 }
 

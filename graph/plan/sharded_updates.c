@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds sharded_updates: a mean over shards whose only reader is a step that can work off the mean
- * slice by slice (the optimizer). The two become one: per bucket, a rank adds its slice over all
- * shards and uses it at once; the mean is never stored. Among several ranks every rank does its
- * slice of every bucket; what others read of the step's results is copied from rank to rank, the
- * rest (the optimizer's state) stays sharded. */
-#include "graph/plan/plan.h"
-#include "runtime/base/alloc.h"
+/* Finds sharded updates: a mean over shards whose only reader (the optimizer) can work off the mean
+ * slice by slice. The two become one: for each bucket, a rank adds up its slice over all shards and
+ * uses it at once, and the mean is never stored. Among several ranks every rank does its slice of
+ * every bucket; results of the step that others read are copied from rank to rank, and the rest
+ * (the optimizer's state) stays sharded. Rajbhandari et al. 2020 (ZeRO, stage 1). */
+#include "graph/plan/plan_internal.h"
+#include "runtime/base/status.h"
 
 #include <string.h>
 
@@ -67,8 +67,8 @@ static bool unguarded(const struct hd_step *step)
     return !step->when && step->every == 0;
 }
 
-/* Whether the one step that writes `value` stands ahead of op `at` in the same list, without
- * guards: then the mean has something new every time. */
+/* Returns whether the only step that writes `value` stands ahead of op `at` in the same list,
+ * without guards: then the mean has something new every time. */
 static bool written_just_before(const struct hd_plan *plan, int value, int at)
 {
     for (int i = at - 1; i >= 0 && plan->ops[i].kind != HD_OP_REPEAT; i--) {
@@ -96,18 +96,20 @@ static bool mean_fits(const struct hd_plan *plan, int at)
            written_just_before(plan, mean->step->refs[0].value, at);
 }
 
-/* What the step changes must be cut like the mean, and be its own: other ranks copy it without
- * asking. */
+/* Returns whether the step after a mean can take it slice by slice: the values that the step
+ * changes have the mean's buckets, and nobody else changes them, as other ranks copy them without
+ * asking.
+ */
 static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
                       const struct hd_op *user)
 {
     const struct hd_spec *from = spec_of(plan, &mean->step->refs[0]);
     int value = mean->step->refs[1].value;
     const struct hd_step *step = user->step;
-    if (user->kind != HD_OP_STEP || user->background || user->gpu ||
-        step->depth != mean->step->depth || step->verb->kind != HD_VERB_TASK ||
-        !step->verb->update_slice || !step->verb->by_bucket || step->placement != HD_GLOBAL ||
-        !unguarded(step) || step->refs[0].value != value || step->refs[0].lag > 0 ||
+    if (user->kind != HD_OP_STEP || user->lowering != HD_LOWERING_TASK || user->background ||
+        user->gpu || step->depth != mean->step->depth || !step->verb->update_slice ||
+        !step->verb->by_bucket || step->placement != HD_GLOBAL || !unguarded(step) ||
+        step->refs[0].value != value || step->refs[0].lag > 0 ||
         used_by_others(plan, value, mean->step, step))
         return false;
     for (int i = 0; i < step->n_refs; i++) {
@@ -123,7 +125,7 @@ static bool user_fits(const struct hd_plan *plan, const struct hd_op *mean,
     return true;
 }
 
-/* -- What follows ---------------------------------------------------------------------------------
+/* -- Lowering -------------------------------------------------------------------------------------
  */
 
 static void share(struct hd_plan *plan, int value)
@@ -136,8 +138,33 @@ static void share(struct hd_plan *plan, int value)
                           planned->instances * planned->buffers;
 }
 
-static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,
-                                const struct hd_op *user)
+/* Returns "mean(grad.3)" for bucket 3 of "mean(grad)", or NULL without memory. */
+static const char *make_bucket_label(struct hd_graph *graph, const char *label, int bucket)
+{
+    char *text = hd_graph_alloc(graph, HD_LABEL_BYTES, 1);
+    int length = (int)strlen(label) - 1;
+    if (text)
+        snprintf(text, HD_LABEL_BYTES, "%.*s.%d)", length, label, bucket);
+    return text;
+}
+
+static int make_labels(struct hd_graph *graph, struct hd_op *update)
+{
+    const char *label = update->mean->step->label;
+    const int buckets = graph->values[update->mean->step->refs[0].value].spec.buckets;
+    const char **labels = hd_graph_alloc(graph, buckets, sizeof *labels);
+    if (!labels)
+        return HD_ERR_NOMEM;
+    for (int bucket = 0; bucket < buckets; bucket++) {
+        labels[bucket] = buckets == 1 ? label : make_bucket_label(graph, label, bucket);
+        if (!labels[bucket])
+            return HD_ERR_NOMEM;
+    }
+    update->labels = labels;
+    return HD_OK;
+}
+
+static void place_values(struct hd_plan *plan, const struct hd_op *mean, const struct hd_op *user)
 {
     int value = mean->step->refs[1].value;
     plan->values[value].not_stored = true;
@@ -156,7 +183,7 @@ static void plan_sharded_update(struct hd_plan *plan, const struct hd_op *mean,
     }
 }
 
-void hd_plan_find_sharded_updates(struct hd_plan *plan)
+int hd_plan_find_sharded_updates(struct hd_plan *plan)
 {
     for (int i = 0; i < plan->graph->n_values; i++)
         plan->values[i].shared = HD_NOT_SHARED;
@@ -164,8 +191,11 @@ void hd_plan_find_sharded_updates(struct hd_plan *plan)
         struct hd_op *mean = &plan->ops[at], *user = &plan->ops[at + 1];
         if (!mean_fits(plan, at) || !user_fits(plan, mean, user))
             continue;
-        mean->sharded_update = true;
+        mean->lowering = HD_LOWERING_FUSED;
+        user->lowering = HD_LOWERING_SHARDED_UPDATE;
         user->mean = mean;
-        plan_sharded_update(plan, mean, user);
+        HD_TRY(make_labels(plan->graph, user));
+        place_values(plan, mean, user);
     }
+    return HD_OK;
 }

@@ -170,9 +170,10 @@ START_TEST(all_lowerings_are_among_them)
         ck_assert_int_eq(hd_plan_create(l.graph, 0, 2, NULL, 100, &plan), HD_OK);
         for (int i = 0; i < plan->n_ops; i++) {
             sharded_updates += plan->ops[i].mean != NULL;
-            subtasks += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat >= 0;
-            items += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].flat < 0;
-            lasts += !hd_op_is_single_task(&plan->ops[i]) && plan->ops[i].subtasks.finish_last;
+            subtasks += plan->ops[i].lowering == HD_LOWERING_SUBTASKS && plan->ops[i].flat >= 0;
+            items += plan->ops[i].lowering == HD_LOWERING_SUBTASKS && plan->ops[i].flat < 0;
+            lasts +=
+                plan->ops[i].lowering == HD_LOWERING_SUBTASKS && plan->ops[i].subtasks.finish_last;
             cross_shard_sums += plan->ops[i].cross_shard_sums != NULL;
             alone += plan->ops[i].kind == HD_OP_STEP && plan->ops[i].buckets > 1 &&
                      plan->ops[i].step->placement == HD_SHARD;

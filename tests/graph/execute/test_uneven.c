@@ -147,7 +147,7 @@ static int run_rank(const struct hd_world *world, void *arg)
     rank_start(&rank, world, l.graph, job->sequential, 2, 30);
     bool sharded = false;
     for (int i = 0; i < rank.plan->n_ops; i++)
-        sharded |= rank.plan->ops[i].sharded_update;
+        sharded |= rank.plan->ops[i].lowering == HD_LOWERING_SHARDED_UPDATE;
     int code = sharded == (job->text == 0) ? 0 : hd_fail(1, "lowered otherwise than meant");
     if (code == 0 && hd_executor_run(rank.executor, &reason) != HD_OK)
         code = hd_fail(2, "%s", hd_session_get_message(rank.session));

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A binder binds the refs of steps to memory. For the iteration being submitted it says which
+ * version slot a ref reads or writes, and makes the contexts, views and accesses that tasks are
+ * given. It holds everything that these depend on: counters, instances, and the versions that steps
+ * have read. Called by the session's thread only. */
+#ifndef HD_GRAPH_EXECUTE_BIND_H
+#define HD_GRAPH_EXECUTE_BIND_H
+
+#include "graph/execute/instances.h"
+
+enum { HD_WINDOW_MAX = 64 };
+
+struct hd_binder {
+    struct hd_plan *plan;
+    struct hd_session *session;
+    struct hd_instances *instances;     /* [values] */
+    int64_t *counters;                  /* [counters]; counters[0] is the iteration */
+    int64_t repeat_index;               /* counted over all repeats around the present step */
+    int64_t (*last_read)[HD_PORTS_MAX]; /* [steps][refs]: the version that the step read last */
+    int window;                         /* iterations under way at most */
+    struct hd_task_group task_groups[HD_WINDOW_MAX]; /* tasks of iteration i, at i % window */
+};
+
+/* Makes the instances of the plan's values with their initial versions. Plan and session outlive
+ * the binder. The caller calls hd_binder_destroy, after a failure too. Returns HD_OK, HD_ERR_NOMEM
+ * or the error of a type's `init` (logged). */
+int hd_binder_create(struct hd_plan *plan, struct hd_session *session, int window,
+                     struct hd_binder *binder);
+void hd_binder_destroy(struct hd_binder *binder);
+
+/* Returns the number of the iteration being submitted. */
+static inline int64_t hd_binder_get_iteration(const struct hd_binder *binder)
+{
+    return binder->counters[0];
+}
+
+/* Returns the task group of the iteration being submitted. Background tasks belong to no iteration,
+ * hence to no group. */
+struct hd_task_group *hd_binder_get_task_group(struct hd_binder *binder);
+
+/* Waits until all tasks of a group have ended. Returns HD_OK or the session's error. */
+int hd_binder_wait(struct hd_binder *binder, struct hd_task_group *group);
+
+/* Returns the version slot that ref i of a step reads or writes now. */
+struct hd_version_slot *hd_binder_get_slot(const struct hd_binder *binder, const struct hd_op *op,
+                                           int i);
+
+/* Returns the replica of that slot which stands at `home`. */
+const struct hd_replica *hd_binder_get_replica(const struct hd_binder *binder,
+                                               const struct hd_op *op, int i, int home);
+
+/* Return whether ref i, or any ref of a step that only reads, would read a version other than the
+ * one that the step read last. */
+bool hd_binder_is_fresh(const struct hd_binder *binder, const struct hd_op *op, int i);
+bool hd_binder_has_fresh(const struct hd_binder *binder, const struct hd_op *op);
+
+/* Returns the context of a task at the present place in program order; step NULL: a task that the
+ * plan adds; shard -1: not a shard step. */
+struct hd_context hd_binder_make_context(const struct hd_binder *binder, const struct hd_step *step,
+                                         int64_t shard);
+
+/* Stores the view and the access of ref i for a task that runs at `home` on local instance
+ * `instance` and bucket `bucket`. */
+void hd_binder_make_view(const struct hd_binder *binder, const struct hd_op *op, int i,
+                         int instance, int bucket, int home, struct hd_view *view,
+                         struct hd_access *access);
+
+/* Returns a task of a step on a shard (-1: not a shard step) without views and accesses. */
+struct hd_task hd_binder_make_task(struct hd_binder *binder, const struct hd_op *op, int64_t shard);
+
+/* Moves on the rotations of the values that a step is about to write. */
+void hd_binder_rotate_writes(struct hd_binder *binder, const struct hd_op *op);
+
+/* Records that a step has been submitted: the versions that it has read, and those that it has made
+ * and the replicas that hold them. */
+void hd_binder_note_accesses(struct hd_binder *binder, const struct hd_op *op);
+
+#endif

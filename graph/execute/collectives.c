@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gives the collectives of the plan their memory and submits them. */
+#include "graph/plan/collectives.h"
+
+#include "graph/execute/bind.h"
+#include "graph/execute/submit.h"
+#include "graph/execute/transfers.h"
+#include "runtime/base/status.h"
+
+int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op)
+{
+    struct hd_collective c = hd_plan_make_collective(binder->plan, op);
+    c.iteration = hd_binder_get_iteration(binder);
+    c.priority = HD_PRIORITY_FIRST;
+    c.group = hd_binder_get_task_group(binder);
+    if (c.kind != HD_COLLECTIVE_BARRIER) {
+        c.home = op->gpu ? 1 : HD_HOST;
+        const struct hd_replica *from = hd_binder_get_replica(binder, op, 0, c.home),
+                                *to = hd_binder_get_replica(binder, op, 1, c.home);
+        c.in = from->data;
+        c.in_buffers = from->buffers;
+        if (binder->plan->values[op->step->refs[1].value].instances > 0) {
+            c.out = to->data[0];
+            c.out_buffer = to->buffers[0];
+        }
+    }
+    int buckets = c.kind == HD_COLLECTIVE_REDUCE ? c.in_spec->buckets : 1;
+    for (c.bucket = 0; c.bucket < buckets; c.bucket++)
+        HD_TRY(hd_submit_collective(binder->session, &c));
+    return HD_OK;
+}
+
+int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op)
+{
+    const struct hd_instances *instances = &binder->instances[op->value];
+    struct hd_version_slot *slot = &instances->version_slots[instances->current];
+    HD_TRY(hd_transfer_version(binder, op->value, slot, 0));
+    struct hd_collective c = hd_plan_make_collective(binder->plan, op);
+    c.in = slot->replicas[0].data;
+    c.in_buffers = slot->replicas[0].buffers;
+    c.iteration = hd_binder_get_iteration(binder);
+    c.group = hd_binder_get_task_group(binder);
+    return hd_submit_collective(binder->session, &c);
+}

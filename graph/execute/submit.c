@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph/execute/submit.h"
+
+#include "graph/execute/bind.h"
+#include "graph/execute/subtasks.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/status.h"
+
+static int submit_instance(struct hd_binder *binder, const struct hd_op *op, int instance,
+                           int instances, int64_t shard)
+{
+    const struct hd_step *step = op->step;
+    struct hd_access accesses[HD_PORTS_MAX];
+    struct hd_task task = hd_binder_make_task(binder, op, shard);
+    task.accesses = accesses;
+    task.n_accesses = step->n_refs;
+    task.context.items = 1;
+    const bool distributed = hd_op_is_distributed(binder->plan, op);
+    if (op->gpu) {
+        task.home = hd_plan_get_home(binder->plan, instance, instances);
+        task.body = step->verb->gpu->body;
+        task.graph_capturable = step->verb->gpu->graph_capturable;
+    }
+    task.work_at = op->scratch;
+    task.header_at = op->scratch + hd_align_up(op->subtasks.work_bytes);
+    for (int bucket = 0; bucket < op->buckets; bucket++) {
+        if (distributed)
+            task.home = hd_plan_get_home(binder->plan, bucket, op->buckets);
+        for (int i = 0; i < step->n_refs; i++)
+            hd_binder_make_view(binder, op, i, instance, bucket, task.home, &task.views[i],
+                                &accesses[i]);
+        HD_TRY(hd_submit_task(binder->session, &task));
+    }
+    return HD_OK;
+}
+
+static int submit_tasks(struct hd_binder *binder, const struct hd_op *op)
+{
+    const int instances = hd_plan_count_instances(binder->plan, op->step->placement);
+    const bool by_shard = op->step->placement == HD_SHARD;
+    const int64_t first = binder->plan->rank * (int64_t)instances;
+    for (int i = 0; i < instances; i++)
+        HD_TRY(submit_instance(binder, op, i, instances, by_shard ? first + i : -1));
+    return HD_OK;
+}
+
+int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work)
+{
+    switch (op->lowering) {
+    case HD_LOWERING_TASK:
+        return submit_tasks(binder, op);
+    case HD_LOWERING_SUBTASKS:
+        return hd_op_submit_subtasks(binder, op, work);
+    case HD_LOWERING_COLLECTIVE:
+        return hd_op_submit_collective(binder, op);
+    case HD_LOWERING_GPU_REDUCE:
+        return hd_op_submit_gpu_reduce(binder, op);
+    case HD_LOWERING_SHARDED_UPDATE:
+        return hd_op_submit_sharded_update(binder, op);
+    case HD_LOWERING_FUSED:
+    case HD_LOWERING_STOP:
+        break;
+    }
+    return HD_OK;
+}

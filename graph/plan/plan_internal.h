@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The passes of the planner, in the order in which plan.c runs them, each in its own file. They
+ * change a plan that is being made, so one thread at a time may call them. */
+#ifndef HD_GRAPH_PLAN_PLAN_INTERNAL_H
+#define HD_GRAPH_PLAN_PLAN_INTERNAL_H
+
+#include "graph/plan/plan.h"
+
+/* Sets background[step->index] for every step whose results nobody waits for (background.c). */
+void hd_plan_find_background_steps(const struct hd_plan *plan, bool *background);
+
+/* Returns where a background step reads a ref without lag from, and reserves the buffers that let
+ * the ref's writers go on meanwhile. The caller adds the snapshot op for HD_FROM_BACKGROUND. */
+enum hd_source hd_plan_get_background_source(struct hd_plan *plan, const struct hd_step *step,
+                                             const struct hd_ref *ref);
+
+/* Returns whether a step, whose task object is made, adds up numbers between its stages
+ * (cross_shard_sums.c). */
+bool hd_step_has_cross_shard_sums(const struct hd_step *step);
+
+/* Describes the sums of a step in op->cross_shard_sums, which hd_plan_destroy frees. Returns HD_OK,
+ * HD_ERR_NOMEM or HD_ERR_UNSUPPORTED (logged). */
+int hd_plan_add_cross_shard_sums(struct hd_op *op);
+
+/* Decides which collectives run on GPUs (devices.c). */
+void hd_plan_place_reductions(struct hd_plan *plan);
+
+/* Lowers a mean and its only user to one sharded update where both allow it, and decides which
+ * values then are sharded, not stored, or shared among the ranks (sharded_updates.c). Returns HD_OK
+ * or HD_ERR_NOMEM (logged). */
+int hd_plan_find_sharded_updates(struct hd_plan *plan);
+
+/* Decides which values have replicas on GPUs (devices.c). */
+void hd_plan_assign_homes(struct hd_plan *plan);
+
+/* Marks the values that are dead between iterations, so that checkpoints leave them out
+ * (transient.c). */
+void hd_plan_find_transient_values(struct hd_plan *plan);
+
+/* Returns whether a step changes a value. */
+static inline bool hd_step_changes(const struct hd_step *step, int value)
+{
+    for (int i = 0; i < step->n_refs; i++)
+        if (step->refs[i].value == value && hd_ref_changes(&step->refs[i]))
+            return true;
+    return false;
+}
+
+#endif

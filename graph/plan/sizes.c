@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Computes how much scratch and how large buffers the tasks and collectives of a plan need. */
+#include "graph/plan/collectives.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/tree.h"
+#include "runtime/engine/sharded_update.h"
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t find_max(const struct hd_plan *plan,
+                        int64_t (*get_bytes)(const struct hd_plan *plan, const struct hd_op *op))
+{
+    int64_t max = 0;
+    for (int i = 0; i < plan->n_ops; i++)
+        max = max_of(max, get_bytes(plan, &plan->ops[i]));
+    return max;
+}
+
+static bool is_collective(const struct hd_op *op)
+{
+    return op->kind == HD_OP_COMPARE ||
+           (op->kind == HD_OP_STEP &&
+            (op->lowering == HD_LOWERING_COLLECTIVE || op->lowering == HD_LOWERING_GPU_REDUCE));
+}
+
+/* Returns the most bytes that the cross-shard collectives of an op need, by `get_bytes`. */
+static int64_t get_cross_shard_bytes(const struct hd_plan *plan, const struct hd_op *op,
+                                     int64_t (*get_bytes)(const struct hd_plan *plan,
+                                                          const struct hd_collective *c))
+{
+    int64_t max = 0;
+    for (int stage = 0; op->cross_shard_sums && stage < op->subtasks.stages; stage++) {
+        const struct hd_cross_shard_sums *sums = &op->cross_shard_sums[stage];
+        const struct hd_collective c = hd_plan_make_cross_shard_collective(plan, sums);
+        max = max_of(max, sums->n > 0 ? get_bytes(plan, &c) : 0);
+    }
+    return max;
+}
+
+static int64_t get_collective_scratch(const struct hd_plan *plan, const struct hd_collective *c)
+{
+    return hd_collective_get_host_scratch_bytes(c, plan->ranks);
+}
+
+static int64_t get_collective_payload(const struct hd_plan *plan, const struct hd_collective *c)
+{
+    (void)plan;
+    return hd_collective_get_payload_bytes(c);
+}
+
+static int64_t get_scratch(const struct hd_plan *plan, const struct hd_op *op)
+{
+    if (is_collective(op)) {
+        const struct hd_collective c = hd_plan_make_collective(plan, op);
+        return get_collective_scratch(plan, &c);
+    }
+    if (op->kind != HD_OP_STEP)
+        return 0;
+    switch (op->lowering) {
+    case HD_LOWERING_SUBTASKS:
+        return max_of(op->scratch, get_cross_shard_bytes(plan, op, get_collective_scratch));
+    case HD_LOWERING_SHARDED_UPDATE:
+        return hd_sharded_update_get_scratch_bytes(op->scratch);
+    default:
+        return op->scratch + hd_align_up(op->subtasks.work_bytes) +
+               hd_align_up(op->subtasks.header_bytes);
+    }
+}
+
+int64_t hd_plan_get_scratch_bytes(const struct hd_plan *plan)
+{
+    const int64_t control_requests = HD_ALIGNMENT * hd_tree_count_levels(plan->ranks);
+    return max_of(control_requests, find_max(plan, get_scratch));
+}
+
+static int64_t get_device_scratch(const struct hd_plan *plan, const struct hd_op *op)
+{
+    const struct hd_gpu_verb *gpu = hd_op_get_gpu_verb(op);
+    if (gpu && gpu->scratch)
+        return gpu->scratch(op->step->args);
+    if (op->lowering != HD_LOWERING_GPU_REDUCE)
+        return 0;
+    const struct hd_spec *spec = &plan->graph->values[op->step->refs[1].value].spec;
+    int64_t max = 0;
+    for (int bucket = 0; bucket < spec->buckets; bucket++)
+        max = max_of(max, plan->devices * hd_gpu_operand_get_bytes(spec, bucket));
+    return max;
+}
+
+int64_t hd_plan_get_device_scratch_bytes(const struct hd_plan *plan)
+{
+    return find_max(plan, get_device_scratch);
+}
+
+static int64_t get_device_comm(const struct hd_plan *plan, const struct hd_op *op)
+{
+    if (!is_collective(op) || !op->gpu)
+        return 0;
+    const struct hd_collective c = hd_plan_make_collective(plan, op);
+    return hd_collective_get_device_comm_bytes(&c, plan->ranks);
+}
+
+int64_t hd_plan_get_device_comm_bytes(const struct hd_plan *plan)
+{
+    return find_max(plan, get_device_comm);
+}
+
+static int64_t get_payload(const struct hd_plan *plan, const struct hd_op *op)
+{
+    if (!is_collective(op))
+        return get_cross_shard_bytes(plan, op, get_collective_payload);
+    const struct hd_collective c = hd_plan_make_collective(plan, op);
+    return get_collective_payload(plan, &c);
+}
+
+int64_t hd_plan_get_payload_bytes(const struct hd_plan *plan)
+{
+    return max_of(HD_ALIGNMENT, find_max(plan, get_payload));
+}

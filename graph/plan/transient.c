@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds values that are dead between iterations: the first step of an iteration that names them
+ * writes them whole, and every reader comes after it. */
+#include "graph/plan/plan_internal.h"
+
+/* Returns the op of the innermost repeat around op `at`, or -1. */
+static int find_repeat(const struct hd_plan *plan, int at)
+{
+    for (int i = at - 1; i >= 0; i--)
+        if (plan->ops[i].kind == HD_OP_REPEAT && plan->ops[i].end > at)
+            return i;
+    return -1;
+}
+
+static const struct hd_ref *find_ref(const struct hd_op *op, int value)
+{
+    for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+        if (op->step->refs[i].value == value)
+            return &op->step->refs[i];
+    return NULL;
+}
+
+/* Returns whether the first step that names the value writes it whole, whenever the steps after it
+ * are reached. */
+static bool is_transient(const struct hd_plan *plan, int value)
+{
+    int first = 0;
+    while (first < plan->n_ops && !find_ref(&plan->ops[first], value) &&
+           !(plan->ops[first].kind != HD_OP_STEP && plan->ops[first].value == value))
+        first++;
+    if (first == plan->n_ops || plan->ops[first].kind != HD_OP_STEP)
+        return false;
+    const struct hd_step *step = plan->ops[first].step;
+    if (step->verb->kind != HD_VERB_TASK || step->verb->run_on_change || step->verb->logs ||
+        step->when || step->every > 0)
+        return false;
+    const int parent = find_repeat(plan, first);
+    const int end = parent < 0 ? plan->n_ops : plan->ops[parent].end;
+    for (int at = first; at < plan->n_ops; at++) {
+        const struct hd_op *op = &plan->ops[at];
+        for (int i = 0; op->kind == HD_OP_STEP && i < op->step->n_refs; i++)
+            if (op->step->refs[i].value == value &&
+                (at >= end || op->step->refs[i].lag > 0 ||
+                 (at == first && op->step->refs[i].mode != HD_WRITE)))
+                return false;
+        if (op->kind != HD_OP_STEP && op->kind != HD_OP_REPEAT && op->value == value)
+            return false;
+    }
+    return true;
+}
+
+void hd_plan_find_transient_values(struct hd_plan *plan)
+{
+    for (int value = 0; value < plan->graph->n_values; value++)
+        plan->values[value].transient = is_transient(plan, value);
+}
