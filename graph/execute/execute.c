@@ -259,7 +259,7 @@ int hd_executor_restore(struct hd_executor *executor, const struct hd_checkpoint
 const void *hd_executor_get_data(struct hd_executor *executor, int value, int instance)
 {
     const struct hd_instances *instances = &executor->binder.instances[value];
-    if (instance >= instances->plan->instances)
+    if (instance >= instances->planned->instances)
         return NULL;
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     if (slot->replicas[0].version != slot->version &&
@@ -275,7 +275,7 @@ void *hd_executor_get_writable(struct hd_executor *executor, int value, int inst
     const struct hd_instances *instances = &executor->binder.instances[value];
     struct hd_version_slot *slot = &instances->version_slots[instances->current];
     slot->distributed_version = -1;
-    for (int replica = 1; data && replica < instances->plan->homes; replica++)
+    for (int replica = 1; data && replica < instances->planned->homes; replica++)
         slot->replicas[replica].version = -1;
     return data;
 }

@@ -9,44 +9,44 @@
 /* -- Memory ---------------------------------------------------------------------------------------
  */
 
-/* The GPU of instance i of copies number `copy`. */
-static int device_of(struct hd_session *session, const struct hd_instances *instances, int replica,
-                     int i)
+/* Returns the GPU of instance i of a replica. */
+static int get_device(struct hd_session *session, const struct hd_instances *instances, int replica,
+                      int i)
 {
-    const int value = (int)(instances->plan - instances->whole->values);
+    const int value = (int)(instances->planned - instances->plan->values);
     return hd_session_get_device(session,
-                                 hd_plan_get_replica_home(instances->whole, value, replica, i));
+                                 hd_plan_get_replica_home(instances->plan, value, replica, i));
 }
 
-static bool in_area(const struct hd_instances *instances, int slot)
+static bool is_shared(const struct hd_instances *instances, int slot)
 {
-    return instances->plan->shared != HD_NOT_SHARED && slot < instances->plan->buffers;
+    return instances->planned->shared != HD_NOT_SHARED && slot < instances->planned->buffers;
 }
 
 /* Host memory that GPUs copy from and to all the time. */
 static bool is_pinned(const struct hd_instances *instances)
 {
-    return instances->plan->pinned ||
-           (instances->plan->homes > 1 && !instances->plan->on_gpus_only);
+    return instances->planned->pinned ||
+           (instances->planned->homes > 1 && !instances->planned->on_gpus_only);
 }
 
-/* Zeros on either side are the same version. */
+/* Then the zeroed memory of every replica holds the initial version. */
 static bool starts_as_zeros(const struct hd_spec *spec)
 {
     return !spec->type->init && !spec->init && !spec->type->device;
 }
 
-/* Zeroed memory of instance i in slot `slot`: on its GPU, in the area that all ranks see, or of its
- * own. */
+/* Returns zeroed memory for instance i in slot `slot`: on its GPU, in the area that all ranks see,
+ * or allocated for it alone. */
 static void *make_memory(struct hd_session *session, const struct hd_instances *instances, int slot,
                          int replica, int i)
 {
-    const struct hd_plan_value *plan = instances->plan;
+    const struct hd_plan_value *plan = instances->planned;
     const struct hd_spec *spec = &instances->value->spec;
     if (replica > 0)
-        return hd_device_alloc(device_of(session, instances, replica, i),
+        return hd_device_alloc(get_device(session, instances, replica, i),
                                hd_value_get_device_bytes(spec));
-    if (!in_area(instances, slot))
+    if (!is_shared(instances, slot))
         return is_pinned(instances) ? hd_pinned_alloc(spec->bytes) : hd_alloc(spec->bytes, 1);
     const int64_t at = slot * (int64_t)plan->instances + i;
     return memset(hd_session_get_area(session) + plan->shared +
@@ -58,10 +58,10 @@ static void free_memory(struct hd_session *session, const struct hd_instances *i
                         int replica, int i, void *memory)
 {
     if (replica > 0)
-        hd_device_free(device_of(session, instances, replica, i), memory);
-    else if (!in_area(instances, slot) && is_pinned(instances))
+        hd_device_free(get_device(session, instances, replica, i), memory);
+    else if (!is_shared(instances, slot) && is_pinned(instances))
         hd_pinned_free(memory);
-    else if (!in_area(instances, slot))
+    else if (!is_shared(instances, slot))
         hd_free(memory);
 }
 
@@ -70,7 +70,7 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
 {
     struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
     const struct hd_spec *spec = &instances->value->spec;
-    const int n = instances->plan->instances;
+    const int n = instances->planned->instances;
     memory->version = replica == 0 || starts_as_zeros(spec) ? 0 : -1;
     memory->data = hd_alloc(n, sizeof *memory->data);
     memory->buffers = hd_alloc(n, sizeof *memory->buffers);
@@ -81,7 +81,7 @@ static int create_replica(struct hd_session *session, const struct hd_setup *set
         if (!memory->data[i])
             return HD_ERR_NOMEM;
         if (replica == 0)
-            HD_TRY(hd_value_init(spec, setup, instances->plan->first + i, memory->data[i]));
+            HD_TRY(hd_value_init(spec, setup, instances->planned->first + i, memory->data[i]));
         HD_TRY(hd_buffer_create(session, spec->buckets, spec->partials, &memory->buffers[i]));
     }
     return HD_OK;
@@ -92,10 +92,10 @@ static int create_slot(struct hd_session *session, const struct hd_setup *setup,
 {
     struct hd_version_slot *slot = &instances->version_slots[number];
     slot->distributed_version = -1;
-    slot->replicas = hd_alloc(instances->plan->homes, sizeof *slot->replicas);
+    slot->replicas = hd_alloc(instances->planned->homes, sizeof *slot->replicas);
     if (!slot->replicas)
         return HD_ERR_NOMEM;
-    for (int replica = 0; replica < instances->plan->homes; replica++)
+    for (int replica = 0; replica < instances->planned->homes; replica++)
         HD_TRY(create_replica(session, setup, instances, number, replica));
     return HD_OK;
 }
@@ -104,9 +104,9 @@ static int copy_first(const struct hd_instances *first, struct hd_instances *ins
 {
     const struct hd_replica *to = instances->version_slots[0].replicas,
                             *from = first->version_slots[0].replicas;
-    for (int i = 0; i < instances->plan->instances; i++)
+    for (int i = 0; i < instances->planned->instances; i++)
         HD_TRY(hd_value_snapshot(&instances->value->spec, to->data[i],
-                                 from->data[first->plan->instances > 1 ? i : 0]));
+                                 from->data[first->planned->instances > 1 ? i : 0]));
     return HD_OK;
 }
 
@@ -116,7 +116,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
 {
     const struct hd_plan_value *planned = &plan->values[value];
     *instances = (struct hd_instances){
-        .value = &plan->graph->values[value], .plan = planned, .whole = plan, .background = -1};
+        .value = &plan->graph->values[value], .planned = planned, .plan = plan, .background = -1};
     int n_slots = planned->buffers + planned->lag_snapshots + planned->background_snapshots;
     instances->version_slots = hd_alloc(n_slots, sizeof *instances->version_slots);
     instances->starts = hd_alloc(planned->lag + 1, sizeof *instances->starts);
@@ -125,7 +125,7 @@ int hd_instances_create(struct hd_session *session, const struct hd_setup *setup
     instances->n_version_slots = n_slots;
     for (int i = 0; i < n_slots; i++)
         HD_TRY(create_slot(session, setup, instances, i));
-    /* Copies hold nothing yet. */
+    /* Snapshots hold nothing yet. */
     for (int i = planned->buffers; i < n_slots; i++) {
         instances->version_slots[i].version = -1;
         for (int replica = 0; replica < planned->homes; replica++)
@@ -138,7 +138,7 @@ static void destroy_replica(struct hd_session *session, struct hd_instances *ins
                             int replica)
 {
     struct hd_replica *memory = &instances->version_slots[slot].replicas[replica];
-    for (int i = 0; i < instances->plan->instances; i++) {
+    for (int i = 0; i < instances->planned->instances; i++) {
         if (memory->buffers)
             hd_buffer_destroy(memory->buffers[i]);
         if (replica == 0 && memory->data && memory->data[i])
@@ -154,7 +154,7 @@ void hd_instances_destroy(struct hd_session *session, struct hd_instances *insta
 {
     for (int r = 0; r < instances->n_version_slots; r++) {
         for (int replica = 0;
-             instances->version_slots[r].replicas && replica < instances->plan->homes; replica++)
+             instances->version_slots[r].replicas && replica < instances->planned->homes; replica++)
             destroy_replica(session, instances, r, replica);
         hd_free(instances->version_slots[r].replicas);
     }
@@ -166,13 +166,13 @@ void hd_instances_destroy(struct hd_session *session, struct hd_instances *insta
 /* -- Versions -------------------------------------------------------------------------------------
  */
 
-/* Before iteration 0 everything stood at its initial version, which is the one at its start. */
+/* The version at the start of iteration 0 stands for those of all iterations before it. */
 static int get_start_index(const struct hd_instances *instances, int64_t iteration)
 {
-    return (int)((iteration > 0 ? iteration : 0) % (instances->plan->lag + 1));
+    return (int)((iteration > 0 ? iteration : 0) % (instances->planned->lag + 1));
 }
 
-/* Whether a slot holds the version at the start of one of the iterations [from, to]. */
+/* Returns whether a slot holds the version at the start of one of the iterations [from, to]. */
 static bool is_start(const struct hd_instances *instances, int slot, int64_t from, int64_t to)
 {
     for (int64_t i = from > 0 ? from : 0; i <= to; i++)
@@ -181,31 +181,31 @@ static bool is_start(const struct hd_instances *instances, int slot, int64_t fro
     return false;
 }
 
-/* The next of slots [begin, begin + count) after `after` that no lagged reader may still ask for:
- * the plan made one more than they can need. */
+/* Returns the next of slots [begin, begin + count) after `after` that no lagged reader may still
+ * ask for. The plan has made one more than readers can need. */
 static int find_free_slot(const struct hd_instances *instances, int begin, int count, int after,
                           int64_t from, int64_t to)
 {
     int slot = after;
     do {
         slot = begin + (slot - begin + 1) % count;
-    } while (instances->plan->lag > 0 && is_start(instances, slot, from, to));
+    } while (instances->planned->lag > 0 && is_start(instances, slot, from, to));
     return slot;
 }
 
 struct hd_version_slot *hd_instances_rotate(struct hd_instances *instances, int64_t iteration)
 {
-    if (instances->plan->buffers > 1)
+    if (instances->planned->buffers > 1)
         instances->current =
-            find_free_slot(instances, 0, instances->plan->buffers, instances->current,
-                           iteration - instances->plan->lag, iteration);
+            find_free_slot(instances, 0, instances->planned->buffers, instances->current,
+                           iteration - instances->planned->lag, iteration);
     return &instances->version_slots[instances->current];
 }
 
 struct hd_version_slot *hd_instances_start_iteration(struct hd_instances *instances,
                                                      int64_t iteration)
 {
-    const struct hd_plan_value *plan = instances->plan;
+    const struct hd_plan_value *plan = instances->planned;
     if (plan->lag == 0)
         return NULL;
     int *start = &instances->starts[get_start_index(instances, iteration)];
@@ -232,14 +232,14 @@ void hd_instances_set_start(struct hd_instances *instances, int64_t iteration, i
 
 struct hd_version_slot *hd_instances_start_background(struct hd_instances *instances)
 {
-    int begin = instances->plan->buffers + instances->plan->lag_snapshots;
+    int begin = instances->planned->buffers + instances->planned->lag_snapshots;
     if (instances->background >= 0 &&
         instances->version_slots[instances->background].version == instances->version)
         return NULL;
-    instances->background =
-        instances->background < 0
-            ? begin
-            : begin + (instances->background - begin + 1) % instances->plan->background_snapshots;
+    instances->background = instances->background < 0
+                                ? begin
+                                : begin + (instances->background - begin + 1) %
+                                              instances->planned->background_snapshots;
     instances->version_slots[instances->background].version = instances->version;
     return &instances->version_slots[instances->background];
 }

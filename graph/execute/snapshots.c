@@ -40,11 +40,11 @@ static int submit_copy(struct hd_binder *binder, int value, const struct hd_vers
     const bool by_bucket = spec->buckets > 1 && spec->type->copy_range && replica == 0;
     struct hd_task task = {
         .verb = "snapshot",
-        .name = instances->plan->snapshot_label,
+        .name = instances->planned->snapshot_label,
         .body = replica > 0 ? copy_on_gpu_body
                 : by_bucket ? copy_bucket_body
                             : copy_body,
-        .context = hd_binder_make_context(binder, NULL, instances->plan->first + i),
+        .context = hd_binder_make_context(binder, NULL, instances->planned->first + i),
         .views = {{.data = from->data[i], .spec = spec}, {.data = to->data[i], .spec = spec}},
         .n = 2,
         .n_accesses = 2,
@@ -69,10 +69,11 @@ static int submit_snapshot(struct hd_binder *binder, int value, struct hd_versio
                            bool background)
 {
     struct hd_instances *instances = &binder->instances[value];
-    const int replica = instances->plan->homes > 1 && instances->plan->lag_on_gpu && !background;
+    const int replica =
+        instances->planned->homes > 1 && instances->planned->lag_on_gpu && !background;
     HD_TRY(
         hd_transfer_version(binder, value, &instances->version_slots[instances->current], replica));
-    for (int i = 0; i < instances->plan->instances; i++)
+    for (int i = 0; i < instances->planned->instances; i++)
         HD_TRY(submit_copy(binder, value, to, replica, i, background));
     to->replicas[replica].version = to->version;
     return HD_OK;

@@ -309,7 +309,7 @@ static void hold(const struct hd_instances *instances, struct hd_version_slot *s
 {
     slot->version = slot->replicas[0].version = version;
     slot->distributed_version = -1;
-    for (int replica = 1; replica < instances->plan->homes; replica++)
+    for (int replica = 1; replica < instances->planned->homes; replica++)
         slot->replicas[replica].version = -1;
 }
 
@@ -329,7 +329,7 @@ static struct hd_version_slot *find_slot(struct hd_instances *instances, int fir
 
 static int copy_current(struct hd_instances *instances, struct hd_version_slot *slot)
 {
-    for (int i = 0; i < instances->plan->instances; i++)
+    for (int i = 0; i < instances->planned->instances; i++)
         HD_TRY(hd_value_snapshot(&instances->value->spec, slot->replicas[0].data[i],
                                  instances->version_slots[0].replicas[0].data[i]));
     return HD_OK;
@@ -340,7 +340,7 @@ static int restore_lags(struct hd_binder *binder, const struct hd_checkpoint *ch
                         const json_t *lags)
 {
     struct hd_instances *instances = &binder->instances[value];
-    const struct hd_plan_value *plan = instances->plan;
+    const struct hd_plan_value *plan = instances->planned;
     const int first = plan->lag_snapshots > 0 ? plan->buffers : 0;
     int next = plan->lag_snapshots > 0 ? plan->buffers : 1;
     for (int k = 1; k <= count_lags(binder, value); k++) {

@@ -9,7 +9,8 @@
 #include "graph/execute/guards.h"
 #include "runtime/io/checkpoint.h"
 
-/* As hd_executor_save and hd_executor_restore. */
+/* Save and restore the state as execute.h says of hd_executor_save and hd_executor_restore, whose
+ * status they return. */
 int hd_state_save(const struct hd_guards *guards, struct hd_checkpoint_writer *checkpoints,
                   json_t **state_p);
 int hd_state_restore(struct hd_guards *guards, const struct hd_checkpoint *checkpoint,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submits steps that are due, by their lowering. Called by the session's thread only. All functions
- * return HD_OK, HD_ERR_NOMEM (logged) or the session's error. */
+/* Submits steps that are due, by their lowering. Called by the session's thread only. */
 #ifndef HD_GRAPH_EXECUTE_SUBMIT_H
 #define HD_GRAPH_EXECUTE_SUBMIT_H
 
@@ -8,17 +7,15 @@ struct hd_binder;
 struct hd_op;
 struct hd_work_buffers;
 
-/* Submits a step for all instances and buckets of this rank, unless it is a stop; `work`: of a step
- * in subtasks, else NULL. */
+/* All functions return HD_OK, HD_ERR_NOMEM (logged) or the session's error. */
+/* Submits a step for all instances and buckets of this rank, unless it is a stop; `work` is NULL
+ * but for a step in subtasks. */
 int hd_op_submit(struct hd_binder *binder, const struct hd_op *op, struct hd_work_buffers *work);
-
 /* Submits a collective of a step, or the comparison of a global value (collectives.c). */
 int hd_op_submit_collective(struct hd_binder *binder, const struct hd_op *op);
 int hd_op_submit_compare(struct hd_binder *binder, const struct hd_op *op);
-
 /* Submits a reduction by several GPUs of a rank that is alone (gpu_reduce.c). */
 int hd_op_submit_gpu_reduce(struct hd_binder *binder, const struct hd_op *op);
-
 /* Submits a step together with the mean that it uses (sharded_update.c). */
 int hd_op_submit_sharded_update(struct hd_binder *binder, const struct hd_op *op);
 

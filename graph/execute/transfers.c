@@ -105,7 +105,7 @@ static int transfer_whole(struct hd_binder *binder, int value, const struct hd_v
     int from = 0;
     while (slot->replicas[from].version != slot->version)
         from++;
-    for (int i = 0; i < binder->instances[value].plan->instances; i++) {
+    for (int i = 0; i < binder->instances[value].planned->instances; i++) {
         HD_TRY(submit_transfer(binder, value, slot, from, to, i, HD_ALL_BUCKETS));
         HD_TRY(submit_renewal(binder, value, slot, to, i));
     }
@@ -138,7 +138,7 @@ int hd_transfer_version(struct hd_binder *binder, int value, struct hd_version_s
 {
     if (slot->replicas[replica].version == slot->version)
         return HD_OK;
-    if (is_whole_somewhere(slot, binder->instances[value].plan->homes))
+    if (is_whole_somewhere(slot, binder->instances[value].planned->homes))
         HD_TRY(transfer_whole(binder, value, slot, replica));
     else
         HD_TRY(transfer_buckets(binder, value, slot, replica));

@@ -45,7 +45,7 @@ enum hd_op_kind {
     HD_OP_COMPARE /* compares `value` between ranks every `param_check_interval` updates */
 };
 
-/* What a step becomes when it is submitted. */
+/* The form in which a step is submitted. */
 enum hd_lowering {
     HD_LOWERING_TASK,           /* a task per instance and bucket */
     HD_LOWERING_SUBTASKS,       /* a task per instance, item and stage, and one for `finish` */
@@ -98,7 +98,7 @@ struct hd_plan {
     int64_t shared_bytes; /* of each rank's area */
 };
 
-/* What GPUs every rank has. */
+/* The GPUs that every rank has. */
 struct hd_plan_gpus {
     int n;            /* 0: everything runs on CPUs */
     bool device_comm; /* among several ranks: a device communicator joins them */
@@ -201,12 +201,11 @@ bool hd_op_is_distributed(const struct hd_plan *plan, const struct hd_op *op);
 /* Returns whether tasks of op on a GPU (or on the host) touch the value of ref i. */
 bool hd_op_touches(const struct hd_op *op, int i, bool gpu);
 
-/* Returns the index of the replica of a value that stands at a home. */
+/* Returns the index of the replica of a value that stands at a home. Like the next two functions,
+ * it cannot fail. */
 int hd_plan_get_replica(const struct hd_plan *plan, int value, int home);
-
-/* Returns the home of number i of n: of the rank's shards, or of buckets. */
+/* Returns the home of number i of n, which counts the rank's shards, or buckets. */
 int hd_plan_get_home(const struct hd_plan *plan, int i, int n);
-
 /* Returns the GPU that holds replica `replica` > 0 of instance `instance`, counted on this rank. */
 int hd_plan_get_replica_home(const struct hd_plan *plan, int value, int replica, int instance);
 
