@@ -13,13 +13,14 @@
 
 enum { VALUES_MAX = 9, TEXT_BYTES = 1 << 14 };
 enum { SHARD, GLOBAL, RANK0 };
-/* The values of an exchange, after the others: partials, their mean, what it changes. */
-enum { PARTIALS, MEAN, CHANGED, STATE, EXCHANGED };
-/* What a shard's own partials change, after those, and a copy for all. */
-enum { OWN, OWN_STATE, SHOWN, ALONE };
-/* Values that steps by items take, after those. */
+/* The values of a sharded update, after the others: partials, their mean, and the values that it
+ * changes. */
+enum { PARTIALS, MEAN, CHANGED, STATE, UPDATE_VALUES };
+/* Then the values that a shard's own partials change, and a copy for all. */
+enum { LOCAL, LOCAL_STATE, SHOWN, LOCAL_VALUES };
+/* Then the values that steps by items take. */
 enum { ROWS = 3 };
-/* What `pick` takes. */
+/* The kinds of values that `pick` chooses from. */
 enum { ANY = -1, INTS, LEAFY };
 
 struct generator {
@@ -30,11 +31,11 @@ struct generator {
         bool floats, news, sums, rows, used, updated;
         bool sharded_update; /* other steps seldom change it */
         int place, buckets;
-    } values[VALUES_MAX + EXCHANGED + ALONE + ROWS];
+    } values[VALUES_MAX + UPDATE_VALUES + LOCAL_VALUES + ROWS];
     bool ticks; /* some step counts `tick` */
-    bool exchange;
-    int sharded_updates, first_exchanged;
-    int first_alone; /* -1: none */
+    bool has_update;
+    int sharded_updates, first_update_value;
+    int first_local; /* -1: none */
 };
 
 static uint64_t draw(struct generator *g, uint64_t n)
@@ -58,7 +59,7 @@ static int pick(struct generator *g, unsigned places, int type)
 {
     for (int tries = 0; tries < 40; tries++) {
         int v = (int)draw(g, (uint64_t)g->n_values);
-        if (g->exchange && v == g->first_exchanged + MEAN && draw(g, 8))
+        if (g->has_update && v == g->first_update_value + MEAN && draw(g, 8))
             continue; /* who reads it has it stored */
         bool is_int_value =
             !g->values[v].floats && !g->values[v].news && !g->values[v].sums && !g->values[v].rows;
@@ -106,7 +107,7 @@ static unsigned readable_by(int place)
                              : 1u << RANK0 | 1u << GLOBAL;
 }
 
-/* Whether a step had better not change v: most sharded_updates should stay ones. */
+/* Returns whether a step had better not change v: most sharded updates should stay ones. */
 static bool spared(struct generator *g, int v)
 {
     return g->values[v].sharded_update && draw(g, 8) != 0;
@@ -188,19 +189,20 @@ static bool add_task(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
-/* A gradient in subtasks, its mean, and what uses it: one exchange unless something forbids it. */
-static bool add_exchange(struct generator *g, const char *pad, bool lag)
+/* Adds a gradient in subtasks, its mean, and a step that uses the mean: a sharded update unless
+ * something forbids it. */
+static bool add_update(struct generator *g, const char *pad, bool lag)
 {
-    const int first = g->first_exchanged;
+    const int first = g->first_update_value;
     int a = pick(g, 1u << SHARD | 1u << GLOBAL, ANY), tally = pick(g, 1u << SHARD, INTS);
     int b = draw(g, 2) ? first + CHANGED : pick(g, 1u << SHARD | 1u << GLOBAL, ANY);
     int hint = pick(g, 1u << GLOBAL, INTS);
     char ta[16], tb[16], th[16];
-    if (!g->exchange || a < 0 || b < 0 || a == first + PARTIALS || b == first + PARTIALS ||
+    if (!g->has_update || a < 0 || b < 0 || a == first + PARTIALS || b == first + PARTIALS ||
         (g->sharded_updates > 0 && draw(g, 4)))
         return false;
     g->sharded_updates++;
-    for (int i = 0; i < EXCHANGED; i++)
+    for (int i = 0; i < UPDATE_VALUES; i++)
         g->values[first + i].used = true;
     g->values[first + CHANGED].updated = g->values[first + STATE].updated = true;
     name(g, a, lag, ta);
@@ -230,7 +232,7 @@ static bool add_exchange(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
-/* Rows by items and stages, with everything that may be left out. */
+/* Adds a step on rows by items and stages, with any of its ports left out. */
 static bool add_weave(struct generator *g, const char *pad, bool lag)
 {
     const int state = pick(g, 7, LEAFY);
@@ -267,27 +269,28 @@ static bool add_weave(struct generator *g, const char *pad, bool lag)
     return true;
 }
 
-/* Every shard by itself, bucket by bucket, and now and then shard 0's for all to see. */
+/* Adds a step that updates every shard by itself, bucket by bucket, and sometimes a broadcast of
+ * shard 0's result. */
 static bool add_alone(struct generator *g, const char *pad, bool lag)
 {
-    const int own = g->first_alone + OWN, hint = pick(g, 1u << SHARD, INTS);
-    if (g->first_alone < 0 ||
-        (!g->values[g->first_exchanged + PARTIALS].used && !add_exchange(g, pad, lag)))
+    const int local = g->first_local + LOCAL, hint = pick(g, 1u << SHARD, INTS);
+    if (g->first_local < 0 ||
+        (!g->values[g->first_update_value + PARTIALS].used && !add_update(g, pad, lag)))
         return false;
-    for (int i = 0; i < ALONE; i++) {
-        g->values[g->first_alone + i].used = true;
-        g->values[g->first_alone + i].updated |= i != SHOWN;
+    for (int i = 0; i < LOCAL_VALUES; i++) {
+        g->values[g->first_local + i].used = true;
+        g->values[g->first_local + i].updated |= i != SHOWN;
     }
-    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, g->first_exchanged + PARTIALS);
+    append(g->steps, "%s- apply: {reads: [mean: v%d", pad, g->first_update_value + PARTIALS);
     if (hint >= 0 && draw(g, 2)) {
         g->values[hint].used = true;
         append(g->steps, ", hint: v%d", hint);
     }
-    append(g->steps, "], updates: [to: v%d, state: v%d]", own, g->first_alone + OWN_STATE);
+    append(g->steps, "], updates: [to: v%d, state: v%d]", local, g->first_local + LOCAL_STATE);
     if (draw(g, 2))
         append(g->steps, ", counts: update");
-    append(g->steps, "}\n%s- broadcast: {reads: [v%d], writes: [v%d]", pad, own,
-           g->first_alone + SHOWN);
+    append(g->steps, "}\n%s- broadcast: {reads: [v%d], writes: [v%d]", pad, local,
+           g->first_local + SHOWN);
     guard(g, true);
     append(g->steps, "}\n");
     return true;
@@ -338,7 +341,7 @@ static void add_steps(struct generator *g, int n, int depth)
         else if (what >= 15)
             add_weave(g, pad, lag);
         else if (what >= 13)
-            add_exchange(g, pad, lag);
+            add_update(g, pad, lag);
         else
             add_task(g, pad, lag);
     }
@@ -353,19 +356,19 @@ static void make_values(struct generator *g)
         g->values[i].place = (int)draw(g, 8) < 4 ? SHARD : draw(g, 3) ? GLOBAL : RANK0;
         g->values[i].buckets = 3;
     }
-    g->exchange = draw(g, 2);
-    g->first_alone = -1;
-    g->first_exchanged = g->n_values;
-    for (int i = 0; i < EXCHANGED && g->exchange; i++) {
+    g->has_update = draw(g, 2);
+    g->first_local = -1;
+    g->first_update_value = g->n_values;
+    for (int i = 0; i < UPDATE_VALUES && g->has_update; i++) {
         g->values[g->n_values].sums = i <= MEAN;
         g->values[g->n_values].floats = i > MEAN;
         g->values[g->n_values].sharded_update = true;
         g->values[g->n_values].place = i == PARTIALS ? SHARD : GLOBAL;
         g->values[g->n_values++].buckets = 3;
     }
-    if (g->exchange && draw(g, 2)) {
-        g->first_alone = g->n_values;
-        for (int i = 0; i < ALONE; i++) {
+    if (g->has_update && draw(g, 2)) {
+        g->first_local = g->n_values;
+        for (int i = 0; i < LOCAL_VALUES; i++) {
             g->values[g->n_values].floats = g->values[g->n_values].sharded_update = true;
             g->values[g->n_values].place = i == SHOWN ? GLOBAL : SHARD;
             g->values[g->n_values++].buckets = 3;

@@ -64,7 +64,8 @@ void rank_stop(struct rank *rank)
     hd_plan_destroy(rank->plan);
 }
 
-/* Whether an instance is the reference's: of a sharded value, the blocks that are this rank's. */
+/* Returns whether an instance equals the reference's; of a sharded value, this rank's blocks are
+ * compared. */
 static bool equal(const struct rank *rank, int value, const struct hd_spec *spec, const float *data,
                   const float *expected)
 {

@@ -17,7 +17,7 @@ struct rank_graph {
     struct hd_graph *graph;
 };
 
-/* With the toys of tests/graph/execute/toy.h, or other verbs. */
+/* Loads a graph text with the toys of tests/graph/execute/toy.h, or other verbs. */
 struct rank_graph rank_load(const struct hd_registry *registry, const char *text, int64_t shards,
                             uint64_t seed);
 void rank_unload(struct rank_graph *l);
@@ -32,20 +32,20 @@ struct rank {
 
 enum { RANKS_MAX = 4 };
 
-/* Set, it interrupts the ranks of this process. */
+/* Interrupts the ranks of this process when it is set. */
 extern atomic_int rank_interrupted;
 
-/* Set, ranks exchange by messages, as between hosts. */
+/* Lets ranks pass messages, as between hosts, instead of sharing memory. */
 extern bool rank_message_passing;
 
-/* Meets the other ranks and makes everything up to the executor: scheduler lws, one or two workers
+/* Joins the other ranks and makes everything up to the executor: scheduler lws, one or two workers
  * by the window; comparisons every two updates; a watchdog of `patience_s`. */
 void rank_start(struct rank *rank, const struct hd_world *world, struct hd_graph *graph,
                 bool sequential, int window, int patience_s);
 void rank_stop(struct rank *rank);
 
-/* 0 when all that this rank owns is the reference's, by bits and number of versions; logs the first
- * difference. */
+/* Returns 0 if everything that this rank owns equals the reference's, in bits and number of
+ * versions; else logs the first difference. */
 int rank_compare(const struct rank *rank, const struct hd_graph *graph,
                  const struct hd_reference *reference);
 

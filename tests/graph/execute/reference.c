@@ -39,7 +39,7 @@ static const struct hd_spec *spec_of(const struct hd_reference *r, int value)
     return &r->graph->values[value].spec;
 }
 
-/* What a read sees: content and version. */
+/* A read sees content and version. */
 static void *look(const struct hd_reference *r, const struct hd_ref *ref, int64_t shard,
                   int64_t *version_p)
 {
@@ -123,7 +123,7 @@ static void call(int (*body)(struct hd_context *, const struct hd_view *, const 
     ck_assert_msg(status == HD_OK, "%s", context->message);
 }
 
-/* Stages [from, to) of all items, one item after another: items must not see one another. */
+/* Runs stages [from, to) of all items, one item after another: items must not see one another. */
 static void run_items(const struct hd_step *step, struct hd_context *context,
                       const struct hd_view *views, void **work_buffers, void **headers, int from,
                       int to)
@@ -301,7 +301,7 @@ static void run_pooled(struct hd_reference *r, const struct hd_step *step)
 /* -- Steps ----------------------------------------------------------------------------------------
  */
 
-/* The instances [lo, hi) combined in the midpoint tree, as a new vector. */
+/* Returns the instances [lo, hi) combined in the midpoint tree, as a new vector. */
 static void *reduce(const struct hd_reference *r, const struct hd_step *step, int bucket,
                     int64_t lo, int64_t hi)
 {

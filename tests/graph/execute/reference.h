@@ -13,8 +13,8 @@ struct hd_reference;
 struct hd_reference *hd_reference_run(struct hd_graph *graph);
 void hd_reference_destroy(struct hd_reference *reference);
 
-/* The final content of an instance (by shard; 0 for others), the number of versions, the number of
- * complete iterations, and the reason of the stop. */
+/* Return the final content of an instance (by shard; 0 for others), the number of versions, the
+ * number of complete iterations, and the reason of the stop. */
 const void *hd_reference_data(const struct hd_reference *reference, int value, int64_t shard);
 int64_t hd_reference_version(const struct hd_reference *reference, int value);
 int64_t hd_reference_iterations(const struct hd_reference *reference);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Background steps that take long: iterations go on meanwhile, up to the reader of the result at
- * its lag, on one worker and on several; what is read there is exact. */
+/* While a long background step runs, iterations go on, up to the one whose lagged reader needs the
+ * result, on one worker and on several; the reader sees the exact result. */
 #include "graph/execute/execute.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -20,8 +20,8 @@ enum { INTS = HD_TOY_INTS, DWELLS_MAX = 64 };
 static atomic_int steps; /* bodies of `step` that have ended; one an iteration */
 static bool slow;        /* whether bodies take time */
 
-/* The dwells of iterations 0 to last_needed go on until so many steps of their own and later
- * iterations have ended, but not for ever. */
+/* The dwells of iterations 0 to last_needed go on until this many steps of their own and later
+ * iterations have ended, or until a time limit. */
 enum { PATIENCE_NS = 2000000000 };
 static int needed, last_needed;
 static int passed[DWELLS_MAX]; /* how many had, by iteration of the dwell */
@@ -89,7 +89,7 @@ static const struct hd_verb verb_keep = {.name = "keep", .ports = keep_ports, .b
 /* -- Runs ---------------------------------------------------------------------------------------
  */
 
-/* seen: what a reader at its lag made of all results so far. */
+/* `seen` is what the lagged reader has made of all results so far. */
 static const char sparse[] =
     "values:\n"
     "  w: {type: ints}\n"
@@ -180,7 +180,7 @@ START_TEST(iterations_go_on_up_to_the_lag)
 }
 END_TEST
 
-/* One in every iteration, read five iterations later: none may make a step wait before that. */
+/* A dwell in every iteration is read five iterations later, and makes no step wait before that. */
 START_TEST(several_may_be_under_way)
 {
     run(dense, schedulers[_i / 2], 1 + _i % 2, 4, 4, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a step adds up over all shards between its stages: the tree is that over (shard, item),
- * however samples are spread over shards and shards over ranks. */
+/* A step adds numbers up over all shards between its stages in the tree over (shard, item), however
+ * samples are distributed over shards and shards over ranks. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -100,7 +100,7 @@ static const struct hd_registry *registry(void)
     return &made;
 }
 
-/* -- Spreading ------------------------------------------------------------------------------------
+/* -- Distribution ---------------------------------------------------------------------------------
  */
 
 enum { ITERATIONS = 6 };
@@ -157,7 +157,7 @@ START_TEST(how_samples_are_spread_changes_no_bit)
 }
 END_TEST
 
-/* Or the test above would pass with any order. */
+/* Shows that the test above would not pass with any order. */
 START_TEST(another_order_has_other_bits)
 {
     int differ = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards and repeats that come from the configuration: how often each step runs, and with which
- * random numbers. */
+/* Guards and repeats from the configuration decide how often each step runs, and with which random
+ * numbers. */
 #include "graph/execute/execute.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"

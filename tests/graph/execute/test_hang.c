@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that is late in a task is waited for; one that does not come is named, with what the
- * others wait in. */
+/* The other ranks wait for a rank that is late in a task; the watchdog names a rank that never
+ * arrives, and the collective that the others wait in. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -25,7 +25,7 @@ static int stall(struct hd_context *context, const struct hd_view *views, const 
     return HD_OK;
 }
 
-/* The same between stages that add up over the shards. */
+/* This verb is late between stages that add up over the shards. */
 static void get_subtasks(const void *args, struct hd_subtasks *subtasks_p)
 {
     (void)args;
@@ -66,7 +66,7 @@ static const struct hd_registry *registry(void)
     return &made;
 }
 
-/* -- What rank 0 waits in -------------------------------------------------------------------------
+/* -- Rank 0's wait --------------------------------------------------------------------------------
  */
 
 struct job {

@@ -72,7 +72,7 @@ START_TEST(a_run_file_without_memory)
 }
 END_TEST
 
-/* A session that runs a plan of one rank; the n-th allocation of that fails. */
+/* Runs a plan of one rank in a session; the n-th allocation fails. */
 static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
 {
     const struct hd_session_options options = {.sequential = !scheduler,
@@ -100,7 +100,7 @@ static int run(struct hd_plan *plan, const char *scheduler, int64_t n)
     return status;
 }
 
-/* Every n, or with `step` > 1 some, until it passes. */
+/* Tries every n, or every `step`-th, until the run passes. */
 static void run_all(const char *config, const char *scheduler, int64_t step)
 {
     struct hd_run_spec job;
@@ -129,7 +129,7 @@ START_TEST(a_sequential_session_without_memory)
 }
 END_TEST
 
-/* StarPU takes its time to start. */
+/* StarPU is slow to start, so fewer n are tried. */
 START_TEST(a_session_without_memory)
 {
     run_all(configs[_i], "lws", 97);

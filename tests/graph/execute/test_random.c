@@ -143,7 +143,7 @@ START_TEST(starpu_equals_reference)
 }
 END_TEST
 
-/* One GPU or two, of those that there are. */
+/* Plans use one GPU or two of those that there are. */
 START_TEST(values_are_where_they_are_read)
 {
     static const char *const ways[] = {NULL, "lws", "prio", "random"};
@@ -156,7 +156,7 @@ START_TEST(values_are_where_they_are_read)
 }
 END_TEST
 
-/* The generator makes what the other tests are about. */
+/* The generator makes every kind of op that the other tests need. */
 START_TEST(all_lowerings_are_among_them)
 {
     enum { SEEDS = 100 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps by items that write no flat value: items go through all their stages side by background,
- * what runs last waits for all of them, and the plan says so. */
+/* In steps by items that write no flat value, items go through all their stages side by side, a
+ * `finish` that runs last waits for all of them, and the plan says so. */
 #include "graph/execute/execute.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -93,7 +93,7 @@ struct loaded {
     struct hd_graph *graph;
 };
 
-/* With a seed by which rows have ITEMS partials. */
+/* Loads a graph with a seed for which rows have ITEMS partials. */
 static struct loaded load(void)
 {
     static const struct hd_verb *verbs[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uneven ends: a shard, all shards of a rank or all shards have no samples left. What they
- * contribute has weight 0; nobody hangs, nothing becomes NaN, and the others' mean is theirs alone,
- * stored or done in slices, on any number of ranks. */
+/* Samples run out unevenly: a shard, all shards of a rank or all shards have none left. Their
+ * contributions have weight 0; no rank hangs, nothing becomes NaN, and the mean is that of the
+ * other shards, stored or used in slices, on any number of ranks. */
 #include "graph/language/load.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -68,8 +68,8 @@ static int uneven(struct hd_context *context, const struct hd_view *views, const
     return HD_OK;
 }
 
-/* It reads the policy as who makes a gradient does, or the rest of the graph were background steps.
- */
+/* It reads the policy, as a step that makes a gradient does; otherwise the rest of the graph would
+ * be background steps. */
 static const struct hd_port ports[] = {
     [GRAD] = {.name = "grad", .type = "grad", .mode = HD_WRITE},
     [POLICY] = {.name = "policy", .type = "params", .mode = HD_READ},

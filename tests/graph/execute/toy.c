@@ -23,7 +23,8 @@ static int resolve_ints(struct hd_spec *spec, const struct hd_setup *setup)
     return HD_OK;
 }
 
-/* Partials of eight integers: as many in all values of a graph, so that a step may take several. */
+/* A value has partials of eight integers; all such values of a graph have the same number of them,
+ * so that a step may take several. */
 static int resolve_rows(struct hd_spec *spec, const struct hd_setup *setup)
 {
     spec->partials = 1 + (int64_t)(hd_hash_mix(setup->seed, 3) % 4);
@@ -213,7 +214,7 @@ int64_t hd_toy_element(const struct hd_view *view, int i)
     return ((const int64_t *)view->data)[i % view->spec->partials * INTS + i];
 }
 
-/* The floats of `to`: read-modify-write, so that order and rounding show. */
+/* Updates the floats of `to` by read-modify-write, so that order and rounding show. */
 static void stir_floats(struct hd_context *context, const struct hd_view *to, const int64_t *inputs,
                         bool keep)
 {

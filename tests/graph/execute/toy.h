@@ -33,7 +33,7 @@ struct hd_graph *hd_toy_load(const char *text, int64_t shards, uint64_t seed,
                              struct hd_document **document_p, struct hd_config **config_p,
                              struct hd_diag **diag_p);
 
-/* The same with other verbs. */
+/* Loads a graph text like hd_toy_load, with other verbs. */
 struct hd_graph *hd_toy_load_with(const struct hd_registry *registry, const char *text,
                                   int64_t shards, uint64_t seed, struct hd_document **document_p,
                                   struct hd_config **config_p, struct hd_diag **diag_p);

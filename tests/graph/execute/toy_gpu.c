@@ -39,7 +39,7 @@ static int checked(cudaError_t error)
     return error == cudaSuccess ? HD_OK : HD_ERR_DEVICE;
 }
 
-/* An instance, or what it has of a bucket. */
+/* Copies an instance, or its bytes of a bucket. */
 static int copy(const struct hd_spec *spec, int bucket, void *to, const void *from, void *stream)
 {
     int64_t at, bytes, lo, hi;
@@ -80,16 +80,16 @@ int hd_toy_queue(struct hd_context *context, const struct hd_view *views, const 
 /* -- Reductions -----------------------------------------------------------------------------------
  */
 
-/* Partials are vectors: floats and their count, added as the runtime does not. */
+/* Partials are vectors of floats and their count; this code adds them in its own way. */
 struct sum {
     const struct hd_spec *spec, *out_spec;
     int bucket;
     enum hd_combine how;
     int64_t n; /* floats of a vector */
     int n_in;
-    void **in;      /* fold: instances */
+    void **in;      /* reduce: instances */
     float **vector; /* [n_in] of n + 1 */
-    float *out;     /* fold: an instance */
+    float *out;     /* reduce: an instance */
 };
 
 static float node(const struct sum *sum, int64_t at, int first, int n)
@@ -100,14 +100,14 @@ static float node(const struct sum *sum, int64_t at, int first, int n)
     return left + node(sum, at, first + n / 2, n - n / 2);
 }
 
-/* Vector 0 becomes the sum. */
+/* Leaves the sum in vector 0. */
 static void add_vectors(const struct sum *sum)
 {
     for (int64_t at = 0; at <= sum->n; at++)
         sum->vector[0][at] = node(sum, at, 0, sum->n_in);
 }
 
-static void run_fold(void *arg)
+static void run_reduce(void *arg)
 {
     const struct sum *sum = arg;
     const struct hd_reduction *reduction = sum->spec->type->reduction;
@@ -164,7 +164,7 @@ int hd_toy_reduce(const struct hd_spec *spec, int bucket, enum hd_combine how, i
         sum->in[i] = hd_alloc(spec->bytes, 1);
         HD_TRY(copy(spec, -1, sum->in[i], in[i], stream));
     }
-    HD_TRY(checked(cudaLaunchHostFunc(stream, run_fold, sum)));
+    HD_TRY(checked(cudaLaunchHostFunc(stream, run_reduce, sum)));
     HD_TRY(copy(out_spec, bucket, out, sum->out, stream));
     return checked(cudaLaunchHostFunc(stream, free_sum, sum));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A toy by items that writes no flat value: rows of integers, of which an item has one to itself
- * from stage to stage; between stages shards add numbers up. */
+/* A toy verb by items that writes no flat value: an item has a row of integers to itself from stage
+ * to stage; between stages shards add numbers up. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -64,7 +64,7 @@ static int64_t count_cross_shard_sums(const void *args, int stage)
     return ((const struct cut *)args)->sums[stage];
 }
 
-/* Fractions, so that the order of addition shows. */
+/* The numbers are fractions, so that the order of addition shows. */
 static int leave_numbers(struct hd_context *context, int64_t n, uint64_t work)
 {
     if (!context->partial_sums != (n == 0))
@@ -98,7 +98,7 @@ static void stir(int64_t *at, uint64_t with)
     *at = (int64_t)(hd_hash_mix((uint64_t)*at, with) % 1000);
 }
 
-/* What is written is whole after stage 0, and changed by the others. */
+/* Stage 0 writes the row whole, the later stages change it. */
 static int weave(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     const struct cut *cut = args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Toys in subtasks: a sum of partials written by items and stages, its mean used in slices, and a
+/* Toy verbs in subtasks: partials written by items and stages, a use of their mean in slices, and a
  * body of several calls. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -69,7 +69,7 @@ static int64_t vector_bytes(const struct hd_spec *spec, int bucket)
     return (hi - lo + 1) * (int64_t)sizeof(float);
 }
 
-/* Partials [first, first + n) added, element by element: not as the runtime does it. */
+/* Adds partials [first, first + n) element by element, in other code than the runtime's. */
 static float add_partials(const float *partial, int64_t stride, int64_t n)
 {
     if (n == 1)
@@ -113,7 +113,7 @@ static float weight(const struct hd_spec *spec, int bucket, const void *data, in
     return partial_weights(spec, data, partial)[bucket];
 }
 
-/* Of a value with one partial. */
+/* The value has one partial. */
 static int64_t get_byte_range(const struct hd_spec *spec, int bucket, int64_t lo, int64_t hi, int i,
                               int64_t *at_p)
 {
@@ -169,8 +169,8 @@ static const struct hd_port spread_ports[] = {
     {0},
 };
 
-/* How a graph's spread is cut: all in one stage; a forward stage and two of backward that meet in
- * the middle of a bucket; the same with one that writes nothing in between. */
+/* A graph's `spread` is cut in one stage; in a forward stage and two of backward that meet in the
+ * middle of a bucket; or in these with a stage between them that writes nothing. */
 struct cut {
     struct hd_subtasks subtasks;
     bool forward;
@@ -387,7 +387,7 @@ static const struct hd_port creep_ports[] = {
     {0},
 };
 
-/* An element a call; the last one tells how far it has come. */
+/* Does one element a call; the last element counts the calls. */
 static int creep(struct hd_context *context, const struct hd_view *views, const void *args)
 {
     (void)args;
