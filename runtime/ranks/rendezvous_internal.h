@@ -4,6 +4,7 @@
 #ifndef HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 #define HD_RUNTIME_RANKS_RENDEZVOUS_INTERNAL_H
 
+#include "runtime/base/clock.h"
 #include "runtime/ranks/rendezvous.h"
 #include "runtime/ranks/wire.h"
 
@@ -33,9 +34,20 @@ struct hd_rendezvous {
     int64_t heartbeat_ns; /* when the watcher last sent heartbeats */
 };
 
+/* Returns the time `ms` milliseconds from now. */
+static inline int64_t hd_rendezvous_get_deadline_ns(int64_t ms)
+{
+    return hd_clock_get_ns() + ms * 1000000;
+}
+
 /* Logs an error that several ranks know: under a launcher of ours once a host, else on every rank.
  * Returns `status`. */
 int hd_rendezvous_report(const struct hd_rendezvous *rendezvous, int status, const char *text);
+
+/* Sends a frame of rank 0 to all other ranks. Returns the first rank that it did not reach, or 0:
+ * no status; errors are not logged. */
+int hd_rendezvous_send_all(struct hd_rendezvous *rendezvous, enum hd_wire_kind kind, int number,
+                           const void *payload, size_t bytes);
 
 /* Connects to rank 0, again and again until deadline_ns. Returns HD_OK or HD_ERR_SYSTEM (logged).
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's side of the rendezvous. */
+/* Rank 0 accepts the other ranks and checks that they fit together. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -15,18 +15,18 @@
 
 enum { PENDING_MAX = 64, GRACE_MS = 1000, SEND_MS = 1000 };
 
-/* Connections that did not become a rank: silent so far, or a hello that found its place taken
- * (kept, to be told why). */
+/* `pending` are the connections that are no rank: they are silent so far, or their hello names a
+ * rank that is taken, and they are kept to be told so. */
 struct join {
     struct hd_rendezvous *rendezvous;
     struct hd_peer pending[PENDING_MAX];
     int n_pending, n_joined;
     int64_t deadline_ns;
     int status;
-    char *text; /* [HD_RENDEZVOUS_TEXT]: the first thing that went wrong */
+    char *text; /* [HD_RENDEZVOUS_TEXT]: the first error */
 };
 
-/* The first problem counts. Late ranks are still waited for, a little, so that they hear of it. */
+/* Keeps the first error, and waits a little longer, so that late ranks are told. */
 __attribute__((format(printf, 3, 4))) static void refuse(struct join *join, int status,
                                                          const char *format, ...)
 {
@@ -37,7 +37,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct join *join, int 
     vsnprintf(join->text, HD_RENDEZVOUS_TEXT, format, args);
     va_end(args);
     join->status = status;
-    int64_t grace_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
+    int64_t grace_ns = hd_rendezvous_get_deadline_ns(GRACE_MS);
     if (join->deadline_ns > grace_ns)
         join->deadline_ns = grace_ns;
 }
@@ -57,8 +57,8 @@ static void drop_pending(struct join *join, int i, const char *why)
     remove_pending(join, i);
 }
 
-/* One at a time: in between everybody is heard, so only silent pending connections make room for
- * others. */
+/* Accepts one connection at a time and reads all in between, so that only silent pending
+ * connections are dropped for new ones. */
 static void accept_pending(struct join *join)
 {
     int fd = accept4(join->rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -71,7 +71,7 @@ static void accept_pending(struct join *join)
     join->pending[join->n_pending++].fd = fd;
 }
 
-/* Gives a pending connection with a valid hello its place. Returns false when it has none. */
+/* Makes a pending connection with a valid hello the rank's. Returns false when it cannot be. */
 static bool admit(struct join *join, struct hd_peer *connection)
 {
     const struct hd_hello *hello = &connection->hello;
@@ -115,7 +115,7 @@ static void read_pending(struct join *join, int i)
     }
 }
 
-/* A rank has nothing to say before the go, unless it fails. */
+/* Hears a rank before the go: it sends nothing unless it fails. */
 static void read_peer(struct join *join, int rank)
 {
     struct hd_peer *peer = &join->rendezvous->peers[rank];
@@ -144,8 +144,7 @@ static void poll_connections(struct join *join, struct pollfd *polls)
     int64_t left_ms = (join->deadline_ns - hd_clock_get_ns()) / 1000000 + 1;
     if (poll(polls, (nfds_t)n, left_ms > 0 ? (int)left_ms : 0) <= 0)
         return;
-    for (int i = n - 1; i >= world;
-         i--) /* backwards: a dropped pending connection's place is filled by a later */
+    for (int i = n - 1; i >= world; i--) /* backwards: dropping one moves the later ones */
         if (polls[i].revents)
             read_pending(join, i - world);
     for (int r = 1; r < world; r++)
@@ -219,7 +218,7 @@ static void check_host(struct join *join)
 
 static void send_refusal(struct join *join)
 {
-    int64_t deadline_ns = hd_clock_get_ns() + (int64_t)SEND_MS * 1000000;
+    int64_t deadline_ns = hd_rendezvous_get_deadline_ns(SEND_MS);
     size_t bytes = strlen(join->text);
     for (int r = 1; r < join->rendezvous->world.world; r++)
         if (join->rendezvous->peers[r].fd >= 0)
