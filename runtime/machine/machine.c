@@ -15,8 +15,8 @@
 
 enum { PATH_BYTES = 4352, LINE_BYTES = 4096 };
 
-/* The first line of a file without its end; false when there is none. */
-static bool first_line(const char *path, char *line, size_t bytes)
+/* Reads the first line of a file without its newline; returns false when there is none. */
+static bool read_first_line(const char *path, char *line, size_t bytes)
 {
     FILE *file = fopen(path, "re");
     const bool read = file && fgets(line, (int)bytes, file) != NULL;
@@ -27,7 +27,7 @@ static bool first_line(const char *path, char *line, size_t bytes)
     return read;
 }
 
-/* What follows "key<blanks or tabs>: " in a file of such lines; "" when it is not there. */
+/* Reads the text behind "key<blanks or tabs>: " in a file of such lines; "" when it is missing. */
 static void read_field(const char *path, const char *key, char *text, size_t bytes)
 {
     char line[LINE_BYTES];
@@ -53,12 +53,13 @@ static int64_t read_kib(const char *path, const char *key)
 }
 
 /* -- cgroups -------------------------------------------------------------------------------------
- * A group's limit holds for all groups below it, so all above this process's count. */
+ * A group's limit holds for all groups below it, so those of all groups above this process count.
+ */
 
 static bool first_line_in(const char *folder, const char *name, char line[64])
 {
     char *path = hd_format("%s/%s", folder, name);
-    const bool read = path && first_line(path, line, 64);
+    const bool read = path && read_first_line(path, line, 64);
     hd_free(path);
     return read;
 }
@@ -84,7 +85,7 @@ static double quota_v1(const char *folder)
 
 static double memory_in(const char *folder, const char *file)
 {
-    enum { NO_LIMIT_BITS = 60 }; /* version 1 says it by a huge number */
+    enum { NO_LIMIT_BITS = 60 }; /* version 1 means no limit by a huge number */
     char line[64];
     const double bytes = first_line_in(folder, file, line) ? atof(line) : 0; /* "max": 0 */
     return bytes < (double)(INT64_C(1) << NO_LIMIT_BITS) ? bytes : 0;
@@ -100,7 +101,7 @@ static double memory_v1(const char *folder)
     return memory_in(folder, "memory.limit_in_bytes");
 }
 
-/* The smallest limit of a group and those above it, 0 being none. */
+/* Lowers *lowest_p to the lowest limit of a group and those above it; 0 means no limit. */
 static void find_lowest_limit(const char *mount, const char *group,
                               double (*limit)(const char *folder), double *lowest_p)
 {
@@ -129,7 +130,7 @@ static bool lists_controller(const char *controllers, const char *wanted)
     return false;
 }
 
-/* A line "4:memory:/group" of version 1, or "0::/group" of version 2. */
+/* Reads a line "4:memory:/group" of version 1, or "0::/group" of version 2. */
 static void read_group(const char *root, char *line, double *quota, double *memory)
 {
     char mount[PATH_BYTES / 8];
@@ -167,7 +168,7 @@ void hd_limits_read(const char *root, struct hd_limits *limits_p)
     *limits_p = (struct hd_limits){quota, (int64_t)memory};
 }
 
-/* -- The rest ------------------------------------------------------------------------------------
+/* -- The machine ---------------------------------------------------------------------------------
  */
 
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p)
@@ -209,8 +210,8 @@ void hd_machine_read(const struct hd_topology *topology, struct hd_machine *mach
         snprintf(machine.kernel, sizeof machine.kernel, "%.60s %.60s", about.release,
                  about.machine);
     read_field("/proc/cpuinfo", "model name", machine.cpu, sizeof machine.cpu);
-    if (!first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine.governor,
-                    sizeof machine.governor))
+    if (!read_first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine.governor,
+                         sizeof machine.governor))
         machine.governor[0] = '\0';
     machine.memory_bytes = read_kib("/proc/meminfo", "MemTotal");
     machine.memory_free_bytes = read_kib("/proc/meminfo", "MemAvailable");

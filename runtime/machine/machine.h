@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine and what it leaves this process: for people to read, nothing computes by it. */
+/* Describes the machine and what it leaves to this process, for reports and checks; no result
+ * depends on it. Thread safe. */
 #ifndef HD_RUNTIME_MACHINE_MACHINE_H
 #define HD_RUNTIME_MACHINE_MACHINE_H
 
@@ -10,10 +11,10 @@ struct hd_topology;
 
 enum { HD_MACHINE_TEXT = 128 };
 
-/* What limits this process beside the machine itself. */
+/* Limits that the cgroups of this process set. */
 struct hd_limits {
-    double cpu_quota;     /* cores' worth of time that its cgroups allow; 0: no limit */
-    int64_t memory_bytes; /* that its cgroups allow; 0: no limit */
+    double cpu_quota;     /* in cores' worth of time; 0: no limit */
+    int64_t memory_bytes; /* 0: no limit */
 };
 
 struct hd_machine {
@@ -28,27 +29,28 @@ struct hd_machine {
     struct hd_limits limits;
 };
 
-/* Looks at this machine. `topology` is it. */
+/* Describes this machine, whose topology is `topology`. */
 void hd_machine_read(const struct hd_topology *topology, struct hd_machine *machine_p);
 
-/* The limits of this process's cgroups, of version 1 or 2, and of all above them. `root` NULL: this
- * system's /proc and /sys, else a folder with both, for tests. */
+/* Reads the lowest limits of this process's cgroups, of version 1 or 2, and of all above them.
+ * `root` is a folder with proc and sys, for tests; NULL means this system's. */
 void hd_limits_read(const char *root, struct hd_limits *limits_p);
 
-/* Memory of this process in bytes: now resident, and the most there ever was. 0 where the system
- * does not say. Thread safe. */
+/* Reads the resident memory of this process in bytes, now and at its peak; 0 where the system does
+ * not tell. */
 void hd_memory_read(int64_t *resident_p, int64_t *peak_p);
 
 enum { HD_VERSIONS_MAX = 16 };
 
-/* A part of this program: "hwloc", "2.9.0"; "not compiled in" where a build leaves it out. */
+/* A component of this program: "hwloc", "2.9.0"; its text is "not compiled in" where the build
+ * lacks it. */
 struct hd_version {
     const char *name;
     char text[HD_MACHINE_TEXT];
 };
 
-/* The program, its compiler and the libraries of runtime/; returns how many. Not `ask_gpus`: CUDA
- * is not asked for anything. */
+/* Lists the program, its compiler and the libraries of runtime/, and returns their number; it
+ * cannot fail. It calls CUDA only when `ask_gpus` is set. */
 int hd_versions_read(bool ask_gpus, struct hd_version versions_p[HD_VERSIONS_MAX]);
 
 #endif

@@ -18,7 +18,7 @@ struct hd_topology {
     hwloc_bitmap_t allowed; /* hardware threads this process may use */
     hwloc_obj_t *cores;     /* with at least one of them, in logical order */
     int n_cores;
-    int n_unbound; /* cores that it might use, were it not bound */
+    int n_unbound; /* cores that it could use if it were not bound */
 };
 
 /* Some machines (and containers) describe hardware threads without cores. */
@@ -54,7 +54,7 @@ static int load(struct hd_topology *topology, const char *description)
         return hd_fail(HD_ERR_NOMEM, "no memory for a set of cpus");
     int first;
     topology->n_unbound = count_cores(hwloc, topology->allowed, &first);
-    /* Binding that was given to this process (taskset, srun, a container) is to be respected. */
+    /* A binding that taskset, srun or a container gave to this process is kept. */
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     if (bound && hwloc_topology_is_thissystem(hwloc) &&
         hwloc_get_cpubind(hwloc, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
@@ -161,8 +161,8 @@ void hd_topology_assign_cores(const struct hd_topology *topology, int local_rank
     }
 }
 
-/* Every allowed hardware thread of the cores whose first ones are listed in the share. */
-static int share_set(const struct hd_topology *topology, const struct hd_core_share *share,
+/* Adds every allowed hardware thread of the share's cores to the set. */
+static int add_share(const struct hd_topology *topology, const struct hd_core_share *share,
                      hwloc_bitmap_t set)
 {
     for (int i = 0; i < topology->n_cores; i++)
@@ -178,7 +178,7 @@ int hd_topology_bind(const struct hd_topology *topology, const struct hd_core_sh
     if (share->oversubscribed)
         return HD_OK;
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
-    if (!set || share_set(topology, share, set) != HD_OK) {
+    if (!set || add_share(topology, share, set) != HD_OK) {
         hwloc_bitmap_free(set);
         return hd_fail(HD_ERR_NOMEM, "no memory for a set of cpus");
     }
@@ -199,8 +199,8 @@ static int first_numa(hwloc_topology_t hwloc, hwloc_const_bitmap_t set)
     return -1;
 }
 
-/* Asks the system by itself: hwloc's own search for devices starts libraries of all vendors, CUDA's
- * among them. */
+/* Asks sysfs directly, because hwloc's search for devices starts the libraries of all vendors,
+ * CUDA's among them. */
 int hd_topology_find_locality(const struct hd_topology *topology, const char *sys,
                               const char *bus_id, struct hd_device_locality *near_p)
 {
