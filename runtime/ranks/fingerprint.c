@@ -59,7 +59,7 @@ int hd_fingerprint_create(const char *libraries, const char *precision,
     return HD_OK;
 }
 
-/* The item "key=value" at the start of a text; returns its length up to ';' or the end. */
+/* Returns the length of the item "key=value" at the start of a text, up to ';' or the end. */
 static size_t item_length(const char *text)
 {
     return strcspn(text, ";");

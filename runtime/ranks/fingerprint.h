@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic fingerprint: everything beside config and seed that the bits of a result may
- * depend on. Runs with equal fingerprints give equal bits. */
+/* The arithmetic fingerprint: all that the bits of a result may depend on, besides config and seed.
+ * Runs with equal fingerprints give bitwise identical results. Thread safe. */
 #ifndef HD_RUNTIME_RANKS_FINGERPRINT_H
 #define HD_RUNTIME_RANKS_FINGERPRINT_H
 
@@ -14,14 +14,14 @@ struct hd_fingerprint {
     uint64_t hash;                   /* of the text */
 };
 
-/* libraries: names and versions, "onednn 2.7.4, starpu 1.3.10"; precision: as in the config.
- * Errors: HD_ERR_SYSTEM when this program cannot be read, HD_ERR_INPUT when the text would not fit
- * (logged). */
+/* Makes the fingerprint of this program on this machine. `libraries` has names and versions,
+ * "onednn 2.7.4, starpu 1.3.10"; `precision` is the config's. Returns HD_OK, HD_ERR_SYSTEM when
+ * this program cannot be read, or HD_ERR_INPUT when the text would not fit (both logged). */
 int hd_fingerprint_create(const char *libraries, const char *precision,
                           struct hd_fingerprint *fingerprint_p);
 
-/* Writes what differs between two fingerprint texts, "isa: avx2 against avx512f; …", into
- * text[bytes]; "" when nothing does. Accepts any strings. Thread safe. */
+/* Writes the differences between two fingerprint texts, "isa: avx2 against avx512f; …", to
+ * text[bytes]; "" when there are none. Accepts any strings. */
 void hd_fingerprint_diff(const char *a, const char *b, char *text, size_t bytes);
 
 #endif

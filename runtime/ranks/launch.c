@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 enum {
-    COLLECT_MS = 300, /* ranks that end within this are weighed together for the cause */
-    LOST_MS = 2000,   /* and after a lost peer, which may take its time to end, within this */
+    COLLECT_MS = 300, /* the cause is sought among the ranks that end within this time */
+    LOST_MS = 2000,   /* the same after a rank lost its peer, which may take longer to end */
     GRACE_MS = 1500,  /* from asking a rank to stop to killing it */
     SIGNALED = 256    /* added to a signal's number in rank->code */
 };
@@ -39,16 +39,16 @@ struct launch {
     char *const *argv;
     int restarts; /* so far */
     char program[4096];
-    int listen_fd; /* where rank 0 is to listen; -1: not on this node, or a single rank */
+    int listen_fd; /* the socket for rank 0; -1: rank 0 is on another node, or alone */
     struct rank *ranks;
     int n_running;
     int cause;         /* index of the rank that ended the run, or -1 */
-    bool stopping;     /* the others were asked to stop: how they end is no cause any more */
-    bool killing;      /* and then killed */
+    bool stopping;     /* the others were asked to stop, so their ends are no cause */
+    bool killing;      /* the others were killed */
     int stop_signal;   /* the first signal that the launcher got, or 0 */
-    int64_t report_ns; /* when the cause is named; 0: none yet */
-    int64_t kill_ns;   /* when the rest is killed; 0: not asked to stop yet */
-    sigset_t watched;  /* blocked, waited for */
+    int64_t report_ns; /* when to name the cause; 0: there is none yet */
+    int64_t kill_ns;   /* when to kill the rest; 0: not asked to stop yet */
+    sigset_t watched;  /* signals that are blocked and waited for */
 };
 
 static int world_of(const struct launch *launch)
@@ -93,7 +93,7 @@ static int complete_options(struct hd_launch_options *options)
     return HD_OK;
 }
 
-/* Not /proc/self/exe itself: that would be the ranks' name in ps. */
+/* Resolves /proc/self/exe, which would otherwise be the ranks' name in ps. */
 static void find_program(struct launch *launch)
 {
     ssize_t n = -1;
@@ -147,15 +147,15 @@ static void set_environment(const struct launch *launch, int local_rank, int por
     }
 }
 
-/* In the child. A group of its own keeps the terminal's Ctrl-C from a rank, which gets the
- * launcher's instead, once. */
+/* Runs in the child. A process group of its own keeps the terminal's Ctrl-C from a rank, so that
+ * the rank gets it once, from the launcher. */
 static void exec_rank(const struct launch *launch, int local_rank, int port, pid_t launcher)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
     sigset_t none;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) /* it died before the line above */
+    if (getppid() != launcher) /* the launcher died before the prctl */
         _exit(1);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         signal(signals[i], SIG_DFL);
@@ -185,7 +185,7 @@ static int start_ranks(struct launch *launch, int port)
         if (pid < 0)
             return hd_fail(HD_ERR_SYSTEM, "cannot start rank %d: %s", rank_of(launch, i),
                            strerror(errno));
-        setpgid(pid, pid); /* here as well: it must be so before anybody signals the group */
+        setpgid(pid, pid); /* as in the child: the group must exist before it is signalled */
         launch->ranks[i] = (struct rank){.pid = pid, .last_pid = pid};
         launch->n_running++;
     }
@@ -201,8 +201,8 @@ static void signal_ranks(const struct launch *launch, int number)
 
 /* -- The cause --------------------------------------------------------------------------------- */
 
-/* How likely an end is the cause of others: a rank that lost a peer is none, a rank that failed
- * may have been made to fail by a death. */
+/* Ranks how likely an end caused the others: a rank that lost a peer is no cause, and a rank that
+ * failed may have done so because another died. */
 static int severity_of(int code)
 {
     if (code == 0 || code == hd_status_get_exit_code(HD_ERR_STOPPED))
@@ -220,7 +220,7 @@ static void request_stop(struct launch *launch, int number)
         launch->kill_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
-/* A rank that still runs, or -1. */
+/* Returns a rank that still runs, or -1. */
 static int find_running(const struct launch *launch)
 {
     for (int i = 0; i < launch->options.nproc_per_node; i++)
@@ -250,7 +250,7 @@ static void report_cause(struct launch *launch)
     request_stop(launch, SIGTERM);
 }
 
-/* Of two times, of which 0 is never. */
+/* Returns the earlier of two times, where 0 means never. */
 static int64_t min_time(int64_t a_ns, int64_t b_ns)
 {
     return b_ns != 0 && (a_ns == 0 || b_ns < a_ns) ? b_ns : a_ns;
@@ -269,7 +269,8 @@ static void update_cause(struct launch *launch, int i)
 
 /* -- Supervision ------------------------------------------------------------------------------- */
 
-/* A rank that ended is a zombie until waitpid, so its group's number cannot be anybody else's. */
+/* Kills the group of a rank that has ended. The rank is a zombie until waitpid, so its group's
+ * number cannot belong to another process. */
 static bool reap(struct rank *rank)
 {
     siginfo_t info = {0};
@@ -294,7 +295,7 @@ static void reap_ranks(struct launch *launch)
 
 static void forward_signal(struct launch *launch, int number)
 {
-    if (launch->stop_signal != 0) { /* asked twice: at once */
+    if (launch->stop_signal != 0) { /* the second signal kills at once */
         launch->kill_ns = hd_clock_get_ns();
         return;
     }
@@ -319,7 +320,7 @@ static void kill_ranks(struct launch *launch)
     launch->kill_ns = hd_clock_get_ns() + (int64_t)GRACE_MS * 1000000;
 }
 
-/* The next signal, or 0 when it is time for something. */
+/* Returns the next signal, or 0 when a deadline has come. */
 static int next_signal(const struct launch *launch)
 {
     int64_t due_ns = min_time(launch->report_ns, launch->kill_ns);
@@ -381,7 +382,7 @@ static int attempt(struct launch *launch)
             return hd_status_get_exit_code(status);
     }
     int status = start_ranks(launch, port);
-    if (launch->listen_fd >= 0) /* rank 0's alone from here on */
+    if (launch->listen_fd >= 0) /* rank 0 has inherited it */
         close(launch->listen_fd);
     if (status != HD_OK)
         request_stop(launch, SIGTERM);
@@ -389,14 +390,14 @@ static int attempt(struct launch *launch)
     return status == HD_OK ? exit_code(launch) : hd_status_get_exit_code(status);
 }
 
-/* Bad input stays bad, and who stopped us wants no other attempt. */
+/* Invalid input stays invalid, and a user who stopped the run wants no other attempt. */
 static bool may_repeat(const struct launch *launch, int code)
 {
     return launch->cause >= 0 && launch->stop_signal == 0 &&
            code != hd_status_get_exit_code(HD_ERR_INPUT);
 }
 
-/* A rank that fails again will fail once more: perhaps its core or its GPU is broken. */
+/* Leaves out a rank that failed twice in a row: perhaps its core or its GPU is broken. */
 static void use_fewer_ranks(struct launch *launch, int culprit)
 {
     struct hd_launch_options *options = &launch->options;
@@ -426,8 +427,8 @@ static int run_attempts(struct launch *launch)
     return code;
 }
 
-/* Also when they were ignored, as shells do for background jobs: whoever sends them to a launcher
- * means it. A hang-up that nohup ignores stays ignored. */
+/* Watches SIGINT and SIGTERM even if they were ignored, as shells do for background jobs, because
+ * they are sent to a launcher on purpose. A hang-up that nohup ignores stays ignored. */
 static void watch_signals(sigset_t *watched_p, sigset_t *before_p)
 {
     struct sigaction hangup;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the ranks of this node and supervises them: a rank that fails is named, the others are
- * stopped, no process is left. Sets torchrun's environment variables. */
+/* Starts the ranks of this node with torchrun's environment variables and supervises them: when a
+ * rank fails, the launcher names it and stops the others, and it leaves no process behind. To be
+ * used by a process with one thread. */
 #ifndef HD_RUNTIME_RANKS_LAUNCH_H
 #define HD_RUNTIME_RANKS_LAUNCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit code of a rank that leaves only because another rank was lost; used, silently, when
- * HD_SUPERVISED is set: the launcher then names the rank that was the cause. */
+/* Exit code of a rank that leaves only because another rank was lost. A rank uses it, and logs
+ * nothing, when HD_SUPERVISED is set: the launcher then names the rank that was the cause. */
 enum { HD_EXIT_PEER = 76 };
 
-enum { HD_PORT_DEFAULT = 29500 /* of runs on several nodes */ };
+enum { HD_PORT_DEFAULT = 29500 /* for runs on several nodes */ };
 
 struct hd_launch_options {
     int nproc_per_node;
@@ -32,10 +33,11 @@ struct hd_launch_options {
 /* Runs the ranks with rank_argv (NULL-ended, with argv[0]) until all have ended; SIGINT, SIGTERM
  * and SIGHUP are passed on to them, and 1.5 s later, or at the second signal, they are killed.
  * Every rank is a process group of its own, killed as a whole when the rank ends, and dies with the
- * launcher. Must be called by a process with one thread and no other children.
- * Returns an exit code: 0 when all ranks returned 0, 75 when some of them returned 75; else that of
- * the first cause (1 for a signal); 130 after SIGINT; 1 after SIGTERM or SIGHUP unless all ranks
- * returned 0 or 75; 2 for bad options and 1 for a taken port (both before anything starts). */
+ * launcher. The calling process must have one thread and no other children.
+ * Returns an exit code, no status; errors are logged: 0 when all ranks returned 0, 75 when some of
+ * them returned 75; else that of the first cause (1 for a signal); 130 after SIGINT; 1 after
+ * SIGTERM or SIGHUP unless all ranks returned 0 or 75; 2 for bad options and 1 for a taken port
+ * (both before anything starts). */
 int hd_ranks_launch(const struct hd_launch_options *options, char *const rank_argv[]);
 
 #endif

@@ -33,7 +33,7 @@ static int read_int(const char *name, int min, int max, int *value_p)
     return HD_OK;
 }
 
-/* These come together or not at all: a launcher that sets only some was misused. */
+/* Checks that the variables of torchrun are set together or not at all. */
 static int check_present(bool *several_p)
 {
     static const char *const names[] = {
@@ -114,15 +114,15 @@ static int read_mpirun(struct hd_world *world)
 /* -- SLURM ----------------------------------------------------------------------------------------
  */
 
-/* In the script of sbatch, whose variables look like those of a task, the step has a number at the
- * end of the range, or none. */
+/* Tells a task of srun from the script of sbatch, which has the same variables, but a step number
+ * at the end of the range, or none. */
 static bool is_slurm_step(void)
 {
     const char *step = get_variable("SLURM_STEP_ID");
     return step && strtoul(step, NULL, 10) < 0xfffffff0ul;
 }
 
-/* "node[003-007,012],other" begins with node003. */
+/* Copies the first node of a list: of "node[003-007,012],other" it is node003. */
 static void copy_first_node(const char *list, char *name, size_t bytes)
 {
     size_t used = 0;
@@ -141,7 +141,8 @@ static void copy_first_node(const char *list, char *name, size_t bytes)
     name[used] = '\0';
 }
 
-/* "4(x2),3": of nodes 0 and 1 four, of node 2 three; 0 when it does not say. */
+/* Returns the tasks of a node: "4(x2),3" gives nodes 0 and 1 four each and node 2 three. Returns 0
+ * when the text does not tell. */
 static int parse_tasks_of_node(const char *text, int node)
 {
     while (text && *text) {
@@ -163,7 +164,7 @@ static const char *get_node_list(void)
                                                : get_variable("SLURM_JOB_NODELIST");
 }
 
-/* Below the range from which systems take ports by themselves. */
+/* Chooses a port below the range from which systems take ports by themselves. */
 static int choose_port_of_slurm_job(void)
 {
     enum { FIRST = 20000, PORTS = 12000 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank this process is, from the environment that torchrun, Kubernetes and `runner launch`
- * set, or Open MPI's mpirun, or SLURM's srun. */
+/* Reads from the environment which rank this process is: from the variables that torchrun,
+ * Kubernetes and `runner launch` set, or from those of Open MPI's mpirun or SLURM's srun. Thread
+ * safe as long as no thread changes the environment. */
 #ifndef HD_RUNTIME_RANKS_WORLD_H
 #define HD_RUNTIME_RANKS_WORLD_H
 
@@ -13,7 +14,7 @@ enum {
 
 enum hd_launcher {
     HD_LAUNCHER_ENV,    /* RANK and WORLD_SIZE; or a single rank */
-    HD_LAUNCHER_MPIRUN, /* where rank 0 is, is not known yet: hd_mpi_exchange_address */
+    HD_LAUNCHER_MPIRUN, /* rank 0's address is not known before hd_mpi_exchange_address */
     HD_LAUNCHER_SRUN
 };
 
@@ -23,8 +24,8 @@ struct hd_world {
     int local_rank, local_world; /* the same among the ranks of this host */
     char master_addr[HD_ADDR_BYTES];
     int master_port;   /* where rank 0 listens; 0 when world == 1, or not known yet */
-    int rendezvous_fd; /* rank 0: a socket listening there, handed down by the launcher; else -1 */
-    bool supervised;   /* a launcher of ours watches this process and names the cause of an end */
+    int rendezvous_fd; /* rank 0: a socket listening there, inherited from the launcher; else -1 */
+    bool supervised;   /* `runner launch` watches this process and names the cause of its end */
 };
 
 /* Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, HD_RENDEZVOUS_FD
@@ -34,14 +35,15 @@ struct hd_world {
  * _LOCAL_RANK, _LOCAL_SIZE), then those of srun (SLURM_PROCID, _NTASKS, _LOCALID, _NODEID,
  * _STEP_TASKS_PER_NODE); MASTER_ADDR and MASTER_PORT, where not set, are then the first node of
  * SLURM_STEP_NODELIST and a number made from the job's. With none of all these this is rank 0 of 1.
- * Errors: HD_ERR_INPUT (logged) for a value that is no number or out of range, or missing. */
+ * Returns HD_OK, or HD_ERR_INPUT (logged) for a value that is no number, out of range or missing.
+ */
 int hd_world_read(struct hd_world *world_p);
 
-/* Of a launcher that srun started once a node: its node's number (SLURM_NODEID) and the first node,
- * where rank 0 is. False when this process was not started by srun. */
+/* Reads the number of this node (SLURM_NODEID) and the name of the first node, where rank 0 is, for
+ * a launcher that srun started once a node. Returns false when srun did not start this process. */
 bool hd_world_read_slurm_node(int *node_rank_p, char master_addr_p[HD_ADDR_BYTES]);
 
-/* Whether `address` means this host by the loopback device: localhost, 127.x.y.z or ::1. */
+/* Returns whether `address` is this host's loopback device: localhost, 127.x.y.z or ::1. */
 bool hd_address_is_loopback(const char *address);
 
 #endif
