@@ -2,19 +2,22 @@
 /* Checkpoints of a run, in DIR/ckpt/state below the run directory:
  *
  *   iteration_<n>/              appears whole, by one rename
- *     manifest.json             what is in it, a hash of every file and one over all, and a head
- *                               that is the writer's own
- *     <name>                    a value of a shard, or of all; a value that ranks share, by ranges
+ *     manifest.json             names and hashes of all files, a hash over all, and metadata of the
+ *                               caller
+ *     <name>                    a value of a shard or of all shards, or a rank's range of a value
  *   journal/<name>.<n>          of large values: the blocks that were new at iteration n
  *   latest                      a link to the newest
  *
  * A large value (a replay) is written whole once; later checkpoints add the blocks that have
- * changed since, and name for every block the file that has it. A journal file goes when no
- * checkpoint that is kept needs it.
+ * changed since, and name for every block the file that has it. A journal file is removed when no
+ * kept checkpoint needs it.
  *
- * All ranks take part, through a file system that all see. Each hands over its files and goes on; a
- * thread of each rank writes them, and rank 0's waits for the others, joins the lists and renames.
- * Whatever fails leaves the checkpoints before as they are. */
+ * All ranks take part, through a file system that all see. Each hands over its files and continues;
+ * a thread of each rank writes them, and rank 0's thread waits for the others, joins their lists
+ * and renames the folder. A failure leaves the earlier checkpoints as they are.
+ *
+ * One thread at a time uses a writer, except where a function says otherwise; several may read a
+ * checkpoint. */
 #ifndef HD_RUNTIME_IO_CHECKPOINT_H
 #define HD_RUNTIME_IO_CHECKPOINT_H
 
@@ -27,36 +30,38 @@
 
 struct hd_checkpoint_writer;
 
-/* For the run directory `dir`, which exists; rank 0 keeps the newest `keep` >= 1. Rank 0 clears
- * away what a run that died left unfinished, and checkpoints after iteration `from` (-1: all), so
- * no rank may begin one before rank 0 has been here. Released by destroy (accepts NULL), which
- * waits for what is being written. Errors: HD_ERR_NOMEM. */
+/* Creates a writer for the run directory `dir`, which exists; rank 0 keeps the newest `keep` >= 1
+ * checkpoints. Rank 0 also removes what a run that died left unfinished, and checkpoints after
+ * iteration `from` (-1: all), so no rank may begin a checkpoint before rank 0 has returned. Returns
+ * HD_OK or HD_ERR_NOMEM (logged). Destroy (accepts NULL) waits for the checkpoint in progress and
+ * releases it. */
 int hd_checkpoint_writer_create(const char *dir, int rank, int ranks, int keep, int64_t from,
                                 struct hd_checkpoint_writer **checkpoints_p);
 void hd_checkpoint_writer_destroy(struct hd_checkpoint_writer *checkpoints);
 
-/* Whether nothing is being written, so that `begin` would not wait. */
+/* Returns whether no checkpoint is in progress, so that `begin` would not wait. */
 bool hd_checkpoint_writer_is_idle(struct hd_checkpoint_writer *checkpoints);
 
-/* Begins the checkpoint of an iteration, the same on all ranks; waits for the one before. */
+/* Begins the checkpoint of an iteration, the same on all ranks, after waiting for the one before.
+ * Returns HD_OK. */
 int hd_checkpoint_writer_begin(struct hd_checkpoint_writer *checkpoints, int64_t iteration);
 
-/* A file, whose data[bytes], from malloc, is freed when it is written; or a journal, of which what
- * is new is copied before this returns. Names have no slash. Errors: HD_ERR_NOMEM (then `write`
- * reports a failed checkpoint; data is freed). */
+/* Add a file, whose data[bytes], from malloc, the writer takes over; or a journal, whose changed
+ * blocks are copied before this returns. Names have no slash. Return HD_OK or HD_ERR_NOMEM, after
+ * which the checkpoint fails; data is freed in any case. */
 int hd_checkpoint_writer_add(struct hd_checkpoint_writer *checkpoints, const char *name, void *data,
                              int64_t bytes);
 int hd_checkpoint_writer_add_journal(struct hd_checkpoint_writer *checkpoints, const char *name,
                                      const void *data, int64_t bytes);
 
-/* Hands all that was added to the thread that writes it. Rank 0's head is kept with it (taken
- * over; NULL on others). Failures are logged as warnings. */
+/* Hands all that was added to the writing thread. Rank 0 passes the metadata for the manifest,
+ * which the writer takes over; other ranks pass NULL. Failures are logged as warnings. */
 void hd_checkpoint_writer_submit(struct hd_checkpoint_writer *checkpoints, json_t *metadata);
 
-/* Waits for other ranks no more: one of them is lost. */
+/* Stops waiting for other ranks, because one of them is lost. Thread safe; accepts NULL. */
 void hd_checkpoint_writer_abandon(struct hd_checkpoint_writer *checkpoints);
 
-/* Waits for it. Whether it can be gone on from. */
+/* Waits for the checkpoint in progress. Returns whether the newest one succeeded. */
 bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *checkpoints);
 
 /* -- Reading ------------------------------------------------------------------------------------
@@ -64,25 +69,26 @@ bool hd_checkpoint_writer_wait(struct hd_checkpoint_writer *checkpoints);
 
 struct hd_checkpoint;
 
-/* The newest good checkpoint of a run directory, all of whose files were read and fit their hashes;
- * a damaged one is named in a warning and the one before it tried. NULL in *checkpoint_p and HD_OK:
- * there is none at all. Errors (logged): HD_ERR_FORMAT when none is good, HD_ERR_NOMEM. Released by
- * close (accepts NULL). */
+/* Opens the newest good checkpoint of a run directory, after reading all its files and comparing
+ * their hashes; names a damaged one in a warning and tries the one before it. Stores NULL and
+ * returns HD_OK when there is none at all. Returns HD_OK, HD_ERR_FORMAT (logged) when none is good,
+ * or HD_ERR_NOMEM. Close (accepts NULL) releases it. */
 int hd_checkpoint_open(const char *dir, struct hd_checkpoint **checkpoint_p);
 void hd_checkpoint_close(struct hd_checkpoint *checkpoint);
 
-/* Before which iteration it was made. */
+/* Returns the iteration before which it was made. */
 int64_t hd_checkpoint_get_iteration(const struct hd_checkpoint *checkpoint);
 
-/* What was given as `metadata`. Borrowed. */
+/* Returns the metadata that rank 0 passed to hd_checkpoint_writer_submit. Borrowed. */
 const json_t *hd_checkpoint_get_metadata(const struct hd_checkpoint *checkpoint);
 
-/* The name of file or journal number i that starts with `prefix`, or NULL. Borrowed. */
+/* Returns the name of the i-th file or journal whose name starts with `prefix`, or NULL. Borrowed.
+ */
 const char *hd_checkpoint_find_name(const struct hd_checkpoint *checkpoint, const char *prefix,
                                     int i);
 
-/* A file or journal as it was added, to be freed with hd_free; NULL in *data_p: there is none.
- * Errors (logged): HD_ERR_FORMAT, HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+/* Reads a file or journal as it was added, to be freed with hd_free; stores NULL when there is
+ * none. Returns HD_OK, HD_ERR_FORMAT (logged) or HD_ERR_NOMEM. */
 int hd_checkpoint_read(const struct hd_checkpoint *checkpoint, const char *name, void **data_p,
                        int64_t *bytes_p);
 

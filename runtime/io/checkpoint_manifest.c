@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a checkpoint: what it says of files and journals, and its own hash. */
+/* The manifest of a checkpoint: its entries for files and journals, and its own hash. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"

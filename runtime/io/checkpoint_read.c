@@ -21,7 +21,7 @@ struct hd_checkpoint {
 /* -- Files ----------------------------------------------------------------------------------------
  */
 
-/* What the manifest says of a file: its bytes, or -1. */
+/* Returns the bytes of a file by its entry in the manifest, or -1. */
 static int64_t bytes_of(const json_t *about)
 {
     const json_t *bytes = json_object_get(about, "bytes");
@@ -50,7 +50,7 @@ static int64_t read_up_to(int fd, char *data, int64_t bytes)
     return done;
 }
 
-/* A whole file that fits what the manifest says of it. */
+/* Reads a whole file and checks it against its entry in the manifest. */
 static int read_file(const char *path, const json_t *about, void **data_p, int64_t *bytes_p)
 {
     const int64_t bytes = bytes_of(about);
@@ -213,7 +213,7 @@ static int64_t number(const json_t *run, size_t i)
     return json_integer_value(json_array_get(run, i));
 }
 
-/* A journal file that was read, as it may be asked for again next. */
+/* The journal file that was read last, because the next run of blocks may be in it as well. */
 struct journal_file {
     int64_t iteration; /* -1: none */
     void *data;

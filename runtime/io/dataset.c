@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reading of data sets. */
+/* Reads data sets. */
 #include "runtime/io/dataset.h"
 
 #include "runtime/base/alloc.h"
@@ -29,7 +29,7 @@ struct hd_dataset {
     int64_t n;
 };
 
-/* -- Which files there are ----------------------------------------------------------------------
+/* -- The files -----------------------------------------------------------------------------------
  */
 
 static int name_files(struct hd_dataset *dataset, DIR *folder)
@@ -76,7 +76,7 @@ static int list_files(struct hd_dataset *dataset)
     return status;
 }
 
-/* -- What a file says of itself -----------------------------------------------------------------
+/* -- A file's metadata --------------------------------------------------------------------------
  */
 
 static int text_of(const struct file *file, const char *key, const char **text_p)
@@ -133,7 +133,7 @@ static int read_info(const struct file *file, struct hd_dataset_info *info)
     return number_of(file, "policy", 16, UINT64_MAX, &info->policy);
 }
 
-/* What `frames` adds to it. */
+/* Adds what the tensor `frames` tells. */
 static int read_frame(const struct file *file, struct hd_dataset_info *info)
 {
     int64_t shape[HD_TENSOR_DIMS];
@@ -159,7 +159,7 @@ static bool same_info(const struct hd_dataset_info *a, const struct hd_dataset_i
            a->seed == b->seed && a->policy == b->policy && a->epsilon == b->epsilon;
 }
 
-/* -- Its tensors --------------------------------------------------------------------------------
+/* -- A file's tensors -----------------------------------------------------------------------------
  */
 
 static int find_tensor(const struct file *file, const char *name, enum hd_dtype dtype, int dims,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets of recorded transitions: a folder of files transitions-00001-of-00003.safetensors, …,
- * which appears whole or not at all. Every file stands for itself: it holds each frame that its
+ * which appears whole or not at all. Every file is complete by itself: it holds each frame that its
  * transitions need once, and an observation is the list of its frames, oldest first, so that in
  * numpy obs = frames[obs]. Tensors of a file of T transitions and F frames, stack K:
  *
- *   frames F32 or U8 [F][…]    what one env showed at a time
+ *   frames F32 or U8 [F][…]    the frames that the envs showed
  *   obs, next_obs I32 [T][K]   frames of the observations before and after the action
  *   action I32 [T], reward F32 [T]
- *   done U8 [T]                1: the episode ended, for whatever reason
+ *   done U8 [T]                1: the episode ended, for any reason
  *   truncated U8 [T]           1: ended by a time limit alone
- *   env, episode I32 [T]       who played: an env's transitions stand together, in order of time,
- *                              and go on in the next file
+ *   env, episode I32 [T]       numbers of both: an env's transitions follow one another in order of
+ *                              time, and continue in the next file
  *
- * The metadata of each file tell what hd_dataset_info holds, and the hash of its data. A data set
- * is read-only once it is there; reading is thread safe. */
+ * The metadata of each file hold hd_dataset_info and the hash of the file's data. A data set is
+ * read-only once it exists; several threads may read it, one at a time may write one. */
 #ifndef HD_RUNTIME_IO_DATASET_H
 #define HD_RUNTIME_IO_DATASET_H
 
@@ -23,7 +23,7 @@
 
 enum { HD_DATASET_DIMS = 4 };
 
-/* What a data set says of itself. */
+/* The description of a data set. */
 struct hd_dataset_info {
     const char *env_type, *env_id; /* the environment's name, and which game of it ("") */
     bool u8;                       /* frames are bytes; else floats */
@@ -46,7 +46,7 @@ struct hd_dataset_rows {
     const uint8_t *done, *truncated;
 };
 
-/* Bytes of a frame. */
+/* Returns the bytes of a frame. */
 int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info);
 
 /* -- Writing ------------------------------------------------------------------------------------
@@ -54,19 +54,21 @@ int64_t hd_dataset_get_frame_bytes(const struct hd_dataset_info *info);
 
 struct hd_dataset_writer;
 
-/* Begins a data set of `files` files that will be `dir`, which must not exist or be empty; what
- * info points to outlives the writer. Errors (logged): HD_ERR_INPUT when dir is in use,
- * HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+/* Begins a data set of `files` files that will be `dir`, which must not exist or be empty; info and
+ * its texts outlive the writer. Returns HD_OK, HD_ERR_INPUT when dir is in use, HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (all logged). */
 int hd_dataset_create(const char *dir, const struct hd_dataset_info *info, int64_t files,
                       struct hd_dataset_writer **writer_p);
 
-/* Writes the next file. */
+/* Writes the next file. Returns HD_OK, HD_ERR_INPUT for texts that are not UTF-8, HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (all logged). */
 int hd_dataset_write(struct hd_dataset_writer *writer, const struct hd_dataset_rows *rows);
 
-/* Gives the folder its name; all files must have been written. */
+/* Gives the folder its name. Returns HD_OK, HD_ERR_INPUT when not all files were written, or
+ * HD_ERR_SYSTEM (both logged). */
 int hd_dataset_publish(struct hd_dataset_writer *writer);
 
-/* Releases the writer (accepts NULL) and removes what was not published. */
+/* Releases the writer (accepts NULL) and removes its files unless they were published. */
 void hd_dataset_destroy(struct hd_dataset_writer *writer);
 
 /* -- Reading ------------------------------------------------------------------------------------
@@ -74,20 +76,21 @@ void hd_dataset_destroy(struct hd_dataset_writer *writer);
 
 struct hd_dataset;
 
-/* Maps and checks all files but for the content of frames. Released by hd_dataset_close (accepts
- * NULL). Errors (logged, naming folder or file): HD_ERR_INPUT when dir or a file of it is missing,
- * HD_ERR_FORMAT when a file is malformed, holds indices out of range, or belongs to another data
- * set than the first one, HD_ERR_SYSTEM, HD_ERR_NOMEM. */
+/* Maps and checks all files but for the content of frames. Returns HD_OK, HD_ERR_INPUT when dir or
+ * a file of it is missing, HD_ERR_FORMAT when a file is malformed, holds indices out of range, or
+ * belongs to another data set than the first one, HD_ERR_SYSTEM or HD_ERR_NOMEM (all logged, naming
+ * folder or file). hd_dataset_close (accepts NULL) releases it. */
 int hd_dataset_open(const char *dir, struct hd_dataset **dataset_p);
 void hd_dataset_close(struct hd_dataset *dataset);
 
-/* What it says of itself; borrowed. */
+/* Returns the description of the data set. Borrowed. */
 const struct hd_dataset_info *hd_dataset_get_info(const struct hd_dataset *dataset);
 
-/* Hash of all data, as the files state it. */
+/* Returns the hash of all data, made from the hashes that the files state. */
 uint64_t hd_dataset_get_hash(const struct hd_dataset *dataset);
 
-/* The file that holds transition `index`, which is its transition index - first. */
+/* Returns the content of the file that holds transition `index`, as its transition index - first.
+ * Borrowed. */
 const struct hd_dataset_rows *hd_dataset_find(const struct hd_dataset *dataset, int64_t index);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the writer and the reader of data sets share. */
+/* The layout of files that the writer and the reader of data sets share. Thread safe. */
 #ifndef HD_RUNTIME_IO_DATASET_INTERNAL_H
 #define HD_RUNTIME_IO_DATASET_INTERNAL_H
 
@@ -19,10 +19,11 @@ struct hd_dataset_column {
     size_t at;    /* offset of the array's pointer in struct hd_dataset_rows */
 };
 
-/* Those of four bytes an element come first, so that all are aligned. */
+/* Columns of four bytes an element come before those of one, so that all are aligned. */
 extern const struct hd_dataset_column hd_dataset_columns[HD_DATASET_COLUMNS];
 
-/* Path of file `number`, from 1, of so many; freed with hd_free; NULL (logged) without memory. */
+/* Returns the path of file `number`, from 1, of `files`, to be freed with hd_free; NULL (logged)
+ * without memory. */
 char *hd_dataset_format_path(const char *dir, int64_t number, int64_t files);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writing of data sets: files go to a folder beside, which is renamed when all are there. */
+/* Writes data sets: files go to a temporary folder, which is renamed when all are written. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -60,7 +60,7 @@ static struct hd_tensor_data frames_of(const struct hd_dataset_info *info,
     return frames;
 }
 
-/* The tensors of a file: floats first, bytes last. */
+/* Lists the tensors of a file, those of four bytes an element before those of one. */
 static void fill_tensors(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows,
                          struct hd_tensor_data tensors[TENSORS])
 {
@@ -151,7 +151,7 @@ static int begin(struct hd_dataset_writer *writer, const char *dir)
     writer->beside = hd_format("%s.%d.tmp", writer->dir, (int)getpid());
     if (!writer->beside)
         return HD_ERR_NOMEM;
-    HD_TRY(hd_path_check_unused(writer->dir)); /* told now rather than when all has been played */
+    HD_TRY(hd_path_check_unused(writer->dir)); /* an error now rather than after all was recorded */
     HD_TRY(hd_path_make_parents(writer->beside));
     if (mkdir(writer->beside, 0777) != 0)
         return hd_fail(HD_ERR_SYSTEM, "directory %s cannot be made: %m", writer->beside);

@@ -101,7 +101,7 @@ static int create_numbered(const char *wanted, char **dir_p)
     return hd_fail(HD_ERR_SYSTEM, "%s and %d numbered directories exist: clean up", wanted, TRIES);
 }
 
-/* A copy without slashes at the end, which would make "name/" and then "name/_1". */
+/* Returns a copy without slashes at the end, which would make "name/" and then "name/_1". */
 static char *trim(const char *path)
 {
     char *copy = hd_strdup(path);
@@ -155,8 +155,8 @@ static bool write_all(int fd, const char *data, int64_t bytes)
     return true;
 }
 
-/* A file without a name, where the file system has such, so that a process that dies leaves
- * nothing; else a file called `beside`. */
+/* Opens a file without a name, so that a process that dies leaves nothing; where the file system
+ * has no such files, one called `beside`. */
 static int open_unnamed(const char *beside, bool *named_p)
 {
     const char *slash = strrchr(beside, '/');
@@ -171,7 +171,7 @@ static bool give_name(int fd, const char *beside)
 {
     char unnamed[32];
     snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
-    unlink(beside); /* of a process that died here and had our number, as in containers */
+    unlink(beside); /* left by a process that died and had our pid, as in containers */
     return linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
 }
 

@@ -6,14 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes the directory of a run, and its parents. Not `exact`: when `wanted` exists, tries wanted_1,
- * wanted_2, …, so that nothing old is touched and racing runs get different ones. `exact`: `wanted`
- * itself, which may exist if it is empty. *dir_p is freed with hd_free.
- * Errors (logged): HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM. */
+/* Makes the directory of a run, and its parents. With `exact` it is `wanted` itself, which may
+ * exist if it is empty; without, when `wanted` exists, it is the first of wanted_1, wanted_2, …
+ * that does not, so that runs that start together get different ones. Returns HD_OK, with *dir_p to
+ * be freed with hd_free, HD_ERR_INPUT when an exact directory is in use, HD_ERR_SYSTEM or
+ * HD_ERR_NOMEM (all logged). */
 int hd_rundir_create(const char *wanted, bool exact, char **dir_p);
 
-/* Holds a directory against other processes that ask likewise, until the descriptor is closed or
- * the process ends. Errors (logged): HD_ERR_INPUT when another one holds it, HD_ERR_SYSTEM. */
+/* Locks a directory against other processes that lock it, until the descriptor is closed or the
+ * process ends. Returns HD_OK, HD_ERR_INPUT when another process holds the lock, or HD_ERR_SYSTEM
+ * (both logged).
+ */
 int hd_rundir_lock(const char *dir, int *fd_p);
 
 /* Returns whether `path` is a directory that this process can see. */
@@ -23,19 +26,20 @@ bool hd_folder_exists(const char *path);
  * set, when it is still there. */
 bool hd_folder_remove(const char *path);
 
-/* Refuses a path that exists and is not an empty directory: HD_ERR_INPUT (logged). */
+/* Returns HD_OK, or HD_ERR_INPUT (logged) when `path` exists and is not an empty directory. */
 int hd_path_check_unused(const char *path);
 
-/* Makes all directories above `path`. Errors: HD_ERR_SYSTEM (logged). */
+/* Makes all directories above `path`. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged).
+ */
 int hd_path_make_parents(const char *path);
 
-/* A whole file with a zero behind it, freed with hd_free, and its length (bytes_p may be NULL).
- * Errors: HD_ERR_INPUT when it cannot be opened or read (logged with the system's reason),
- * HD_ERR_NOMEM. */
+/* Reads a whole file into memory with a zero behind it, to be freed with hd_free, and its length
+ * (bytes_p may be NULL). Returns HD_OK, HD_ERR_INPUT when it cannot be opened or read (logged with
+ * the system's reason), or HD_ERR_NOMEM. */
 int hd_file_read(const char *path, char **content_p, int64_t *bytes_p);
 
-/* Replaces a file by data[bytes], wholly or not at all: written beside it, synced, renamed. Parents
- * are made. Errors: HD_ERR_SYSTEM (logged). */
+/* Replaces a file by data[bytes], wholly or not at all: writes them beside it, syncs and renames.
+ * Makes missing parents. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both logged). */
 int hd_file_write_atomic(const char *path, const void *data, int64_t bytes);
 
 #endif

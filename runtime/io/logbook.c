@@ -84,10 +84,10 @@ static FILE *text_of(struct hd_logbook *book, const char *component)
     return open_text(book, component, "w");
 }
 
-/* -- Where the logs are ---------------------------------------------------------------------------
+/* -- State for checkpoints ------------------------------------------------------------------------
  */
 
-/* Doubles to the bit: JSON knows no NaN. */
+/* Writes a double as exact text, because JSON knows no NaN. */
 static json_t *text_of_double(double value)
 {
     char text[32];
@@ -174,7 +174,8 @@ const char *hd_logbook_get_dir(const struct hd_logbook *book)
     return book->directory;
 }
 
-/* The only wall-clock text of these files: at the start of each line, in brackets. */
+/* Prints the time in brackets at the start of a line: nothing else in these files is wall-clock
+ * text. */
 static void print_time(FILE *file)
 {
     char text[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's logs of a run as DI-engine lays them out: TensorBoard events in log/serial, one text log
- * per component in log/<component>/<component>_logger.txt. One writer at a time (tasks that log run
- * one after another); the progress may be read by another thread meanwhile. */
+/* Rank 0's logs of a run in DI-engine's layout: TensorBoard events in log/serial, one text log per
+ * component in log/<component>/<component>_logger.txt. One thread at a time writes (tasks that log
+ * run one after another); another thread may read the progress meanwhile. */
 #ifndef HD_RUNTIME_IO_LOGBOOK_H
 #define HD_RUNTIME_IO_LOGBOOK_H
 
@@ -11,18 +11,18 @@
 struct hd_logbook;
 struct json_t; /* jansson's */
 
-/* Opens the logs below a run directory; with `state`, to go on where hd_logbook_get_state was
- * called: what was logged since is cut off. Released by hd_logbook_destroy (accepts NULL), which
- * flushes. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
+/* Opens the logs below a run directory. With `state`, they continue where hd_logbook_get_state was
+ * called, and what was logged since is cut off. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both
+ * logged). hd_logbook_destroy (accepts NULL) flushes and releases. */
 int hd_logbook_create(const char *directory, const struct json_t *state,
                       struct hd_logbook **book_p);
 void hd_logbook_destroy(struct hd_logbook *book);
 
-/* The lengths of all files, and what else is needed to go on from here, owned by the caller; NULL:
- * no memory. No task that logs may be running. */
+/* Returns the lengths of all files and what else hd_logbook_create needs to continue, owned by the
+ * caller; NULL without memory. No task that logs may be running. */
 struct json_t *hd_logbook_get_state(struct hd_logbook *book);
 
-/* The run directory. Borrowed. Thread safe. */
+/* Returns the run directory. Borrowed. Thread safe. */
 const char *hd_logbook_get_dir(const struct hd_logbook *book);
 
 struct hd_log_item {
@@ -32,21 +32,22 @@ struct hd_log_item {
 };
 
 /* Writes items[n] of a component: tags <component>_iter/<name> at x = train_iter and
- * <component>_step/<name> at x = env_step, and a table headed by `title` in the text log. Errors:
- * HD_ERR_SYSTEM (logged once). */
+ * <component>_step/<name> at x = env_step, and a table headed by `title` in the text log. Returns
+ * HD_OK, HD_ERR_SYSTEM (logged once a file) or HD_ERR_NOMEM. */
 int hd_logbook_write_table(struct hd_logbook *book, const char *component, const char *title,
                            int64_t train_iter, int64_t env_step, const struct hd_log_item *items,
                            int n);
 
-/* Writes a line of printf form to a component's text log. */
+/* Writes a line formatted as by printf to a component's text log. Returns HD_OK, or HD_ERR_SYSTEM
+ * when it cannot be written. */
 int hd_logbook_write_line(struct hd_logbook *book, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The value given for `key` the last time (0 at first), remembering `now`: for counts and times
- * since the last log. */
+/* Remembers `now` for `key` and returns the value that was remembered before (0 at first): for
+ * counts and times since the last log. */
 double hd_logbook_replace_value(struct hd_logbook *book, const char *key, double now);
 
-/* What a progress line shows. Thread safe. */
+/* The content of the progress line; both functions are thread safe. */
 struct hd_progress {
     double eval_mean, best; /* mean return of the newest and of the best evaluation; NaN: none */
     int64_t env_step;

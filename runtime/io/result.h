@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* result.json: how a run ended, with DI-engine's fields (spec 5.5) and ours. */
+/* Writes result.json: how a run ended, with DI-engine's fields (docs/di-engine.md 5.5) and ours.
+ * Thread safe on different paths. */
 #ifndef HD_RUNTIME_IO_RESULT_H
 #define HD_RUNTIME_IO_RESULT_H
 
@@ -19,7 +20,8 @@ struct hd_result {
     int64_t ranks, shards;
 };
 
-/* Writes it as JSON, atomically. Errors: HD_ERR_SYSTEM, HD_ERR_NOMEM (logged). */
+/* Writes the result as JSON, atomically. Returns HD_OK, HD_ERR_SYSTEM or HD_ERR_NOMEM (both
+ * logged). */
 int hd_result_write(const char *path, const struct hd_result *result);
 
 #endif

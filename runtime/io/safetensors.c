@@ -16,7 +16,7 @@
 
 enum { LENGTH_BYTES = 8, HEADER_MAX = 100 << 20 };
 
-/* By enum hd_dtype. */
+/* The format's names of types, indexed by enum hd_dtype. */
 static const struct {
     const char *name;
     int64_t bytes; /* of an element */
@@ -71,8 +71,8 @@ static int fill_header(const char *path, const struct hd_tensor_data *tensors, i
     return HD_OK;
 }
 
-/* The whole file but for the tensors' data: length and header, padded with spaces so that the data
- * begins at a multiple of eight, then room for the data at *data_at_p. */
+/* Makes the whole file but for the tensors' data: length and header, padded with spaces so that the
+ * data begins at a multiple of eight, then space for the data at *data_at_p. */
 static int make_file(const char *path, json_t *header, int64_t data_bytes, char **file_p,
                      int64_t *data_at_p)
 {
@@ -134,7 +134,7 @@ struct hd_safetensors {
     const char *data;
     int64_t data_size;
     json_t *header;
-    struct entry *entries; /* by place in the data */
+    struct entry *entries; /* in order of `begin` */
     int64_t n;
 };
 
@@ -185,7 +185,7 @@ static int read_file(struct hd_safetensors *file)
     return status;
 }
 
-/* Optional; texts by name, as the format demands. */
+/* Checks that the metadata, if any, are texts by name, as the format demands. */
 static int check_metadata(const struct hd_safetensors *file)
 {
     json_t *metadata = json_object_get(file->header, "__metadata__"), *value;
@@ -274,7 +274,7 @@ static int parse_entry(const struct hd_safetensors *file, const char *name, cons
     return HD_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int compare_offsets(const void *a, const void *b)
 {
     const struct entry *left = a, *right = b;
     if (left->begin != right->begin)
@@ -294,7 +294,7 @@ static int parse_entries(struct hd_safetensors *file)
         if (strcmp(name, "__metadata__") != 0)
             HD_TRY(parse_entry(file, name, json, &file->entries[file->n++]));
     }
-    qsort(file->entries, (size_t)file->n, sizeof *file->entries, by_place);
+    qsort(file->entries, (size_t)file->n, sizeof *file->entries, compare_offsets);
     int64_t end = 0;
     for (int64_t i = 0; i < file->n; i++) {
         if (file->entries[i].begin != end)

@@ -164,7 +164,7 @@ int hd_tensorboard_add_scalar(struct hd_tensorboard *board, const char *tag, int
     return append_event(board, &event);
 }
 
-/* What a failed write left over stays, so the file is always a beginning of the records, in order.
+/* Keeps what a failed write left over, so that the file always holds the first records, in order.
  */
 int hd_tensorboard_flush(struct hd_tensorboard *board)
 {
