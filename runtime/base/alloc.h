@@ -33,7 +33,7 @@ char *hd_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Releases what this header's functions returned. Accepts NULL; keeps errno. */
 void hd_free(void *memory);
 
-/* For tests: makes the n-th allocation from now fail (1 is the next); 0 turns this off. */
+/* Makes the n-th allocation from now fail (1 is the next), for tests; 0 turns this off. */
 void hd_alloc_fail_nth(int64_t n);
 
 #endif

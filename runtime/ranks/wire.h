@@ -47,7 +47,7 @@ struct hd_hello {
     char fingerprint[HD_FINGERPRINT_BYTES];
 };
 
-/* What has arrived of a frame. It starts zeroed. */
+/* The bytes of a frame that have arrived. It starts zeroed. */
 struct hd_frame_reader {
     struct hd_frame frame;
     size_t used; /* bytes of `frame` that have arrived */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the YAML reader builds trees in a document. One thread at a time uses a document. */
+/* Functions by which the YAML reader builds trees in a document. One thread at a time uses a
+ * document.
+ */
 #ifndef HD_RUNTIME_BASE_CONFIG_NODE_INTERNAL_H
 #define HD_RUNTIME_BASE_CONFIG_NODE_INTERNAL_H
 

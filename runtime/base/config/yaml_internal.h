@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How libyaml's marks and errors become locations and mistakes in the text that is parsed. One
- * thread at a time. */
+/* Turns libyaml's marks and errors into locations and mistakes in the parsed text. One thread at a
+ * time uses a source. */
 #ifndef HD_RUNTIME_BASE_CONFIG_YAML_INTERNAL_H
 #define HD_RUNTIME_BASE_CONFIG_YAML_INTERNAL_H
 
