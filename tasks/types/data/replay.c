@@ -24,9 +24,8 @@ static int64_t frames_of_env(const struct hd_config *config, int64_t capacity)
     int64_t usual = (int64_t)((double)(blocks * block.fragment) * (1 + slack)) + before;
     if (any <= LITTLE / (block.envs * block.frame_bytes))
         return any;
-    const int64_t two_collects = 2 * block.frames_of_env + before;
-    const int64_t wanted = usual > two_collects ? usual : two_collects;
-    return wanted < any ? wanted : any;
+    usual = max(usual, 2 * block.frames_of_env + before);
+    return any < usual ? any : usual;
 }
 
 static int resolve(struct hd_spec *spec, const struct hd_setup *setup)
