@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the cores of the machine, gives each rank its share and binds it, and reads the names by
- * which ranks tell hosts apart. Several threads may read a topology. */
+ * which ranks recognise hosts. Several threads may read a topology. */
 #ifndef HD_RUNTIME_MACHINE_TOPOLOGY_H
 #define HD_RUNTIME_MACHINE_TOPOLOGY_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzz targets share. A target is tests/fuzz/fuzz_<name>.c with libFuzzer's entry point,
- * corpus/<name>/ and perhaps <name>.dict; it may abort on whatever must never happen. The log is
- * silent, a single allocation has at most 64 MiB, files are in a folder of the process's own. */
+/* Functions that the fuzz targets share. A target is tests/fuzz/fuzz_<name>.c with libFuzzer's
+ * entry point, corpus/<name>/ and perhaps <name>.dict; it aborts on what must never happen. The log
+ * is silent, a single allocation has at most 64 MiB, and each process has a folder for its files.
+ */
 #ifndef HD_TESTS_FUZZ_FUZZ_H
 #define HD_TESTS_FUZZ_FUZZ_H
 
@@ -11,7 +12,7 @@
 /* libFuzzer's entry point. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Part of an input. */
+/* A part of an input. */
 struct fuzz_part {
     const uint8_t *data;
     size_t bytes;
@@ -20,16 +21,17 @@ struct fuzz_part {
 /* Cuts an input at lines that are "%%%", into at most `most` parts; returns how many. */
 int fuzz_split(const uint8_t *data, size_t bytes, int max, struct fuzz_part *parts);
 
-/* The path of a file in the process's folder; one of a few static ones. "" is the folder. */
+/* Returns the path of a file in the process's folder, one of a few static ones. "" is the folder.
+ */
 const char *fuzz_path(const char *name);
 
-/* Writes a file there. */
+/* Writes a file in the process's folder. */
 void fuzz_write(const char *name, struct fuzz_part content);
 
 /* Reads all of data[bytes], for the sanitizers. */
 void fuzz_touch(const void *data, size_t bytes);
 
-/* Aborts, saying so, unless `holds`. */
+/* Aborts with a message unless `holds`. */
 void fuzz_check(int holds, const char *what);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint of any bytes, cut at lines "%%%": a manifest, the file "a" and the journal file
- * "j.1". First as it is, then with hashes that fit, so that they do not hide what is behind them:
- * what opens has a head and names, and reads as long as it says. */
+/* Opens a checkpoint of any bytes, cut at lines "%%%": a manifest, the file "a" and the journal
+ * file "j.1"; first as it is, then with correct hashes, so that wrong ones do not hide other
+ * faults. What opens has names, and what is named has as many bytes as the manifest says. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/status.h"
@@ -34,7 +34,7 @@ static void read_all(void)
     hd_checkpoint_close(checkpoint);
 }
 
-/* Length and hash of a file, where the manifest has it. */
+/* Corrects the length and hash of a file that the manifest has. */
 static void describe(json_t *files, const char *name, struct fuzz_part content)
 {
     json_t *about = json_object_get(files, name);

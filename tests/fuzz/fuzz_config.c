@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a run file, a graph file and a strategy file, cut at lines "%%%": they are read and
- * checked as `runner` does, planned for every rank, and the effective config reads back equal. */
+/* Takes any text, cut at lines "%%%", for a run file, a graph file and a strategy file: reads and
+ * checks them as `runner` does, plans every rank, and reads the effective config back as an equal
+ * one. */
 #include "graph/runner/run_spec.h"
 #include "runtime/base/status.h"
 #include "tests/fuzz/fuzz.h"
@@ -30,7 +31,7 @@ static void plan(struct hd_run_spec *run_spec)
     }
 }
 
-/* What total_config.yaml would hold. */
+/* Writes the config as total_config.yaml, and reads it back. */
 static void read_back(const struct hd_run_spec *run_spec)
 {
     struct hd_run_spec again;

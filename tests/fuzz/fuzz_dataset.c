@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data set of one or two files of any bytes: what it lets through can be indexed without looking.
- */
+/* Opens a data set of one or two files of any bytes: what opens can be indexed without further
+ * checks. */
 #include "runtime/base/status.h"
 #include "runtime/io/dataset.h"
 #include "tests/fuzz/fuzz.h"
@@ -11,7 +11,7 @@
 
 enum { FILES_MAX = 2 };
 
-/* As training does. */
+/* Reads the rows as training does. */
 static void use(const struct hd_dataset_info *info, const struct hd_dataset_rows *rows)
 {
     size_t frame = (size_t)hd_dataset_get_frame_bytes(info);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as an expression: what parses has a value or none, and the text that it is written as
- * parses to the same. */
+/* Parses any text as an expression: what parses has a value or none, and its formatted text parses
+ * to the same. */
 #include "graph/language/expr.h"
 #include "runtime/base/status.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What strangers and hostile ranks send to rank 0's port, and what a hostile rank 0 sends to
- * another, from the rendezvous to the end of the watch. Nothing waits: whenever the rendezvous
- * would, the script that the input is does its next step, and after its end the clock moves on. The
- * input: a byte whose bit 0 says which side the rendezvous is, then steps of an operation, a
- * connection, a number of bytes and these. */
+/* Plays unknown peers and hostile ranks that send to rank 0's port, or a hostile rank 0 that sends
+ * to another rank, from the rendezvous to the end of the watch. Nothing waits: when the rendezvous
+ * would, the input, which is a script, does its next step, and after its end the clock moves on.
+ * The input is a byte whose bit 0 says which side the rendezvous is, then steps of an operation, a
+ * connection, a number of bytes and these bytes. */
 #include "runtime/base/status.h"
 #include "runtime/ranks/rendezvous_internal.h"
 #include "tests/fuzz/fuzz.h"
@@ -59,7 +59,7 @@ static void send_bytes(int number, const void *data, size_t bytes)
         (void)!send(script.fds[number], data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* A good hello of the rank that the first byte names, spoiled as pairs of offset and byte say. */
+/* Makes a good hello of the rank that the first byte names, changed by pairs of offset and byte. */
 static void send_hello(int number, const uint8_t *bytes, size_t n)
 {
     struct hd_frame frame = {.magic = HD_WIRE_MAGIC,
@@ -81,7 +81,7 @@ static void send_hello(int number, const uint8_t *bytes, size_t n)
     send_bytes(number, &frame, HD_WIRE_HEADER + sizeof hello);
 }
 
-/* A frame of the kind and number that the first bytes say, with the rest as its payload. */
+/* Makes a frame with the kind and number in the first bytes, and the rest as its payload. */
 static void send_frame(int number, const uint8_t *bytes, size_t n)
 {
     if (n < 2)
@@ -164,7 +164,7 @@ int __wrap_hd_rendezvous_connect(const struct hd_world *world, int64_t deadline_
     return HD_OK;
 }
 
-/* The watch is done at once, so that every run of an input is the same. */
+/* The watch runs in this thread, so that every run of an input is the same. */
 int __wrap_pthread_create(pthread_t *thread, const void *attributes, void *(*run)(void *),
                           void *arg);
 int __wrap_pthread_create(pthread_t *thread, const void *attributes, void *(*run)(void *),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Philox 4x32-10 against the known answers of its authors (Random123), and what is drawn from it.
+/* Tests Philox 4x32-10 against the known answers of its authors (Random123), and the draws from it.
  */
 #include "runtime/base/rng.h"
 
@@ -29,7 +29,7 @@ START_TEST(test_known_answers)
 }
 END_TEST
 
-/* Every coordinate of a draw matters, and only those. */
+/* A draw depends on each of its coordinates, and on nothing else. */
 START_TEST(test_coordinates)
 {
     struct hd_rng base = hd_rng_make(1, 2, 3, 4, 5), again = hd_rng_make(1, 2, 3, 4, 5);
@@ -60,7 +60,8 @@ START_TEST(test_words)
 }
 END_TEST
 
-/* Mean 1/2 and variance 1/12 within five standard errors; the seed is fixed, so is the outcome. */
+/* Mean 1/2 and variance 1/12 within five standard errors; the seed is fixed, and so is the outcome.
+ */
 START_TEST(test_uniform)
 {
     struct hd_rng rng = hd_rng_make(11, 1, 0, 0, 0);

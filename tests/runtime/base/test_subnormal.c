@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Subnormal operands and results become zero, also in threads that are created later. */
 #include "runtime/base/subnormal.h"
 
 #include <check.h>

@@ -9,7 +9,7 @@
 
 enum { TEXT = 4096, LEVELS = 16 };
 
-/* Sums as expressions: "((0+1)+(2+3))". */
+/* Sums are written as expressions: "((0+1)+(2+3))". */
 struct writer {
     char level[LEVELS][TEXT];
     int64_t block; /* leaves are whole blocks of this many, written as their own trees */
@@ -84,7 +84,7 @@ START_TEST(allowed_ranks)
 }
 END_TEST
 
-/* What makes results independent of the number of ranks. */
+/* This makes results independent of the number of ranks. */
 START_TEST(ranks_keep_the_expression)
 {
     int pairs = 0;

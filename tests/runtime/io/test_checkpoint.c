@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: what is read is what was added, whatever is damaged is found and named, whatever
- * fails leaves the ones before. */
+/* A checkpoint reads back what was added; damage is found and named; a failure leaves the earlier
+ * checkpoints as they are. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
 #include "runtime/io/checkpoint.h"
@@ -48,7 +48,7 @@ static void add_text(struct hd_checkpoint_writer *checkpoints, const char *name,
         hd_checkpoint_writer_add(checkpoints, name, strdup(text), (int64_t)strlen(text)), HD_OK);
 }
 
-/* A checkpoint with a text that names it and the large value. */
+/* Writes a checkpoint with a text that names it and the large value. */
 static bool write_one(struct hd_checkpoint_writer *checkpoints, int64_t iteration)
 {
     char text[32];
@@ -114,7 +114,7 @@ START_TEST(none_at_all)
 }
 END_TEST
 
-/* Later ones hold the blocks that changed; the newest two stay, with what they need. */
+/* Later checkpoints hold the blocks that changed; the newest two are kept, with what they need. */
 START_TEST(journals)
 {
     struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
@@ -154,7 +154,8 @@ static void flip(const char *below, int64_t at)
     close(fd);
 }
 
-/* A flipped bit, a file cut short or gone, a damaged list: the one before is taken. */
+/* After a flipped bit, with a file that is cut short or missing, or with a damaged list, the
+ * checkpoint before is opened. */
 START_TEST(damage)
 {
     struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
@@ -189,7 +190,8 @@ START_TEST(damage)
 }
 END_TEST
 
-/* What a run that died left is cleared away, and what it wrote after the point to go on from. */
+/* A new writer removes what a run that died left, and what it wrote after the point to continue
+ * from. */
 START_TEST(going_on)
 {
     struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
@@ -207,7 +209,7 @@ START_TEST(going_on)
 }
 END_TEST
 
-/* A disk that takes no more than some bytes of a file. */
+/* Imitates a full disk by a limit on the size of files. */
 START_TEST(full_disk)
 {
     struct hd_checkpoint_writer *checkpoints = create(0, 1, -1);
@@ -229,7 +231,7 @@ START_TEST(full_disk)
 }
 END_TEST
 
-/* Three ranks, of which one fails at iteration 20. */
+/* One of three ranks fails at iteration 20. */
 static void rank_of_three(int rank)
 {
     for (int64_t iteration = 10; iteration <= 30; iteration += 10) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data sets: what is written reads back; what is damaged is refused with its file and cause; a
- * folder appears whole or not at all. */
+/* A data set reads back as it was written; damage is refused with its file and cause; a folder
+ * appears whole or not at all. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -39,7 +39,7 @@ static void teardown(void)
     strcpy(folder + strlen(folder) - 6, "XXXXXX");
 }
 
-/* A path in the folder, one of a few static ones. */
+/* Returns a path in the folder, one of a few static ones. */
 static const char *in(const char *name)
 {
     static char paths[4][128];
@@ -49,7 +49,7 @@ static const char *in(const char *name)
     return path;
 }
 
-/* What a test may spoil before it is written. */
+/* The parts of a file that a test may spoil before it is written. */
 struct recorded {
     struct hd_dataset_info info;
     uint8_t bytes[4 * 6];
@@ -266,7 +266,7 @@ START_TEST(numbers_out_of_range_are_told)
 }
 END_TEST
 
-/* A file of another data set in the place of one. */
+/* A file of another data set replaces one. */
 START_TEST(unknown_peers_are_told)
 {
     struct recorded a = record(true), other = a;

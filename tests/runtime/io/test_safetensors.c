@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors: what is written reads back; malformed files are refused with their cause. */
+/* safetensors files read back as they were written; malformed files are refused with their cause.
+ */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -104,7 +105,7 @@ START_TEST(other_types_read_back)
 }
 END_TEST
 
-/* As the format's own writer does it: length, header, spaces to a multiple of eight, data. */
+/* The reference writer has this layout: length, header, spaces to a multiple of eight, data. */
 START_TEST(the_header_is_padded_with_spaces)
 {
     char name[] = "aaaaaaaaa";
@@ -151,7 +152,7 @@ START_TEST(what_no_reader_could_read_is_not_written)
 }
 END_TEST
 
-/* Data at any address of the file, as other writers leave it. */
+/* Other writers leave the data at any address of the file. */
 START_TEST(unaligned_data_is_read)
 {
     static const float a[] = {1.5f, -2, 3e38f};
@@ -176,7 +177,7 @@ START_TEST(unaligned_data_is_read)
 }
 END_TEST
 
-/* A header and so many bytes of data behind it. */
+/* Headers, each with a number of bytes of data behind it. */
 static const struct {
     const char *header;
     int data_bytes;
@@ -292,7 +293,8 @@ START_TEST(lengths_that_lie_are_refused)
 }
 END_TEST
 
-/* Every prefix and every flipped byte of a good file: refused or read, never a crash. */
+/* Every prefix of a good file, and the file with any byte flipped, is refused or read, without a
+ * crash. */
 START_TEST(damage_is_survived)
 {
     static const float a[] = {1, 2, 3, 4};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event files: checksums with known answers, the framing of every record. What TensorBoard itself
- * reads is in tests/interop. */
+/* Tests the checksums of event files with known answers, and the framing of every record;
+ * tests/interop tests what TensorBoard reads. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/io/tensorboard.h"
@@ -52,7 +52,7 @@ static void teardown(void)
     strcpy(directory + strlen(directory) - 6, "XXXXXX");
 }
 
-/* The only file of the directory, whole. */
+/* Reads the only file of the directory. */
 static void read_events(void)
 {
     DIR *list = opendir(directory);
@@ -73,7 +73,7 @@ static void read_events(void)
     fclose(file);
 }
 
-/* A scalar as any protobuf reader sees it; `has` tells which fields were there. */
+/* A scalar as a generic protobuf reader sees it; `has` tells which fields it found. */
 struct scalar {
     char tag[256];
     double wall_s;
@@ -92,8 +92,8 @@ static uint64_t varint(const unsigned char **at)
     return value;
 }
 
-/* Fields by number and wire type: 1 double, 2 varint, 5 message, 5.1 message, 5.1.1 text, 5.1.2
- * float. */
+/* Decodes fields by number and wire type: 1 double, 2 varint, 5 message, 5.1 message, 5.1.1
+ * text, 5.1.2 float. */
 static void decode(const unsigned char *at, const unsigned char *end, struct scalar *scalar)
 {
     while (at < end) {
@@ -201,7 +201,7 @@ static void see(void *arg, const char *tag, int64_t step, double wall_s, double 
     seen->values[seen->n++] = value;
 }
 
-/* Three scalars, from a copy that may be changed. */
+/* Reads three scalars from a copy that a test may change. */
 static int read_back(struct seen *seen)
 {
     for (int i = 0; i < 3; i++)

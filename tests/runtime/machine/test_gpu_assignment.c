@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs ranks get, as tables: every rank its own while there are enough, near its cores; bad
- * maps are refused with what to do; what NCCL can do with ranks that share one. */
+/* Ranks get GPUs of their own near their cores while there are enough; invalid maps are refused
+ * with what to do; the version of NCCL decides about ranks that share a GPU. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/machine/gpu_assignment.h"
@@ -26,7 +26,7 @@ static void setup(void)
     hd_log_set_sink(keep_log, NULL);
 }
 
-/* GPUs by the first core next to them, -1 where that is not known. */
+/* Makes GPUs by the first core next to them, -1 where that is not known. */
 static int make_gpus(struct hd_gpu *gpus, const int *cores, int n)
 {
     for (int i = 0; i < n; i++)
@@ -34,8 +34,9 @@ static int make_gpus(struct hd_gpu *gpus, const int *cores, int n)
     return n;
 }
 
-/* "0 1|2 3": the GPUs of every local rank. */
-static const char *place(const struct hd_gpu *gpus, int n, const struct hd_gpu_request *request)
+/* Returns the GPUs of every local rank: "0 1|2 3". */
+static const char *format_assignment(const struct hd_gpu *gpus, int n,
+                                     const struct hd_gpu_request *request)
 {
     static char text[256];
     size_t used = 0;
@@ -90,28 +91,28 @@ START_TEST(ranks_get_blocks)
                                                .per_rank = cases[i].per_rank,
                                                .may_share = cases[i].share};
         make_gpus(gpus, NULL, cases[i].gpus);
-        ck_assert_str_eq(place(gpus, cases[i].gpus, &request), cases[i].expected);
+        ck_assert_str_eq(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
 END_TEST
 
-/* As ranks get blocks of cores in order, they get the GPUs in the order of their cores. */
+/* Ranks get the GPUs in the order of their cores, because they get blocks of cores in order. */
 START_TEST(gpus_are_near)
 {
     static const int crossed[] = {32, 0, 32, 0}, one_unknown[] = {32, 0, -1, 0};
     struct hd_gpu gpus[HD_GPUS_MAX];
     struct hd_gpu_request request = {.local_world = 4};
     make_gpus(gpus, crossed, 4);
-    ck_assert_str_eq(place(gpus, 4, &request), "1|3|0|2");
+    ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|3|0|2");
     request.local_world = 2;
-    ck_assert_str_eq(place(gpus, 4, &request), "1 3|0 2");
+    ck_assert_str_eq(format_assignment(gpus, 4, &request), "1 3|0 2");
     request.per_rank = 1;
-    ck_assert_str_eq(place(gpus, 4, &request), "1|3");
+    ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|3");
     request = (struct hd_gpu_request){.local_world = 8, .may_share = true};
-    ck_assert_str_eq(place(gpus, 4, &request), "1|1|3|3|0|0|2|2");
+    ck_assert_str_eq(format_assignment(gpus, 4, &request), "1|1|3|3|0|0|2|2");
     make_gpus(gpus, one_unknown, 4);
     request = (struct hd_gpu_request){.local_world = 4};
-    ck_assert_str_eq(place(gpus, 4, &request), "0|1|2|3");
+    ck_assert_str_eq(format_assignment(gpus, 4, &request), "0|1|2|3");
 }
 END_TEST
 
@@ -183,12 +184,12 @@ START_TEST(maps_are_checked)
                                                .n_map = cases[i].n,
                                                .may_share = cases[i].share};
         make_gpus(gpus, NULL, cases[i].gpus);
-        ck_assert_str_eq(place(gpus, cases[i].gpus, &request), cases[i].expected);
+        ck_assert_str_eq(format_assignment(gpus, cases[i].gpus, &request), cases[i].expected);
     }
 }
 END_TEST
 
-/* All ranks must come to the same, or some would wait in NCCL for others. */
+/* All ranks must come to the same result, or some would wait in NCCL for others. */
 START_TEST(sharing_is_counted_alike)
 {
     static const int uneven[] = {0, 0, 0, 1};
@@ -259,7 +260,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("placement");
+    Suite *suite = suite_create("gpu_assignment");
     TCase *cases = tcase_create("placement");
     suite_add_tcase(suite, cases);
     tcase_add_checked_fixture(cases, setup, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What limits a process, as the files of both versions of cgroups tell it; this machine as such. */
+/* Limits of a process are read from the files of both versions of cgroups; this machine is
+ * described. */
 #include "runtime/machine/machine.h"
 #include "runtime/machine/topology.h"
 

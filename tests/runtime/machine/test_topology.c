@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cores are never shared while there are enough, on machines described in one line; what the host
- * says of itself; the fingerprint. */
+/* Ranks share no core while there are enough, on machines that one line describes. Also tests the
+ * names of the host and the fingerprint. */
 #include "runtime/base/status.h"
 #include "runtime/machine/topology.h"
 #include "runtime/ranks/fingerprint.h"
@@ -88,7 +88,7 @@ START_TEST(bad_descriptions)
 }
 END_TEST
 
-/* On the machine at hand: bound to the share, and a second look sees only what is left. */
+/* On this machine: after binding to the share, a second topology has only its cores. */
 START_TEST(binding_holds)
 {
     struct hd_topology *topology, *again;
@@ -111,7 +111,7 @@ START_TEST(binding_holds)
 }
 END_TEST
 
-/* A device's file in a folder that stands for /sys. */
+/* Writes a device's file in a folder in place of /sys. */
 static void describe_device(const char *sys, const char *bus_id, const char *cpus)
 {
     char path[512];
@@ -204,7 +204,7 @@ START_TEST(differences_of_any_text)
 }
 END_TEST
 
-/* Bound to one core of several, as mpirun does it, a rank of few has a core of its own. */
+/* When mpirun has bound each of a few ranks to one core, each has a core of its own. */
 START_TEST(a_bound_rank_keeps_its_cores)
 {
     struct hd_topology *all, *one;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher: exit codes, one message that names the cause, signals passed on once, no process
- * left behind. Ranks are shell scripts, and this program itself where the rendezvous takes part. */
+/* Tests the launcher: exit codes, one message that names the cause, signals passed on once, no
+ * process left behind. Ranks are shell scripts, or this program where the rendezvous takes part. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* Milliseconds that ends may take. The leak checker's look at every process takes its time. */
+/* Milliseconds that ends may take. They include the leak checker's search in every process. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SLOWER = 3 };
 #else
@@ -106,7 +106,7 @@ static int count(const char *part)
     } while (0)
 #define ASSERT_SAYS(part) ck_assert_msg(count(part) == 1, "expected once: %s\nin: %s", part, output)
 
-/* A process that still runs; one that only waits to be collected by whoever inherited it does not.
+/* Returns whether a process still runs; a zombie that waits for its new parent does not.
  */
 static bool runs(pid_t pid)
 {
@@ -121,7 +121,7 @@ static bool runs(pid_t pid)
     return state && state[2] != 'Z' && state[2] != 'X';
 }
 
-/* Every file pid.* holds the id of a process that must be gone within a second. */
+/* Checks that the processes whose ids are in files pid.* are gone within a second. */
 static void assert_nobody_left(int expected)
 {
     DIR *here = opendir(".");
@@ -186,7 +186,8 @@ START_TEST(a_killed_rank_is_named)
 }
 END_TEST
 
-/* Who lost a peer is not the cause; who was killed is more likely it than who failed. */
+/* A rank that lost a peer is not the cause; a killed one is a more likely cause than one that
+ * failed. */
 START_TEST(the_cause_is_named)
 {
     options.nproc_per_node = 3;
@@ -229,7 +230,7 @@ END_TEST
 
 /* -- Signals ----------------------------------------------------------------------------------- */
 
-/* Notes every signal that it gets; the second process of each rank checks the group. */
+/* The ranks note every signal that they get; the second process of each checks the group. */
 #define LISTENER                                                                                   \
     "trap 'echo INT >>got.$RANK; exit 130' INT; trap 'echo TERM >>got.$RANK; exit 75' TERM;"       \
     "sleep 300 & echo $! >pid.child$RANK; echo $$ >pid.$RANK; touch up.$RANK; wait"
@@ -483,7 +484,7 @@ START_TEST(who_fails_twice_is_left_out)
 }
 END_TEST
 
-/* Who is asked to stop is given time for a checkpoint. */
+/* A rank that is asked to stop is given time for a checkpoint. */
 START_TEST(grace)
 {
     options.sigterm_grace_s = 5;
@@ -520,7 +521,7 @@ static void leave(void *arg, int rank, int status, const char *text)
     _exit(HD_EXIT_PEER);
 }
 
-/* This program as a rank: meets the others, then does as `part` says. */
+/* Runs as a rank: meets the others, then acts as `part` says. */
 static int rank_main(const char *part)
 {
     struct hd_world world;

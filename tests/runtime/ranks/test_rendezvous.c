@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rendezvous joins the right ranks, refuses the wrong ones with one text, survives strangers,
- * and the watch names who is lost. */
+/* The rendezvous joins the right ranks, refuses the wrong ones with one text and survives unknown
+ * peers; the watch names the rank that is lost. */
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -17,7 +17,7 @@
 
 enum { MAX_RANKS = 4, TIMEOUT_MS = 5000 };
 
-/* What the ranks found, seen by the test. */
+/* Results of the ranks, which the test reads. */
 static struct seen {
     char log[MAX_RANKS][1024]; /* the last line logged */
     char lost[MAX_RANKS][HD_RENDEZVOUS_TEXT];
@@ -227,7 +227,7 @@ START_TEST(handed_down_socket_is_checked)
 }
 END_TEST
 
-/* -- Strangers --------------------------------------------------------------------------------- */
+/* -- Unknown peers ----------------------------------------------------------------------------- */
 
 static int connect_to(int port)
 {
@@ -238,7 +238,7 @@ static int connect_to(int port)
     return fd;
 }
 
-/* Valid frames with something wrong in each, random bytes, a web browser, silence. */
+/* Unknown peers send frames with one wrong field each, random bytes, a web request, or nothing. */
 static void send_garbage(int port, unsigned seed)
 {
     struct hd_frame frame = {HD_WIRE_MAGIC, HD_WIRE_VERSION, HD_WIRE_HELLO, 0, 0, ""};
@@ -374,7 +374,7 @@ static void note_lost(void *arg, int rank, int status, const char *text)
     seen->lost_calls[own_rank]++;
 }
 
-/* Goes up, then rank `*arg` fails (or waits to be killed), the others wait to hear of it. */
+/* Joins; then rank `*arg` fails (or waits to be killed), and the others wait to be told. */
 static int body_watch(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
@@ -447,7 +447,8 @@ START_TEST(failure_carries_its_cause)
 }
 END_TEST
 
-/* Ranks end at different times; nobody takes a goodbye for a death. The watch costs no time. */
+/* Ranks end at different times, and no rank takes a goodbye for a death. The watch costs no time.
+ */
 static int body_leave(const struct hd_world *world, void *arg)
 {
     struct hd_rendezvous *rendezvous = NULL;
@@ -504,7 +505,7 @@ START_TEST(one_against_stops_all)
 }
 END_TEST
 
-/* Comes when all are there already. */
+/* Connects when all ranks have joined. */
 START_TEST(late_comer_hears_at_once)
 {
     int nobody = -1;

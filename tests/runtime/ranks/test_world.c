@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torchrun's variables, mpirun's and srun's: all combinations that mean something, and a sentence
- * for those that do not.
- */
+/* Tests all meaningful combinations of the variables of torchrun, mpirun and srun, and the messages
+ * for those without a meaning. */
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/ranks/world.h"
@@ -46,7 +45,7 @@ static void setup(void)
         unsetenv(launchers[i]);
 }
 
-/* "RANK=1 WORLD_SIZE=2 …" */
+/* Reads the world from an environment: "RANK=1 WORLD_SIZE=2 …". */
 static int read_world(const char *settings, struct hd_world *world)
 {
     char text[2048], *rest = text;
@@ -141,7 +140,7 @@ END_TEST
     " SLURM_PROCID=5 SLURM_NTASKS=7 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_JOB_ID=77 "               \
     "SLURM_STEP_TASKS_PER_NODE=4,2,1 SLURM_STEP_NODELIST=gpu[07-08,11] SLURM_STEP_ID=0"
 
-/* Where rank 0 is, MPI will tell. */
+/* MPI will tell rank 0's address. */
 START_TEST(ranks_of_mpirun)
 {
     struct hd_world world;
@@ -151,7 +150,7 @@ START_TEST(ranks_of_mpirun)
     ck_assert(world.master_port == 0 && world.master_addr[0] == '\0');
     ck_assert_int_eq(read_world(MPIRUN " MASTER_ADDR=10.0.0.9", &world), HD_OK);
     ck_assert_str_eq(world.master_addr, "10.0.0.9");
-    /* Who sets RANK means it, and mpirun may itself be srun's. */
+    /* RANK overrides the others, and srun may have started mpirun. */
     ck_assert_int_eq(read_world(MPIRUN " RANK=0 WORLD_SIZE=1", &world), HD_OK);
     ck_assert(world.launcher == HD_LAUNCHER_ENV && world.world == 1);
     ck_assert_int_eq(read_world(MPIRUN SRUN, &world), HD_OK);
@@ -174,7 +173,7 @@ START_TEST(ranks_of_srun)
     ck_assert_int_ne(world.master_port, other.master_port);
     ck_assert_int_eq(read_world(SRUN " MASTER_ADDR=head MASTER_PORT=1234", &world), HD_OK);
     ck_assert(strcmp(world.master_addr, "head") == 0 && world.master_port == 1234);
-    /* The script of sbatch is no task, although it looks like one. */
+    /* The script of sbatch is no task, although it has a task's variables. */
     ck_assert_int_eq(read_world(SRUN " SLURM_STEP_ID=4294967291", &world), HD_OK);
     ck_assert(world.launcher == HD_LAUNCHER_ENV && world.world == 1);
     ck_assert_int_eq(read_world(SRUN " SLURM_LOCALID=2", &world), HD_ERR_INPUT);

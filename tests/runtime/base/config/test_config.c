@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Typed configurations: precedence, every kind's checks with exact places, inner sets, effective
- * dumps that read back, hashes. */
+/* Tests typed configurations: precedence, every kind's checks with exact locations, --sets inside
+ * trees, effective dumps that read back, hashes. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/config.h"
 #include "runtime/base/log.h"
@@ -613,8 +613,8 @@ START_TEST(test_hash_ignores_order_and_spelling)
 }
 END_TEST
 
-/* Any key that differs shows, except those left out. */
-START_TEST(test_hash_tells_values_apart)
+/* The hash shows every key that differs, except those left out. */
+START_TEST(test_hash_differs_with_values)
 {
     static const char *const texts[] = {
         "seed: 0",
@@ -782,7 +782,7 @@ int main(void)
     tcase_add_test(tc, test_dump_text);
     tcase_add_loop_test(tc, test_dump_reads_back, 0, COUNT(round_trips));
     tcase_add_test(tc, test_hash_ignores_order_and_spelling);
-    tcase_add_test(tc, test_hash_tells_values_apart);
+    tcase_add_test(tc, test_hash_differs_with_values);
     tcase_add_test(tc, test_schema_print);
     tc = add_case(suite, "memory");
     tcase_add_test(tc, test_every_allocation_may_fail);

@@ -45,7 +45,7 @@ static struct hd_config *good(const char *text, const char *const *sets, int n)
     return config;
 }
 
-/* The text of options.<name>, "" when there is none. */
+/* Returns the text of options.<name>, "" when there is none. */
 static const char *option(const struct hd_config *config, const char *name)
 {
     const struct hd_node *node = hd_node_get(hd_config_get_node(config, "env.options"), name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes: their order, their one-line form, repetitions, bounds; the nearest name. */
+/* Tests mistakes: their order, their one-line form, repetitions, bounds; and the nearest name. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/diag.h"
 #include "runtime/base/log.h"

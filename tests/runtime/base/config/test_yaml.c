@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML trees: what is read, where every node and mistake stands, bounds, and dumps that read back.
- */
+/* Tests YAML trees: what is read, the location of every node and mistake, bounds, and dumps that
+ * read back. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/config/yaml.h"
 #include "runtime/base/log.h"
@@ -38,7 +38,7 @@ static struct hd_document *parse(const char *text)
     return parse_bytes(text, strlen(text));
 }
 
-/* A tree as compact text; quoted scalars in "". */
+/* Writes a tree as compact text, with quoted scalars in "". */
 static void show(const struct hd_node *node, FILE *file)
 {
     if (node->kind == HD_NODE_SCALAR) {
@@ -357,7 +357,7 @@ static void check_rejected(const char *text, size_t bytes, int line, int column,
 {
     struct hd_document *document = NULL;
     char place[64];
-    /* An exact copy on the heap, so that the sanitizer sees reads past its end. */
+    /* The copy has the exact size, so that the sanitizer sees reads past its end. */
     char *copy = malloc(bytes ? bytes : 1);
     memcpy(copy, text, bytes);
     ck_assert_int_eq(hd_document_parse("t.yaml", copy, (int64_t)bytes, diag, &document),
@@ -565,7 +565,7 @@ START_TEST(test_file_not_permitted)
     int status = hd_document_read(path, diag, &document);
     unlink(path);
     ck_assert_int_eq(status, HD_ERR_INPUT);
-    /* root may read it all the same, and then finds it empty */
+    /* root may read it anyway, and then finds it empty */
     const char *expected = geteuid() == 0 ? "holds no value" : "cannot open: Permission denied";
     ck_assert_ptr_nonnull(strstr(hd_diag_get_line(diag, 0), expected));
 }
