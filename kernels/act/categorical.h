@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws from rows of logits. Thread safe. */
+/* Draws of actions from rows of logits. Thread safe; the CUDA form only launches a kernel. */
 #ifndef HD_KERNELS_ACT_CATEGORICAL_H
 #define HD_KERNELS_ACT_CATEGORICAL_H
 
@@ -8,8 +8,9 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The action that u, uniform in [0, 1), selects from probabilities in proportion to
- * softmax(logit[n]) + 1e-8 (spec 3.3), in order of the actions. */
+/* Returns the action that u, uniform in [0, 1), selects among n whose probabilities are
+ * proportional to softmax(logit[n]) + 1e-8 (docs/di-engine.md 3.3). Intervals lie in the order of
+ * the actions. */
 HD_INLINE int64_t hd_categorical_draw(const float *logit, int64_t n, double u)
 {
     const double min_prob = 1e-8, total = 1 + (double)n * min_prob;
@@ -26,11 +27,12 @@ HD_INLINE int64_t hd_categorical_draw(const float *logit, int64_t n, double u)
     return n - 1;
 }
 
-/* action[rows], where row i of logit[rows][ld], of which the first n count, and the uniform number
- * of item first + i select it. The row's logits go to kept[rows][n] as well, unless that is NULL.
- * `logit` is device memory; `action` and `kept` are the device's or shared. Actions are the CPU's,
- * except where u is within 1e-14 of the boundary between two, as exp may differ in its last bit.
- * One launch, whose arguments change from draw to draw: not to be captured. */
+/* Draws action[rows]: row i of logit[rows][ld], whose first n numbers count, with the uniform
+ * number of item first + i of rng. Also copies the logits to kept[rows][n], unless that is NULL.
+ * `logit` is device memory; `action` and `kept` are device or shared memory. Actions equal
+ * hd_categorical_draw's, except where u is within 1e-14 of the boundary between two actions,
+ * because exp may differ in its last bit. One launch, whose arguments change from draw to draw: it
+ * must not be captured in a CUDA graph. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_categorical_draw_cuda(const float *logit, int64_t ld, int64_t n, int64_t rows,
                              struct hd_rng rng, uint32_t first, int32_t *action, float *kept,
                              void *stream);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decay of epsilon over env steps, and actions by it (spec 2.7). Thread safe. */
+/* Epsilon-greedy exploration (docs/di-engine.md 2.7). Thread safe; the CUDA forms only launch a
+ * kernel and return HD_OK or HD_ERR_DEVICE (logged). */
 #ifndef HD_KERNELS_ACT_EXPLORATION_H
 #define HD_KERNELS_ACT_EXPLORATION_H
 
@@ -8,24 +9,28 @@
 #include <stdbool.h>
 
 struct hd_epsilon {
-    bool linear; /* else exponential */
+    bool linear; /* false: the decay is exponential */
     double start, end;
-    double decay; /* env steps: to the end, or of the exponential */
+    double
+        decay; /* environment steps: until `end` if linear, else the constant of the exponential */
 };
 
-/* Epsilon after `env_step` steps. */
+/* Returns epsilon after `env_step` environment steps. */
 double hd_epsilon_compute(const struct hd_epsilon *epsilon, double env_step);
 
-/* action[rows] for rows of q[rows][ld], of which the first n count: in all rows the largest one's
- * index (hd_argmax), if the uniform number of item `coin` is above epsilon; else row i's is uniform
- * in [0, n) by item coin + 1 + i. q is device memory, action the device's or shared; the CPU's
- * actions. One launch, whose arguments change from step to step: not to be captured. */
+/* Chooses action[rows] from q[rows][ld], whose first n numbers of each row count. If the uniform
+ * number of item `coin` of rng is above epsilon, every row gets the index of its largest number
+ * (hd_argmax); else row i gets a number uniform in [0, n) drawn as item coin + 1 + i. `q` is device
+ * memory, `action` device or shared memory; actions are those of the CPU. One launch, whose
+ * arguments change from step to step: it must not be captured in a CUDA graph. Returns HD_OK or
+ * HD_ERR_DEVICE (logged). */
 int hd_epsilon_greedy_choose_cuda(const float *q, int64_t ld, int64_t n, int64_t rows,
                                   double epsilon, struct hd_rng rng, uint32_t coin, int32_t *action,
                                   void *stream);
 
-/* action[rows]: hd_argmax of each row of q[rows][ld], of which the first n count. q is device
- * memory, action the device's or shared. One launch. */
+/* Writes action[rows] = hd_argmax of each row of q[rows][ld], whose first n numbers count. `q` is
+ * device memory, `action` device or shared memory. One launch. Returns HD_OK or HD_ERR_DEVICE
+ * (logged). */
 int hd_argmax_cuda(const float *q, int64_t ld, int64_t n, int64_t rows, int32_t *action,
                    void *stream);
 

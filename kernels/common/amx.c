@@ -10,7 +10,7 @@
 
 static bool ready;
 
-/* Linux keeps the tiles' state for processes that asked for it. */
+/* Linux grants the tile registers only to processes that ask for them. */
 static void ask(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 };

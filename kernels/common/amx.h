@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intel's matrix registers: eight tiles of 16 rows of 64 bytes; C[16][16] += A[16][32] B[16][16][2]
- * multiplies bf16, where a row of B holds pairs of the summed index, and adds in float. */
+/* Intel's matrix registers (AMX): eight tiles of 16 rows of 64 bytes. One instruction computes
+ * C[16][16] += A[16][32] B[16][16][2] on bf16 with sums in float; a row of B holds pairs of the
+ * summed index. Tiles belong to a thread; every function here concerns the calling thread. */
 #ifndef HD_KERNELS_COMMON_AMX_H
 #define HD_KERNELS_COMMON_AMX_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether this program was built for them, the processor has them, and the system lets us. Thread
- * safe. */
+/* Returns whether this program was built for AMX, the processor has it, and the system grants it.
+ * Thread safe. */
 bool hd_amx_is_ready(void);
 
 #if defined __AMX_BF16__ && defined __AVX512BF16__
@@ -20,14 +21,15 @@ bool hd_amx_is_ready(void);
 
 enum { HD_TILE_ROWS = 16, HD_TILE_BYTES = 1024 };
 
-/* Shapes of the tiles, as the processor wants them. */
+/* The configuration of the tiles in the processor's format. */
 struct hd_tiles {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 } __attribute__((aligned(64)));
 
-/* All tiles with 16 rows, but `short_rows` for those in the mask. */
+/* Configures all tiles with 16 rows, except those in the mask `short_tiles`, which get
+ * `short_rows`. */
 static inline void hd_tiles_load(unsigned short_tiles, int short_rows)
 {
     struct hd_tiles tiles = {.palette = 1};
@@ -35,19 +37,19 @@ static inline void hd_tiles_load(unsigned short_tiles, int short_rows)
         tiles.row_bytes[i] = 64;
         tiles.rows[i] = (uint8_t)(short_tiles >> i & 1 ? short_rows : HD_TILE_ROWS);
     }
-    /* The compiler thinks that only the first bytes are read. */
+    /* The operand tells the compiler that all bytes are read, not only the first. */
     __asm__ volatile("" ::"r"(&tiles) : "memory");
     _tile_loadconfig(&tiles);
 }
 
-/* Before the first and after the last use of memory by tiles: the compiler does not know that they
- * read and write it. */
+/* Keeps the compiler from moving accesses to memory across the first and last use of that memory by
+ * tiles, which it does not know of. */
 static inline void hd_tiles_settle(void)
 {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Tiles 0 to 3 become zero, to be added to. */
+/* Zeroes tiles 0 to 3, to which products are added. */
 HD_ALWAYS void hd_tiles_begin(void)
 {
     hd_tiles_settle();
@@ -57,13 +59,12 @@ HD_ALWAYS void hd_tiles_begin(void)
     _tile_zero(3);
 }
 
-/* Words of two vectors of 16 pairs: the first and the second of each pair. */
+/* Collect the first, or the second, of each pair of 16-bit words in two vectors of 16 pairs. */
 HD_ALWAYS __m512i hd_pairs_take_first(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, a, _mm512_slli_epi32(b, 16));
 }
 
-/* Likewise. */
 HD_ALWAYS __m512i hd_pairs_take_second(__m512i a, __m512i b)
 {
     return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(a, 16), b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The action that a greedy policy takes. Thread safe. */
+/* The choice of a greedy policy. Thread safe. */
 #ifndef HD_KERNELS_COMMON_ARGMAX_H
 #define HD_KERNELS_COMMON_ARGMAX_H
 

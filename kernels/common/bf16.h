@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16: the upper half of a float, rounded to the nearest, ties to even. Floats too small to be
- * normal become zero, as in the processor's own conversion. Thread safe. */
+/* bf16 is the upper half of a float, rounded to nearest, ties to even. Subnormal results become
+ * zero, as in the processor's own conversion. Thread safe. */
 #ifndef HD_KERNELS_COMMON_BF16_H
 #define HD_KERNELS_COMMON_BF16_H
 
@@ -12,7 +12,7 @@
 
 typedef uint16_t hd_bf16;
 
-/* One number, as said above. */
+/* Rounds one float. */
 HD_INLINE hd_bf16 hd_bf16_from_float(float value)
 {
     uint32_t bits;
@@ -24,7 +24,7 @@ HD_INLINE hd_bf16 hd_bf16_from_float(float value)
     return (hd_bf16)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* The float that it stands for. */
+/* Returns the float that has the same value. */
 HD_INLINE float hd_bf16_to_float(hd_bf16 value)
 {
     uint32_t bits = (uint32_t)value << 16;
@@ -33,14 +33,14 @@ HD_INLINE float hd_bf16_to_float(hd_bf16 value)
     return wide;
 }
 
-/* to[i] = from[i], i < n. */
+/* Rounds to[i] = from[i], i < n. The CUDA form returns HD_OK or HD_ERR_DEVICE (logged). */
 void hd_bf16_round(const float *from, int64_t n, hd_bf16 *to);
 int hd_bf16_round_cuda(const float *from, int64_t n, hd_bf16 *to, void *stream);
 
 enum { HD_BF16_UNIT = 32 };
 
-/* to[2 i] = even[i], to[2 i + 1] = odd[i], i < 16: two rows of a matrix as pairs, the order in
- * which the processor multiplies them. */
+/* Rounds two rows of a matrix into pairs, the order in which the processor multiplies them: to[2 i]
+ * = even[i], to[2 i + 1] = odd[i], i < 16. */
 void hd_bf16_pair(const float *even, const float *odd, hd_bf16 *to);
 
 #endif

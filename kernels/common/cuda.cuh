@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What CUDA sources of the kernels share. Kernels have static shared memory only and are launched
- * by HD_LAUNCH, so that they can also be compiled for the host, where a <cuda_runtime.h> of the
- * tests' own takes the place of CUDA's and runs them thread by thread (tests/emulation). */
+/* The base of all CUDA sources here. Kernels use static shared memory only and are launched by
+ * HD_LAUNCH, so that they can also be compiled for the host. There, a <cuda_runtime.h> of the tests
+ * (tests/emulation) replaces CUDA's and runs them thread by thread. */
 #ifndef HD_KERNELS_COMMON_CUDA_CUH
 #define HD_KERNELS_COMMON_CUDA_CUH
 
@@ -19,7 +19,7 @@ extern "C" {
 #include "runtime/base/status.h"
 }
 
-/* HD_OK, or HD_ERR_DEVICE with the call named in the log. */
+/* Returns HD_OK, or HD_ERR_DEVICE after logging the error and the failed call `what`. */
 static inline int hd_cuda_check(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
@@ -28,15 +28,17 @@ static inline int hd_cuda_check(cudaError_t error, const char *what)
                    cudaGetErrorName(error));
 }
 
-/* kernel(…) by `threads` in each of `blocks` (int or dim3) on `stream`, a void *; yields a status:
- * whether it could be launched. The body runs later; its own failure shows at the stream's end. */
+/* Launches kernel(…) with `threads` threads in each of `blocks` blocks (int or dim3) on `stream`, a
+ * void *. Yields HD_OK or HD_ERR_DEVICE (logged) for the launch itself; an error of the running
+ * kernel is found when the stream is waited for. */
 #ifdef __CUDACC__
 #define HD_LAUNCH(kernel, blocks, threads, stream, ...)                                            \
     (kernel<<<(blocks), (threads), 0, (cudaStream_t)(stream)>>>(__VA_ARGS__),                      \
      hd_cuda_check(cudaGetLastError(), #kernel))
 #endif
 
-/* A launch of a thread per element: blocks of HD_THREADS, the last one not full. */
+/* Launches with one thread per element use blocks of HD_THREADS; the last one may be partly
+ * idle. */
 enum { HD_THREADS = 256 };
 
 static inline unsigned hd_cuda_count_blocks(int64_t elements)
@@ -44,12 +46,12 @@ static inline unsigned hd_cuda_count_blocks(int64_t elements)
     return (unsigned)((elements + HD_THREADS - 1) / HD_THREADS);
 }
 
-/* An argument that threads read where it lies, even by a computed index. */
+/* __grid_constant__ lets threads index into a kernel argument without a local copy of it. */
 #ifndef __grid_constant__
 #define __grid_constant__
 #endif
 
-/* This thread's element in such a launch; kernels compare it with their number of elements. */
+/* Yields this thread's element in such a launch; kernels compare it with the number of elements. */
 #define HD_ELEMENT ((int64_t)blockIdx.x * blockDim.x + threadIdx.x)
 
 #endif

@@ -12,7 +12,8 @@ extern "C" {
 
 enum { THREADS = 1024, MOST_COLUMNS = 32 };
 
-/* Every thread gets the sum over its column; all have called it before any goes on. */
+/* Returns to every thread the sum over its column. The function ends with a barrier, so that its
+ * shared memory can be reused. */
 static __device__ double sum_of_column(double local, int columns)
 {
     __shared__ double sum[THREADS];
@@ -178,7 +179,7 @@ extern "C" int hd_moments_reduce_cuda(const struct hd_moments_operands *operands
 /* -- Running ones -------------------------------------------------------------------------------
  * The count, which all elements need, changes last. */
 
-/* What `into` counts before: its count, or the prior where it has none. */
+/* Returns the count of `into` before the merge, or the prior if it has none. */
 static __device__ double count_before(double count, double prior)
 {
     return count == 0 ? prior : count;

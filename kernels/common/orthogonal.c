@@ -11,7 +11,7 @@ enum { LANES = 8, BLOCK = 8 };
 
 typedef double doubles __attribute__((vector_size(8 * LANES), aligned(8)));
 
-/* By Box and Muller, from the 128 bits of an item. */
+/* Draws a normal number by the method of Box and Muller from the 128 bits of an item. */
 static double normal(const struct hd_rng *rng, uint32_t item)
 {
     uint32_t words[4];
@@ -21,7 +21,7 @@ static double normal(const struct hd_rng *rng, uint32_t item)
     return sqrt(-2 * log(radius)) * cos(2 * 3.14159265358979323846 * turn);
 }
 
-/* Multiples of LANES long; the order of the sum is fixed. */
+/* Adds in LANES partial sums, so `n` is a multiple of LANES; the order of the sum is fixed. */
 static double dot(const double *x, const double *y, int64_t n)
 {
     doubles even = {0}, odd = {0};
@@ -35,7 +35,7 @@ static double dot(const double *x, const double *y, int64_t n)
     return sum;
 }
 
-/* Takes out of x what it has of the unit vector q. */
+/* Subtracts from x its projection on the unit vector q. */
 static void remove_part(const double *restrict q, double *restrict x, int64_t n)
 {
     const double part = dot(q, x, n);
@@ -43,8 +43,8 @@ static void remove_part(const double *restrict q, double *restrict x, int64_t n)
         x[i] -= part * q[i];
 }
 
-/* Modified Gram-Schmidt, which is the QR decomposition with a positive diagonal. Several vectors go
- * by each finished one together, while that is in the caches. */
+/* Modified Gram-Schmidt, which yields the QR decomposition with a positive diagonal. Each finished
+ * vector is applied to several others at once, while it is in the caches. */
 static void orthonormalise(int64_t vectors, int64_t ld, double *v)
 {
     for (int64_t first = 0; first < vectors; first += BLOCK) {
@@ -68,7 +68,7 @@ int hd_orthogonal_init(const struct hd_rng *rng, int64_t first, int64_t rows, in
 {
     const bool wide = columns >= rows;
     const int64_t vectors = wide ? rows : columns, length = wide ? columns : rows;
-    const int64_t ld = (length + 2 * LANES - 1) / (2 * LANES) * (2 * LANES); /* filled with zeros */
+    const int64_t ld = (length + 2 * LANES - 1) / (2 * LANES) * (2 * LANES); /* padded with zeros */
     double *v = hd_alloc(vectors * ld, sizeof *v);
     if (!v)
         return HD_ERR_NOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels that read partials of gradients share: sums of partials in tree order, a few
- * elements a thread, in registers. */
+/* Sums of the partials of a gradient in tree order, in registers, for the kernels that read
+ * partials. Each thread adds one or four elements. */
 #ifndef HD_KERNELS_COMMON_PARTIALS_CUH
 #define HD_KERNELS_COMMON_PARTIALS_CUH
 
@@ -11,12 +11,12 @@ extern "C" {
 #include "runtime/base/tree.h"
 }
 
-/* Groups of partials and the order in which they are added, as a kernel's argument. */
+/* Groups of partials and the order in which they are added, as an argument of a kernel. */
 template <int GROUPS> struct hd_partials_tree {
     int groups, members;
-    int rows;  /* sums that wait at a time */
+    int rows;  /* sums that are pending at a time, at most */
     bool wide; /* elements from `lo` on can be read four at a time */
-    /* After partial m of a group so many sums, and after group g so many besides. */
+    /* Numbers of additions that follow partial m of a group, and additionally group g. */
     uint8_t member_sums[HD_PARTIALS_MEMBERS], group_sums[GROUPS];
     struct hd_partials group[GROUPS];
 };
@@ -26,7 +26,7 @@ static inline bool hd_partials_are_aligned(const void *at)
     return (uintptr_t)at % 16 == 0;
 }
 
-/* Returns how many sums wait at a time. */
+/* Fills sums[n] and returns the largest number of sums that are pending at a time. */
 static inline int hd_partials_count_sums(int64_t n, uint8_t *sums)
 {
     int waiting = 0, max = 0;
@@ -38,7 +38,8 @@ static inline int hd_partials_count_sums(int64_t n, uint8_t *sums)
     return max;
 }
 
-/* Groups of the same number of partials, to be read from element `lo` on. */
+/* Fills `tree` with groups of equally many partials, to be read from element `lo` on. Returns HD_OK
+ * or HD_ERR_UNSUPPORTED (logged): the limits of hd_partials_mean_cuda. */
 template <int GROUPS>
 static int hd_partials_tree_make(int groups, const struct hd_partials *group, int64_t lo,
                                  hd_partials_tree<GROUPS> *tree)
@@ -64,15 +65,15 @@ static int hd_partials_tree_make(int groups, const struct hd_partials *group, in
     return HD_OK;
 }
 
-/* Kernels that read partials have parameters <elements of a thread, sums that may wait> and are
- * compiled for these; hd_partials_variant says which to launch. */
+/* Kernels that read partials have parameters <elements of a thread, pending sums> and are compiled
+ * for these values; hd_partials_find_variant chooses one. */
 #define HD_PARTIALS_VARIANTS(kernel)                                                               \
     {                                                                                              \
         kernel<4, 1>, kernel<4, 3>, kernel<4, 7>, kernel<4, 14>, kernel<1, 14>                     \
     }
 
 struct hd_partials_variant {
-    int index, width; /* in the list above; elements of a thread */
+    int index, width; /* index in the list above, elements of a thread */
 };
 
 static inline struct hd_partials_variant hd_partials_find_variant(int rows, bool wide)
@@ -97,14 +98,14 @@ template <int W> static __device__ void hd_floats_store(float *to, const hd_floa
     *(hd_floats<W> *)to = floats;
 }
 
-/* A node of the tree: W elements and the samples behind them. */
+/* A node of the tree: the sum of W elements and the number of samples behind it. */
 template <int W> struct hd_partials_node {
     hd_floats<W> floats;
     float samples;
 };
 
 template <int W, int ROWS> struct hd_partials_stack {
-    hd_partials_node<W> row[ROWS]; /* the upper one first */
+    hd_partials_node<W> row[ROWS]; /* the top of the stack first */
 
     __device__ void push(const hd_partials_node<W> &node)
     {
@@ -114,7 +115,7 @@ template <int W, int ROWS> struct hd_partials_stack {
         row[0] = node;
     }
 
-    /* node = the upper one, which goes, + node */
+    /* Pops the top of the stack: node = top + node. */
     __device__ void add_to(hd_partials_node<W> *node)
     {
 #pragma unroll
@@ -127,7 +128,7 @@ template <int W, int ROWS> struct hd_partials_stack {
     }
 };
 
-/* The root of elements [i, i + W). All threads go the same way. */
+/* Returns the sum of elements [i, i + W) over all partials. All threads take the same branches. */
 template <int W, int ROWS, int GROUPS>
 static __device__ hd_partials_node<W> hd_partials_sum(const hd_partials_tree<GROUPS> &tree,
                                                       int64_t i)
@@ -151,7 +152,7 @@ static __device__ hd_partials_node<W> hd_partials_sum(const hd_partials_tree<GRO
     return node;
 }
 
-/* Divides the sum by its samples, if there are any. */
+/* Divides the sum by its number of samples, if there are any. */
 template <int W> static __device__ void hd_partials_divide(hd_partials_node<W> *node)
 {
     const float divisor = node->samples > 0 ? node->samples : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels share that go over the rows of a batch in one block, because what they add up must
- * come in a fixed order and batches are small. */
+/* For kernels that process all rows of a batch in one thread block, because their sums need a fixed
+ * order and batches are small. */
 #ifndef HD_KERNELS_COMMON_ROWS_CUH
 #define HD_KERNELS_COMMON_ROWS_CUH
 
@@ -8,7 +8,7 @@
 
 enum { HD_ROW_THREADS = 512 };
 
-/* How many of `rows` rows count: *used, if it is given. */
+/* Returns how many of `rows` rows count: *used, clipped to the range, or all if `used` is NULL. */
 static inline __device__ int64_t hd_rows_count_used(const int64_t *used, int64_t rows)
 {
     const int64_t n = used ? *used : rows;
@@ -21,8 +21,8 @@ static inline __device__ void hd_rows_zero(float *row, int64_t n)
         row[i] = 0;
 }
 
-/* The sum of what each of the HD_ROW_THREADS threads of the only block has, added by `add` (into,
- * other) in a fixed tree; all of them call it and get the result. */
+/* Returns to all HD_ROW_THREADS threads of the only block the sum of their `local` values, added by
+ * `add` (into, other) in a fixed tree. All threads must call it. */
 template <typename Sums, void add(Sums *, const Sums &)>
 static __device__ Sums hd_rows_sum(const Sums &local)
 {

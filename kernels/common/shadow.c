@@ -9,8 +9,8 @@
 
 enum { ROW = HD_BF16_UNIT / 2 };
 
-/* Either every unit of two rows of 16 floats becomes 32 consecutive elements, pairs of the rows, or
- * each element has a place of its own. */
+/* Either every unit of two rows of 16 floats becomes 32 consecutive elements, as pairs of the rows,
+ * or each element has an index of its own. */
 struct hd_shadow {
     int64_t elements;
     int32_t *unit;    /* [elements / 32], or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probabilities of a row of logits, which CPUs and GPUs share. */
+/* Probabilities of a row of logits, shared by CPUs and GPUs. Thread safe. */
 #ifndef HD_KERNELS_COMMON_SOFTMAX_H
 #define HD_KERNELS_COMMON_SOFTMAX_H
 
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <stdint.h>
 
-/* log p of a logit is logit - max_logit - log_sum. */
+/* The logarithm of a logit's probability is logit - max_logit - log_sum. */
 struct hd_softmax {
     float max_logit, log_sum;
 };
 
-/* Of logit[n], n >= 1. */
+/* Computes the softmax of logit[n], n >= 1. */
 HD_INLINE struct hd_softmax hd_softmax_compute(const float *logit, int64_t n)
 {
     struct hd_softmax softmax;
@@ -27,13 +27,14 @@ HD_INLINE struct hd_softmax hd_softmax_compute(const float *logit, int64_t n)
     return softmax;
 }
 
-/* log p of one of them. */
+/* Returns the logarithm of a logit's probability. */
 HD_INLINE float hd_softmax_get_log_prob(const struct hd_softmax *softmax, float logit)
 {
     return logit - softmax->max_logit - softmax->log_sum;
 }
 
-/* hd_log_softmax_compute. */
+/* Writes the logarithms of all n probabilities to log_p[n] and returns the entropy of the
+ * distribution. */
 HD_INLINE float hd_softmax_compute_log_probs(const float *logit, int64_t n, float *log_p)
 {
     const struct hd_softmax softmax = hd_softmax_compute(logit, n);

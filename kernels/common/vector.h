@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors of 16 floats as the compiler spells them on any machine, and what kernels share on them.
- */
+/* Vectors of 16 floats in the compiler's portable notation, and operations on them. Thread safe. */
 #ifndef HD_KERNELS_COMMON_VECTOR_H
 #define HD_KERNELS_COMMON_VECTOR_H
 
@@ -14,7 +13,8 @@
 
 enum { HD_VEC = 16 };
 
-/* A vector is an argument of inlined functions only, so no call depends on how it is passed. */
+/* Vectors are arguments of inlined functions only, so the warning about how they are passed does
+ * not apply. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 typedef float hd_vec __attribute__((vector_size(4 * HD_VEC), aligned(4)));
@@ -23,7 +23,7 @@ typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)))
 /* Element i of the result is element from[i] of a followed by b. */
 #ifndef __clang__
 #define HD_SHUFFLE(a, b, from) __builtin_shuffle(a, b, from)
-#else /* has that for numbers in the source only */
+#else /* requires constant indices */
 #define HD_SHUFFLE(a, b, from)                                                                     \
     ({                                                                                             \
         enum { n_ = sizeof(from) / sizeof((from)[0]) };                                            \
@@ -36,25 +36,24 @@ typedef int32_t hd_vec_mask __attribute__((vector_size(4 * HD_VEC), aligned(4)))
 
 #define HD_ALWAYS static inline __attribute__((always_inline))
 
-/* Returns the smaller of two counts, as of the elements left and those of a vector. */
+/* Returns the smaller of two counts, such as the elements left and those of a vector. */
 static inline int64_t hd_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* 16 floats from or to memory of any alignment. */
+/* Load 16 floats from, and store them to, memory of any alignment. */
 HD_ALWAYS hd_vec hd_vec_load(const float *from)
 {
     return *(const hd_vec *)from;
 }
 
-/* Likewise. */
 HD_ALWAYS void hd_vec_store(float *to, hd_vec value)
 {
     *(hd_vec *)to = value;
 }
 
-/* 16 bytes as floats. */
+/* Loads 16 bytes and converts them to floats. */
 HD_ALWAYS hd_vec hd_vec_load_bytes(const uint8_t *from)
 {
 #ifdef __AVX512F__
@@ -67,7 +66,7 @@ HD_ALWAYS hd_vec hd_vec_load_bytes(const uint8_t *from)
 #endif
 }
 
-/* 16 floats, rounded. */
+/* Stores 16 floats rounded to bf16. */
 HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 {
 #ifdef __AVX512BF16__
@@ -78,8 +77,9 @@ HD_ALWAYS void hd_vec_store_bf16(hd_bf16 *to, hd_vec value)
 #endif
 }
 
-/* 16 floats to 64-byte aligned memory that is not read again soon, past the caches: nobody waits
- * for what was there before. After the last of them hd_vec_stream_end, before anybody is told. */
+/* Stores 16 floats past the caches to 64-byte aligned memory that is not read again soon, so that
+ * the old content need not be loaded. hd_vec_stream_end must follow the last of these stores before
+ * another thread is told of them. */
 HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
 {
 #ifdef __AVX512F__
@@ -89,7 +89,6 @@ HD_ALWAYS void hd_vec_stream(float *to, hd_vec value)
 #endif
 }
 
-/* Likewise. */
 HD_ALWAYS void hd_vec_stream_end(void)
 {
 #ifdef __SSE__
@@ -97,15 +96,15 @@ HD_ALWAYS void hd_vec_stream_end(void)
 #endif
 }
 
-/* value where `positive` is > 0 or no number, else 0. */
+/* Returns value where `positive` is > 0 or NaN, else 0. */
 HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
 {
     const hd_vec zero = {0};
     return (hd_vec)((hd_vec_mask)value & ~(hd_vec_mask)(positive <= zero));
 }
 
-/* One step of a transposition: pairs of rows `step` apart exchange halves of every 2 step floats.
- */
+/* Does one step of a transposition: pairs of rows `step` apart exchange halves of every 2 step
+ * floats. */
 #define HD_EXCHANGE(step, low, high)                                                               \
     for (int i = 0; i < HD_VEC; i++)                                                               \
         if (!(i & (step))) {                                                                       \
@@ -114,7 +113,7 @@ HD_ALWAYS hd_vec hd_vec_rectify(hd_vec value, hd_vec positive)
             row[i + (step)] = HD_SHUFFLE(a, b, high);                                              \
         }
 
-/* row[i][j] becomes row[j][i]. */
+/* Transposes 16 x 16 floats. */
 HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
 {
     const hd_vec_mask low1 = {0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30};
@@ -131,8 +130,8 @@ HD_ALWAYS void hd_vec_transpose(hd_vec row[HD_VEC])
     HD_EXCHANGE(1, low1, high1)
 }
 
-/* Calls f(p, rows, vectors), which is inlined for each of 1 … 6 rows and 1 … 4 vectors, so that the
- * compiler unrolls its loops over them. */
+/* Calls f(p, rows, vectors), inlined for each of 1 … 6 rows and 1 … 4 vectors, so that the compiler
+ * unrolls the loops over them. */
 #define HD_UNROLL(f, p, rows, vectors)                                                             \
     switch ((rows)*8 + (vectors)) {                                                                \
         HD_UNROLL_ROWS(f, p, 1)                                                                    \

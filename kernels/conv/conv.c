@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions: who computes which pass. */
+/* Chooses for each pass which implementation computes it. */
 #include "kernels/conv/conv.h"
 
 #include "kernels/common/activation.h"
@@ -28,7 +28,7 @@ struct hd_conv {
 
 /* -- Making one -------------------------------------------------------------------------------- */
 
-/* Passes of our own know one layout. */
+/* Our own passes know one layout of the weights. */
 static void choose(struct hd_conv *conv)
 {
     const struct hd_conv_fields *f = &conv->fields;
@@ -167,8 +167,8 @@ static int64_t amx_scratch(const struct hd_conv_fields *f, enum hd_conv_pass pas
                                    : 0;
 }
 
-/* Where a part of the gradient of the weights is before it is added; then that of the bias, and
- * what oneDNN needs. */
+/* Returns the memory of the gradient of the weights of a part before it is added; after it come the
+ * gradient of the bias and oneDNN's scratch. */
 static float *part_of_weights(const struct hd_conv_run *run, float **bias_p, char **rest_p)
 {
     float *part = run->scratch;
@@ -247,7 +247,7 @@ static void add(int64_t n, const float *restrict part, float *restrict sum)
         sum[i] += part[i];
 }
 
-/* oneDNN's gradient replaces what was there. */
+/* oneDNN overwrites the gradient, so it writes to scratch and the result is added. */
 static int add_onednn_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy)
 {
     const struct hd_conv *conv = run->conv;

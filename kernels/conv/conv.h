@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A two-dimensional convolution without padding, bias and ReLU included, and its gradients, through
- * oneDNN or, where that is slow, kernels of our own. Weights, their gradient and everything made
- * element by element from them are kept in the layout in which oneDNN computes, so that no pass
- * converts 90 % of its bytes; hd_conv_import and export lead to and from PyTorch's. One call
- * computes on the calling thread alone: bits depend on the parts of a pass, never on the thread.
- * Thread safe once made. */
+/* A two-dimensional convolution without padding, including bias and ReLU, and its gradients,
+ * through oneDNN or, where that is slow, through kernels of our own. Weights, their gradient and
+ * everything computed from them element by element are kept in the layout in which oneDNN computes,
+ * because converting them would touch nearly all bytes in every pass; hd_conv_import and
+ * hd_conv_export convert from and to PyTorch's. A call computes on the calling thread alone, and
+ * its bits depend on how a pass is divided into parts, never on the thread. Thread safe once the
+ * convolution is created. */
 #ifndef HD_KERNELS_CONV_CONV_H
 #define HD_KERNELS_CONV_CONV_H
 
@@ -12,72 +13,81 @@
 
 struct hd_conv;
 
-/* Released by hd_conv_destroy (accepts NULL). Errors: HD_ERR_NOMEM, HD_ERR_UNSUPPORTED (logged). */
+/* Makes a convolution, which the caller releases by hd_conv_destroy (accepts NULL). Returns HD_OK,
+ * HD_ERR_NOMEM, or HD_ERR_UNSUPPORTED (logged) if oneDNN has no implementation. */
 int hd_conv_create(const struct hd_conv_fields *fields, struct hd_conv **conv_p);
 void hd_conv_destroy(struct hd_conv *conv);
 
-/* Output's layout and sizes; elements of one observation, padding channels included. */
+/* Return the output's layout and sizes, and the number of elements of one observation at the input
+ * and output, including padding channels. */
 enum hd_layout hd_conv_get_output(const struct hd_conv *conv, int64_t *height_p, int64_t *width_p);
 int64_t hd_conv_count_input_elements(const struct hd_conv *conv);
 int64_t hd_conv_count_output_elements(const struct hd_conv *conv);
 
-/* Floats of the weights, padding included: the layout has zeros where channels are missing. */
+/* Returns the number of floats of the weights, including zeros for missing channels of the
+ * layout. */
 int64_t hd_conv_count_weights(const struct hd_conv *conv);
 
-/* Elements of the bf16 shadow of the weights that hd_conv_forward reads; 0: it reads the floats. */
+/* Returns the number of elements of the bf16 shadow weights that hd_conv_forward reads, or 0 if it
+ * reads the floats. */
 int64_t hd_conv_count_shadow(const struct hd_conv *conv);
 
-/* Renews the shadow for floats [lo, hi), multiples of 32 or the end. Nothing without a shadow. */
+/* Refreshes the shadow for floats [lo, hi), which are multiples of 32 or the end. Does nothing if
+ * there is no shadow. */
 void hd_conv_refresh_shadow(const struct hd_conv *conv, const float *weights, int64_t lo,
                             int64_t hi, hd_bf16 *shadow);
 
-/* Between the layout here and PyTorch's row_major[out][in][y][x]. HD_ERR_NOMEM or
- * HD_ERR_UNSUPPORTED (logged). */
+/* Convert between the layout here and PyTorch's row_major[out][in][y][x]. Return HD_OK,
+ * HD_ERR_NOMEM or HD_ERR_UNSUPPORTED (logged). */
 int hd_conv_import(const struct hd_conv *conv, const float *row_major, float *weights);
 int hd_conv_export(const struct hd_conv *conv, const float *weights, float *row_major);
 
-/* Builds what a part of `batch` observations of a pass needs; at once when that is there already.
- * The pass itself does so too if it must. Errors as for create. */
+/* Makes what a pass needs for parts of `batch` observations, unless it exists already. The pass
+ * itself would do so otherwise. Returns HD_OK or the errors of hd_conv_create. */
 int hd_conv_prepare(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
-/* Bytes of scratch of such a pass whose parts have at most `most` observations; prepares those. */
+/* Returns the bytes of scratch of a pass whose parts have at most `max_batch` observations, and
+ * prepares such parts. */
 int64_t hd_conv_get_scratch_bytes(struct hd_conv *conv, enum hd_conv_pass pass, int64_t max_batch);
 
-/* What computes it: oneDNN's "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16"; for people.
- * Borrowed. */
+/* Returns for messages which implementation computes a pass: oneDNN's
+ * "brgconv:avx512_core_amx_bf16", or "heddle amx_bf16". The string belongs to the convolution. */
 const char *hd_conv_get_name(struct hd_conv *conv, enum hd_conv_pass pass, int64_t batch);
 
-/* A pass on its way. It begins, goes over observations part by part, and ends. Memory is the
- * caller's and stays as it is until then; no two pointers overlap. */
+/* A pass in progress. It begins, processes observations part by part, and ends. All memory belongs
+ * to the caller and stays in place until then; no two pointers overlap. */
 struct hd_conv_run {
     struct hd_conv *conv;
     enum hd_conv_pass pass;
-    int64_t max_batch;   /* observations of a part, at most */
-    const void *weights; /* of forward: the shadow if there is one, else the floats; of data: the
-                            floats */
-    const float *bias;   /* [out] of forward */
-    float *dweights, *dbias;          /* of weights: sums over all parts, complete at the end */
-    void *scratch;                    /* 64-byte aligned */
-    struct hd_conv_prefetch prefetch; /* of the next part; may differ from part to part */
-    bool begun;                       /* its own */
+    int64_t max_batch;       /* observations of a part, at most */
+    const void *weights;     /* in a forward pass the shadow if there is one, else the floats; in
+                                HD_CONV_DATA the floats */
+    const float *bias;       /* [out], in a forward pass */
+    float *dweights, *dbias; /* in HD_CONV_WEIGHTS: sums over all parts, complete at the end */
+    void *scratch;           /* 64-byte aligned */
+    struct hd_conv_prefetch prefetch; /* for the next part; may differ from part to part */
+    bool begun;                       /* private */
 };
 
-/* All 0, or an error (logged). x, y and their gradients are bf16 or float as the fields say. */
+/* Begin and end a pass. These and the functions below return HD_OK or an error of hd_conv_create
+ * (logged). x, y and their gradients are bf16 or float as the fields say. */
 int hd_conv_begin(struct hd_conv_run *run);
 int hd_conv_end(struct hd_conv_run *run);
 
-/* y = max(0, conv(x, weights) + bias). */
+/* Computes y = max(0, conv(x, weights) + bias) for `batch` observations. Returns a status as
+ * above. */
 int hd_conv_forward(struct hd_conv_run *run, int64_t batch, const void *x, void *y);
 
-/* dy is the gradient before the ReLU. */
+/* Adds to dweights and dbias; dy is the gradient before the ReLU. Returns a status as above. */
 int hd_conv_backward_weights(struct hd_conv_run *run, int64_t batch, const void *x, const void *dy);
 
-/* dx is zero where y, this convolution's input, comes from a ReLU that is not positive there. */
+/* Computes dx, which is zero where y, the input of this convolution after its ReLU, is not
+ * positive. Returns a status as above. */
 int hd_conv_backward_data(struct hd_conv_run *run, int64_t batch, const void *dy, const void *y,
                           void *dx);
 
-/* Name, version and instruction set of the library, and whether bf16 gradients use the matrix
- * registers: "onednn 2.6.3 isa 0x3e7 amx", part of the arithmetic fingerprint. */
+/* Writes name, version and instruction set of the library, and whether bf16 gradients use the
+ * matrix registers: "onednn 2.6.3 isa 0x3e7 amx". It is a part of the arithmetic fingerprint. */
 void hd_conv_describe_library(char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which convolutions the kernels for AMX can compute. */
+/* Decides which convolutions the AMX kernels can compute. */
 #include "kernels/common/amx.h"
 #include "kernels/conv/conv_amx_internal.h"
 

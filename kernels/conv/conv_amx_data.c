@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient of a pixel is a sum over the weights that meet it, each times the gradient of the
- * output that they meet there: of wide rows, the one a constant number of pixels before it. */
+/* The gradient of an input pixel is a sum over the weights that touch it, each times the gradient
+ * of the output that it contributes to. In images whose rows are as wide as the input's ("wide
+ * rows"), that output lies a constant number of pixels before the input pixel. */
 #include "kernels/conv/conv_amx_tiles_internal.h"
 
 #ifdef HD_AMX
@@ -10,16 +11,17 @@
 enum { TILE = HD_TILE_ROWS, PAIRED = 2 * TILE /* channels of the output at a time */ };
 enum { BLOCK = TILE * TILE, TILE_ELEMENTS = TILE * PAIRED, ROWS = 2 * TILE /* pixels at a time */ };
 
-enum { CACHE_BYTES = 256 << 10 /* for wide rows */ };
+enum { CACHE_BYTES = 256 << 10 /* for the wide rows of some images */ };
 
-/* What is to be done. The images that are worked off together are one sequence of wide rows. */
+/* The sizes of a pass. The images that are processed together form one sequence of wide rows. */
 struct tiling {
     struct hd_conv_fields f;
     struct hd_conv_geometry g;
-    int64_t farthest; /* pixels that the first output comes before its last input */
-    int64_t images;   /* at a time */
-    int64_t pixels;   /* of these */
-    int64_t steps;    /* of a sum */
+    int64_t farthest; /* largest distance from an input pixel back to an output that it contributes
+                         to */
+    int64_t images;   /* processed together */
+    int64_t pixels;   /* of these images */
+    int64_t steps;    /* of one sum */
     int64_t weights;  /* elements of all weights, as tiles */
 };
 
@@ -47,7 +49,7 @@ static struct tiling tiling_of_batch(const struct hd_conv_fields *f, int64_t bat
  * --------------------------------------------------
  */
 
-/* One block of 16 inputs by 16 outputs becomes half of a tile. */
+/* Rearranges one block of 16 inputs by 16 outputs into half of a tile. */
 static void pair_block(const float *block, hd_bf16 *half)
 {
     hd_vec row[HD_VEC];
@@ -104,12 +106,12 @@ static void spread(const struct tiling *j, const hd_bf16 *dy, hd_bf16 *wide)
  * ------------------------------------------------------------------------------------
  */
 
-/* The next pixel of the wide rows. */
+/* The position of the next pixel in the wide rows. */
 struct cursor {
     int64_t image, y, x;
 };
 
-/* Where 32 pixels of the wide rows lie in the input, for y = x = 0 within the stride. */
+/* The positions in the input of 32 pixels of the wide rows, for y = x = 0 within the stride. */
 struct places {
     int64_t y[ROWS], x[ROWS]; /* y < 0: beyond the last image */
     int64_t at[ROWS];         /* elements */
@@ -163,7 +165,7 @@ HD_ALWAYS void multiply(const struct tiling *j, const hd_bf16 *wide, const hd_bf
     hd_tiles_settle();
 }
 
-/* Rows of tiles[32 pixels][32 inputs], rounded, zero where y is not positive. */
+/* Stores rows of tiles[32 pixels][32 inputs], rounded, with zeros where y is not positive. */
 static void store_pixels(const struct tiling *j, const struct places *places, int64_t first_y,
                          int64_t first_x, int64_t in, const hd_bf16 *y, const float *tiles,
                          hd_bf16 *dx)

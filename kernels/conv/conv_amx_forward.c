@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row of the kernel meets as many numbers of the input that lie one after another, [x][channel];
- * so the input is multiplied as it lies, 32 of these numbers a step. A tile has up to 16 outputs
- * side by side. */
+/* A row of the kernel covers consecutive numbers of the input, [x][channel]. So the input is
+ * multiplied in place, 32 of these numbers a step. A tile holds up to 16 neighbouring outputs. */
 #include "kernels/conv/conv_amx_tiles_internal.h"
 
 #ifdef HD_AMX
 
 enum { TILE = HD_TILE_ROWS, STEP = 32, TILE_ELEMENTS = TILE * STEP, TILES = 4 /* at a time */ };
 
-/* What is to be done. Tiles of an image overlap where its outputs are no multiple of their rows. */
+/* The sizes of a pass. Tiles of an image overlap where the outputs are not a multiple of their
+ * rows. */
 struct tiling {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
-    int64_t row_steps; /* of a row of the kernel */
+    int64_t row_steps; /* for one row of the kernel */
     int64_t rows;      /* of a tile */
-    int64_t lines;     /* of an image, that tiles are cut from */
+    int64_t lines;     /* lines of an image, which tiles are cut from */
     int64_t tiles;     /* of an image */
     int64_t run;       /* outputs in a line */
-    int64_t width;     /* of rows of outputs within the line: gaps count, and yield nothing */
+    int64_t
+        width; /* row pitch of the outputs within the line; outputs in the gaps are not stored */
 };
 
-/* With stride 1 all outputs are a line, if rows are as wide as the input's; else each row is. */
+/* With stride 1 all outputs of an image form one line, if its rows are as wide as the input's;
+ * otherwise each row of outputs is a line. */
 static struct tiling tiling_of(const struct hd_conv_fields *f)
 {
     struct tiling j = {.f = *f,
@@ -59,13 +61,13 @@ void hd_conv_amx_map_shadow(const struct hd_conv_fields *f, int32_t *place)
 
 /* -- Products: tiles 0 … 3 are outputs, 4, 5 and 7 in turns input, 6 weights ------------------- */
 
-/* The next tile: of an image, a line, a place within it. */
+/* The position of the next tile: image, line, offset in the line. */
 struct cursor {
     int64_t image, line, start;
 };
 
-/* Tiles of outputs: where the input of the first of each one's outputs is, where its image's
- * outputs are, and which one the first is. */
+/* Some tiles of outputs: the address of each one's first input, the address of its image's outputs,
+ * and the number of its first output. */
 struct outputs {
     const hd_bf16 *x[TILES];
     hd_bf16 *image[TILES];
@@ -142,7 +144,7 @@ HD_ALWAYS void multiply(const struct tiling *j, const struct outputs *outputs, i
     hd_tiles_settle();
 }
 
-/* ReLU, which lets through what is no number, and rounding. */
+/* Applies the ReLU, which keeps NaN, rounds and stores. */
 static void store_outputs(const struct tiling *j, const struct outputs *outputs, int n, int64_t out,
                           const float *product)
 {

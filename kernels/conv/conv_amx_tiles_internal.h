@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes have in common: fetching memory meanwhile, and what the gradients know. A
- * convolution of stride s is one of stride 1 on the s x s phases of every s-th pixel. On such an
- * image a weight meets a run of pixels that is the run of outputs, moved by a constant, if the
- * outputs are spread to rows as wide as the image's with zeros in the gaps. */
+/* Shared by the passes: prefetching during a pass, and the geometry of the gradients. A convolution
+ * of stride s is a convolution of stride 1 on the s x s images made of every s-th pixel (phases).
+ * If outputs are spread to rows as wide as such an image's, with zeros in the gaps, the pixels that
+ * a weight touches are the same run of pixels as the outputs, moved by a constant. Thread safe. */
 #ifndef HD_KERNELS_CONV_CONV_AMX_TILES_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_AMX_TILES_INTERNAL_H
 
@@ -13,14 +13,14 @@
 
 enum { HD_LINE = 64 /* bytes */ };
 
-/* What is fetched while tiles are multiplied: so many lines a step. */
+/* Memory that is fetched while tiles are multiplied, some lines at each step. */
 struct hd_fetch {
     const char *at, *end;
     int64_t lines;
     bool write;
 };
 
-/* All of `ahead` in `steps` steps. */
+/* Plans to fetch all of `prefetch` in `steps` steps. */
 static inline struct hd_fetch hd_fetch_make(const struct hd_conv_prefetch *prefetch, int64_t steps)
 {
     const char *at = prefetch->at;
@@ -28,7 +28,7 @@ static inline struct hd_fetch hd_fetch_make(const struct hd_conv_prefetch *prefe
     return (struct hd_fetch){at, at + (lines > 0 ? prefetch->bytes : 0), lines, prefetch->write};
 }
 
-/* One step. */
+/* Fetches the lines of one step. */
 HD_ALWAYS void hd_fetch_some(struct hd_fetch *f)
 {
     for (int64_t i = 0; i < f->lines && f->at < f->end; i++, f->at += HD_LINE)
@@ -41,8 +41,8 @@ HD_ALWAYS void hd_fetch_some(struct hd_fetch *f)
 /* Sizes that follow from the fields. */
 struct hd_conv_geometry {
     int64_t out_height, out_width;
-    int64_t height, width; /* of a phase: every s-th pixel */
-    int64_t side;          /* of the kernel on it */
+    int64_t height, width; /* size of a phase, which is every s-th pixel */
+    int64_t side;          /* side of the kernel on a phase */
     int64_t in_blocks, out_blocks;
 };
 

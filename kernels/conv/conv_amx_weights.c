@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient of a weight is a product of two matrices whose summed index is the pixel, of a pair
- * of images: each sum has 16 pixels of both. The input is kept as a row for every pixel, so that a
- * run of pixels that a weight moves by any number is a run of rows: each pixel is put in order
- * once, whatever the kernel. */
+/* The gradient of a weight is a product of two matrices whose summed index is the pixel, for a pair
+ * of images at a time: each sum has 16 pixels of both. The input is kept as one row for each pixel,
+ * so that moving a run of pixels by any number gives another run of rows. Each pixel is therefore
+ * rearranged once, whatever the size of the kernel. */
 #include "kernels/conv/conv_amx_tiles_internal.h"
 #include "runtime/base/alloc.h"
 
@@ -10,15 +10,15 @@
 
 enum { TILE = HD_TILE_ROWS, PAIR = 2, ROW = PAIR * TILE, TILE_ELEMENTS = TILE * ROW };
 enum { BLOCK = TILE * TILE, GROUP = 2 /* blocks of channels */, TAPS = 4 };
-enum { CACHE_BYTES = 320 << 10 /* for what is in order */ };
+enum { CACHE_BYTES = 320 << 10 /* for the rearranged images */ };
 
-/* What is to be done, and how the pixels of an image are kept. */
+/* The sizes of a pass, and how the pixels of an image are kept. */
 struct tiling {
     struct hd_conv_fields f;
     struct hd_conv_geometry g;
-    int64_t tiles; /* that the run of outputs fills */
-    int64_t rows;  /* of the input, with what the run moves over */
-    int64_t pairs; /* of images, that are worked off together */
+    int64_t tiles; /* tiles that the run of outputs fills */
+    int64_t rows;  /* rows of the input, including those that the run moves over */
+    int64_t pairs; /* pairs of images that are processed together */
     int64_t in_image, out_image;
 };
 
@@ -36,7 +36,7 @@ static struct tiling tiling_of(const struct hd_conv_fields *f)
     return j;
 }
 
-/* Two images, from one of the channels on; the second is NULL if there is none. */
+/* Two images from one channel on; the second is NULL if there is none. */
 struct images {
     const hd_bf16 *first, *second;
 };
@@ -47,13 +47,13 @@ static struct images images_at(const hd_bf16 *all, int64_t pair, int64_t images,
     return (struct images){first, PAIR * pair + 1 < images ? first + image : NULL};
 }
 
-/* A pixel of 32 channels; at < 0: none. */
+/* Loads a pixel of 32 channels; zeros if at < 0. */
 static __m512i load_two(const hd_bf16 *image, int32_t at)
 {
     return !image || at < 0 ? _mm512_setzero_si512() : _mm512_loadu_si512(image + at);
 }
 
-/* Of 16 channels. */
+/* Loads 16 channels of a pixel; zeros if at < 0. */
 static __m512i load_one(const hd_bf16 *image, int32_t at)
 {
     return _mm512_castsi256_si512(!image || at < 0
@@ -61,8 +61,8 @@ static __m512i load_one(const hd_bf16 *image, int32_t at)
                                       : _mm256_loadu_si256((const __m256i *)(image + at)));
 }
 
-/* A pixel of both images, 16 of their channels in turns: those of one block of a group. Channels go
- * where instructions that work within quarters put them (channel_of). */
+/* Interleaves 16 channels of a pixel of both images: those of one block of a group. Channels are in
+ * the order that instructions within quarters of a vector give (channel_of). */
 HD_ALWAYS __m512i turns_of(const struct images *x, int32_t at, bool two, int block)
 {
     if (two) {
@@ -76,7 +76,7 @@ HD_ALWAYS __m512i turns_of(const struct images *x, int32_t at, bool two, int blo
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-/* Channel of a group that column `c` of its block `b` is. */
+/* Returns the channel of a group that is column `c` of its block `b`. */
 static int channel_of(bool two, int b, int c)
 {
     const int quarter = c / 4, in_quarter = c % 4;
@@ -89,7 +89,8 @@ static int channel_of(bool two, int b, int c)
  * wide as the image's with zeros in the gaps ------------------------------------------------------
  */
 
-/* Where in an image's gradient the pixels of the wide rows are; -1: a gap. */
+/* Fills `at` with the index, in an image's gradient, of each pixel of the wide rows; -1 for a
+ * gap. */
 static void find_outputs(const struct tiling *j, int32_t *at)
 {
     int64_t y = 0, x = 0;
@@ -101,8 +102,8 @@ static void find_outputs(const struct tiling *j, int32_t *at)
     }
 }
 
-/* 16 pixels of a group of channels, transposed: the channels of `block` as turns_of has them, each
- * in its own row; blocks lie `next` apart. */
+/* Transposes 16 pixels of a group of channels: the channels of `block`, in the order of turns_of,
+ * each in a row of its own; blocks lie `next` apart. */
 HD_ALWAYS void transpose_tile(const struct images *dy, const int32_t *at, bool two, int block,
                               hd_bf16 *tile, int64_t next)
 {
@@ -130,8 +131,8 @@ static void transpose(const struct tiling *j, const struct images *dy, const int
 
 /* -- Gradient of the bias ---------------------------------------------------------------------- */
 
-/* Adds pixels of up to 32 channels, in AT_ONCE sums of even channels and as many of odd ones: a
- * product with 1 and 0 takes one of a pair. */
+/* Adds pixels of up to 32 channels, in AT_ONCE sums of even channels and as many of odd ones. A
+ * product with 1 and 0 selects one of a pair. */
 static void add_channels(int64_t pixels, int64_t channels, const hd_bf16 *dy, __mmask32 there,
                          bool start, float *dbias)
 {
@@ -169,7 +170,7 @@ struct source {
     int64_t first_y, first_x;
 };
 
-/* Where in an image of the input these pixels are; -1: beyond it. */
+/* Fills `at` with the index of these pixels in an image of the input; -1 beyond it. */
 static void find_inputs(const struct source *s, int32_t *at)
 {
     const struct hd_conv_fields *f = &s->tiling->f;
@@ -204,7 +205,7 @@ struct product {
     const hd_bf16 *columns;    /* output */
     const hd_bf16 *rows[TAPS]; /* input */
     float *dw[TAPS];           /* [16 outputs][16 columns of the input] */
-    bool start;                /* dw has nothing yet */
+    bool start;                /* true: dw holds nothing yet */
     struct hd_fetch *fetch;
 };
 
@@ -220,7 +221,8 @@ struct product {
 #define LOAD(tile) _tile_loadd(tile, p->dw[tile], 64)
 #define STORE(tile) _tile_stored(tile, p->dw[tile], 64)
 
-/* Of `n` places: the input differs little from one to the next, and is in the first cache then. */
+/* Multiplies for `n` places of the kernel: the input differs little from one to the next and is
+ * then in the first-level cache. */
 HD_ALWAYS void multiply(const struct product *p, int n)
 {
     const hd_bf16 *a = p->columns;
@@ -272,14 +274,15 @@ static void run(const struct product *p, int n)
     }
 }
 
-/* Places of the kernel at a time. */
+/* Returns how many places of the kernel are computed at a time. */
 static int taps_of(const struct tiling *j)
 {
     const int64_t places = j->g.side * j->g.side;
     return places % TAPS == 0 ? TAPS : places % 3 == 0 ? 3 : places < TAPS ? (int)places : TAPS;
 }
 
-/* The weights that meet the pixels of `s`, of input channels `in` and all outputs. */
+/* Computes the gradient of the weights that touch the pixels of `s`, for input channels `in` and
+ * all outputs. */
 static void weights_of(const struct source *s, int64_t pairs, const hd_bf16 *columns,
                        const hd_bf16 *rows, int64_t in, bool start, struct hd_fetch *fetch,
                        float *dweights)
@@ -302,8 +305,8 @@ static void weights_of(const struct source *s, int64_t pairs, const hd_bf16 *col
         }
 }
 
-/* Of one block of outputs and a group of inputs at a place of the kernel: from [output][column] to
- * [input][output]. */
+/* Rearranges one block of outputs and a group of inputs at a place of the kernel from
+ * [output][column] to [input][output]. */
 static void finish(bool two, int64_t next, float *dw)
 {
     hd_vec column[GROUP][HD_VEC];
@@ -330,9 +333,9 @@ void hd_conv_amx_end_weights(const struct hd_conv_fields *f, float *dweights)
                        dweights + ((o * g.in_blocks + in) * area + k) * BLOCK);
 }
 
-/* Scratch. */
+/* The arrays in scratch. */
 struct workspace {
-    int32_t *outputs, *inputs; /* where pixels are */
+    int32_t *outputs, *inputs; /* indices of pixels */
     hd_bf16 *columns, *rows;
     int64_t bytes;
 };
@@ -351,7 +354,7 @@ static struct workspace lay_out(const struct tiling *j, int64_t pairs, char *scr
     return workspace;
 }
 
-/* Pairs that some images are, the last one perhaps half. */
+/* Returns the number of pairs of images; the last pair may be half empty. */
 static int64_t pairs_of(int64_t images)
 {
     return (images + PAIR - 1) / PAIR;
@@ -364,7 +367,7 @@ int64_t hd_conv_amx_get_weights_scratch_bytes(const struct hd_conv_fields *f, in
     return lay_out(&j, pairs_of(max_batch) < j.pairs ? pairs_of(max_batch) : j.pairs, origin).bytes;
 }
 
-/* Of products, for a pair of images. */
+/* Returns the number of multiplication steps for a pair of images. */
 static int64_t steps_of(const struct tiling *j)
 {
     const int64_t places = j->g.side * j->g.side, taps = taps_of(j);
@@ -384,7 +387,7 @@ static void transpose_all(const struct tiling *j, int64_t images, const hd_bf16 
         }
 }
 
-/* The images that are worked off together. */
+/* Adds the gradient of images that are processed together. */
 static void add_images(const struct tiling *j, int64_t images, const hd_bf16 *x, const hd_bf16 *dy,
                        bool start, float *dweights, float *dbias, struct hd_fetch *fetch,
                        const struct workspace *workspace)

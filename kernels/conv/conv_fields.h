@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What describes a convolution to the code that computes it: sizes, layouts and passes. Types
- * only, hence safe in any thread. */
+/* The description of a convolution: sizes, layouts and passes. Types only, hence safe in any
+ * thread. */
 #ifndef HD_KERNELS_CONV_CONV_FIELDS_H
 #define HD_KERNELS_CONV_CONV_FIELDS_H
 

@@ -14,8 +14,8 @@ enum { USUAL_BATCH = 32 };
 
 /* -- A convolution ----------------------------------------------------------------------------- */
 
-/* What a pass over `batch` observations runs: the convolution, and where it wants the weights in
- * another layout than ours, their conversion before or after it. */
+/* A pass over `batch` observations: the convolution, and, where it wants weights in another layout
+ * than ours, their conversion before or after it. */
 struct pass {
     struct pass *next;
     enum hd_conv_pass kind;
@@ -26,8 +26,8 @@ struct pass {
 
 struct hd_onednn_conv {
     struct hd_onednn_conv_fields fields;
-    hd_dnnl_md row_major, weights, shadow, bias; /* shadow NULL: none */
-    pthread_mutex_t lock;                        /* of building */
+    hd_dnnl_md row_major, weights, shadow, bias; /* shadow is NULL if there is none */
+    pthread_mutex_t lock;                        /* guards the making of passes */
     _Atomic(struct pass *) passes;
 };
 
@@ -57,7 +57,7 @@ static hd_dnnl_md weights_md(const struct hd_onednn_conv *conv, dnnl_data_type_t
     return hd_dnnl_md_create(4, shape, type, tag);
 }
 
-/* A description with the given weights (NULL: oneDNN may choose) and tag of the output. */
+/* Returns a description with the given weights (NULL: oneDNN may choose) and tag of the output. */
 static dnnl_primitive_desc_t describe(const struct hd_onednn_conv *conv, enum hd_dnnl_kind kind,
                                       int64_t batch, hd_dnnl_const_md weights,
                                       dnnl_format_tag_t output, hd_dnnl_pd hint)
@@ -94,7 +94,7 @@ static bool is_reference(hd_dnnl_pd pd)
     return strncmp(name, "ref", 3) == 0 || strncmp(name, "gemm:ref", 8) == 0;
 }
 
-/* In our layout of the weights, unless only another one is computed well. */
+/* Describes the pass in our layout of the weights, unless only another layout is computed well. */
 static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
                                            enum hd_dnnl_kind kind, int64_t batch,
                                            hd_dnnl_const_md ours, hd_dnnl_pd hint)
@@ -118,7 +118,7 @@ static dnnl_primitive_desc_t describe_best(const struct hd_onednn_conv *conv,
 
 static const struct {
     enum hd_dnnl_kind kind;
-    int weights; /* which of the arguments they are */
+    int weights; /* index of the weights among the arguments */
     int args[5];
 } passes[HD_CONV_PASSES] = {
     [HD_CONV_FORWARD] = {HD_DNNL_FORWARD,
@@ -133,7 +133,8 @@ static const struct {
                       {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0}},
 };
 
-/* Weights as the caller holds them: gradients and what backward data reads are floats. */
+/* Returns the weights as the caller holds them: gradients, and the weights that backward data
+ * reads, are floats. */
 static hd_dnnl_const_md held_weights(const struct hd_onednn_conv *conv, enum hd_conv_pass kind)
 {
     return kind == HD_CONV_FORWARD && conv->shadow ? conv->shadow : conv->weights;
@@ -156,7 +157,8 @@ static int describe_pass(const struct hd_onednn_conv *conv, enum hd_conv_pass ki
         if (!hint)
             return hd_dnnl_report_refusal("convolution");
     }
-    /* Backward data reads bf16 weights where there are such, made from the floats each time. */
+    /* Backward data computes with bf16 weights if the machine has them, converted from the floats
+     * each time. */
     if (kind == HD_CONV_DATA)
         held = NULL;
     *pd_p = describe_best(conv, passes[kind].kind, batch, held, hint);
@@ -190,7 +192,7 @@ static struct pass *find(struct hd_onednn_conv *conv, enum hd_conv_pass kind, in
     return pass;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static int add_pass(struct hd_onednn_conv *conv, enum hd_conv_pass kind, int64_t batch)
 {
     if (find(conv, kind, batch))
@@ -286,7 +288,7 @@ int hd_onednn_conv_export(const struct hd_onednn_conv *conv, const float *weight
     return reorder(conv->weights, weights, conv->row_major, row_major);
 }
 
-/* Chooses the output's layout: what oneDNN would take, if we know it. */
+/* Chooses the layout of the output: the one that oneDNN prefers, if it is one of ours. */
 static int choose_output(struct hd_onednn_conv *conv)
 {
     static const enum hd_layout known[] = {HD_NCHW16, HD_NHWC, HD_NCHW};
@@ -321,8 +323,9 @@ bool hd_onednn_conv_is_blocked(const struct hd_onednn_conv *conv)
     return same;
 }
 
-/* The floats lie as oneDNN writes the gradient of the weights, which is never converted then; they
- * are what forward reads too, and a bf16 shadow is as forward likes it. */
+/* The floats have the layout in which oneDNN writes the gradient of the weights, which is then
+ * never converted. Forward reads the same floats, or a bf16 shadow in the layout that it
+ * prefers. */
 static int choose_weights(struct hd_onednn_conv *conv)
 {
     dnnl_format_tag_t output = tags[conv->fields.output];
@@ -354,8 +357,8 @@ int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv)
     return conv->shadow ? hd_dnnl_md_get_bytes(conv->shadow) / (int64_t)sizeof(hd_bf16) : 0;
 }
 
-/* Layouts of version 3 cannot be read, but tried: a tensor that holds each element's number shows
- * where oneDNN puts it. bf16 holds numbers up to 256, so three digits go one by one. */
+/* Layouts of oneDNN 3 are opaque. A tensor that holds the number of each element shows where oneDNN
+ * puts it. bf16 represents integers up to 256 exactly, so numbers are converted as three digits. */
 enum { DIGITS = 3, BASE = 256 };
 
 static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t divisor,
@@ -371,7 +374,7 @@ static int place_digit(const struct hd_onednn_conv *conv, int64_t count, int64_t
     return HD_OK;
 }
 
-/* number[i]: 1 + the plain index of float i of the weights, or 0. */
+/* Fills number[i] with 1 + the row-major index of float i of the weights, or 0 for padding. */
 static int number_weights(const struct hd_onednn_conv *conv, int64_t count, float *row_major,
                           float *number)
 {
@@ -380,8 +383,8 @@ static int number_weights(const struct hd_onednn_conv *conv, int64_t count, floa
     return hd_onednn_conv_import(conv, row_major, number);
 }
 
-/* place[i] of float i: its index in the shadow, or -1. `number` is that of the floats,
- * shadow_number[j] the same of shadow element j. */
+/* Fills place[i] with the index of float i in the shadow, or -1. `number` numbers the floats,
+ * shadow_number the elements of the shadow. */
 static void find_places(const struct hd_onednn_conv *conv, const float *number,
                         const int32_t *shadow_number, int32_t *of_row_major, int32_t *place)
 {

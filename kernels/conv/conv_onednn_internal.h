@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions through oneDNN, and how it likes their operands to lie. */
+/* Convolutions through oneDNN, in the layouts that it prefers. Thread safe once created; a call
+ * computes on the calling thread. */
 #ifndef HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
 #define HD_KERNELS_CONV_CONV_ONEDNN_INTERNAL_H
 
@@ -8,16 +9,18 @@
 struct hd_onednn_conv_fields {
     struct hd_conv_fields of;
     int64_t out_height, out_width;
-    enum hd_layout output; /* what oneDNN would take; create fills it in */
+    enum hd_layout output; /* layout that oneDNN prefers; create fills it in */
 };
 
 struct hd_onednn_conv;
 
-/* As hd_conv_create and destroy. */
+/* Create and destroy a convolution like hd_conv_create and hd_conv_destroy, with the same
+ * errors. */
 int hd_onednn_conv_create(struct hd_onednn_conv_fields *fields, struct hd_onednn_conv **conv_p);
 void hd_onednn_conv_destroy(struct hd_onednn_conv *conv);
 
-/* As the functions of kernels/conv/conv.h with the like names. */
+/* Do what the functions of kernels/conv/conv.h with the corresponding names do, with the same
+ * errors. */
 int64_t hd_onednn_conv_count_weights(const struct hd_onednn_conv *conv);
 int64_t hd_onednn_conv_count_shadow(const struct hd_onednn_conv *conv);
 int hd_onednn_conv_import(const struct hd_onednn_conv *conv, const float *row_major,
@@ -30,20 +33,21 @@ int64_t hd_onednn_conv_get_scratch_bytes(struct hd_onednn_conv *conv, enum hd_co
 const char *hd_onednn_conv_get_name(struct hd_onednn_conv *conv, enum hd_conv_pass pass,
                                     int64_t batch);
 
-/* Whether the weights are blocks of 16 input by 16 output channels, [out / 16][in / 16][y][x][16]
- * [16]. */
+/* Returns whether the weights are blocks of 16 input by 16 output channels, [out / 16][in /
+ * 16][y][x][16][16]. */
 bool hd_onednn_conv_is_blocked(const struct hd_onednn_conv *conv);
 
-/* place[hd_onednn_conv_count_weights]: which element of the shadow each float is, or -1.
- * HD_ERR_NOMEM or HD_ERR_UNSUPPORTED (logged). */
+/* Fills place[hd_onednn_conv_count_weights] with the index of each float in the shadow, or -1.
+ * Returns HD_OK, HD_ERR_NOMEM or HD_ERR_UNSUPPORTED (logged). */
 int hd_onednn_conv_map_shadow(const struct hd_onednn_conv *conv, int32_t *place);
 
-/* One pass over `batch` observations. Arguments of forward: x, weights, bias, y; of weights: x, dy,
- * dweights, dbias; of data: dy, weights, dx, without the ReLU's zeros. */
+/* Computes one pass over `batch` observations. The arguments are x, weights, bias, y in a forward
+ * pass; x, dy, dweights, dbias for the weights' gradient; dy, weights, dx for the data's, without
+ * the zeros of the ReLU. Returns HD_OK or an error of hd_conv_create (logged). */
 int hd_onednn_conv_run(struct hd_onednn_conv *conv, enum hd_conv_pass pass, int64_t batch,
                        void *const *arguments, char *scratch);
 
-/* "onednn 2.6.3 isa 0x3e7". */
+/* Writes a text such as "onednn 2.6.3 isa 0x3e7". */
 void hd_onednn_describe(char *text, size_t bytes);
 
 #endif

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with a block of the result in registers while the summed index runs. This file is
- * compiled with contraction: every element is one chain of fused multiply-adds. */
+/* Products that keep a block of the result in registers over the summed index. This file is
+ * compiled with contraction, which is safe because every element is one chain of fused
+ * multiply-adds. */
 #include "kernels/common/vector.h"
 #include "kernels/conv/matrix_internal.h"
 
-enum { ROWS = 6, VECTORS = 4, DEPTH = 128 /* so that as much of b stays in the first cache */ };
+enum {
+    ROWS = 6,
+    VECTORS = 4,
+    DEPTH = 128 /* so that a panel of b stays in the first-level cache */
+};
 
-/* A block of the result and what it is made of. */
+/* A block of the result and its operands. */
 struct block {
     struct hd_matrix a;
     const float *b;

@@ -20,7 +20,7 @@ dnnl_engine_t hd_dnnl_get_engine(void)
     return engine;
 }
 
-/* A team of one on every thread that comes here, whatever OMP_NUM_THREADS says. */
+/* OpenMP gets a team of one thread for every caller, whatever OMP_NUM_THREADS says. */
 int hd_dnnl_enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -125,7 +125,8 @@ int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_
     return HD_OK;
 }
 
-/* Memory objects cost a fraction of a microsecond, and must not be shared between threads. */
+/* Memory objects are made for each call: they cost a fraction of a microsecond and must not be
+ * shared between threads. */
 int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles)
 {
     dnnl_exec_arg_t args[HD_DNNL_ARGS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* oneDNN's C interface, versions 2 and 3, as far as convolutions need it: one spelling for what the
- * versions spell apart (functions return NULL when oneDNN refuses), and primitives that carry their
- * arguments. */
+/* oneDNN's C interface, as far as convolutions need it: one notation for versions 2 and 3, and
+ * primitives that carry their arguments. Functions that make a handle return NULL when oneDNN
+ * refuses. Thread safe on different objects, after hd_dnnl_enter in each thread. */
 #ifndef HD_KERNELS_CONV_ONEDNN_INTERNAL_H
 #define HD_KERNELS_CONV_ONEDNN_INTERNAL_H
 
@@ -92,12 +92,12 @@ static inline dnnl_status_t hd_dnnl_append_relu(dnnl_post_ops_t ops)
 
 enum hd_dnnl_kind { HD_DNNL_FORWARD, HD_DNNL_BACKWARD_DATA, HD_DNNL_BACKWARD_WEIGHTS };
 
-/* Of one convolution; bias is NULL for backward data. */
+/* The parameters of one convolution; bias is NULL for backward data. */
 struct hd_dnnl_conv {
     enum hd_dnnl_kind kind;
     hd_dnnl_const_md src, weights, bias, dst; /* or their gradients */
     int64_t stride;
-    hd_dnnl_pd hint; /* a forward one, for the backward kinds */
+    hd_dnnl_pd hint; /* a forward description, for the backward kinds */
 };
 
 static inline dnnl_primitive_desc_t hd_dnnl_conv_create(dnnl_engine_t engine,
@@ -145,39 +145,42 @@ static inline dnnl_primitive_desc_t hd_dnnl_conv_create(dnnl_engine_t engine,
 enum { HD_DNNL_ARGS = 5, HD_DNNL_NAME = 64 };
 
 struct hd_dnnl_op {
-    dnnl_primitive_t primitive; /* NULL: nothing to do */
+    dnnl_primitive_t primitive; /* NULL: nothing to run */
     int n;
     int arg[HD_DNNL_ARGS]; /* the last one is the scratchpad */
     hd_dnnl_md md[HD_DNNL_ARGS];
     char name[HD_DNNL_NAME]; /* of the implementation */
 };
 
-/* Every thread comes by here before anything else: it is to compute alone, as results depend on the
- * number of threads. HD_ERR_UNSUPPORTED (logged). */
+/* Makes the calling thread compute alone, because results depend on the number of threads. Every
+ * thread calls it before anything else here. Returns HD_OK or HD_ERR_UNSUPPORTED (logged). */
 int hd_dnnl_enter(void);
 
-/* The CPU; after hd_dnnl_enter. */
+/* Returns the engine of the CPU; only after hd_dnnl_enter. */
 dnnl_engine_t hd_dnnl_get_engine(void);
 
-/* Logs that oneDNN cannot make something and returns HD_ERR_UNSUPPORTED. */
+/* Logs that oneDNN cannot make `what` and returns HD_ERR_UNSUPPORTED. */
 int hd_dnnl_report_refusal(const char *what);
 
-/* Attributes: scratchpad from the caller, ReLU on the result or not. NULL on failure. */
+/* Returns attributes with scratchpad memory from the caller and, if `relu`, a ReLU on the result;
+ * NULL on failure. */
 dnnl_primitive_attr_t hd_dnnl_get_attr(bool relu);
 
-/* What a description wants for an argument (borrowed), and bytes of it. */
+/* Return what a description wants for an argument (borrowed), and its bytes. */
 hd_dnnl_const_md hd_dnnl_pd_get_md(hd_dnnl_pd pd, int arg);
 int64_t hd_dnnl_md_get_bytes(hd_dnnl_const_md md);
 
-/* A primitive and its arguments `args`, which end with 0. Takes pd over. HD_ERR_UNSUPPORTED
- * (logged). */
+/* Makes a primitive with the arguments `args`, which end with 0; takes over pd. Returns HD_OK or
+ * HD_ERR_UNSUPPORTED (logged). */
 int hd_dnnl_op_create(dnnl_primitive_desc_t pd, const int *args, struct hd_dnnl_op *op_p);
 void hd_dnnl_op_release(struct hd_dnnl_op *op);
 
-/* From one layout to another: arguments from, to, scratchpad. */
+/* Makes a conversion between two layouts, with arguments from, to, scratchpad. Returns HD_OK or
+ * HD_ERR_UNSUPPORTED (logged). */
 int hd_dnnl_reorder(hd_dnnl_const_md from, hd_dnnl_const_md to, struct hd_dnnl_op *op_p);
 
-/* Runs it on memory in the order of the arguments. HD_ERR_TASK (logged). */
+/* Runs the primitive on the memory `handles`, in the order of the arguments. Returns HD_OK or
+ * HD_ERR_TASK (logged). */
 int hd_dnnl_op_run(const struct hd_dnnl_op *op, void *const *handles);
 
 #endif

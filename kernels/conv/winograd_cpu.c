@@ -8,18 +8,19 @@
 enum { SIDE = HD_WINOGRAD_SIDE, PLACES = SIDE * SIDE, BLOCK = HD_VEC * HD_VEC };
 enum {
     CACHE_BYTES = 640 << 10,
-    ROWS = 60 /* patches, at least, that share what is read of weights */
+    ROWS = 60 /* patches, at least, for which weights are read once */
 };
 
-/* What is to be done, in pieces that stay in the second cache: some images, some output channels.
- */
+/* The sizes of a pass, which is cut into some images and some output channels, so that each piece
+ * stays in the second-level cache. */
 struct tiling {
     struct hd_conv_fields f;
     int64_t out_height, out_width;
-    int64_t channels, kernel; /* of the input and on it, when every s-th pixel is a phase */
-    int64_t outs;             /* side of a patch of the output */
-    int64_t height, width;    /* patches */
-    int64_t images, group;    /* at a time: images, output channels */
+    int64_t channels,
+        kernel;   /* channels and kernel of the input, and of it as phases of every s-th pixel */
+    int64_t outs; /* side of a patch of the output */
+    int64_t height, width; /* patches */
+    int64_t images, group; /* images and output channels of a piece */
 };
 
 static int64_t at_least(int64_t a, int64_t b)
@@ -45,7 +46,7 @@ static struct tiling tiling_of(const struct hd_conv_fields *f, int64_t max_batch
     return j;
 }
 
-/* Floats of an image. */
+/* Returns the floats of an image. */
 static int64_t in_size(const struct tiling *j)
 {
     return j->f.in_channels * j->f.in_height * j->f.in_width;
@@ -63,10 +64,10 @@ bool hd_winograd_supports(const struct hd_conv_fields *f)
            f->input == HD_NCHW16 && f->in_channels % HD_VEC == 0 && f->out_channels % unit == 0;
 }
 
-/* Scratch, in floats. */
+/* The arrays in scratch, of floats. */
 struct workspace {
-    float *weights; /* [group][place][input channel][output channel of the group], or, of data,
-                       [group][place][output channel][input channel] */
+    float *weights; /* [group][place][input channel][output channel of the group], or in
+                       HD_CONV_DATA [group][place][output channel][input channel] */
     float *input;   /* [place][patch][input channel] */
     float *output;  /* [place][patch][output channel of the group] */
     int64_t bytes;
@@ -91,8 +92,8 @@ int64_t hd_winograd_get_scratch_bytes(const struct hd_conv_fields *f, int64_t ma
 
 /* -- Weights ----------------------------------------------------------------------------------- */
 
-/* Where the weights of an input channel and 16 output channels from `out` on start; the other
- * places of the kernel are `stride` rows or columns apart. */
+/* Returns the offset of the weights of an input channel and 16 output channels from `out` on; the
+ * other places of the kernel are `stride` rows or columns apart. */
 static int64_t weights_at(const struct tiling *j, int64_t out, int64_t in)
 {
     const int64_t part = in / j->f.in_channels, channel = in % j->f.in_channels;
@@ -101,13 +102,13 @@ static int64_t weights_at(const struct tiling *j, int64_t out, int64_t in)
     return (block * area + y * j->f.kernel + x) * BLOCK + channel % HD_VEC * HD_VEC;
 }
 
-/* From the first place of the kernel to place i. */
+/* Returns the offset of place i of the kernel from its first place. */
 static int64_t tap(const struct tiling *j, int64_t i)
 {
     return (i / j->kernel * j->f.kernel + i % j->kernel) * j->f.stride * BLOCK;
 }
 
-/* 16 output channels of an input channel, at all places. */
+/* Transforms 16 output channels of an input channel at all places. */
 HD_ALWAYS void expand_row(const struct tiling *j, int64_t kernel, const float *weights,
                           hd_vec u[PLACES])
 {
@@ -137,7 +138,7 @@ HD_ALWAYS void expand_weights(const struct tiling *j, int64_t kernel, const floa
     }
 }
 
-/* Rows of output channels, of data; 16 input channels at once. */
+/* Transforms rows of output channels for HD_CONV_DATA, 16 input channels at once. */
 HD_ALWAYS void expand_transposed(const struct tiling *j, int64_t kernel, const float *weights,
                                  float *to)
 {
@@ -185,14 +186,14 @@ HD_ALWAYS void reduce_weights(const struct tiling *j, int64_t kernel, const floa
 
 /* -- Patches ----------------------------------------------------------------------------------- */
 
-/* Pixels of 16 channels of an image; in the input every s-th, from one on. */
+/* The pixels of 16 channels of an image; in the input every s-th pixel from one on. */
 struct plane {
-    int64_t at;            /* floats, from the image's start */
-    int64_t height, width; /* of the image, from the first of the pixels on */
-    int64_t row, stride;   /* pixels from one row, and from one pixel, to the next */
+    int64_t at;            /* floats from the image's start */
+    int64_t height, width; /* pixels in each direction */
+    int64_t row, stride;   /* floats from one row, and from one pixel, to the next */
 };
 
-/* Of channels [c, c + 16) of the phases of every s-th pixel. */
+/* Returns channels [c, c + 16) of the phases of every s-th pixel. */
 static struct plane input_plane(const struct tiling *j, int64_t c)
 {
     const int64_t part = c / j->f.in_channels, channel = c % j->f.in_channels;
@@ -208,7 +209,7 @@ static struct plane output_plane(const struct tiling *j, int64_t c)
                           j->out_width, 1};
 }
 
-/* Calls `body` for the pixels of a patch from (y0, x0) on that are there; `at` is where. */
+/* Calls `body` for the existing pixels of a patch from (y0, x0) on, with the offset `at`. */
 #define FOR_PIXELS(p, y0, x0, side, body)                                                          \
     for (int64_t y = 0; y < (side); y++)                                                           \
         for (int64_t x = 0; x < (side); x++) {                                                     \
@@ -223,8 +224,8 @@ static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t sid
     return (y0 + side - 1) * p->stride < p->height && (x0 + side - 1) * p->stride < p->width;
 }
 
-/* Calls `body` for all patches of a plane, each with its first pixel (y0, x0), and whether all its
- * `side` x `side` pixels are there: `inside`, known to the compiler. */
+/* Calls `body` for all patches of a plane, each with its first pixel (y0, x0) and the flag
+ * `inside`, which the compiler knows: all its `side` x `side` pixels exist. */
 #define FOR_PATCHES(j, p, outs, side, body)                                                        \
     for (int64_t y0 = 0; y0 < (j)->height * (outs); y0 += (outs))                                  \
         for (int64_t x0 = 0; x0 < (j)->width * (outs); x0 += (outs))                               \
@@ -236,7 +237,7 @@ static bool is_inside(const struct plane *p, int64_t y0, int64_t x0, int64_t sid
                 body;                                                                              \
             }
 
-/* Zero where nothing is. */
+/* Loads a patch, with zeros for missing pixels. */
 HD_ALWAYS void load_patch(const struct plane *p, const float *image, int64_t y0, int64_t x0,
                           int64_t side, bool inside, hd_vec *d)
 {
@@ -271,7 +272,7 @@ static void input_patches(const struct tiling *j, int64_t images, const float *x
         }
 }
 
-/* Gradients of products to the input's, added. */
+/* Transforms gradients of products back to the input's and adds them. */
 HD_ALWAYS void restore_patch(const struct plane *p, const float *from, int64_t place, int64_t y0,
                              int64_t x0, bool inside, float *dx)
 {
@@ -300,7 +301,7 @@ static void restore_patches(const struct tiling *j, int64_t images, const float 
         }
 }
 
-/* Products to outputs, with bias and ReLU. */
+/* Transforms products to outputs, with bias and ReLU. */
 HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *from, int64_t place,
                             hd_vec bias, int64_t y0, int64_t x0, bool inside, float *image)
 {
@@ -315,7 +316,7 @@ HD_ALWAYS void output_patch(const struct plane *p, int64_t outs, const float *fr
     })
 }
 
-/* Of channels [first, first + group). */
+/* Writes the outputs of channels [first, first + group). */
 HD_ALWAYS void output_patches(const struct tiling *j, int64_t outs, int64_t images, int64_t first,
                               int64_t group, const float *output, const float *bias, float *y)
 {
@@ -343,7 +344,7 @@ HD_ALWAYS void gradient_patch(const struct plane *p, int64_t outs, const float *
         hd_vec_store(to + i * place, d[i]);
 }
 
-/* Gradients of outputs to those of products, of channels [first, first + group). */
+/* Transforms gradients of outputs to those of products, for channels [first, first + group). */
 HD_ALWAYS void gradient_patches(const struct tiling *j, int64_t outs, int64_t images, int64_t first,
                                 int64_t group, const float *dy, float *output)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transforms of minimal filtering with 4 inputs, of a line of vectors `step` apart, for the
- * points 0, 1, -1 and infinity (Lavin & Gray 2016): a kernel of 2 yields 3 outputs, one of 3
- * yields 2. A patch is transformed line by line both ways. */
+/* The transforms of minimal filtering with 4 inputs for the points 0, 1, -1 and infinity (Lavin &
+ * Gray 2016), on a line of vectors `step` apart: a kernel of 2 yields 3 outputs, one of 3 yields 2.
+ * A patch is transformed along both dimensions, one after the other. Thread safe. */
 #ifndef HD_KERNELS_CONV_WINOGRAD_LINES_INTERNAL_H
 #define HD_KERNELS_CONV_WINOGRAD_LINES_INTERNAL_H
 
 #include "kernels/common/vector.h"
 
-enum { HD_WINOGRAD_SIDE = 4 /* of a patch of the input */ };
+enum { HD_WINOGRAD_SIDE = 4 /* side of a patch of the input */ };
 
-/* G: a line of the kernel becomes one of products. */
+/* G: transforms a line of the kernel to a line of products. */
 HD_ALWAYS void hd_winograd_expand_kernel(int64_t kernel, const hd_vec *g, int step, hd_vec *u)
 {
     const hd_vec ends = kernel == 2 ? g[0] : g[0] + g[2 * step];
@@ -19,7 +19,7 @@ HD_ALWAYS void hd_winograd_expand_kernel(int64_t kernel, const hd_vec *g, int st
     u[3 * step] = g[(kernel - 1) * step];
 }
 
-/* G transposed. */
+/* G transposed: transforms gradients of products to those of the kernel. */
 HD_ALWAYS void hd_winograd_reduce_kernel(int64_t kernel, const hd_vec *u, int step, hd_vec *g)
 {
     const hd_vec even = (u[step] + u[2 * step]) * 0.5f, odd = (u[step] - u[2 * step]) * 0.5f;
@@ -33,7 +33,7 @@ HD_ALWAYS void hd_winograd_reduce_kernel(int64_t kernel, const hd_vec *u, int st
     }
 }
 
-/* B transposed: a line of the input, in place. */
+/* B transposed: transforms a line of the input in place. */
 HD_ALWAYS void hd_winograd_transform_input(hd_vec *d, int step)
 {
     const hd_vec d1 = d[step], d2 = d[2 * step];
@@ -43,7 +43,7 @@ HD_ALWAYS void hd_winograd_transform_input(hd_vec *d, int step)
     d[3 * step] = d1 - d[3 * step];
 }
 
-/* B: from a line of gradients of products to those of the input, in place. */
+/* B: transforms gradients of products to those of the input, in place. */
 HD_ALWAYS void hd_winograd_restore_input(hd_vec *v, int step)
 {
     const hd_vec v0 = v[0], v1 = v[step], v2 = v[2 * step], v3 = v[3 * step];
@@ -52,7 +52,7 @@ HD_ALWAYS void hd_winograd_restore_input(hd_vec *v, int step)
     v[3 * step] = -v3;
 }
 
-/* A transposed: a line of products to one of outputs, in place. */
+/* A transposed: transforms a line of products to a line of outputs, in place. */
 HD_ALWAYS void hd_winograd_reduce_output(int64_t outs, hd_vec *m, int step)
 {
     const hd_vec sum = m[step] + m[2 * step], difference = m[step] - m[2 * step];
@@ -65,7 +65,7 @@ HD_ALWAYS void hd_winograd_reduce_output(int64_t outs, hd_vec *m, int step)
     }
 }
 
-/* A: a line of gradients of outputs to those of products, in place. */
+/* A: transforms gradients of outputs to those of products, in place. */
 HD_ALWAYS void hd_winograd_expand_output(int64_t outs, hd_vec *y, int step)
 {
     const hd_vec first = y[0], second = y[step], last = y[(outs - 1) * step];
@@ -75,7 +75,7 @@ HD_ALWAYS void hd_winograd_expand_output(int64_t outs, hd_vec *y, int step)
     y[3 * step] = -last;
 }
 
-/* Both ways over a patch: lines downwards of so many columns, then all lines across. */
+/* Transforms a patch both ways: `columns` lines downwards, then all lines across. */
 #define HD_DOWN_AND_ACROSS(columns, down, across)                                                  \
     for (int64_t i_ = 0; i_ < (columns); i_++)                                                     \
         down;                                                                                      \

@@ -17,42 +17,45 @@
 
 #include <stdint.h>
 
-/* PyTorch's defaults: added to variances; the weight of a batch in running statistics. */
+/* PyTorch's defaults: what is added to variances, and the weight of a batch in running
+ * statistics. */
 #define HD_BATCH_NORM_EPSILON 1e-5
 #define HD_BATCH_NORM_MOMENTUM 0.1
 
-/* sums[i] = sum_b X[i][b], sums[features + i] = sum_b X[i][b]^2, b < used. */
+/* Computes sums[i] = sum_b X[i][b] and sums[features + i] = sum_b X[i][b]^2, b < used. */
 void hd_batch_norm_compute_sums(int64_t features, int64_t used, const float *x, int64_t ld,
                                 double *sums);
 
-/* mean[features] and the biased variance[features] of `count` samples; zeros of none. */
+/* Computes mean[features] and the biased variance[features] of `count` samples; zeros if there are
+ * none. */
 void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
                                    double *variance);
 
-/* X becomes xhat = (X - mean) / sqrt(variance + epsilon), Y[i][b] = max(0, weight[i] xhat +
- * bias[i]), for all b < columns (a multiple of HD_LANES). */
+/* Replaces X by xhat = (X - mean) / sqrt(variance + epsilon) and computes Y[i][b] = max(0,
+ * weight[i] xhat + bias[i]), for all b < columns (a multiple of HD_LANES). */
 void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean,
                            const double *variance, const float *weight, const float *bias, float *x,
                            int64_t ldx, float *y, int64_t ldy);
 
-/* The same by running statistics, X becoming Y. A row's result depends on that row alone. */
+/* Normalises like hd_batch_norm_forward by running statistics, replacing X by Y. A row's result
+ * depends on that row alone. */
 void hd_batch_norm_forward_running(int64_t features, int64_t columns, const float *running_mean,
                                    const float *running_var, const float *weight, const float *bias,
                                    float *x, int64_t ld);
 
-/* Running statistics take in those of a batch, the variance unbiased. Batches of fewer than two
- * samples, which PyTorch refuses, are passed over. */
+/* Updates running statistics by those of a batch, with the unbiased variance. A batch of fewer than
+ * two samples, which PyTorch refuses, changes nothing. */
 void hd_batch_norm_update_running(int64_t features, double count, const double *mean,
                                   const double *variance, float *running_mean, float *running_var);
 
-/* sums[i] = sum_b dY[i][b], sums[features + i] = sum_b dY[i][b] xhat[i][b], b < used; dY is the
- * derivative before the ReLU. They are those of bias and weight too. */
+/* Computes sums[i] = sum_b dY[i][b] and sums[features + i] = sum_b dY[i][b] xhat[i][b], b < used,
+ * where dY is the derivative before the ReLU. They are also the gradients of bias and weight. */
 void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const float *dy,
                                          int64_t lddy, const float *xhat, int64_t ldx,
                                          double *sums);
 
-/* dY becomes dX = weight / sqrt(variance + epsilon) (dY - mean dY - xhat mean(dY xhat)), the means
- * being sums / count, for b < used; 0 for used <= b < columns. */
+/* Replaces dY by dX = weight / sqrt(variance + epsilon) (dY - mean dY - xhat mean(dY xhat)), the
+ * means being sums / count, for b < used; 0 for used <= b < columns. */
 void hd_batch_norm_backward(int64_t features, int64_t columns, int64_t used, double count,
                             const double *sums, const double *variance, const float *weight,
                             const float *xhat, int64_t ldx, float *dy, int64_t lddy);

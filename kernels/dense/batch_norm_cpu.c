@@ -10,7 +10,7 @@ typedef double wide __attribute__((vector_size(8 * HD_LANES)));
 
 /* -- Sums -------------------------------------------------------------------------------------- */
 
-/* Floats b … b + HD_LANES - 1 of a row, zeros from `used` on. */
+/* Loads floats b … b + HD_LANES - 1 of a row, with zeros from `used` on. */
 static inline void load(const float *row, int64_t b, int64_t used, wide *to)
 {
     vec floats = {0};
@@ -31,7 +31,7 @@ static inline double add_lanes(const wide *lanes)
     return sums[0];
 }
 
-/* sums[i] = sum_b X[i][b], sums[features + i] = sum_b X[i][b] Y[i][b]. */
+/* Computes sums[i] = sum_b X[i][b] and sums[features + i] = sum_b X[i][b] Y[i][b]. */
 static void add_rows(int64_t features, int64_t used, const float *x, int64_t ldx, const float *y,
                      int64_t ldy, double *sums)
 {
@@ -60,7 +60,7 @@ void hd_batch_norm_compute_backward_sums(int64_t features, int64_t used, const f
     add_rows(features, used, dy, lddy, xhat, ldx, sums);
 }
 
-/* A variance of rounding errors may come out negative. What is no number stays none. */
+/* Rounding errors may make a variance negative; a NaN remains a NaN. */
 void hd_batch_norm_compute_moments(int64_t features, double count, const double *sums, double *mean,
                                    double *variance)
 {
@@ -74,13 +74,13 @@ void hd_batch_norm_compute_moments(int64_t features, double count, const double 
 
 /* -- Elements ---------------------------------------------------------------------------------- */
 
-/* 0 where it is not positive; a NaN stays one. */
+/* Returns 0 where y is not positive; a NaN remains a NaN. */
 static inline float rectify(float y)
 {
     return y <= 0 ? 0 : y;
 }
 
-/* The mean is taken off in two floats, so that a large one costs no digits. */
+/* The mean is subtracted as two floats, so that a large mean costs no digits. */
 void hd_batch_norm_forward(int64_t features, int64_t columns, const double *mean,
                            const double *variance, const float *weight, const float *bias, float *x,
                            int64_t ldx, float *y, int64_t ldy)

@@ -12,30 +12,31 @@
 
 enum { HD_LANES = 16 /* floats of a vector */ };
 
-/* The leading dimension for `columns` columns: the next multiple of HD_LANES. */
+/* Returns the leading dimension for `columns` columns: the next multiple of HD_LANES. */
 static inline int64_t hd_linear_get_ld(int64_t columns)
 {
     return (columns + HD_LANES - 1) / HD_LANES * HD_LANES;
 }
 
-/* Y[o][b] = bias[o] + sum_i W[o][i] X[i][b], then max(0, Y) if relu, for all b < columns (a
- * multiple of HD_LANES). */
+/* Computes Y[o][b] = bias[o] + sum_i W[o][i] X[i][b], then max(0, Y) if relu, for all b < columns
+ * (a multiple of HD_LANES). */
 void hd_linear_forward(int64_t out, int64_t in, int64_t columns, const float *w, const float *bias,
                        bool relu, const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* dX[i][b] = (add ? dX : 0) + sum_o W[o][i] dY[o][b], for all b < columns (a multiple of HD_LANES).
- * x, if not NULL, is the layer's input after a ReLU: the result is 0 where x is not positive. */
+/* Computes dX[i][b] = (add ? dX : 0) + sum_o W[o][i] dY[o][b], for all b < columns (a multiple of
+ * HD_LANES). x, if not NULL, is the layer's input after a ReLU: the result is 0 where x is not
+ * positive. */
 void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const float *w,
                              const float *dy, int64_t ldy, bool add, const float *x, int64_t ldx,
                              float *dx, int64_t lddx);
 
-/* dW[o][i] = sum_b dY[o][b] X[b][i] and dbias[o] = sum_b dY[o][b], b < batch. The input is
+/* Computes dW[o][i] = sum_b dY[o][b] X[b][i] and dbias[o] = sum_b dY[o][b], b < batch. The input is
  * batch-major here, rows ldx floats apart (hd_transpose makes it; any ldx >= in). */
 void hd_linear_backward_weights(int64_t out, int64_t in, int64_t batch, const float *dy,
                                 int64_t ldy, const float *x, int64_t ldx, float *dw, float *dbias);
 
-/* to[j][i] = from[i][j] for i < rows, j < columns; columns of `to` from `rows` up to its next
- * multiple of HD_LANES (within ld_to) are set to zero. */
+/* Computes to[j][i] = from[i][j] for i < rows, j < columns, and zeroes columns of `to` from `rows`
+ * up to its next multiple of HD_LANES (within ld_to). */
 void hd_transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                   int64_t ld_to);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One register-blocked product serves forward and both backward passes: rows x vectors of the
- * result are kept in registers while the summed index runs. This file is compiled with contraction,
- * so that a * b + c is one fused operation where the machine has it. */
+ * result are kept in registers over the summed index. This file is compiled with contraction, so
+ * that a * b + c is one fused operation if the machine has it. */
 #include "kernels/dense/linear.h"
 
 #include <stddef.h>
@@ -32,18 +32,18 @@ static inline __attribute__((always_inline)) void multiply(const struct product 
     }
 }
 
-/* What is done with a finished block. */
+/* The operations on a finished block. */
 struct finish {
     float *c;
     int64_t ldc;
     const float *bias; /* by row, or NULL */
     bool relu, add;
-    const float *x; /* 0 where it is not positive; or NULL */
+    const float *x; /* the result is 0 where x is not positive; or NULL */
     int64_t ldx;
-    int64_t last; /* floats of the last vector to be stored */
+    int64_t last; /* floats of the last vector that are stored */
 };
 
-/* value where `positive` is not <= 0, else 0: a NaN stays one. */
+/* Returns 0 where `positive` is <= 0, else value; so a NaN stays. */
 static inline __attribute__((always_inline)) vec rectify(vec value, vec positive)
 {
     const vec zero = {0};
@@ -80,7 +80,7 @@ block(const struct product *p, const struct finish *f, int rows, int vectors)
     store(f, rows, vectors, c);
 }
 
-/* The compiler unrolls each of these with its numbers of rows and vectors. */
+/* The compiler unrolls each case for its numbers of rows and vectors. */
 #define BLOCK(rows, vectors)                                                                       \
     case (rows)*8 + (vectors):                                                                     \
         block(p, f, rows, vectors);                                                                \
@@ -94,8 +94,8 @@ static void run_block(const struct product *p, const struct finish *f, int rows,
     }
 }
 
-/* All of C[rows][columns]; with `tail`, columns may be any number and B readable up to the next
- * multiple of HD_LANES. */
+/* Computes all of C[rows][columns]; with `tail`, columns may be any number and B is readable up to
+ * the next multiple of HD_LANES. */
 static void run(struct product p, struct finish f, int64_t rows, int64_t columns)
 {
     const struct product all = p;
@@ -133,7 +133,7 @@ void hd_linear_backward_data(int64_t out, int64_t in, int64_t columns, const flo
     run(p, f, in, columns);
 }
 
-/* The sum of row[n] in one fixed order: HD_LANES partial sums, then pairs of halves. */
+/* Adds row[n] in one fixed order: HD_LANES partial sums, then pairs of halves. */
 static float sum_row(const float *row, int64_t n)
 {
     float lanes[HD_LANES] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16 passes on matrix registers. Where the summed index must come in pairs that memory does not
- * hold as pairs, even and odd indices of another dimension are computed in tiles of their own, so
- * that pairs arise from shifts within words. */
+ * hold as pairs, even and odd indices of another dimension are computed in separate tiles, so that
+ * shifts within words make the pairs. */
 #include "kernels/common/amx.h"
 #include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear_internal.h"
@@ -10,7 +10,7 @@
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT, TILE = HD_TILE_ROWS };
 
-/* Weights come from main memory: asks for n elements before they are needed. Beyond the end that is
+/* Prefetches n elements of weights, which come from main memory. Addresses beyond the end are
  * harmless. */
 HD_ALWAYS void fetch(const hd_bf16 *from, int64_t n)
 {
@@ -22,17 +22,20 @@ HD_ALWAYS void fetch(const hd_bf16 *from, int64_t n)
  * -
  */
 
-enum { BLOCKS_AT_ONCE = 4 /* of inputs: so many streams of weights, so seldom y is stored */ };
+enum {
+    BLOCKS_AT_ONCE = 4 /* blocks of inputs at a time, which is the number of streams of weights; y
+                          is stored once for them */
+};
 
 struct panel {
     const hd_bf16 *shadow;
-    int64_t next; /* from one block of inputs to the next */
+    int64_t next; /* elements from one block of inputs to the next */
     int64_t blocks;
     const hd_bf16 *x;
     int64_t ldx;
     float *y;
     int64_t ldy;
-    bool start; /* y has nothing yet */
+    bool start; /* true: y holds nothing yet */
 };
 
 #define FOR_TILES_OF_Y(call)                                                                       \
@@ -118,8 +121,8 @@ static void forward(const struct hd_packed *p, int64_t rows, const hd_bf16 *shad
             y[r * ldy + o] += bias[o];
 }
 
-/* Rows may lie pages apart, and every visit of one costs: many of them are visited for some blocks
- * of inputs at once, few stay at hand anyway. */
+/* Rows may lie pages apart, which makes each visit of a row expensive. So many rows are visited
+ * once for several blocks of inputs; few rows stay in the cache anyway. */
 static int64_t group_of(int64_t rows)
 {
     return rows > 2 * IN ? HD_PACK_GROUP : 1;
@@ -129,12 +132,12 @@ static int64_t group_of(int64_t rows)
  * dy, 6 and 7 weights of even and odd inputs ------------------------------------------------------
  */
 
-/* Of one block of inputs, by pairs of blocks of outputs: [pair][even, odd][16 pairs of outputs][16
- * inputs][2]. */
+/* The weights of one block of inputs, by pairs of blocks of outputs: [pair][even, odd][16 pairs of
+ * outputs][16 inputs][2]. */
 enum { PAIR = 2 * BLOCK, FETCH_AHEAD = 4 /* blocks */ };
 
-/* From [16 pairs of inputs][16 outputs][2] to eight rows of pairs of outputs, for even and odd
- * inputs. */
+/* Rearranges [16 pairs of inputs][16 outputs][2] to eight rows of pairs of outputs, for even and
+ * for odd inputs. */
 static void pair_outputs(const hd_bf16 *block, hd_bf16 *even, hd_bf16 *odd)
 {
     hd_vec row[HD_VEC];
@@ -155,14 +158,14 @@ static void pair_block(const hd_bf16 *shadow, int64_t out_blocks, hd_bf16 *pairs
         fetch(shadow + (b + FETCH_AHEAD) * BLOCK, BLOCK);
         pair_outputs(shadow + b * BLOCK, even, even + BLOCK);
     }
-    if (out_blocks % 2 == 1) { /* outputs that are not there */
+    if (out_blocks % 2 == 1) { /* the second block of outputs is padding */
         hd_bf16 *even = pairs + out_blocks / 2 * PAIR + BLOCK / 2;
         memset(even, 0, BLOCK / 2 * sizeof *even);
         memset(even + BLOCK, 0, BLOCK / 2 * sizeof *even);
     }
 }
 
-/* One row of dx, from even and odd inputs. */
+/* Stores one row of dx from even and odd inputs. */
 static void store_row(const float *even, const float *odd, int64_t inputs, const hd_bf16 *mask,
                       hd_bf16 *dx)
 {
@@ -177,7 +180,7 @@ static void store_row(const float *even, const float *odd, int64_t inputs, const
     _mm512_mask_storeu_epi16(dx, there, value);
 }
 
-/* Tiles 0 and 1, and 2 and 3 if there are two pairs, one after another. */
+/* Stores tiles 0 and 1, and if there are two pairs, 2 and 3, one after another. */
 HD_ALWAYS void store_tiles(bool two, float *tiles)
 {
     _tile_stored(0, tiles, 64);
@@ -189,8 +192,8 @@ HD_ALWAYS void store_tiles(bool two, float *tiles)
     hd_tiles_settle();
 }
 
-/* Rows of dx of one block of inputs. Asks for what comes `ahead` elements later: stores that wait
- * for their lines hold up loads that look like them. */
+/* Stores rows of dx of one block of inputs. Prefetches the memory `ahead` elements later, because
+ * stores that wait for their cache lines delay loads from similar addresses. */
 static void store_block_of_rows(const float *tiles, int64_t rows, int64_t inputs,
                                 const hd_bf16 *mask, hd_bf16 *dx, int64_t lddx, int64_t ahead)
 {
@@ -264,7 +267,8 @@ static __m512i row_or_zero(const hd_bf16 *x, int64_t ldx, int64_t row, int64_t r
     return row < rows ? _mm512_loadu_si512(x + row * ldx) : _mm512_setzero_si512();
 }
 
-/* dy of 32 rows from `first` on: [block of outputs][16 pairs of rows][16 outputs][2]. */
+/* Rearranges dy of 32 rows from `first` on to [block of outputs][16 pairs of rows][16
+ * outputs][2]. */
 static void pair_rows(const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t rows,
                       int64_t out_blocks, hd_bf16 *pairs)
 {
@@ -272,7 +276,7 @@ static void pair_rows(const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t ro
         for (int64_t j = 0; j < TILE; j++) {
             const __m512i low = row_or_zero(dy + b * OUT, lddy, first + j, rows);
             const __m512i high = row_or_zero(dy + b * OUT, lddy, first + TILE + j, rows);
-            /* Words o of both become words 2 o and 2 o + 1: of 16 outputs each. */
+            /* Words o of both rows become words 2 o and 2 o + 1, for 16 outputs each. */
             hd_bf16 *to = pairs + b * BLOCK + j * 2 * OUT;
             __m256i l = _mm512_castsi512_si256(low), h = _mm512_castsi512_si256(high);
             _mm512_store_si512(to,
@@ -287,7 +291,8 @@ static void pair_rows(const hd_bf16 *dy, int64_t lddy, int64_t first, int64_t ro
         }
 }
 
-/* x of 32 rows and one block of inputs: [even, odd][16 inputs][16 pairs of rows][2]. */
+/* Rearranges x of 32 rows and one block of inputs to [even, odd][16 inputs][16 pairs of
+ * rows][2]. */
 static void columns_of(const hd_bf16 *x, int64_t ldx, int64_t first, int64_t rows, hd_bf16 *columns)
 {
     hd_vec low[HD_VEC], high[HD_VEC];
@@ -304,7 +309,7 @@ static void columns_of(const hd_bf16 *x, int64_t ldx, int64_t first, int64_t row
     }
 }
 
-/* Even and odd rows of a block, as the tiles have them, to the block. */
+/* Stores the tiles of even and odd rows into one block. */
 static void store_block(const float *even, float *dw)
 {
     const float *odd = even + TILE * OUT;

@@ -4,7 +4,8 @@
 
 enum { BLOCK = HD_PACK_BLOCK, IN = HD_PACK_IN, OUT = HD_PACK_OUT };
 
-/* Weight of (output o, input i) of a block of the shadow: pairs of inputs lie together. */
+/* Returns the weight of (output o, input i) of a block of the shadow, in which pairs of inputs lie
+ * together. */
 static inline float weight(const hd_bf16 *block, int64_t o, int64_t i)
 {
     return hd_bf16_to_float(block[(i / 2 * OUT + o) * 2 + i % 2]);
@@ -61,7 +62,7 @@ static void backward_weights(const struct hd_packed *p, int64_t rows, const hd_b
 
 const struct hd_packed_bf16 hd_packed_portable = {forward, backward_data, backward_weights};
 
-/* -- Which way --------------------------------------------------------------------------------- */
+/* -- Choice of implementation ------------------------------------------------------------------ */
 
 static const struct hd_packed_bf16 *best(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with a block of the result in registers while the summed index runs. This file is
- * compiled with contraction: every element is one chain of fused multiply-adds. */
+/* Products that keep a block of the result in registers over the summed index. This file is
+ * compiled with contraction, which is safe because every element is one chain of fused
+ * multiply-adds. */
 #include "kernels/common/vector.h"
 #include "kernels/dense/packed_linear_internal.h"
 #include "runtime/base/alloc.h"
@@ -12,8 +13,8 @@ static int64_t whole_vectors(int64_t rows)
     return (rows + HD_VEC - 1) / HD_VEC * HD_VEC;
 }
 
-/* Floats: dy, outputs by rows, and some blocks of inputs by rows. bf16: dy of 32 rows at a time, as
- * many blocks of inputs of them, or these blocks' weights; and tiles. */
+/* The float passes need dy transposed and some blocks of inputs transposed. The bf16 passes need dy
+ * of 32 rows at a time, and as many blocks of inputs or these blocks' weights; and tiles. */
 int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows)
 {
     enum { TILE_BYTES = 1024, TILES = 4 };
@@ -28,7 +29,7 @@ int64_t hd_packed_get_scratch_bytes(const struct hd_packed *p, int64_t rows)
     return hd_align_up(bytes > bf16_bytes ? bytes : bf16_bytes);
 }
 
-/* The first n <= 16 floats, the others zero. */
+/* Loads the first n <= 16 floats, with zeros for the others. */
 HD_ALWAYS hd_vec load_some(const float *from, int64_t n)
 {
     if (n == HD_VEC)
@@ -48,9 +49,13 @@ HD_ALWAYS void store_some(float *to, hd_vec value, int64_t n)
 
 /* -- Forward ----------------------------------------------------------------------------------- */
 
-enum { ROWS = 6, VECTORS = 4, DEPTH_BLOCKS = 4 /* of inputs, so that a panel stays in cache */ };
+enum {
+    ROWS = 6,
+    VECTORS = 4,
+    DEPTH_BLOCKS = 4 /* blocks of inputs, so that a panel stays in the cache */
+};
 
-/* A panel of the product: `depth` inputs, from a block on, by up to VECTORS blocks of outputs. */
+/* A panel of the product: `depth` inputs from a block on, by up to VECTORS blocks of outputs. */
 struct panel {
     const float *w;
     int64_t next; /* floats from one block of inputs to the next */
@@ -59,9 +64,9 @@ struct panel {
     int64_t ldx;
     float *y;
     int64_t ldy;
-    const float *bias;  /* with the last panel; else NULL */
-    bool start;         /* y has nothing yet */
-    const float *ahead; /* a block's row of what comes next, to be fetched meanwhile; or NULL */
+    const float *bias;  /* in the last panel; else NULL */
+    bool start;         /* true: y holds nothing yet */
+    const float *ahead; /* weights of the next panel, to be prefetched; or NULL */
 };
 
 HD_ALWAYS void forward_block(const struct panel *p, int rows, int vectors)
@@ -99,7 +104,7 @@ static void run_forward_block(const struct panel *p, int rows, int vectors)
     HD_UNROLL(forward_block, p, rows, vectors)
 }
 
-/* Panels in the order in which they are computed; panel i covers blocks [first_in, …) by
+/* Returns the weights of panel i in the order of computation; it covers blocks [first_in, …) by
  * [first_out, …). */
 static const float *panel_weights(const struct hd_packed *p, const float *w, int64_t first_in,
                                   int64_t first_out)
@@ -143,12 +148,16 @@ void hd_packed_forward(const struct hd_packed *p, int64_t rows, const float *w, 
 
 /* -- Backward ---------------------------------------------------------------------------------- */
 
-enum { LARGE = 1 << 18 /* weights that leave the second cache anyway */ };
-enum { INPUTS = 8, ROW_VECTORS = 2, OUT_BLOCKS = 16 /* at a time, so that dy stays in cache */ };
+enum { LARGE = 1 << 18 /* floats of weights that exceed the second-level cache */ };
+enum {
+    INPUTS = 8,
+    ROW_VECTORS = 2,
+    OUT_BLOCKS = 16 /* OUT_BLOCKS at a time, so that dy stays in the cache */
+};
 enum { COLUMNS = 64 /* rows of dx at a time */ };
 
-/* to[column][row] = from[row][column], both counts up to their next multiples of 16; rows that are
- * not there become zero. */
+/* Computes to[column][row] = from[row][column], both counts up to their next multiples of 16;
+ * missing rows become zero. */
 static void transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
                       int64_t ld_to)
 {
@@ -164,8 +173,8 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
         }
 }
 
-/* dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS vectors of
- * rows. Fetches as much from `ahead` meanwhile (beyond the end of the weights that is harmless). */
+/* Computes dx[i][COLUMNS] = sum_o w[o][i] dy[o][ld], for INPUTS inputs and up to ROW_VECTORS
+ * vectors of rows. Prefetches as many weights from `ahead`, which may lie beyond the end. */
 HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const float *dy,
                           int64_t ld, bool start, float *dx, int vectors)
 {
@@ -191,8 +200,8 @@ HD_ALWAYS void data_block(int64_t out, const float *w, const float *ahead, const
             hd_vec_store(dx + i * COLUMNS + v * HD_VEC, sum[i][v]);
 }
 
-/* Rows of dx from columns[input][COLUMNS]. Asks for what comes `ahead` elements later: stores that
- * wait for their lines hold up loads that look like them. */
+/* Stores rows of dx from columns[input][COLUMNS]. Prefetches the memory `ahead` elements later,
+ * because stores that wait for their cache lines delay loads from similar addresses. */
 static void store_rows(int64_t rows, int64_t inputs, const float *columns, const float *mask,
                        float *dx, int64_t lddx, int64_t ahead)
 {
@@ -216,7 +225,8 @@ static void store_rows(int64_t rows, int64_t inputs, const float *columns, const
         }
 }
 
-/* dx of blocks [first, last), of COLUMNS rows from r0 on, as columns[input][COLUMNS]. */
+/* Computes dx of blocks [first, last) and of COLUMNS rows from r0 on, as
+ * columns[input][COLUMNS]. */
 static void data_columns(const struct hd_packed *p, int64_t first, int64_t last, int64_t r0,
                          const float *w, const float *dy, int64_t ld, float *columns)
 {
@@ -237,7 +247,8 @@ static void data_columns(const struct hd_packed *p, int64_t first, int64_t last,
             }
 }
 
-/* Some blocks of inputs at a time: rows may lie pages apart, and every visit of one costs. */
+/* Several blocks of inputs are computed at a time: rows may lie pages apart, which makes each visit
+ * of a row expensive. */
 void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const float *w,
                              const float *dy, int64_t lddy, int64_t first, int64_t last,
                              const float *mask, float *dx, int64_t lddx, void *scratch)
@@ -257,7 +268,7 @@ void hd_packed_backward_data(const struct hd_packed *p, int64_t rows, const floa
         }
 }
 
-/* dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
+/* Computes dw of INPUTS inputs and up to ROW_VECTORS blocks of outputs. */
 HD_ALWAYS void weights_block(int64_t rows, const float *x, int64_t ldx, const float *dy,
                              int64_t lddy, float *dw, int vectors, bool stream)
 {
@@ -288,7 +299,7 @@ void hd_packed_backward_weights(const struct hd_packed *p, int64_t rows, const f
     for (int64_t b = first; b < last; b += HD_PACK_GROUP) {
         const int64_t end = hd_min(last, b + HD_PACK_GROUP);
         const int64_t inputs = hd_min(p->in, end * IN) - b * IN, all = (end - b) * IN;
-        if (all - inputs >= HD_VEC) /* half a block is padding */
+        if (all - inputs >= HD_VEC) /* half of the block is padding */
             memset(columns + (all - HD_VEC) * ld, 0, (size_t)(HD_VEC * ld) * sizeof *columns);
         transpose(rows, inputs, x + b * IN, ldx, columns, ld);
         for (int64_t o = 0; o < out_blocks; o += ROW_VECTORS)

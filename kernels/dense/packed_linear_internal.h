@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes have in common; the two ways in which bf16 ones are computed: on matrix
- * registers, and anywhere. */
+/* Shared by the passes, and the two implementations of the bf16 ones: matrix registers, and plain
+ * C. Thread safe. */
 #ifndef HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 #define HD_KERNELS_DENSE_PACKED_LINEAR_INTERNAL_H
 
 #include "kernels/dense/packed_linear.h"
 
-/* Blocks of inputs that backward passes of many rows take at a time. */
+/* Blocks of inputs that backward passes of many rows compute at a time. */
 enum { HD_PACK_GROUP = 4 };
 
 struct hd_packed_bf16 {
@@ -21,6 +21,7 @@ struct hd_packed_bf16 {
 };
 
 extern const struct hd_packed_bf16 hd_packed_portable; /* plain C */
-extern const struct hd_packed_bf16 hd_packed_amx;      /* needs hd_amx_is_ready(); else all NULL */
+extern const struct hd_packed_bf16
+    hd_packed_amx; /* needs hd_amx_is_ready(); all NULL in programs built without AMX */
 
 #endif

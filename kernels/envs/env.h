@@ -44,16 +44,16 @@ struct hd_env_option {
     const char *name, *value;
 };
 
-/* What `create` is told; valid during the call only. */
+/* The arguments of `create`; valid during the call only. */
 struct hd_env_settings {
-    int64_t envs;                        /* >= 1 */
-    bool evaluator;                      /* envs that judge a policy: unclipped, whole episodes */
-    const char *env_id;                  /* env.env_id of the run file, "" when there is none */
-    const struct hd_env_option *options; /* [n_options]; refuse what you do not know */
+    int64_t envs;       /* >= 1 */
+    bool evaluator;     /* true: these envs evaluate a policy: rewards unclipped, whole episodes */
+    const char *env_id; /* env.env_id of the run file, "" when there is none */
+    const struct hd_env_option *options; /* [n_options]; refuse options that you do not know */
     int n_options;
 };
 
-/* What `create` answers. */
+/* The result of `create`. */
 struct hd_env_spec {
     enum hd_env_element element;
     int dims;                   /* 1 … HD_ENV_DIMS */
@@ -61,7 +61,7 @@ struct hd_env_spec {
     int64_t actions;            /* actions are 0 … actions - 1 */
 };
 
-/* What a step shows of each env. */
+/* The results of a step for each env. */
 struct hd_env_outcome {
     void *obs;       /* [envs][frame], after the step */
     float *reward;   /* [envs] */
@@ -73,23 +73,24 @@ struct hd_env {
     uint32_t abi; /* HD_ENV_ABI, and first in every version */
     const char *name;
 
-    /* Makes a group and says what its envs look like. A group of one env is also made, and
-     * destroyed again, just to learn that. Each env must be reset before the first step. */
+    /* Makes a group and describes its envs. A group of one env is also made, and destroyed again,
+     * just for the description. Each env must be reset before the first step. */
     int (*create)(const struct hd_env_settings *settings, struct hd_env_spec *spec_p,
                   void **group_p, char message[HD_ENV_MESSAGE]);
     void (*destroy)(void *group);
 
-    /* Starts an episode of env `env`; obs[frame] is its start. A function of `seed`, and of the
-     * env's state where a lost life is an episode's end but not the game's. */
+    /* Starts an episode of env `env` and writes its first observation to obs[frame], a function of
+     * `seed`, and of the env's state if an episode may end before the game does (at the loss of a
+     * life). */
     int (*reset)(void *group, int64_t env, uint64_t seed, void *obs, char message[HD_ENV_MESSAGE]);
 
     /* Steps every env by action[envs]. All arrays of the outcome are written. */
     int (*step)(void *group, const int32_t *action, const struct hd_env_outcome *outcome,
                 char message[HD_ENV_MESSAGE]);
 
-    /* Bytes of one env's saved state: one number for all envs and the whole life of the group.
-     * Saving and loading work on an env that was never reset, too; what cannot be a saved state is
-     * refused. */
+    /* Returns the bytes of one env's saved state: the same number for all envs and the whole life
+     * of the group. Saving and loading also work on an env that was never reset; bytes that cannot
+     * be a saved state are refused. */
     int64_t (*state_bytes)(const void *group);
     int (*save)(const void *group, int64_t env, void *state, char message[HD_ENV_MESSAGE]);
     int (*load)(void *group, int64_t env, const void *state, char message[HD_ENV_MESSAGE]);

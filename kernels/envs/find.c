@@ -60,7 +60,7 @@ static int open_plugin(const char *path, const struct hd_env **env_p, char messa
     return HD_OK;
 }
 
-/* The folders to search, as one colon list; ends with no colon. */
+/* Lists the folders to search, separated by colons, without a colon at the end. */
 static void list_folders(char *list, size_t bytes)
 {
     char program[PATH_MAX];
@@ -72,7 +72,7 @@ static void list_folders(char *list, size_t bytes)
              extra && *extra ? ":" : "", folder, program, folder, program);
 }
 
-/* Whether a folder of the list holds the file; its path is then in `path`. */
+/* Returns whether a folder of the list holds the file, and writes its path. */
 static bool search(const char *list, const char *file, char *path, size_t bytes)
 {
     for (const char *at = list; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL) {

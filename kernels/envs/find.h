@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the name in a run file (env.type) to an environment. */
+/* Finds the environment that a run file names (env.type). */
 #ifndef HD_KERNELS_ENVS_FIND_H
 #define HD_KERNELS_ENVS_FIND_H
 
@@ -8,12 +8,12 @@
 /* Finds an environment: a built-in one, else a plug-in heddle_env_<type>.so in the folders of
  * $HEDDLE_PLUGINS (a colon list), <folder of the program>/plugins and <folder of the
  * program>/../lib/heddle, in this order; a type with a slash is the path of a plug-in. The first
- * file that is there counts, whether it can be used or not. Plug-ins stay loaded; *env_p lives as
- * long as the process. Thread safe. HD_ERR_INPUT with a sentence that says what was looked for
- * where, or what is wrong with the file. */
+ * file that exists counts, whether it can be used or not. Plug-ins stay loaded; *env_p lives as
+ * long as the process. Thread safe. Returns HD_OK, or HD_ERR_INPUT with a sentence that says where
+ * it searched, or what is wrong with the file. */
 int hd_env_find(const char *type, const struct hd_env **env_p, char message[HD_ENV_MESSAGE]);
 
-/* Bytes of one frame. */
+/* Returns the bytes of one frame. */
 int64_t hd_env_get_frame_bytes(const struct hd_env_spec *spec);
 
 #endif

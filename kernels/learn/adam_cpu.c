@@ -18,8 +18,8 @@ struct arrays {
     float *m, *v, *params;
 };
 
-/* hd_adam_update_one on vectors. All loads come before all stores: arrays often lie whole pages
- * apart, and a load waits for an earlier store to the same place in another page. */
+/* hd_adam_update_one on vectors. All loads come before all stores: the arrays often lie whole pages
+ * apart, and a load is delayed by an earlier store to the same offset in another page. */
 static inline void update_some(const struct hd_adam_scalars *s, __m512 grad, const struct arrays *a,
                                int64_t i)
 {

@@ -8,7 +8,7 @@ extern "C" {
 
 typedef hd_partials_tree<1> grad_partials;
 
-/* What a step changes, from element 0 on. */
+/* The arrays that a step changes, from element 0 on. */
 struct state {
     float *m, *v, *params;
 };
@@ -20,7 +20,7 @@ static __global__ void begin_step(struct hd_adam adam, int64_t *updates,
     *scalars = hd_adam_compute_scalars(&adam, *updates);
 }
 
-/* All is read before anything is written: one pass over memory with many reads under way. */
+/* All reads come before all writes, so that many of them are in flight. */
 template <int W, int ROWS>
 static __device__ void step_elements(const grad_partials &partials,
                                      const struct hd_adam_scalars &scalars, float scale, int64_t i,

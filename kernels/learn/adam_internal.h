@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adam's formula for one element, which CPUs and GPUs share. */
+/* Adam's formula for one element, shared by CPUs and GPUs. Thread safe. */
 #ifndef HD_KERNELS_LEARN_ADAM_INTERNAL_H
 #define HD_KERNELS_LEARN_ADAM_INTERNAL_H
 
@@ -12,7 +12,7 @@ struct hd_adam_scalars {
     float step, root, root_inverse, b1, c1, b2, c2, epsilon;
 };
 
-/* Of update t. In double, then rounded once, as PyTorch does. */
+/* Computes the scalars of update t in double, rounded once, as PyTorch does. */
 HD_INLINE struct hd_adam_scalars hd_adam_compute_scalars(const struct hd_adam *adam, int64_t t)
 {
     struct hd_adam_scalars s;
@@ -27,8 +27,8 @@ HD_INLINE struct hd_adam_scalars hd_adam_compute_scalars(const struct hd_adam *a
     return s;
 }
 
-/* x / root, correctly rounded, by the rounded inverse and one step of refinement (Markstein 1990):
- * divisions are what Adam computes longest. */
+/* Returns x / root, correctly rounded, by the rounded inverse and one step of refinement (Markstein
+ * 1990), because divisions take most of Adam's time. */
 HD_INLINE float hd_adam_divide_by_root(const struct hd_adam_scalars *s, float x)
 {
 #if defined(__FMA__) || defined(__CUDA_ARCH__)
@@ -39,7 +39,7 @@ HD_INLINE float hd_adam_divide_by_root(const struct hd_adam_scalars *s, float x)
 #endif
 }
 
-/* One element's update by its gradient. */
+/* Updates one element by its gradient. */
 HD_INLINE void hd_adam_update_one(const struct hd_adam_scalars *s, float grad, float *m, float *v,
                                   float *param)
 {

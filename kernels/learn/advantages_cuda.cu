@@ -22,7 +22,7 @@ extern "C" int hd_advantages_gather_values_cuda(const float *out, int64_t rows, 
                      outputs, value);
 }
 
-/* A row per sample, in the units of rewards. */
+/* Arrays with an element for each sample, in units of rewards. */
 struct rows {
     float *value, *next_value, *reward, *done, *end;
 };
@@ -46,7 +46,8 @@ static __device__ float unit_of(const struct hd_advantages_args *args)
     return (float)sqrt((count > 0 ? *args->unit.squares / count : 1) + args->epsilon);
 }
 
-/* A sample's row; its next value is that of the next sample, unless a fragment ends here. */
+/* Fills a sample's element. Its next value is that of the next sample, unless a fragment ends
+ * here. */
 static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i, float unit,
                                 const struct rows *rows)
 {
@@ -64,7 +65,7 @@ static __device__ void fill_row(const struct hd_advantages_args *args, int64_t i
         rows->next_value[i] = args->value[i + 1] * unit;
 }
 
-/* The threads behind those of samples fill in values of observations after fragments. */
+/* The threads after those of the samples fill in the values of observations after fragments. */
 static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n,
                                  const struct rows rows)
 {
@@ -76,7 +77,7 @@ static __global__ void fill_rows(const struct hd_advantages_args args, int64_t n
         rows.next_value[args.after[i - n]] = args.after_value[i - n] * unit;
 }
 
-/* Returns take the place of rewards. */
+/* Returns replace the rewards. */
 static __global__ void finish_rows(const struct hd_advantages_args args, int64_t n,
                                    const struct rows rows)
 {

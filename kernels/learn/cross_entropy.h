@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of actions that somebody took: the loss of behaviour cloning. Thread safe. */
+/* Cross entropy of given actions, the loss of behaviour cloning. Thread safe. */
 #ifndef HD_KERNELS_LEARN_CROSS_ENTROPY_H
 #define HD_KERNELS_LEARN_CROSS_ENTROPY_H
 
@@ -9,25 +9,25 @@ struct hd_cross_entropy {
     int64_t batch, actions;
     const float *logit;    /* [batch][actions] */
     const int32_t *action; /* [batch], in [0, actions) */
-    const float *weight;   /* [batch]: of rows in the weighted sums, 0 or more */
+    const float *weight;   /* [batch]: weight of each row in the weighted sums, 0 or more */
 };
 
-/* Sums over the batch, in order; those that are weighted are for people, who divide by `weight`. */
+/* Sums over the batch, in order. Weighted sums are for logs, which divide them by `weight`. */
 struct hd_cross_entropy_sums {
-    double loss; /* -log softmax(logit)[action], of every row alike */
+    double loss; /* sum of -log softmax(logit)[action], each row with weight 1 */
     double weight, weighted_loss;
     double weighted_hits; /* rows whose largest logit, the first on ties, is the action's */
 };
 
-/* dlogit[batch][actions]: the derivative of the SUM of -log softmax(logit)[action] over the batch,
- * whatever the weights. */
+/* Computes dlogit[batch][actions], the derivative of the SUM of -log softmax(logit)[action] over
+ * the batch, without the weights, and the sums. */
 void hd_cross_entropy_compute(const struct hd_cross_entropy *loss, float *dlogit,
                               struct hd_cross_entropy_sums *sums_p);
 
-/* The same of the rows before *used on a GPU (NULL: of all `batch` rows); rows from there on get a
- * derivative of zeros. The sums are in another fixed order. One launch; `loss`, memory of the host
- * that points to the device's, is read before the call returns; *sums_p is the device's or shared.
- */
+/* Computes the loss of the rows before *used on a GPU (NULL: of all `batch` rows); later rows get a
+ * derivative of zeros. The sums are added in another fixed order. One launch. `loss`, in host
+ * memory with pointers to device memory, is read before the call returns; *sums_p is device or
+ * shared memory. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_cross_entropy_compute_cuda(const struct hd_cross_entropy *loss, const int64_t *used,
                                   float *dlogit, struct hd_cross_entropy_sums *sums_p,
                                   void *stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy of one row, which CPUs and GPUs share. */
+/* Cross entropy of one row, shared by CPUs and GPUs. Thread safe. */
 #ifndef HD_KERNELS_LEARN_CROSS_ENTROPY_INTERNAL_H
 #define HD_KERNELS_LEARN_CROSS_ENTROPY_INTERNAL_H
 
@@ -7,7 +7,7 @@
 #include "kernels/common/softmax.h"
 #include "kernels/learn/cross_entropy.h"
 
-/* Row b's derivative to d[actions]; it is added to the sums. */
+/* Writes row b's derivative to d[actions] and adds its numbers to the sums. */
 HD_INLINE void hd_cross_entropy_add_row(const struct hd_cross_entropy *l, int64_t b, float *d,
                                         struct hd_cross_entropy_sums *sums)
 {

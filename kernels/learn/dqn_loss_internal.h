@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The double-DQN loss of one row, which CPUs and GPUs share. */
+/* The double-DQN loss of one row, shared by CPUs and GPUs. Thread safe. */
 #ifndef HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
 #define HD_KERNELS_LEARN_DQN_LOSS_INTERNAL_H
 
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* y of row b. */
+/* Returns the target y of row b. */
 HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
 {
     float reward = 0, factor = 1;
@@ -23,7 +23,8 @@ HD_INLINE float hd_dqn_compute_target(const struct hd_dqn_loss *l, int64_t b)
     return reward + factor * l->target_next[b * l->actions + action] * (1 - l->done[b]);
 }
 
-/* Row b's derivative to dq[actions]; it is added to the sums. Returns (q[a] - y)^2. */
+/* Writes row b's derivative to dq[actions], adds its numbers to the sums, and returns (q[a] -
+ * y)^2. */
 HD_INLINE float hd_dqn_add_row(const struct hd_dqn_loss *l, int64_t b, float *dq,
                                struct hd_dqn_sums *sums)
 {

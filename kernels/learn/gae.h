@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Generalised advantage estimation (Schulman et al. 2016; spec 3.4). Thread safe. */
+/* Generalised advantage estimation (Schulman et al. 2016; docs/di-engine.md 3.4). Thread safe. */
 #ifndef HD_KERNELS_LEARN_GAE_H
 #define HD_KERNELS_LEARN_GAE_H
 
@@ -10,24 +10,26 @@
 struct hd_gae {
     int64_t n; /* samples, in order of time within each fragment, fragment after fragment */
     float gamma, lambda;
-    const float *value, *next_value; /* [n] of the sample's observation and of the one after it */
-    const float *reward;             /* [n] */
-    const float *done;               /* [n] 1: next_obs is terminal, its value counts nothing */
-    const float *end;                /* [n] 1: the fragment ends here, or the episode does */
+    const float *value,
+        *next_value;     /* [n]: values of the sample's observation and of the next one */
+    const float *reward; /* [n] */
+    const float *done;   /* [n]: 1 if next_obs is terminal, so that its value does not count */
+    const float *end;    /* [n]: 1 if the fragment or the episode ends here */
 };
 
-/* The one-step error of sample t: r + gamma next_value (1 - done) - value. */
+/* Returns the one-step error of sample t: r + gamma next_value (1 - done) - value. */
 HD_INLINE float hd_gae_compute_td_error(const struct hd_gae *gae, int64_t t)
 {
     const float bootstrap = gae->gamma * gae->next_value[t] * (1 - gae->done[t]);
     return gae->reward[t] + bootstrap - gae->value[t];
 }
 
-/* advantage[n], from the last sample to the first: A = error + gamma lambda A', where A' is that of
- * the sample after it, or 0 where `end` is 1. */
+/* Computes advantage[n] from the last sample to the first: A = error + gamma lambda A', where A' is
+ * the advantage of the sample after it, or 0 where `end` is 1. */
 void hd_gae_compute(const struct hd_gae *gae, float *advantage);
 
-/* The same bits; all arrays in device memory. A thread goes through each fragment. */
+/* Computes the same bits on a GPU, with all arrays in device memory and a thread for each fragment.
+ * Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_gae_compute_cuda(const struct hd_gae *gae, float *advantage, void *stream);
 
 #endif

@@ -5,8 +5,9 @@ extern "C" {
 #include "kernels/learn/gae.h"
 }
 
-/* The thread of a sample that ends a fragment goes back through it. What does not depend on the
- * advantage before is fetched for a few samples at a time, as memory is far. */
+/* The thread of a sample that ends a fragment goes back through the fragment. Numbers that do not
+ * depend on the previous advantage are loaded for a few samples at a time, to hide the latency of
+ * memory. */
 static __global__ void advantages(const struct hd_gae gae, float *advantage)
 {
     enum { AHEAD = 8 };

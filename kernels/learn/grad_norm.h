@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the L2 norm of a gradient is made of. Thread safe. */
+/* The sum of squares behind the L2 norm of a gradient. Thread safe. */
 #ifndef HD_KERNELS_LEARN_GRAD_NORM_H
 #define HD_KERNELS_LEARN_GRAD_NORM_H
 
@@ -7,18 +7,19 @@
 
 #include <stdint.h>
 
-/* The sum of squares of n floats, in double and in a fixed order, the same with any vector width.
- */
+/* Returns the sum of squares of n floats, added in double in a fixed order that does not depend on
+ * the vector width. */
 double hd_grad_norm_sum_squares(const float *x, int64_t n);
 
-/* On a GPU, to the bit, for elements [lo, hi) of a gradient, lo a multiple of HD_BLOCK:
- * blocks[i / HD_BLOCK] = hd_grad_norm_sum_squares of the partials' mean (as hd_partials_mean_cuda
- * has it) in the block of element i. `blocks` is the device's; grad is read before the call
- * returns. */
+/* Computes on a GPU, to the bit, for elements [lo, hi) of a gradient (lo a multiple of HD_BLOCK):
+ * blocks[i / HD_BLOCK] = hd_grad_norm_sum_squares of the partials' mean (hd_partials_mean_cuda) in
+ * the block of element i. `blocks` is device memory; grad is read before the call returns. Returns
+ * HD_OK, HD_ERR_DEVICE or an error of hd_partials_mean_cuda (logged). */
 int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int64_t lo, int64_t hi,
                                   double *blocks, void *stream);
 
-/* Then *sum_p, the device's or shared, = blocks[n] added in the fixed tree. */
+/* Adds blocks[n] in the fixed tree and stores the sum in *sum_p, device or shared memory. Returns
+ * HD_OK or HD_ERR_DEVICE (logged). */
 int hd_grad_norm_add_blocks_cuda(const double *blocks, int64_t n, double *sum_p, void *stream);
 
 #endif

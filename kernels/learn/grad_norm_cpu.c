@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/learn/grad_norm.h"
 
-/* Sums go in LANES chains, which a vector unit keeps apart as well as a scalar one. */
+/* Sums are LANES independent chains, so that vector and scalar code give the same bits. */
 enum { LANES = 16 };
 
 double hd_grad_norm_sum_squares(const float *x, int64_t n)

@@ -19,7 +19,7 @@ static __device__ void read_elements(const grad_partials &partials, int64_t i, f
     hd_floats_store(to, grad.floats);
 }
 
-/* The mean of elements [at, at + n) to tile[n]. */
+/* Writes the mean of elements [at, at + n) to tile[n]. */
 template <int W, int ROWS>
 static __device__ void read_block(const grad_partials &partials, int64_t at, int n, float *tile)
 {
@@ -74,9 +74,10 @@ extern "C" int hd_grad_norm_sum_squares_cuda(const struct hd_partials *grad, int
 
 /* -- The tree over the blocks ------------------------------------------------------------------ */
 
-enum { WAITING = 64 }; /* sums of any tree that wait at a time */
+enum { WAITING = 64 }; /* pending sums of any tree, at most */
 
-/* The tree over blocks[n]; 0 if there are none, which changes no sum of squares. */
+/* Returns the sum of blocks[n] in tree order; 0 if there are none, which changes no sum of
+ * squares. */
 static __device__ double sum_serially(const double *blocks, int64_t n)
 {
     double stack[WAITING], sum = 0;
@@ -90,8 +91,8 @@ static __device__ double sum_serially(const double *blocks, int64_t n)
     return sum;
 }
 
-/* Thread t does the node that the bits of t lead to, downwards from the root, the upper bit first.
- * A node of one partial has an empty left child. */
+/* Thread t adds the subtree to which the bits of t lead, downwards from the root, the highest bit
+ * first. A node of one partial has an empty left child. */
 static __global__ void sum_blocks(const double *blocks, int64_t n, double *sum_p)
 {
     __shared__ double nodes[HD_THREADS];

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PPO's loss of one row, which CPUs and GPUs share. */
+/* PPO's loss of one row, shared by CPUs and GPUs. Thread safe. */
 #ifndef HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
 #define HD_KERNELS_LEARN_PPO_LOSS_INTERNAL_H
 
 #include "kernels/common/softmax.h"
 #include "kernels/learn/ppo_loss.h"
 
-/* x, or the bound beyond which it lies. */
+/* Returns x, or the bound beyond which it lies. */
 HD_INLINE float hd_ppo_clamp(float x, float lo, float hi)
 {
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* How much of the gradient goes by `first` when the extreme of two branches is taken: all, none, or
- * half where they tie; the rest goes by the other. */
+/* Returns the share of the gradient that goes through `first` when the extreme of two branches is
+ * taken: all, none, or half if they tie; the rest goes through the other branch. */
 HD_INLINE float hd_ppo_split_gradient(bool first, bool second)
 {
     return first ? 1 : second ? 0 : 0.5f;
 }
 
-/* dlogit[actions] of one row, for its policy and entropy terms; until then it holds log p. */
+/* Writes dlogit[actions] of one row for the policy and entropy terms; before, it holds log p. */
 HD_INLINE void hd_ppo_add_policy(const struct hd_ppo_loss *l, int64_t b, float *dlogit,
                                  struct hd_ppo_sums *sums)
 {
@@ -48,7 +48,7 @@ HD_INLINE void hd_ppo_add_policy(const struct hd_ppo_loss *l, int64_t b, float *
     sums->clipfrac += !inside;
 }
 
-/* The derivative of one row by its value. */
+/* Returns the derivative of one row by its value. */
 HD_INLINE float hd_ppo_add_value(const struct hd_ppo_loss *l, int64_t b, float v,
                                  struct hd_ppo_sums *sums)
 {
@@ -66,7 +66,7 @@ HD_INLINE float hd_ppo_add_value(const struct hd_ppo_loss *l, int64_t b, float v
     return l->value_weight * (by_unclipped * error + (1 - by_unclipped) * (float)inside * bounded);
 }
 
-/* Sums of no row. */
+/* Returns the sums over no rows. */
 HD_INLINE struct hd_ppo_sums hd_ppo_init_sums(void)
 {
     struct hd_ppo_sums sums;
@@ -76,7 +76,7 @@ HD_INLINE struct hd_ppo_sums hd_ppo_init_sums(void)
     return sums;
 }
 
-/* Row b's derivative to dout[actions + 1]; it is added to the sums. */
+/* Writes row b's derivative to dout[actions + 1] and adds its numbers to the sums. */
 HD_INLINE void hd_ppo_add_row(const struct hd_ppo_loss *l, int64_t b, float *dout,
                               struct hd_ppo_sums *sums)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is compiled with contraction: see `scale`. */
+/* This file is compiled with contraction, on which `scale` relies. */
 #include "kernels/common/vector.h"
 #include "kernels/net/frames.h"
 
 /* Strides of the result, in elements. */
 struct strides {
-    int64_t row, y, x, group, channel; /* channel % 16 lies `channel` apart, channel / 16 `group` */
+    int64_t row, y, x, group, channel; /* `channel` from one channel to the next, `group` from 16
+                                          channels to the next 16 */
 };
 
 static struct strides strides_of(const struct hd_frames *f)
@@ -24,8 +25,8 @@ static struct strides strides_of(const struct hd_frames *f)
 
 /* -- Bytes ------------------------------------------------------------------------------------- */
 
-/* x / 255 rounded correctly: a product with the rounded reciprocal, then one step of refinement,
- * which gives the quotient itself with fused operations (Markstein 1990). */
+/* Returns x / 255 correctly rounded: a product with the rounded reciprocal, then one step of
+ * refinement, which gives the exact quotient's rounding with fused operations (Markstein 1990). */
 HD_ALWAYS hd_vec scale(hd_vec x)
 {
 #ifdef __FMA__
@@ -38,12 +39,12 @@ HD_ALWAYS hd_vec scale(hd_vec x)
 #endif
 }
 
-/* x as hd_obs_normalise has it. */
+/* Computes hd_obs_normalise. */
 HD_ALWAYS hd_vec normalise(hd_vec x, hd_vec factor, hd_vec shift, float limit)
 {
     hd_vec y;
 #ifdef __AVX512F__
-    /* Of two operands the second is taken when one is no number. */
+    /* The instructions return the second operand if one is NaN. */
     const __m512 upper = _mm512_set1_ps(limit), lower = _mm512_set1_ps(-limit);
     y = (hd_vec)_mm512_min_ps(
         upper, _mm512_max_ps(lower, _mm512_fmadd_ps((__m512)x, (__m512)factor, (__m512)shift)));
@@ -60,7 +61,8 @@ typedef uint32_t words4 __attribute__((vector_size(16), aligned(1)));
 
 enum { SIDE = 4, GROUP = 4 };
 
-/* Four 4 x 4 patches that lie side by side, a line of each in every vector, become one in each. */
+/* Rearranges four neighbouring 4 x 4 patches, of which each vector holds a line, to one patch in
+ * each vector. */
 HD_ALWAYS void split_patches(words4 line[GROUP])
 {
     const words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7};
@@ -74,7 +76,7 @@ HD_ALWAYS void split_patches(words4 line[GROUP])
     line[3] = HD_SHUFFLE(c, d, high);
 }
 
-/* The same of floats: a line of four patches in every vector becomes a patch in each. */
+/* Rearranges floats likewise: from a line of four patches in every vector to a patch in each. */
 HD_ALWAYS void split_vectors(hd_vec line[GROUP])
 {
     const hd_vec_mask low = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
@@ -91,7 +93,7 @@ HD_ALWAYS void split_vectors(hd_vec line[GROUP])
     line[3] = HD_SHUFFLE(c, d, odd);
 }
 
-/* A patch of one frame, or of two that follow one another and whose 32 channels lie together. */
+/* Stores a patch of one frame, or of two successive frames whose 32 channels are adjacent. */
 HD_ALWAYS void store_patch(const hd_vec *value, int frames, bool bf16, void *to, int64_t at)
 {
 #ifdef __AVX512BF16__
@@ -108,7 +110,8 @@ HD_ALWAYS void store_patch(const hd_vec *value, int frames, bool bf16, void *to,
             hd_vec_store((float *)to + at + k * HD_VEC, value[k * GROUP]);
 }
 
-/* What is to be done: fold 4, where the 16 bytes of a 4 x 4 patch are 16 neighbouring channels. */
+/* The arguments of a fold by 4, in which the 16 bytes of a 4 x 4 patch become 16 adjacent
+ * channels. */
 struct patch_args {
     const struct hd_frames *f;
     const struct strides *s;
@@ -118,7 +121,7 @@ struct patch_args {
     void *to;
 };
 
-/* The pixels from (line, 4 x) on of frame c, as patches. */
+/* Loads the pixels from (line, 4 x) on of frame c as patches. */
 HD_ALWAYS void load_group(const struct patch_args *j, const uint8_t *frame, int64_t x,
                           words4 group[GROUP])
 {
@@ -127,7 +130,7 @@ HD_ALWAYS void load_group(const struct patch_args *j, const uint8_t *frame, int6
     split_patches(group);
 }
 
-/* What belongs to these pixels of scale or shift. */
+/* Loads the scale or shift of these pixels. */
 HD_ALWAYS void load_vectors(const struct patch_args *j, const float *frame, int64_t x,
                             hd_vec group[GROUP])
 {
@@ -136,7 +139,8 @@ HD_ALWAYS void load_vectors(const struct patch_args *j, const float *frame, int6
     split_vectors(group);
 }
 
-/* Line y of patches of `frames` frames from c on, of all rows; scale and shift are read once. */
+/* Converts line y of patches of `frames` frames from c on, for all rows; scale and shift are read
+ * once. */
 HD_ALWAYS void patches_of_line(const struct patch_args *j, int64_t y, int64_t c, int frames,
                                bool bf16, bool norm)
 {
@@ -183,7 +187,7 @@ HD_ALWAYS void lines_of(const struct patch_args *j, int64_t y, int64_t c, int fr
         patches_of_line(j, y, c, frames, false, false);
 }
 
-/* Line by line of all frames, so that what lies side by side in the result is written soon after
+/* Goes line by line through all frames, so that adjacent parts of the result are written soon after
  * one another. */
 static void patches_of_rows(const struct patch_args *j)
 {
@@ -214,7 +218,7 @@ static void put_one(const struct hd_frames *f, float value, void *to, int64_t at
         ((float *)to)[at] = value;
 }
 
-/* Element i of bytes, or of floats if they are NULL. */
+/* Returns element i of the bytes, or of the floats if `bytes` is NULL, normalised. */
 static float element(const struct hd_obs_norm *norm, const uint8_t *bytes, const float *floats,
                      int64_t i)
 {
@@ -234,7 +238,7 @@ static void elements_of_row(const struct hd_frames *f, const struct strides *s,
                 put_one(f, element(norm, bytes, floats, i), to, base + place(f, s, c, y, x));
 }
 
-/* What the layout has beyond the channels is zero. */
+/* Zeroes the padding channels of the layout. */
 static void clear_padding(const struct hd_frames *f, const struct strides *s, int64_t rows,
                           void *to)
 {
@@ -248,7 +252,7 @@ void hd_frames_convert_bytes(const struct hd_frames *f, const struct hd_obs_norm
 {
     const struct strides s = strides_of(f);
     const int64_t size = f->channels * f->height * f->width;
-    enum { ROWS = 4 }; /* at once: few enough for the caches */
+    enum { ROWS = 4 }; /* rows at a time: few enough for the caches */
     clear_padding(f, &s, rows, to);
     if (f->block == SIDE && s.channel == 1 && f->width >= SIDE * GROUP) {
         const int64_t row_bytes = s.row * (int64_t)(f->bf16 ? sizeof(hd_bf16) : sizeof(float));

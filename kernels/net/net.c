@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* -- Making one -------------------------------------------------------------------------------- */
+/* -- Creating a net ---------------------------------------------------------------------------- */
 
 const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE])
 {

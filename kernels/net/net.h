@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets built from DI-engine's fields, with its parameter names and shapes (spec 2.1, 3.1):
- * FCEncoder (dense layers in plain C) for observations of one dimension, ConvEncoder (convolutions
- * through oneDNN) for those of three; then a single head, a dueling one, or those of an actor and
- * its critic. All parameters are one flat array of
- * floats, laid out as the passes like them; hd_net_import_tensor and export lead to and from
- * PyTorch's layout. A params instance is that array and then shadows of it in bf16, if the net
- * computes in bf16. Compute calls get their memory from the caller; they run on the calling thread
- * alone and are thread safe on different memory: a net is read-only once made, but for the passes
- * that it prepares under a lock. */
+/* Nets built from DI-engine's fields, with its parameter names and shapes (docs/di-engine.md 2.1,
+ * 3.1): FCEncoder (dense layers in plain C) for observations of one dimension, ConvEncoder
+ * (convolutions through oneDNN) for those of three; then a single head, a dueling one, or those of
+ * an actor and its critic. All parameters are one flat array of floats in the layout that the
+ * passes need; hd_net_import_tensor and hd_net_export_tensor convert from and to PyTorch's layout.
+ * A params instance is that array, followed by bf16 shadow weights if the net computes in bf16.
+ * Functions that compute get their memory from the caller, run on the calling thread alone and are
+ * thread safe on different memory: a net is read-only once made, except for prepared passes, which
+ * a lock protects. */
 #ifndef HD_KERNELS_NET_NET_H
 #define HD_KERNELS_NET_NET_H
 
@@ -26,7 +26,7 @@ enum hd_precision {
     HD_TF32  /* GPUs alone: products of floats rounded to 10 bits, sums in f32 */
 };
 
-/* What follows the encoder; a stream is a hidden layer with ReLU, as wide as the encoder's last
+/* The layers after the encoder. A stream is a hidden layer with ReLU, as wide as the encoder's last
  * layer, and an output layer. */
 enum hd_heads {
     HD_HEADS_Q,           /* one stream */
@@ -34,38 +34,38 @@ enum hd_heads {
     HD_HEADS_ACTOR_CRITIC /* streams critic and actor (DI-engine's VAC): logits and a value */
 };
 
-/* How parameters start. Orthogonal: the rows of a weight matrix, or its columns if there are more
- * rows, are orthogonal and of length `gain` (Saxe et al. 2013), the other indices of a
- * convolution's input counting as one. */
+/* Initial parameters. Orthogonal means that the rows of a weight matrix, or its columns if there
+ * are more rows, are orthogonal and of length `gain` (Saxe et al. 2013); all input indices of a
+ * convolution count as one. */
 enum hd_init {
     HD_INIT_TORCH,      /* PyTorch's default: uniform in +-1 / sqrt(fan_in), biases too */
-    HD_INIT_ORTHOGONAL, /* DI-engine's PPO (spec 3.2): dense layers of gain 1 and without bias,
-                           convolutions as PyTorch's default */
-    HD_INIT_SCALED      /* all layers without bias and of gain sqrt 2, but for output layers: 0.01
-                           for a policy's logits, 1 for values (Huang et al. 2022, detail 2) */
+    HD_INIT_ORTHOGONAL, /* DI-engine's PPO (docs/di-engine.md 3.2): dense layers of gain 1 and
+                           without bias, convolutions by PyTorch's default */
+    HD_INIT_SCALED /* all layers without bias and of gain sqrt 2, except output layers: 0.01 for a
+                      policy's logits, 1 for values (Huang et al. 2022, detail 2) */
 };
 
-/* What stands between a hidden layer and its ReLU, of dense nets. */
+/* The normalisation between a hidden layer and its ReLU, in dense nets. */
 enum hd_norm {
     HD_NORM_NONE,
     HD_NORM_SYNC_BATCH /* torch.nn.SyncBatchNorm over all samples of all shards */
 };
 
-/* One parameter tensor as PyTorch has it, row-major. */
+/* One parameter tensor in PyTorch's shape, row-major. */
 struct hd_tensor {
     char name[HD_TENSOR_NAME];
     int64_t shape[HD_NET_DIMS];
     int dims;
-    int64_t offset, count; /* in the list of all tensors one after another; in dense nets that list
-                              is the flat array */
-    int64_t fan_in;        /* of its layer; 0: a batch norm's weight or bias */
+    int64_t offset, count; /* offset in the list of all tensors one after another, which is the flat
+                              array in dense nets */
+    int64_t fan_in;        /* inputs of a neuron of its layer; 0: weight or bias of a batch norm */
 };
 
-/* One batch norm: its module's name in PyTorch, and where its running statistics stand. */
+/* One batch norm: its module's name in PyTorch and its running statistics. */
 struct hd_net_norm {
     char name[HD_TENSOR_NAME];
     int64_t features;
-    int64_t mean, var; /* [features] each, in the net's running statistics */
+    int64_t mean, var; /* offsets of [features] floats each in the net's running statistics */
 };
 
 struct hd_net_fields {
@@ -78,125 +78,132 @@ struct hd_net_fields {
     enum hd_heads heads;
     enum hd_norm norm;
     enum hd_init init;
-    enum hd_precision precision; /* of processors; it decides how the flat array is laid out */
-    enum hd_precision on_gpu;    /* and of GPUs */
+    enum hd_precision precision; /* precision on CPUs; it decides the layout of the flat array */
+    enum hd_precision on_gpu;    /* precision on GPUs */
 };
 
 struct hd_net;
 
-/* Why no net can be made of the fields: a sentence in `message`, and the field that is to blame by
- * its name above; NULL: it can. */
+/* Checks whether a net can be made of the fields. Returns NULL, or the name of the field that is to
+ * blame with a sentence in `message`. */
 const char *hd_net_find_mistake(const struct hd_net_fields *fields, char message[HD_NET_MESSAGE]);
 
-/* Released by hd_net_destroy (accepts NULL). Errors: HD_ERR_NOMEM, HD_ERR_INPUT (a mistake, not
- * logged), HD_ERR_UNSUPPORTED (this machine or library, logged). */
+/* Makes a net, which the caller releases by hd_net_destroy (accepts NULL). Returns HD_OK,
+ * HD_ERR_NOMEM (logged), HD_ERR_INPUT (a mistake, not logged) or HD_ERR_UNSUPPORTED (this machine
+ * or library, logged). */
 int hd_net_create(const struct hd_net_fields *fields, struct hd_net **net_p);
 void hd_net_destroy(struct hd_net *net);
 
-int64_t hd_net_count_params(const struct hd_net *net);     /* floats of the flat array */
-int64_t hd_net_get_params_bytes(const struct hd_net *net); /* of an instance, a multiple of 64 */
-int64_t hd_net_count_obs(const struct hd_net *net);        /* numbers of an observation */
-int64_t hd_net_get_obs_bytes(const struct hd_net *net);    /* and its bytes, u8 or float */
+int64_t hd_net_count_params(const struct hd_net *net); /* floats of the flat array */
+int64_t
+hd_net_get_params_bytes(const struct hd_net *net);      /* bytes of an instance, a multiple of 64 */
+int64_t hd_net_count_obs(const struct hd_net *net);     /* numbers of an observation */
+int64_t hd_net_get_obs_bytes(const struct hd_net *net); /* bytes of an observation, u8 or float */
 bool hd_net_has_u8_obs(const struct hd_net *net);
 int64_t hd_net_count_actions(const struct hd_net *net);
 enum hd_heads hd_net_get_heads(const struct hd_net *net);
 
-/* Numbers that a row yields: a value of each action; of an actor and its critic the logit of each
- * action, then the value of the observation. */
+/* Returns how many numbers each row yields: a value of each action, or in actor-critic nets the
+ * logit of each action, then the value of the observation. */
 int64_t hd_net_count_outputs(const struct hd_net *net);
 
 /* -- Parameters -------------------------------------------------------------------------------- */
 
-/* The tensors in DI-engine's order. */
+/* Return the number of tensors, and tensor i in DI-engine's order (borrowed). */
 int hd_net_count_tensors(const struct hd_net *net);
 const struct hd_tensor *hd_net_get_tensor(const struct hd_net *net, int i);
 
-/* row_major[tensor's count] from or to an instance; import leaves shadows as they are
- * (hd_net_refresh). HD_ERR_NOMEM. */
+/* Copy tensor i between row_major[tensor's count] and an instance. Import does not refresh shadow
+ * weights (hd_net_refresh). Return HD_OK, HD_ERR_NOMEM or HD_ERR_UNSUPPORTED (logged). */
 int hd_net_export_tensor(const struct hd_net *net, const float *params, int i, float *row_major);
 int hd_net_import_tensor(const struct hd_net *net, const float *row_major, int i, float *params);
 
-/* Renews the shadows after floats [lo, hi) changed, whole blocks of HD_BLOCK. Ranges may be renewed
- * at once. */
+/* Refreshes the shadow weights after floats [lo, hi), whole blocks of HD_BLOCK, have changed.
+ * Different ranges may be refreshed at the same time. */
 void hd_net_refresh(const struct hd_net *net, void *params, int64_t lo, int64_t hi);
 
-/* As the field `init` says; element j of a tensor is drawn as item offset + j of rng, whatever the
- * layout. `params` is a zeroed instance. HD_ERR_NOMEM. */
+/* Initialises `params`, a zeroed instance, as the field `init` says. Element j of a tensor is drawn
+ * as item offset + j of rng, whatever the layout. Returns HD_OK, HD_ERR_NOMEM or HD_ERR_UNSUPPORTED
+ * (logged). */
 int hd_net_init(const struct hd_net *net, const struct hd_rng *rng, void *params);
 
 /* -- Passes ------------------------------------------------------------------------------------ */
 
-/* Builds and keeps what forward passes of `batch` rows and backward passes of `backward_batch` rows
- * need (0: none); at once when it is there. Passes that nobody prepared do so themselves. Thread
- * safe. Errors as for create. */
+/* Makes and keeps what forward passes of `batch` rows and backward passes of `backward_batch` rows
+ * need (0: none), unless it is kept already. Passes that are not prepared do so themselves. Thread
+ * safe. Returns HD_OK or an error of hd_net_create. */
 int hd_net_prepare(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 
-/* Bytes of work memory, a multiple of 64, for a forward pass of `batch` observations; it holds the
- * activations afterwards. */
+/* Returns the bytes of work memory, a multiple of 64, for a forward pass of `batch` observations.
+ * The work memory holds the activations afterwards. */
 int64_t hd_net_get_forward_bytes(const struct hd_net *net, int64_t batch);
 
-/* q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], which enter as `norm` says (NULL: bytes
- * divided by 255, floats as they are). In dense nets a row's result depends on that row alone, by
- * bits; in convolutional ones on `batch` too. `work` is 64-byte aligned. When the library fails,
- * which is logged, q is NaN. */
+/* Computes q[batch][outputs] of obs[batch][hd_net_get_obs_bytes], normalised by `norm` (NULL: bytes
+ * are divided by 255, floats are unchanged). In dense nets the bits of a row's result depend on
+ * that row alone, in convolutional nets also on `batch`. `work` is 64-byte aligned. If the library
+ * fails, which is logged, q is NaN. */
 void hd_net_forward(const struct hd_net *net, const void *params, const struct hd_obs_norm *norm,
                     const void *obs, int64_t batch, void *work, float *q);
 
-/* The same of floats as DI-engine's nets take them, already divided by 255; `norm` is of these. */
+/* Computes q of float observations, whatever the net's type of observations. Without `norm` they
+ * are already divided by 255, as DI-engine's nets take them; else `norm` applies to them. */
 void hd_net_forward_floats(const struct hd_net *net, const void *params,
                            const struct hd_obs_norm *norm, const float *obs, int64_t batch,
                            void *work, float *q);
 
-/* One pass over 2 rows: q[rows][outputs] of obs, then of next_obs[rows]. */
+/* Computes q[2 rows][outputs] of obs[rows] and then of next_obs[rows] in one pass. */
 void hd_net_forward_pair(const struct hd_net *net, const void *params,
                          const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                          int64_t rows, void *work, float *q);
 
-/* As hd_net_forward, of a net with batch norm: by running statistics (hd_net_count_running). Nets
- * without it look at none; nets with it yield NaN where there are none, as in the calls above. */
+/* Computes q like hd_net_forward, with batch norm by running statistics (hd_net_count_running).
+ * Nets without batch norm ignore them; nets with it yield NaN if `running` is NULL, and in the
+ * functions above. */
 void hd_net_forward_running(const struct hd_net *net, const void *params, const float *running,
                             const struct hd_obs_norm *norm, const void *obs, int64_t batch,
                             void *work, float *q);
 
-/* Backward goes in stages 0 … hd_net_count_stages - 1, in this order. Stage s reads the parameters
- * and writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
+/* The backward pass goes through stages 0 … hd_net_count_stages - 1, in this order. Stage s reads
+ * the parameters and writes the gradients [*lo_p, *hi_p); stages tile the flat array in order. */
 int hd_net_count_stages(const struct hd_net *net);
 void hd_net_get_stage_range(const struct hd_net *net, int stage, int64_t *lo_p, int64_t *hi_p);
 
-/* Bytes of scratch, a multiple of 64, kept from stage to stage, for a backward pass of `batch`
- * observations. */
+/* Returns the bytes of scratch, a multiple of 64, for a backward pass of `batch` observations. The
+ * scratch is kept from stage to stage. */
 int64_t hd_net_get_backward_bytes(const struct hd_net *net, int64_t batch);
 
-/* One stage of: grad, laid out like the floats of the parameters, = sum over rows b < batch of
- * dq[b][outputs] times the derivative of row b's output. `work` is that of a forward pass of
- * `forward_batch` rows, of which the first `batch` are meant. */
+/* Computes one stage of grad, which has the layout of the parameters' floats: the sum over rows b <
+ * batch of dq[b][outputs] times the derivative of row b's output. `work` comes from a forward pass
+ * of `forward_batch` rows, of which the first `batch` count. If the library fails, which is logged,
+ * the stage's gradients are NaN. */
 void hd_net_backward(const struct hd_net *net, const void *params, int64_t batch,
                      int64_t forward_batch, const void *work, const float *dq, void *scratch,
                      int stage, float *grad);
 
-/* -- On a GPU ------------------------------------------------------------------------------------
- * Params instances on a GPU are other than a processor's: the same floats, hd_net_count_params of
- * them, and then a shadow of them, padded and in the precision and order in which the GPU
- * multiplies. Calls are about the current GPU and, but for preparing, only enqueue on `stream`:
- * they can be captured in a CUDA graph. Pointers are to memory of the GPU, aligned to 64 bytes,
- * unless they are said to be the host's. Results depend on the number of rows too. Errors:
- * HD_ERR_UNSUPPORTED (nets with batch norm; no library), HD_ERR_DEVICE, HD_ERR_INPUT (nobody
- * prepared), all logged. */
+/* -- On a GPU ---------------------------------------------------------------------------------- */
 
-/* Bytes of a params instance there, a multiple of 64. */
+/* Returns the bytes of a params instance on a GPU, a multiple of 64: hd_net_count_params floats,
+ * then shadow weights, padded and in the precision and order in which the GPU multiplies. All
+ * functions below concern the current GPU. Except for preparing, they only enqueue on `stream`, so
+ * they can be captured in a CUDA graph. Pointers are to device memory, aligned to 64 bytes, unless
+ * stated otherwise. Results depend on the number of rows too. Statuses are HD_OK,
+ * HD_ERR_UNSUPPORTED (nets with batch norm; no library), HD_ERR_DEVICE and HD_ERR_INPUT (not
+ * prepared), all logged. */
 int64_t hd_net_get_device_bytes(const struct hd_net *net);
 
-/* Builds and keeps what passes need on the current GPU, and the choice of algorithms for forward
- * passes of `batch` rows and backward passes of `backward_batch` rows (0: none); at once when it is
- * there. The only call here that allocates memory of the GPU or waits for it. Thread safe.
- * HD_ERR_NOMEM. */
+/* Makes and keeps what passes need on the current GPU, and the algorithms for forward passes of
+ * `batch` rows and backward passes of `backward_batch` rows (0: none), unless they are kept
+ * already. This is the only function here that allocates memory of the GPU or waits for it. Thread
+ * safe. Returns a status as above or HD_ERR_NOMEM (logged). */
 int hd_net_prepare_cuda(const struct hd_net *net, int64_t batch, int64_t backward_batch);
 
-/* Renews the shadow after floats [lo, hi) changed; all of them the first time. */
+/* Refreshes the shadow weights after floats [lo, hi) have changed; all of them the first time.
+ * Returns a status as above. */
 int hd_net_refresh_cuda(const struct hd_net *net, void *params, int64_t lo, int64_t hi,
                         void *stream);
 
-/* As hd_net_forward and hd_net_forward_pair; `norm` is the host's, its scale and shift are not. */
+/* Do what hd_net_get_forward_bytes, hd_net_forward and hd_net_forward_pair do; `norm` itself is in
+ * host memory, its scale and shift are in device memory. Return a status as above. */
 int64_t hd_net_get_forward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_forward_cuda(const struct hd_net *net, const void *params,
                         const struct hd_obs_norm *norm, const void *obs, int64_t batch, void *work,
@@ -205,7 +212,8 @@ int hd_net_forward_pair_cuda(const struct hd_net *net, const void *params,
                              const struct hd_obs_norm *norm, const void *obs, const void *next_obs,
                              int64_t rows, void *work, float *q, void *stream);
 
-/* As hd_net_backward, in stages [first, last). `scratch` is kept from stage to stage. */
+/* Do what hd_net_get_backward_bytes and hd_net_backward do, for stages [first, last). `scratch` is
+ * kept from stage to stage. Return a status as above. */
 int64_t hd_net_get_backward_cuda_bytes(const struct hd_net *net, int64_t batch);
 int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t batch,
                          int64_t forward_batch, const void *work, const float *dq, void *scratch,
@@ -213,42 +221,46 @@ int hd_net_backward_cuda(const struct hd_net *net, const void *params, int64_t b
 
 /* -- Training with batch norm ------------------------------------------------------------------ */
 
-/* Of nets that have it, in levels of layers one behind another; else 0. */
+/* Return the number of levels of consecutive layers with batch norm, 0 in nets without; the number
+ * of batch norms; and one of them (borrowed). */
 int hd_net_count_levels(const struct hd_net *net);
 int hd_net_count_norms(const struct hd_net *net);
 const struct hd_net_norm *hd_net_get_norm(const struct hd_net *net, int i);
 
-/* Floats of the running statistics of all batch norms; and as they start, means 0, variances 1. */
+/* Return the number of floats of the running statistics of all batch norms, and initialise them
+ * with means 0 and variances 1. */
 int64_t hd_net_count_running(const struct hd_net *net);
 void hd_net_init_running(const struct hd_net *net, float *running);
 
-/* A pass over some of a batch's samples, those of an item. */
+/* A training pass over the samples of one item, a part of a batch. */
 struct hd_training_pass {
     const void *params;
-    const struct hd_obs_norm *norm; /* NULL: observations as they are */
+    const struct hd_obs_norm *norm; /* NULL: observations are not normalised */
     const void *obs;                /* [batch][hd_net_get_obs_bytes] */
     int64_t batch, used;            /* rows, of which the first `used` count */
-    void *work;      /* hd_net_get_training_bytes, 64-byte aligned, kept throughout */
-    float *q;        /* [batch][outputs], in the last stage forward */
-    const float *dq; /* [batch][outputs], in the first stage back; 0 from `used` on */
-    float *grad;     /* in the last stage back: as hd_net_backward's */
+    void *work;      /* hd_net_get_training_bytes, 64-byte aligned, kept through all stages */
+    float *q;        /* [batch][outputs], written in the last forward stage */
+    const float *dq; /* [batch][outputs], read in the first backward stage; 0 from `used` on */
+    float *grad;     /* written in the last backward stage, as by hd_net_backward */
 };
 
-/* Bytes of its work memory, a multiple of 64. */
+/* Returns the bytes of a training pass's work memory, a multiple of 64. */
 int64_t hd_net_get_training_bytes(const struct hd_net *net, int64_t batch);
 
-/* It goes forward in stages 0 … L, L the levels, then back in stages 0 … L. Forward stage s < L
- * leaves sums of number s, backward stage s < L sums of number L + s: somebody adds them up over
- * all items of the batch, and what that comes to is `pooled` of the next stage in the same
- * direction. The last stage in either direction leaves none, the first is given none. */
+/* A training pass goes forward in stages 0 … L, L being the number of levels, then backward in
+ * stages 0 … L. Forward stage s < L writes sums number s, backward stage s < L sums number L + s.
+ * The caller adds them over all items of the batch and gives the result as `pooled` to the next
+ * stage in the same direction. The last stage in either direction writes no sums, the first reads
+ * none. hd_net_count_training_sums returns how many doubles sums number `number` has. */
 int64_t hd_net_count_training_sums(const struct hd_net *net, int number);
 void hd_net_training_forward(const struct hd_net *net, const struct hd_training_pass *pass,
                              int stage, const double *pooled, double *sums);
 void hd_net_training_backward(const struct hd_net *net, const struct hd_training_pass *pass,
                               int stage, const double *pooled, double *sums);
 
-/* Running statistics take in those of the batch, from any item's pass that went forward; they are
- * the same by bits. False: of fewer than two samples nothing is taken. */
+/* Updates running statistics by the moments of the batch, which are bitwise identical in every
+ * item's pass that went forward. Returns false if the batch has fewer than two samples, in which
+ * case nothing changes. */
 bool hd_net_update_running(const struct hd_net *net, const struct hd_training_pass *pass,
                            float *running);
 

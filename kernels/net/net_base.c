@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kinds of nets keep in struct hd_net: filling it, reading it, releasing it. */
+/* The base struct of all kinds of nets: filling it, reading it, releasing it. */
 #include "kernels/net/net_internal.h"
 #include "runtime/base/alloc.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets: what they are made of, where their parameters lie, PyTorch's layout. */
+/* Creates convolutional nets: their layers and the layout of the flat array. */
 #include "kernels/net/net_conv_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/status.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* DI-engine's ConvEncoder (spec 2.1). */
+/* DI-engine's ConvEncoder (docs/di-engine.md 2.1). */
 static const int64_t kernels[HD_CONVS] = {8, 4, 3}, strides[HD_CONVS] = {4, 2, 1};
 
 enum { MAX_TENSORS = 16 };
@@ -96,7 +96,7 @@ static void add_tensors(struct hd_conv_net *net, int64_t features)
     }
 }
 
-/* Folds the observation by the first stride where its sides allow. */
+/* Folds the observation by the first stride if its sides allow. */
 static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *fields)
 {
     const int64_t *shape = fields->obs_shape, stride = strides[0];
@@ -111,15 +111,16 @@ static void choose_frames(struct hd_conv_net *net, const struct hd_net_fields *f
         net->frames.layout = net->base.bf16 ? HD_NHWC : HD_NCHW16;
 }
 
-/* A convolution that oneDNN computes by its definition alone is a hundred times too slow. */
+/* Returns whether oneDNN computes the convolution by its reference code, which is a hundred times
+ * too slow. */
 static bool is_slow(struct hd_conv *conv)
 {
     enum { SOME_ROWS = 32 };
     return strncmp(hd_conv_get_name(conv, HD_CONV_FORWARD, SOME_ROWS), "ref", 3) == 0;
 }
 
-/* The first convolution decides how the frames are laid out: blocks of channels are for processors
- * with vectors of 16. */
+/* The first convolution decides the layout of the frames: blocks of channels are for processors
+ * with vectors of 16 floats. */
 static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
 {
     HD_TRY(hd_conv_create(fields, &net->conv[0]));
@@ -131,7 +132,7 @@ static int make_first(struct hd_conv_net *net, struct hd_conv_fields *fields)
     return hd_conv_create(fields, &net->conv[0]);
 }
 
-/* The convolutions; the last one's output is stored in *output_p. */
+/* Makes the convolutions and stores the layout and sizes of the last one's output. */
 static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t *height_p,
                       int64_t *width_p)
 {
@@ -155,7 +156,8 @@ static int make_convs(struct hd_conv_net *net, enum hd_layout *output_p, int64_t
     return HD_OK;
 }
 
-/* Which of PyTorch's flattened features, [channel][y][x], each output element is. */
+/* Fills net->feature: the index of each output element among PyTorch's flattened features,
+ * [channel][y][x]. */
 static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t height,
                         int64_t width)
 {
@@ -177,7 +179,7 @@ static int map_features(struct hd_conv_net *net, enum hd_layout layout, int64_t 
     return HD_OK;
 }
 
-/* -- Places in the flat array ------------------------------------------------------------------ */
+/* -- Offsets in the flat array ----------------------------------------------------------------- */
 
 struct layout {
     int64_t floats, shadow; /* used so far */
@@ -223,7 +225,7 @@ static void place_all(struct hd_conv_net *net)
     net->base.params_bytes = hd_align_up(floats_bytes) + hd_align_up(shadow_bytes);
 }
 
-/* Enough stages that what one finishes can travel while the next computes. */
+/* Cuts `mid` into stages, so that one stage's gradient can be sent while the next is computed. */
 static void cut_mid(struct hd_conv_net *net)
 {
     const int64_t stage_floats = (16 << 20) / (int64_t)sizeof(float),
@@ -233,7 +235,7 @@ static void cut_mid(struct hd_conv_net *net)
     net->mid_stages = (int)((blocks + net->mid_stage_blocks - 1) / net->mid_stage_blocks);
 }
 
-/* Bytes of a row's activations in the front, its outputs counted so many times. */
+/* Returns the bytes of a row's activations in the front, its outputs counted `times` times. */
 static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
 {
     const int64_t outputs =
@@ -242,7 +244,8 @@ static int64_t row_bytes(const struct hd_conv_net *net, int64_t times)
            (int64_t)hd_conv_net_get_element_bytes(net);
 }
 
-/* Floats take so long to multiply that reading activations again does not matter. */
+/* Products of floats take so long that reading activations again does not matter, so only bf16 nets
+ * are cut into parts. */
 static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
 {
     enum { CACHE_BYTES = 1 << 20, LEAST = 4 };
@@ -250,7 +253,7 @@ static int64_t choose_part(const struct hd_conv_net *net, int64_t row)
     return !net->base.bf16 ? INT64_MAX : part > LEAST ? part : LEAST;
 }
 
-/* -- Kind -------------------------------------------------------------------------------------- */
+/* -- Creating a net ---------------------------------------------------------------------------- */
 
 static void destroy(struct hd_net *base)
 {

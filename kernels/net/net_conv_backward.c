@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets: backward. Heads, mid in its stages, then the convolutions from the last to
- * the first. */
+/* The backward pass of convolutional nets: heads, `mid` in its stages, then the convolutions from
+ * the last to the first. */
 #include "kernels/net/net_conv_internal.h"
 #include "runtime/base/status.h"
 
@@ -20,14 +20,14 @@ int hd_conv_net_count_stages(const struct hd_net *net)
     return HEAD_STAGES + as_conv(net)->mid_stages + CONV_STAGES;
 }
 
-/* The convolution that a stage begins with, or -1; the front is one stage. */
+/* Returns the convolution that a stage begins with, or -1; the front is one stage. */
 static int conv_of_stage(const struct hd_conv_net *net, int stage)
 {
     int after = stage - HEAD_STAGES - net->mid_stages;
     return after < 0 ? -1 : HD_CONVS - 1 - after;
 }
 
-/* Blocks of mid's inputs that a stage is about. */
+/* Finds the blocks of inputs of `mid` that a stage computes. */
 static void mid_blocks(const struct hd_conv_net *net, int stage, int64_t *first_p, int64_t *last_p)
 {
     const int64_t blocks = hd_packed_count_in_blocks(&net->mid);
@@ -60,9 +60,9 @@ void hd_conv_net_get_stage_range(const struct hd_net *base, int stage, int64_t *
 
 /* -- Memory ------------------------------------------------------------------------------------ */
 
-/* Gradients by the activations of the same name; of the first convolution's those of a part. Then
- * scratch: of dense layers and of convolutions behind the front, one after another; and of the
- * front's passes, side by side. */
+/* The gradients of the activations of the same names; conv[0] holds one part only. Dense layers and
+ * convolutions after the front use `scratch` one after another; the passes of the front have their
+ * own scratch side by side. */
 struct gradients {
     float *hidden;
     hd_bf16 *hidden_bf16;
@@ -80,8 +80,8 @@ static void lay_out_front(const struct hd_conv_net *net, int64_t part, struct hd
                 bump, hd_conv_get_scratch_bytes(net->conv[i], (enum hd_conv_pass)pass, part), 1);
 }
 
-/* Bytes until `cut` is a line beyond where `like` is, within a page: the processor takes a load for
- * one of what was stored just before when these bits are alike. */
+/* Returns the bytes until `bump` is one cache line beyond `like` within a page. The processor takes
+ * a load for one of recently stored data when the low bits of both addresses are equal. */
 enum { PAGE = 4096, LINE = 64 };
 
 static int64_t until_beside(const struct hd_bump *bump, const void *like)
@@ -90,7 +90,7 @@ static int64_t until_beside(const struct hd_bump *bump, const void *like)
     return bump->at ? (int64_t)(((uintptr_t)like + LINE - at) % PAGE) : PAGE;
 }
 
-/* `a`: of the forward pass, if memory is not NULL. */
+/* `a` is the memory of the forward pass; it may be NULL if `memory` is. */
 static int64_t lay_out_gradients(const struct hd_conv_net *net, int64_t rows, void *memory,
                                  const struct hd_activations *a, struct gradients *g)
 {
@@ -124,7 +124,7 @@ int64_t hd_conv_net_get_backward_bytes(const struct hd_net *net, int64_t batch)
 
 /* -- Dense layers ------------------------------------------------------------------------------ */
 
-/* dbias[o] = sum over rows of dy[row][o], in order of the rows. */
+/* Computes dbias[o] = sum over rows of dy[row][o], in the order of the rows. */
 static void add_rows(int64_t rows, int64_t n, const float *dy, const hd_bf16 *dy_bf16, int64_t ld,
                      float *dbias)
 {
@@ -134,7 +134,7 @@ static void add_rows(int64_t rows, int64_t n, const float *dy, const hd_bf16 *dy
             dbias[o] += dy_bf16 ? hd_bf16_to_float(dy_bf16[r * ld + o]) : dy[r * ld + o];
 }
 
-/* A backward pass at one of its stages. */
+/* The arguments of one stage. */
 struct backward {
     const struct hd_conv_net *net;
     const void *params;
@@ -220,7 +220,7 @@ static int begin(const struct backward *b, int i, enum hd_conv_pass pass, int64_
     return hd_conv_begin(run);
 }
 
-/* One behind the front, over all rows. */
+/* Computes a convolution after the front, over all rows. */
 static int conv_stage(const struct backward *b, int i)
 {
     struct hd_conv_run run;
@@ -237,8 +237,8 @@ static void *row_of(const struct backward *b, void *rows, int64_t elements, int6
     return (char *)rows + row * elements * (int64_t)hd_conv_net_get_element_bytes(b->net);
 }
 
-/* The second convolution's passes and the first one's over a part of the rows, so that what goes
- * from one to the other stays in the cache. */
+/* Computes the second convolution's passes and the first one's over a part of the rows, so that
+ * what goes from one to the other stays in the cache. */
 static int front_part(const struct backward *b, int64_t first, int64_t n, struct hd_conv_run *data,
                       struct hd_conv_run *second, struct hd_conv_run *first_run)
 {
@@ -274,7 +274,7 @@ static int front_stage(const struct backward *b)
     return hd_conv_end(&first_run);
 }
 
-/* Zeros the gaps between a stage's tensors. */
+/* Zeroes the gaps between a stage's tensors. */
 static void clear_gaps(const struct hd_conv_net *net, int stage, float *grad)
 {
     const struct hd_layer_offsets *places[] = {&net->output_offsets,  &net->hidden_offsets,

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets: forward. */
+/* The forward pass of convolutional nets. */
 #include "kernels/common/activation.h"
 #include "kernels/net/net_conv_internal.h"
 #include "runtime/base/status.h"
 
 #include <string.h>
-
-/* -- Forward ----------------------------------------------------------------------------------- */
 
 static bool fills_up(const struct hd_conv_net *net)
 {
@@ -61,7 +59,7 @@ static int begin(const struct hd_conv_net *net, const void *params, int i, int64
     return hd_conv_begin(run);
 }
 
-/* Observations [first, first + n) of all. */
+/* Converts observations [first, first + n) of all. */
 static void read_input(const struct hd_conv_net *net, const struct hd_net_rows *rows, int64_t first,
                        int64_t n, void *input)
 {
@@ -88,8 +86,8 @@ static void *row_of(const struct hd_conv_net *net, void *rows, int64_t elements,
     return (char *)rows + row * elements * (int64_t)hd_conv_net_get_element_bytes(net);
 }
 
-/* What the next part, of `n` rows from `first` on, writes: its input while the first convolution
- * runs, that one's output while the second does. */
+/* Returns the memory that the next part, of `n` rows from `first` on, will write: its input is
+ * prefetched while the first convolution runs, that one's output while the second does. */
 static struct hd_conv_prefetch written_next(const struct hd_conv_net *net,
                                             const struct hd_activations *a, int i, int64_t first,
                                             int64_t n)
@@ -128,7 +126,7 @@ static int run_convs(const struct hd_conv_net *net, const void *params,
     return HD_OK;
 }
 
-/* Rows of bf16 features with whole blocks. */
+/* Returns rows of bf16 features padded to whole blocks. */
 static const hd_bf16 *whole_features(const struct hd_conv_net *net, int64_t rows,
                                      const struct hd_activations *a, int64_t *ld_p)
 {
@@ -144,7 +142,7 @@ static const hd_bf16 *whole_features(const struct hd_conv_net *net, int64_t rows
     return a->features;
 }
 
-/* Columns that no output has, up to the next whole block, become zero. */
+/* Zeroes the columns from the last output up to the next whole block. */
 static void clear_columns(int64_t rows, int64_t from, int64_t ld, float *y)
 {
     for (int64_t r = 0; r < rows && from < ld; r++)
@@ -192,7 +190,7 @@ int hd_conv_net_forward(const struct hd_net *base, const void *params,
     return HD_OK;
 }
 
-/* A pass over `rows` rows in parts of `part`. */
+/* Prepares a pass over `rows` rows in parts of `part`. */
 static int prepare_parts(struct hd_conv *conv, enum hd_conv_pass pass, int64_t rows, int64_t part)
 {
     if (rows == 0)

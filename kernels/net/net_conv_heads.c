@@ -7,13 +7,13 @@ int64_t hd_heads_count_outputs(const struct hd_conv_net *net)
     return net->base.actions + (hd_net_has_value(&net->base) ? 1 : 0);
 }
 
-/* Where output `a` finds its stream's neurons. */
+/* Returns the offset of the neurons of output `a`'s stream. */
 static int64_t stream_of(const struct hd_conv_net *net, int64_t a)
 {
     return a < net->base.actions ? 0 : net->width;
 }
 
-/* In 16 chains, then pairs of halves. */
+/* Adds in 16 chains, then pairs of halves. */
 static float dot(const float *x, const float *y, int64_t n)
 {
     float lanes[HD_VEC] = {0};
@@ -55,8 +55,8 @@ void hd_heads_forward(const struct hd_conv_net *net, const float *params, int64_
     }
 }
 
-/* Derivative by output `a` of a row; dueling: dq - mean dq for an advantage, sum dq for the value.
- */
+/* Returns the derivative by output `a` of a row; dueling: dq - mean dq for an advantage, sum dq for
+ * the value. */
 static float output_gradient(const struct hd_conv_net *net, const float *dq, int64_t a)
 {
     const int64_t actions = net->base.actions;

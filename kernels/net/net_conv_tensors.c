@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets: parameters between PyTorch's layout and that of the passes, and shadows. */
+/* Converts parameters of convolutional nets from and to PyTorch's layout, and refreshes shadows. */
 #include "kernels/common/shadow.h"
 #include "kernels/net/net_conv_internal.h"
 #include "runtime/base/alloc.h"
@@ -9,8 +9,8 @@
 
 enum { CONV_TENSORS = 2 * HD_CONVS, MID_TENSORS = CONV_TENSORS + 2 };
 
-/* Where the first output of a head's layer lies: which row of the packed hidden layer, or which
- * output. The stream of the actions comes first, whatever the order of the tensors. */
+/* Returns the first row of a head's tensor in the packed hidden layer, or its first output. The
+ * stream of the actions comes first, whatever the order of the tensors. */
 static int64_t head_row(const struct hd_conv_net *net, int tensor, bool output)
 {
     bool value = (tensor >= MID_TENSORS + 4) != (net->base.heads == HD_HEADS_ACTOR_CRITIC);
@@ -85,7 +85,7 @@ static int64_t bias_place(const struct hd_conv_net *net, int i)
            head_row(net, i, output);
 }
 
-/* Tensors alternate: weight, bias. */
+/* Tensors alternate between weights and biases. */
 static int copy_tensor(const struct hd_conv_net *net, int i, float *row_major, float *params,
                        bool import)
 {
@@ -107,7 +107,8 @@ int hd_conv_net_import(const struct hd_net *net, const float *row_major, int i, 
     return copy_tensor(as_conv(net), i, (float *)row_major, params, true);
 }
 
-/* The part of [lo, hi) within a tensor, in its own elements; false: none. */
+/* Finds the part of [lo, hi) within a tensor, in the tensor's own elements; returns false if it is
+ * empty. */
 static bool part_of(const struct hd_layer_offsets *place, int64_t lo, int64_t hi, int64_t *lo_p,
                     int64_t *hi_p)
 {

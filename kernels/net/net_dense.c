@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- Building ---------------------------------------------------------------------------------- */
+/* -- Creating a net ---------------------------------------------------------------------------- */
 
 static int add_layer(struct dense_net *net, const char *name, int64_t in, int64_t out, int input)
 {
@@ -23,8 +23,8 @@ static int add_layer(struct dense_net *net, const char *name, int64_t in, int64_
     return net->n_layers++;
 }
 
-/* A layer that a ReLU follows, with batch norm between them in nets that have it: modules
- * `first`, `first` + 1, … of `name`, a Sequential. */
+/* Adds a layer with a ReLU and, in nets with batch norm, a norm between them: modules `first`,
+ * `first` + 1, … of the Sequential `name`. Returns the layer's number. */
 static int add_hidden(struct dense_net *net, const char *name, int first, int64_t in, int64_t out,
                       int input)
 {
@@ -45,9 +45,9 @@ static int add_hidden(struct dense_net *net, const char *name, int first, int64_
     return i;
 }
 
-/* DI-engine's FCEncoder: init, then main.0, main.2, …; its modules count the activations too. It
- * has no batch norm; with it, layers are named as its fc_block and MLP name theirs: init.0, the
- * norm init.1, main.0, the norm main.1, main.3, … */
+/* Adds DI-engine's FCEncoder: init, then main.0, main.2, …, because its modules include the
+ * activations. DI-engine's has no batch norm; with batch norm, layers are named as in its fc_block
+ * and MLP: init.0, the norm init.1, main.0, the norm main.1, main.3, … */
 static int add_encoder(struct dense_net *net, const struct hd_net_fields *fields)
 {
     const int modules = net->base.batch_norm ? 3 : 2;
@@ -64,8 +64,8 @@ static int add_encoder(struct dense_net *net, const struct hd_net_fields *fields
     return last;
 }
 
-/* A hidden layer as wide as the encoder's last one, the first module of the Sequential
- * `hidden_name`, and an output layer, which is returned. */
+/* Adds a hidden layer as wide as the encoder's last one, the first module of the Sequential
+ * `hidden_name`, and an output layer, whose number is returned. */
 static int add_stream(struct dense_net *net, int encoder, const char *hidden_name,
                       const char *output_name, int64_t outputs)
 {
@@ -98,7 +98,7 @@ static void destroy(struct hd_net *net)
     hd_free(((struct dense_net *)net)->layers);
 }
 
-/* The flat array is the list of tensors. */
+/* The flat array is the list of tensors, so tensors are only copied. */
 static int export(const struct hd_net *net, const float *params, int i, float *row_major)
 {
     const struct hd_tensor *tensor = &net->tensors[i];

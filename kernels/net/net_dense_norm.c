@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training passes of dense nets with batch norm. All layers of a level are normalised by one pool
- * of sums. The weights' gradients, which nobody waits for, are left to the last stage, so that the
- * way from pool to pool is short. */
+/* Training passes of dense nets with batch norm. All layers of a level are normalised by one set of
+ * sums. The weights' gradients, on which no sums depend, are computed in the last stage, so that
+ * the time between two sets of sums is short. */
 #include "kernels/dense/batch_norm.h"
 #include "kernels/net/net_dense_internal.h"
 #include "runtime/base/alloc.h"
 
 #include <string.h>
 
-/* Work memory beside that of the plain passes. */
+/* The work memory in addition to that of the plain passes. */
 struct training {
-    float *xhat;             /* [features][ld]: what is to be normalised, then what is */
-    float *dweight, *dbias;  /* [features] of the norms */
-    double *mean, *variance; /* [features] of the whole batch */
-    double *count;           /* [1]: its samples */
-    void *scratch;           /* of the backward pass */
+    float *xhat;             /* [features][ld]: input of the norms, then their normalised output */
+    float *dweight, *dbias;  /* [features]: gradients of the norms' parameters */
+    double *mean, *variance; /* [features]: moments of the whole batch */
+    double *count;           /* [1]: number of samples of the whole batch */
+    void *scratch;           /* scratch of the backward pass */
 };
 
-/* The next `bytes` of work memory (NULL: only counts). */
+/* Returns the next `bytes` of work memory; NULL if it only counts. */
 static void *take(void *work, int64_t *used, int64_t bytes)
 {
     void *at = work ? (char *)work + *used : NULL;
@@ -25,12 +25,13 @@ static void *take(void *work, int64_t *used, int64_t bytes)
     return at;
 }
 
-/* Returns the bytes. */
+/* Assigns addresses in `work` (NULL: only counts) and returns the bytes. */
 static int64_t lay_out(const struct dense_net *net, int64_t batch, void *work, struct training *t)
 {
     const int64_t n = net->features, floats = n * (int64_t)sizeof(float);
     const int64_t doubles = n * (int64_t)sizeof(double);
-    int64_t used = hd_dense_get_forward_bytes(&net->base, batch); /* at the start */
+    int64_t used =
+        hd_dense_get_forward_bytes(&net->base, batch); /* the plain passes use the start */
     t->xhat = take(work, &used, floats * hd_linear_get_ld(batch));
     t->scratch = take(work, &used, hd_dense_get_backward_bytes(&net->base, batch));
     t->dweight = take(work, &used, floats);
@@ -47,7 +48,8 @@ int64_t hd_dense_get_training_bytes(const struct hd_net *base, int64_t batch)
     return lay_out(as_dense(base), batch, NULL, &unused);
 }
 
-/* A level's layers one after another; the first sums of all begin with the count. */
+/* The sums of a level's layers follow one another. The first sums begin with the count of
+ * samples. */
 int64_t hd_dense_count_training_sums(const struct hd_net *base, int stage)
 {
     const struct dense_net *net = as_dense(base);
@@ -133,7 +135,7 @@ bool hd_dense_update_running(const struct hd_net *base, const struct hd_training
 
 /* -- Backward ---------------------------------------------------------------------------------- */
 
-/* dL/doutput of a level's layers comes to lie before their norms. */
+/* Moves dL/doutput of a level's layers before their norms. */
 static void go_back(const struct dense_net *net, const struct hd_training_pass *pass,
                     const struct training *t, int level, const double *pooled)
 {

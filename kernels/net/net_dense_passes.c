@@ -27,7 +27,7 @@ float *hd_dense_get_output(const struct dense_net *net, const void *work, int la
     return at;
 }
 
-/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else what the layers yield. */
+/* q[b][a] = A[a][b] - mean_a A + V[b] (dueling); else the outputs of the layers. */
 void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64_t batch,
                             int64_t ld, float *q)
 {
@@ -48,7 +48,7 @@ void hd_dense_combine_heads(const struct dense_net *net, const void *work, int64
     }
 }
 
-/* Columns [first, first + rows) of the input, and zeros behind them. */
+/* Writes columns [first, first + rows) of the input, and zeros after them. */
 static void append_columns(int64_t rows, int64_t features, const float *obs, int64_t first,
                            float *to, int64_t ld)
 {
@@ -167,7 +167,8 @@ void hd_dense_backward_layer_weights(const struct dense_net *net, int layer, con
                                ld, x, ldx, grad + is->weight, grad + is->bias);
 }
 
-/* Two streams meet at the encoder: the last one comes first here, the other adds. */
+/* Two streams read the encoder's output: the last one is processed first and overwrites, the other
+ * one adds. */
 void hd_dense_backward_layer_data(const struct dense_net *net, const float *params, int layer,
                                   const void *work, int64_t ld_forward, int64_t ld, void *scratch)
 {
@@ -187,7 +188,7 @@ int hd_dense_backward(const struct hd_net *base, const void *params, int64_t bat
 {
     const struct dense_net *net = as_dense(base);
     const int64_t ld = hd_linear_get_ld(batch), ld_forward = hd_linear_get_ld(forward_batch);
-    (void)stage; /* the only one */
+    (void)stage; /* there is only one stage */
     if (base->batch_norm)
         return HD_ERR_INPUT;
     hd_dense_split_heads(net, dq, batch, ld, scratch);

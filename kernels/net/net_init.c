@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameters and running statistics that training starts with. */
+/* The initial parameters and running statistics. */
 #include "kernels/common/orthogonal.h"
 #include "kernels/net/net_internal.h"
 #include "runtime/base/alloc.h"
@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The gain of a weight matrix that starts orthogonal; 0: the tensor starts as PyTorch's default. */
+/* Returns the gain of a weight matrix that is initially orthogonal, or 0 if the tensor gets
+ * PyTorch's default. */
 static double orthogonal_gain(const struct hd_net *net, const struct hd_tensor *tensor)
 {
     static const struct {
@@ -28,7 +29,7 @@ static double orthogonal_gain(const struct hd_net *net, const struct hd_tensor *
     return sqrt(2);
 }
 
-/* Biases follow their weights in the list of tensors. */
+/* A bias follows its weight in the list of tensors. */
 static bool starts_at_zero(const struct hd_net *net, int i)
 {
     return net->tensors[i].dims == 1 && orthogonal_gain(net, &net->tensors[i - 1]) > 0;
@@ -42,7 +43,7 @@ static void draw_uniform(const struct hd_tensor *tensor, const struct hd_rng *rn
             (float)((2.0 * hd_rng_draw_uniform(rng, (uint32_t)(tensor->offset + j)) - 1.0) * bound);
 }
 
-/* Batch norms start by changing nothing: weights of 1, each followed by its biases of 0. */
+/* A batch norm initially changes nothing: weights of 1, followed by biases of 0. */
 static void start_norm(const struct hd_net *net, int i, float *row_major)
 {
     const bool weight = net->tensors[i - 1].fan_in > 0;

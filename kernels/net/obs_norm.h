@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations on a common scale before they enter a net. */
+/* Normalisation of observations before they enter a net. Thread safe. */
 #ifndef HD_KERNELS_NET_OBS_NORM_H
 #define HD_KERNELS_NET_OBS_NORM_H
 
@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 /* Element j of an observation, counted in its plain layout ([C][H][W] for frames), enters as
- * min(max(x * scale[j] + shift[j], -limit), limit), x being the byte 0 … 255 or the float as it is
- * passed; product and sum are rounded once. No number stays none. */
+ * min(max(x * scale[j] + shift[j], -limit), limit), where x is the byte 0 … 255 or the float as it
+ * was passed. Product and sum are rounded once. A NaN stays a NaN. */
 struct hd_obs_norm {
     const float *scale, *shift; /* [elements of an observation] */
     float limit;                /* > 0 */
 };
 
-/* What the definition above says; kernels/net/frames_cpu.c has it 16 at once. */
+/* Normalises one element as defined above; kernels/net/frames_cpu.c computes 16 at once. */
 HD_INLINE float hd_obs_normalise(const struct hd_obs_norm *norm, int64_t j, float x)
 {
     const float y = fmaf(x, norm->scale[j], norm->shift[j]), limit = norm->limit;

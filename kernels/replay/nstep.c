@@ -12,7 +12,8 @@ void hd_nstep_assemble(const struct hd_fragment *fragment, double gamma, enum hd
         int64_t left = fragment->length - i, rewards = nstep < left ? nstep : left;
         bool at_end = left <= nstep;
         int64_t power = at_end && tail == HD_NSTEP_DI_ENGINE ? rewards - 1 : rewards;
-        memset(transition, 0, (size_t)hd_transition_get_bytes(nstep)); /* padding is hashed, too */
+        memset(transition, 0,
+               (size_t)hd_transition_get_bytes(nstep)); /* padding bytes are hashed too */
         transition->frame = fragment->frame + i;
         transition->env = fragment->env;
         transition->age = (int32_t)(fragment->age + i);

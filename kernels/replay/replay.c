@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Returns the bytes; memory NULL: only counts. */
+/* Fills in the addresses and returns the bytes; only counts if `memory` is NULL. */
 static int64_t lay_out(const struct hd_replay_shape *shape, const void *memory,
                        struct hd_replay_ring *ring)
 {
@@ -80,7 +80,7 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
     int64_t number = ring.header->added++;
     lose(ring.header, ring.header->added - shape->capacity);
     /* An env's transitions come in order, so the last one that starts at a frame is the last one
-     * that is spoilt when this frame is overwritten. */
+     * that is lost when this frame is overwritten. */
     if (oldest < ring.shown[transition->env] - shape->frames)
         lose(ring.header, number + 1);
     else
@@ -89,7 +89,7 @@ void hd_replay_add(const struct hd_replay_shape *shape, void *memory,
            (size_t)hd_transition_get_bytes(shape->nstep));
 }
 
-/* Puts the observation together that ends with `frame`. */
+/* Assembles the observation that ends with `frame`. */
 static void stack_frames(const struct hd_replay_shape *shape, const struct hd_replay_ring *ring,
                          int64_t env, int64_t frame, int64_t age, char *obs)
 {

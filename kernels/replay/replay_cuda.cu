@@ -18,7 +18,7 @@ extern "C" int64_t hd_replay_get_scratch_bytes(int64_t max_frames)
     return (HEADER + max_frames) * (int64_t)sizeof(int64_t);
 }
 
-/* Every thread gets the largest of what they have. */
+/* Returns to every thread the largest value that a thread passes. */
 static __device__ int64_t most_of_all(int64_t local)
 {
     __shared__ int64_t max[THREADS];
@@ -34,7 +34,7 @@ static __device__ int64_t most_of_all(int64_t local)
     return max[0];
 }
 
-/* How many threads before this one have the same key, and whether one after it has. */
+/* Returns how many threads before this one have the same key, and whether none after it has. */
 static __device__ int same_before(int64_t key, bool *is_last_p)
 {
     __shared__ int64_t keys[THREADS];
@@ -51,12 +51,12 @@ static __device__ int same_before(int64_t key, bool *is_last_p)
     return before;
 }
 
-/* 1 + the first env whose next frame is another, or 0. */
+/* Returns 1 + the first env whose next frame has another number than expected, or 0. */
 static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
                                       const struct hd_replay_ring *ring,
                                       const struct hd_replay_input *input)
 {
-    int64_t left = 0; /* envs from the broken one on */
+    int64_t left = 0; /* envs from the first broken one on */
     for (int64_t env = shape->envs - 1 - (int64_t)threadIdx.x; env >= 0; env -= THREADS)
         if (input->first[env] != ring->shown[env])
             left = shape->envs - env;
@@ -64,7 +64,7 @@ static __device__ int64_t find_broken(const struct hd_replay_shape *shape,
     return left > 0 ? shape->envs - left + 1 : 0;
 }
 
-/* scratch[2 + i] = the number of frame i in its env; `shown` moves on. */
+/* Sets scratch[2 + i] to the number of frame i in its env and advances `shown`. */
 static __device__ void number_frames(const struct hd_replay_ring *ring,
                                      const struct hd_replay_input *input, int64_t n,
                                      int64_t *scratch)
@@ -83,7 +83,8 @@ static __device__ void number_frames(const struct hd_replay_ring *ring,
     __syncthreads();
 }
 
-/* Numbers become slots; what used the old frames there is lost. Returns the loss. */
+/* Replaces frame numbers by slots. Returns how many transitions, counted from the first one ever
+ * added, are lost with the frames that this thread overwrites. */
 static __device__ int64_t place_frames(const struct hd_replay_shape *shape,
                                        const struct hd_replay_ring *ring,
                                        const struct hd_replay_input *input, int64_t n,
@@ -111,8 +112,8 @@ static __device__ const struct hd_transition *transition_at(const void *block, i
     return (const struct hd_transition *)((const char *)block + i * bytes);
 }
 
-/* The last transition whose oldest frame it is becomes a frame's user. Returns what is lost as its
- * frames are gone already. */
+/* Makes the last transition whose oldest frame is in a slot this slot's user. Returns how many
+ * transitions, counted likewise, are lost because their frames are gone already. */
 static __device__ int64_t enter_users(const struct hd_replay_shape *shape,
                                       const struct hd_replay_ring *ring,
                                       const struct hd_replay_input *input, int64_t added)
@@ -163,7 +164,7 @@ static __global__ void update_ring(const struct hd_replay_shape shape,
     report->broken = broken;
 }
 
-/* A block copies a frame. */
+/* Each thread block copies a frame. */
 template <typename word>
 static __global__ void copy_frames(const struct hd_replay_ring ring, const char *frames,
                                    int64_t bytes, const int64_t *scratch)
@@ -174,7 +175,7 @@ static __global__ void copy_frames(const struct hd_replay_ring ring, const char 
     hd_copy_words<word>(frames + i * bytes, ring.frames + scratch[HEADER + i] * bytes, bytes);
 }
 
-/* Those that later ones would overwrite at once are left out. */
+/* Copies the transitions, except those that later ones would overwrite at once. */
 static __global__ void copy_transitions(const struct hd_replay_shape shape,
                                         const struct hd_replay_ring ring, const uint64_t *from,
                                         int64_t n, int64_t words, const int64_t *scratch)
@@ -227,7 +228,7 @@ template <typename word> static __device__ void clear_words(char *to, int64_t by
         ((word *)to)[i] = zero;
 }
 
-/* Both observations of a row; of no transition: zeros. */
+/* Copies both observations of a row, or zeros if there is no transition. */
 template <typename word>
 static __device__ void copy_obs(const struct sampling *s, int64_t row,
                                 const struct hd_transition *from)
@@ -262,7 +263,7 @@ static __device__ void copy_numbers(const struct sampling *s, int64_t row,
         *s->used = from ? rows : 0;
 }
 
-/* The transition that the row's draw selects; NULL where there is none. */
+/* Returns the transition that the row's draw selects, or NULL if there is none. */
 static __device__ const struct hd_transition *draw(const struct sampling *s, int64_t row)
 {
     const struct hd_replay_header *header = s->ring.header;

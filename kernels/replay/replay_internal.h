@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies where in a replay ring, for CPUs and GPUs. */
+/* The layout of a replay ring, for CPUs and GPUs. Thread safe on different memory. */
 #ifndef HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
 #define HD_KERNELS_REPLAY_REPLAY_INTERNAL_H
 
 #include "kernels/replay/replay.h"
 
 struct hd_replay_header {
-    int64_t added, lost; /* transitions ever added; of these, the first `lost` are gone */
+    int64_t added, lost; /* transitions ever added; the first `lost` of them are gone */
 };
 
-/* The arrays of a ring, in this order. */
+/* The arrays of a ring, in the order of memory. */
 struct hd_replay_ring {
     struct hd_replay_header *header;
     int64_t *shown; /* [envs]: frames ever added */
-    int64_t *users; /* [envs][frames]: 1 + the last transition whose oldest frame this is, or 0 */
+    int64_t *users; /* [envs][frames]: 1 + the last transition whose oldest frame is in this slot,
+                       or 0 */
     char *transitions; /* [capacity] */
     char *frames;      /* [envs][frames][frame_bytes] */
 };
 
-/* The arrays in a block of memory, which is not touched. */
+/* Returns the addresses of the arrays in a block of memory, which is not accessed. */
 struct hd_replay_ring hd_replay_ring_lay_out(const struct hd_replay_shape *shape,
                                              const void *memory);
 
-/* Where a frame is among those of all envs. */
+/* Returns the slot of a frame among those of all envs. */
 HD_INLINE int64_t hd_replay_find_slot(const struct hd_replay_shape *shape, int64_t env,
                                       int64_t frame)
 {
     return env * shape->frames + frame % shape->frames;
 }
 
-/* The oldest frame that a transition needs. */
+/* Returns the oldest frame that a transition needs. */
 HD_INLINE int64_t hd_replay_find_oldest(const struct hd_replay_shape *shape, int64_t frame,
                                         int64_t age)
 {
     return frame - (age < shape->stack - 1 ? age : shape->stack - 1);
 }
 
-/* The place in memory of the transition at a position: those held are [begin, capacity) and [0,
- * end), or [begin, end). */
+/* Returns the index in memory of the transition at a position. The transitions held are [begin,
+ * capacity) and [0, end), or [begin, end). */
 HD_INLINE int64_t hd_replay_find_transition(const struct hd_replay_shape *shape,
                                             const struct hd_replay_header *header, int64_t position)
 {
@@ -47,8 +48,8 @@ HD_INLINE int64_t hd_replay_find_transition(const struct hd_replay_shape *shape,
     return position < end ? position : begin + position - end;
 }
 
-/* Frame k, 0 … stack - 1, of the observation that ends with `frame`, `age` frames after its
- * episode's first. */
+/* Returns frame k, 0 … stack - 1, of the observation that ends with `frame`, which comes `age`
+ * frames after its episode's first. */
 HD_INLINE const char *hd_replay_find_frame(const struct hd_replay_shape *shape,
                                            const struct hd_replay_ring *ring, int64_t env,
                                            int64_t frame, int64_t age, int64_t k)

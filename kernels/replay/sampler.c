@@ -9,16 +9,16 @@
  * 0 … n - 1 comes out ("cycle walking", Black and Rogaway, "Ciphers with arbitrary finite domains",
  * CT-RSA 2002), which again is a permutation. */
 
-/* More rounds than the four that suffice where few entries are seen of many (Luby and Rackoff,
- * "How to construct pseudorandom permutations", 1988), and numbers of six bits at least: of short
- * orders all is seen, and halves of a bit or two would not make all of them equally likely. */
+/* More rounds than the four that suffice if few entries are seen of many (Luby and Rackoff, "How to
+ * construct pseudorandom permutations", 1988), and numbers of at least six bits: short permutations
+ * are seen whole, and halves of one or two bits would not make all of them equally likely. */
 enum { ROUNDS = 8, LEAST_BITS = 6, MOST_BITS = 62 };
 
 static const uint64_t STREAM = 0x73616d706c657221; /* "sampler!" */
 
 struct halves {
     int low_bits;
-    uint64_t low, high; /* masks */
+    uint64_t low, high; /* masks of the halves */
 };
 
 static struct halves split(int64_t n)
@@ -46,7 +46,7 @@ static uint64_t permute(struct hd_rng *rng, const struct halves *halves, uint64_
     return high << halves->low_bits | low;
 }
 
-/* Entry p of the order of an epoch, p < samples. */
+/* Returns entry p of the permutation of an epoch, p < samples. */
 static int64_t order(const struct hd_sampler *sampler, int64_t epoch, int64_t p)
 {
     if (!sampler->shuffle)
@@ -60,7 +60,7 @@ static int64_t order(const struct hd_sampler *sampler, int64_t epoch, int64_t p)
     return (int64_t)x;
 }
 
-/* -- The deal ---------------------------------------------------------------------------------- */
+/* -- Distribution to shards -------------------------------------------------------------------- */
 
 int64_t hd_sampler_count_max(const struct hd_sampler *sampler)
 {

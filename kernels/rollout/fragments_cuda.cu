@@ -29,8 +29,8 @@ static __global__ void note_samples(const struct hd_fragments fragments, const f
         hd_fragments_note_sample(&fragments, done, i);
 }
 
-/* A block: each thread counts the ends among a range of the steps as they come in time, and puts
- * them behind those of the threads before it. */
+/* In one thread block, each thread counts the ended episodes in a range of the steps, ordered by
+ * time, and writes them after those of the previous threads. */
 static __global__ void note_ends(const struct hd_fragments fragments,
                                  const struct hd_fragment_ends ends)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both processors note of one step, of one sample, of one end. */
+/* The records of one step, one sample and one ended episode, for CPUs and GPUs. Thread safe on
+ * different elements. */
 #ifndef HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
 #define HD_KERNELS_ROLLOUT_FRAGMENTS_INTERNAL_H
 
@@ -8,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* The action of env `env` in step t, and the logits that it is drawn from. */
+/* Draws the action of env `env` in step t and records it with its logits. */
 HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, const float *logit,
                                         const struct hd_rng *rng, uint32_t first, int64_t env,
                                         int64_t t)
@@ -20,7 +21,7 @@ HD_INLINE void hd_fragments_draw_action(const struct hd_fragments *fragments, co
     fragments->action[step] = (int32_t)hd_categorical_draw(logit, actions, u);
 }
 
-/* Samples are the steps in their order; nothing follows the last one. */
+/* Records a sample. Samples are the steps in their order; nothing follows the last one. */
 HD_INLINE void hd_fragments_note_sample(const struct hd_fragments *fragments, const float *done,
                                         int64_t i)
 {
@@ -29,13 +30,13 @@ HD_INLINE void hd_fragments_note_sample(const struct hd_fragments *fragments, co
     fragments->end[i] = last || done[i] != 0 ? 1.0f : 0.0f;
 }
 
-/* The number of the step that comes k-th in time. */
+/* Returns the index of the step that comes k-th in time. */
 HD_INLINE int64_t hd_fragments_find_in_time(const struct hd_fragments *fragments, int64_t k)
 {
     return k % fragments->envs * fragments->steps + k / fragments->envs;
 }
 
-/* The i-th episode that ended did so in this step. */
+/* Records that the i-th ended episode ended in this step. */
 HD_INLINE void hd_fragments_note_end(const struct hd_fragments *fragments,
                                      const struct hd_fragment_ends *ends, int64_t step, int64_t i)
 {

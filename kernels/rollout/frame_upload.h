@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Present observations of envs that a CPU steps, put together on a GPU: of each frame that an env
- * showed the bytes travel once, if the GPU needs it at all. Thread safe on different memory. */
+/* Assembles on a GPU the present observations of envs that a CPU steps. Each frame is uploaded at
+ * most once, and only if the GPU needs it. Thread safe on different memory. */
 #ifndef HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
 #define HD_KERNELS_ROLLOUT_FRAME_UPLOAD_H
 
@@ -9,27 +9,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A group of envs. Either side has the last F frames of an env, frame i in place i % F. Shared
- * memory is the host's, which the GPU addresses. */
+/* Some envs. Host and device each hold the last F frames of an env, frame i in slot i % F. Shared
+ * memory is host memory that the GPU addresses. */
 struct hd_frame_upload {
     int64_t envs, frames, stack, frame_bytes; /* E, F >= stack; frames of an observation */
     char *host_frames;                        /* [E][F][frame_bytes], shared memory */
     int64_t *shown;                           /* [E]: frames shown so far, shared memory */
-    int64_t *age;      /* [E]: of the present observation, frames of its episode before the last
-                          one, at most stack - 1; shared memory */
-    int64_t *here;     /* [E]: of the frames shown, those that the GPU knows; shared memory */
+    int64_t *age;      /* [E]: frames of the present episode before the last one, at most stack - 1;
+                          shared memory */
+    int64_t *here;     /* [E]: how many of the frames shown are uploaded; shared memory */
     char *frames_here; /* [E][F][frame_bytes], device memory */
 };
 
-/* Where frame i of an env lies among all. */
+/* Returns the offset of frame i of an env among all frames. */
 HD_INLINE int64_t hd_frame_upload_find_frame(const struct hd_frame_upload *upload, int64_t env,
                                              int64_t i)
 {
     return (env * upload->frames + (uint32_t)i % (uint32_t)upload->frames) * upload->frame_bytes;
 }
 
-/* Where frame k, 0 … stack - 1, of an env's present observation lies: the last frame shown is the
- * newest; where the episode is younger than that, its first frame stands in. */
+/* Returns the offset of frame k, 0 … stack - 1, of an env's present observation. The last frame
+ * shown is the newest; if the episode is younger than the observation, its first frame is
+ * repeated. */
 HD_INLINE int64_t hd_frame_upload_find_obs(const struct hd_frame_upload *upload, int64_t env,
                                            int64_t shown, int64_t age, int64_t k)
 {
@@ -37,17 +38,16 @@ HD_INLINE int64_t hd_frame_upload_find_obs(const struct hd_frame_upload *upload,
     return hd_frame_upload_find_frame(upload, env, frame > first ? frame : first);
 }
 
-/* On the host: room for the next frame of an env, with which an episode begins or goes on. */
+/* Returns host memory for the next frame of an env, which begins an episode if `begins`. */
 void *hd_frame_upload_next(const struct hd_frame_upload *upload, int64_t env, bool begins);
 
-/* On the host: the env, which has shown nothing yet, shows the frames of obs[stack][frame_bytes].
- */
+/* Adds the frames of obs[stack][frame_bytes] on the host, for an env that has shown nothing yet. */
 void hd_frame_upload_add_obs(const struct hd_frame_upload *upload, int64_t env, const char *obs);
 
-/* Copies the frames that the GPU does not know and whose place is not another's by now; then,
- * unless obs is NULL, puts the present observations obs[E][stack][frame_bytes] together, device
- * memory. One launch; `upload` is read before the call returns, what it points to when the kernel
- * runs. */
+/* Uploads the frames that the GPU lacks, unless their slots are overwritten already. Then, unless
+ * `obs` is NULL, assembles the present observations obs[E][stack][frame_bytes] in device memory.
+ * One launch; `upload` is read before the call returns, what it points to is read when the kernel
+ * runs. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_frame_upload_run_cuda(const struct hd_frame_upload *upload, char *obs, void *stream);
 
 #endif

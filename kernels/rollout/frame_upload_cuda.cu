@@ -5,7 +5,8 @@ extern "C" {
 #include "kernels/rollout/frame_upload.h"
 }
 
-/* A block for each env, because it alone knows when the env's frames are there. */
+/* There is a thread block for each env, because a barrier within the block suffices to know that
+ * the env's frames have been copied. */
 template <typename word>
 static __global__ void upload_env(const struct hd_frame_upload upload, char *obs)
 {

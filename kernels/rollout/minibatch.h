@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Minibatches from the samples of an on-policy collect on a GPU (spec 3.5), as the verb `gather`
- * has them. Thread safe; launches only. */
+/* Minibatches from the samples of an on-policy collect on a GPU (docs/di-engine.md 3.5), for the
+ * verb `sample_minibatch`. Thread safe; launches only. */
 #ifndef HD_KERNELS_ROLLOUT_MINIBATCH_H
 #define HD_KERNELS_ROLLOUT_MINIBATCH_H
 
@@ -8,26 +8,26 @@
 
 struct hd_minibatch_source {
     struct hd_steps from;
-    const float *advantage, *target, *value; /* [N] of all samples, device memory */
+    const float *advantage, *target, *value; /* [N]: of all samples, in device memory */
     int64_t rows;                            /* B */
-    const int32_t *sample;                   /* [used] the rows' samples; device or shared */
-    /* The first *used rows, 1 … B, count, others are copies of the first one; device or shared.
-     * NULL: the first `count` rows. */
+    const int32_t *sample; /* [used]: samples of the rows, in device or shared memory */
+    /* The first *used rows, 1 … B, count; the others are copies of the first row. In device or
+     * shared memory; NULL: the first `count` rows count. */
     const int64_t *used;
     int64_t count;
 };
 
 /* The arrays of a minibatch (tasks/types/data/minibatch.h), device memory. */
 struct hd_minibatch_arrays {
-    int64_t *used;                     /* [1]; NULL: not told */
+    int64_t *used;                     /* [1]; NULL: not written */
     char *obs;                         /* [B][stack frames] */
     int32_t *action;                   /* [B] */
     float *logit;                      /* [B][actions] */
     float *advantage, *target, *value; /* [B] */
 };
 
-/* Fills all rows, in one launch. `sample` and `used` are read when it runs, all else before the
- * call returns. */
+/* Fills all rows in one launch. `sample` and `used` are read when it runs, everything else before
+ * the call returns. Returns HD_OK or HD_ERR_DEVICE (logged). */
 int hd_minibatch_gather_cuda(const struct hd_minibatch_source *gather,
                              const struct hd_minibatch_arrays *to, void *stream);
 

@@ -5,7 +5,7 @@ extern "C" {
 #include "kernels/rollout/minibatch.h"
 }
 
-/* What a row has besides its observation. */
+/* Copies the numbers of a row, everything but its observation. */
 static __device__ void copy_numbers(const struct hd_minibatch_source *gather, int64_t sample,
                                     const struct hd_minibatch_arrays *to, int64_t row)
 {
@@ -23,7 +23,8 @@ static __device__ void copy_numbers(const struct hd_minibatch_source *gather, in
     to->value[row] = gather->value[sample];
 }
 
-/* A block fills a row. One of its threads reads what may be in the host's memory, which is far. */
+/* Each thread block fills a row. Only one of its threads reads numbers that may be in host memory,
+ * because such reads are slow. */
 template <typename word>
 static __global__ void gather_rows(const struct hd_minibatch_source gather,
                                    const struct hd_minibatch_arrays to)

@@ -50,7 +50,7 @@ static __device__ bool is_after(const struct hd_steps *steps, int64_t sample)
     return done[hd_steps_get_row(steps, sample)] == 0;
 }
 
-/* The sum of what the threads before this one have; of all in *total_p. */
+/* Returns the sum of `local` over the threads before this one, and the sum over all in *total_p. */
 static __device__ int sum_before(int local, int *total_p)
 {
     __shared__ int warp_sum[WARPS];

@@ -10,7 +10,8 @@ void hd_atari_init(struct hd_atari *atari, const struct hd_atari_rules *rules, v
         .rules = rules, .console = console, .last = last, .state = {.game_ended = true}};
 }
 
-/* Splitmix64 (Steele et al., 2014) of the seed: near seeds give unrelated counts. */
+/* Hashes the seed by Splitmix64 (Steele et al. 2014), so that similar seeds give unrelated
+ * counts. */
 int hd_atari_draw_noops(uint64_t seed)
 {
     uint64_t z = seed + 0x9E3779B97F4A7C15u;
@@ -20,7 +21,7 @@ int hd_atari_draw_noops(uint64_t seed)
     return 1 + (int)((z >> 32) * HD_ATARI_NOOPS >> 32);
 }
 
-/* -- The raw game: what gym.make returns ------------------------------------------------------- */
+/* -- The raw game, as gym.make returns it ------------------------------------------------------ */
 
 static void start_game(struct hd_atari *atari)
 {
@@ -34,7 +35,7 @@ static bool ended(const struct hd_atari *atari)
            atari->state.frames >= HD_ATARI_FRAME_LIMIT;
 }
 
-/* One raw frame; the reward is added. */
+/* Plays one raw frame and adds its reward. */
 static bool play_frame(struct hd_atari *atari, int action, int *reward_p)
 {
     *reward_p += atari->rules->console->act(atari->console, action);
@@ -54,7 +55,7 @@ static void no_op_reset(struct hd_atari *atari, uint64_t seed)
 
 /* -- Wrappers ---------------------------------------------------------------------------------- */
 
-/* What a window of frames left: its reward, and whether `last` holds a frame of it. */
+/* The result of a window of frames: its reward, and whether `last` holds a frame of it. */
 struct window {
     int reward;
     bool done, two;
@@ -75,7 +76,7 @@ static struct window skip_frames(struct hd_atari *atari, int action)
     return window;
 }
 
-/* An episode a life, where the rules say so; else episodes are games. */
+/* Each life is an episode if the rules say so; otherwise an episode is a game. */
 static struct window play_action(struct hd_atari *atari, int action)
 {
     struct window window = skip_frames(atari, action);
@@ -87,7 +88,7 @@ static struct window play_action(struct hd_atari *atari, int action)
     return window;
 }
 
-/* The maximum per colour of the console's frame and, if two, the one before it. */
+/* Shows the maximum per colour of the console's frame and, if `two`, the one before it. */
 static void show(const struct hd_atari *atari, bool two, uint8_t *frame)
 {
     const struct hd_atari_rules *rules = atari->rules;
@@ -99,7 +100,8 @@ static void show(const struct hd_atari *atari, bool two, uint8_t *frame)
         frame[i] = frame[i] == rules->background ? 0 : frame[i];
 }
 
-/* As DI-engine's EpisodicLife does, a reset forgets that the game ended only by the next action. */
+/* As in DI-engine's EpisodicLife, only the next action, not the reset, forgets that the game has
+ * ended. */
 void hd_atari_reset(struct hd_atari *atari, uint64_t seed, uint8_t *frame)
 {
     const struct hd_atari_rules *rules = atari->rules;

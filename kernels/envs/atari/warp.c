@@ -10,8 +10,8 @@
 
 enum { GROUP = 16, GROUPS = HD_WARP_LANES / GROUP, WINDOW = 64, ROW = HD_WARP_MAX + WINDOW };
 
-/* Taps of destination index d at scale s over `size` sources (cv::computeResizeAreaTab): returns
- * the first source index; weight[0 … *n_p - 1] are those of it and its successors. */
+/* Returns the first source index of destination index d at scale s over `size` sources, and in
+ * weight[0 … *n_p - 1] the weights of it and its successors (cv::computeResizeAreaTab). */
 static int taps_of(int d, double s, int size, float weight[HD_WARP_TAPS], int *n_p)
 {
     double from = d * s, to = from + s, cell = fmin(s, size - from);
@@ -72,7 +72,7 @@ void hd_warp_palette_init(struct hd_warp_palette *palette, const uint32_t rgb[25
         }
 }
 
-/* One row of gray pixels, readable up to ROW, to sums over the columns' taps. */
+/* Shrinks one row of gray pixels, readable up to ROW, to sums over the columns' taps. */
 static void shrink_row(const struct hd_warp *warp, const uint8_t gray[ROW],
                        float sum[HD_WARP_LANES])
 {
@@ -97,10 +97,10 @@ static void shrink_row(const struct hd_warp *warp, const uint8_t gray[ROW],
 #endif
 }
 
-/* A screen that gives its rows in gray. */
+/* A screen whose rows can be read in gray. */
 struct screen {
     void (*gray_row)(const struct screen *screen, int64_t y, uint8_t *gray);
-    const uint8_t *a, *b; /* b is NULL where there is only one frame */
+    const uint8_t *a, *b; /* b is NULL if there is only one frame */
     int width, row_bytes;
     const struct hd_warp_palette *palette;
 };
@@ -131,7 +131,7 @@ static void index_row(const struct screen *screen, int64_t y, uint8_t *gray)
         gray[x] = screen->palette->same[a[x]];
 }
 
-/* Game screens repeat rows: most need no work at all. */
+/* Returns whether two rows are equal: game screens repeat rows, which then need no work. */
 static bool same_rows(const struct screen *screen, int64_t y, int64_t z)
 {
     size_t bytes = (size_t)screen->row_bytes;
@@ -140,8 +140,8 @@ static bool same_rows(const struct screen *screen, int64_t y, int64_t z)
            (!screen->b || memcmp(screen->b + from, screen->b + to, bytes) == 0);
 }
 
-/* To the nearest, ties to even. Above 2^23 a float has no fraction left, so adding 2^23 rounds;
- * means of bytes are far from 255.5, whatever float32 did to them. */
+/* Rounds to the nearest, ties to even. A float above 2^23 has no fraction, so adding 2^23 rounds;
+ * means of bytes are far from 255.5, whatever the rounding errors. */
 static void round_row(const float sum[HD_WARP_LANES], uint8_t out[HD_WARP_SIZE])
 {
     for (int d = 0; d < HD_WARP_SIZE; d++)

@@ -99,8 +99,8 @@ static int reset(void *memory, int64_t env, uint64_t seed, void *frame,
     return 0;
 }
 
-/* Python's x ** 2 is the C library's pow, which now and then differs from x * x in the last bit;
- * the volatile exponent keeps the compiler from folding one into the other. */
+/* Python's x ** 2 is the C library's pow, whose last bit sometimes differs from x * x. The volatile
+ * exponent keeps the compiler from replacing one by the other. */
 static double square(double x)
 {
     volatile double two = 2.0;

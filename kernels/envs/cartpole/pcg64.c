@@ -3,7 +3,7 @@
 
 enum { POOL = 4 };
 
-/* One step of SeedSequence's hash: *constant runs through the powers of `multiplier`. */
+/* Does one step of SeedSequence's hash: *constant takes the powers of `multiplier`. */
 static uint32_t hash_word(uint32_t value, uint32_t *constant, uint32_t multiplier)
 {
     value ^= *constant;
@@ -18,8 +18,8 @@ static uint32_t mix(uint32_t x, uint32_t y)
     return result ^ result >> 16;
 }
 
-/* SeedSequence(seed).generate_state(4, uint64). Words above the seed's length count as zero, so two
- * words stand for any 64-bit seed. */
+/* Computes SeedSequence(seed).generate_state(4, uint64). Words above the seed's length count as
+ * zero, so two words represent any 64-bit seed. */
 static void seed_state(uint64_t seed, uint64_t state[4])
 {
     uint32_t pool[POOL] = {(uint32_t)seed, (uint32_t)(seed >> 32)};

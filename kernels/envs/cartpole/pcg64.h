@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numpy's default generator to the bit, for envs that must start as gym's do: PCG64 (O'Neill,
- * "PCG", 2014: pcg64_xsl_rr) seeded through numpy's SeedSequence. Not for anything else: draws of
- * the training itself come from runtime/base/rng.h. */
+/* numpy's default generator to the bit, for envs that must start like gym's: PCG64 (O'Neill, "PCG",
+ * 2014: pcg64_xsl_rr) seeded through numpy's SeedSequence. All other random numbers come from
+ * runtime/base/rng.h. Thread safe on different generators. */
 #ifndef HD_KERNELS_ENVS_CARTPOLE_PCG64_H
 #define HD_KERNELS_ENVS_CARTPOLE_PCG64_H
 
@@ -11,13 +11,13 @@ struct hd_pcg64 {
     unsigned __int128 state, increment;
 };
 
-/* numpy.random.Generator(PCG64(SeedSequence(seed))). */
+/* Returns numpy.random.Generator(PCG64(SeedSequence(seed))). */
 struct hd_pcg64 hd_pcg64_make(uint64_t seed);
 
-/* The next 64 random bits. */
+/* Returns the next 64 random bits. */
 uint64_t hd_pcg64_next(struct hd_pcg64 *rng);
 
-/* Generator.uniform(low, high): in [low, high). */
+/* Returns Generator.uniform(low, high): a number in [low, high). */
 double hd_pcg64_uniform(struct hd_pcg64 *rng, double low, double high);
 
 #endif

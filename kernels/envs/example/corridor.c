@@ -46,7 +46,7 @@ static int create(const struct hd_env_settings *settings, struct hd_env_spec *sp
     return 0;
 }
 
-/* A 1 where the walker is. */
+/* Shows a 1 where the walker is. */
 static void show(const struct group *group, int64_t env, float *obs)
 {
     memset(obs, 0, group->cells * sizeof *obs);

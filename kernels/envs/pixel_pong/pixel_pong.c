@@ -124,7 +124,7 @@ static bool is_within(int32_t x, int32_t low, int32_t high)
     return x >= low && x <= high;
 }
 
-/* Whether nothing that follows from a state can leave the screen. */
+/* Returns whether everything that follows from a state stays on the screen. */
 static bool is_possible(const struct hd_pong_game *game)
 {
     for (int side = 0; side < 2; side++)

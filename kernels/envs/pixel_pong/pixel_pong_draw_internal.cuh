@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a GPU draws the frames of pixel_pong: a thread block draws the frame of one env. */
+/* Draws the frames of pixel_pong on a GPU: a thread block draws the frame of one env. */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_DRAW_INTERNAL_CUH
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_DRAW_INTERNAL_CUH
 
@@ -10,16 +10,16 @@ extern "C" {
 #include "kernels/envs/pixel_pong/pixel_pong_screen_internal.h"
 }
 
-/* A thread draws the same four pixels of every twelfth row. */
+/* Each thread draws the same four pixels of every twelfth row. */
 enum { QUADS = HD_WARP_SIZE / 4, ROWS = 12, THREADS = QUADS * ROWS };
 static_assert(QUADS * 4 == HD_WARP_SIZE && HD_WARP_SIZE % ROWS == 0, "rows of whole quads");
 static_assert(offsetof(struct hd_pong_group, painter.base) % 4 == 0, "base is read by quads");
 
-/* Four destination columns from `column` on, as far as shapes are seen in them. */
+/* Four destination columns from `column` on, and the parts of shapes that lie in them. */
 struct strip {
     const struct hd_pong_painter *painter;
     struct hd_pong_shape shapes[SHAPES];
-    uint64_t words[SHAPES]; /* from the source of the first column on */
+    uint64_t words[SHAPES]; /* pixels from the source of the first column on */
     int column;
 };
 
@@ -36,7 +36,8 @@ static inline __device__ void cut_strip(struct strip *strip, const struct hd_pon
             hd_pong_get_shape_word(&strip->shapes[i], first[0]) & (((uint64_t)1 << 2 * width) - 1);
 }
 
-/* Whether rows [y, y + ROW_TAPS) of the screen differ from the empty field's there. */
+/* Returns whether rows [y, y + ROW_TAPS) of the screen differ from the empty field's in this
+ * strip. */
 static inline __device__ bool is_touched(const struct strip *strip, int y)
 {
     bool touched = false;
@@ -46,7 +47,7 @@ static inline __device__ bool is_touched(const struct strip *strip, int y)
     return touched;
 }
 
-/* The pixel of a column over the rows' words, as in pixel_pong_screen.c. */
+/* Computes the pixel of a column from the words of the rows, as pixel_pong_screen.c does. */
 static inline __device__ unsigned char shrink(const struct strip *strip,
                                               const uint64_t words[ROW_TAPS],
                                               const float weight[ROW_TAPS], int column)
@@ -77,12 +78,12 @@ static inline __device__ uchar4 draw_quad(const struct strip *strip, int r)
                        shrink(strip, words, weight, c + 2), shrink(strip, words, weight, c + 3));
 }
 
-/* Where a frame is wanted. */
+/* The destination of a frame. */
 struct target {
     uint8_t *frame; /* [84 * 84] */
-    uint8_t *obs;   /* [stack][84 * 84]: moves on to the frame; NULL: there is none */
+    uint8_t *obs;   /* [stack][84 * 84], to which the frame is appended; or NULL */
     int64_t stack;
-    bool first; /* all of the observation is this frame */
+    bool first; /* true: every frame of the observation becomes this frame */
 };
 
 static inline __device__ uchar4 *quad_at(uint8_t *frames, int64_t frame, int at)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collector's envs on a CPU: the functions of pixel_pong_cuda.cu's second part. */
+/* The envs of a collect on a CPU. */
 #include "kernels/envs/pixel_pong/pixel_pong_envs_internal.h"
 
-/* All of an env's observation becomes its first frame. */
+/* Makes every frame of an env's observation its first frame. */
 static void spread(const struct hd_pixel_pong_envs *envs, int64_t env, const uint8_t *frame)
 {
     uint8_t *obs = hd_pong_get_obs(envs, env);

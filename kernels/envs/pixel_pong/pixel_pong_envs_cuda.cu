@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collect's envs on a GPU, a thread block for each: its first thread plays, then all draw. */
+/* The envs of a collect on a GPU, one thread block for each: its first thread plays, then all
+ * draw. */
 #include "kernels/envs/pixel_pong/pixel_pong_draw_internal.cuh"
 
 extern "C" {
 #include "kernels/envs/pixel_pong/pixel_pong_envs_internal.h"
 }
 
-/* The observation becomes the env's first frames; each thread has written what it reads. */
+/* Copies the observation to the env's first frames. Each thread reads only what it has written. */
 static __device__ void keep_obs(const struct hd_pixel_pong_envs *envs,
                                 const struct hd_pixel_pong_steps *steps, int64_t env)
 {

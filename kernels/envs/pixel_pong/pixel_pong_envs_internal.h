@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a collector's envs of pixel_pong do but for drawing, for both processors. */
+/* Steps of a collect's envs without the drawing, for CPUs and GPUs. Thread safe on different
+ * envs. */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_ENVS_INTERNAL_H
 
@@ -9,32 +10,32 @@
 
 #include <stddef.h>
 
-/* The envs' painter and games. */
+/* Returns the envs' painter and games. */
 HD_INLINE struct hd_pong_group *hd_pong_get_group(const struct hd_pixel_pong_envs *envs)
 {
     return (struct hd_pong_group *)envs->group;
 }
 
-/* An env's present observation. */
+/* Returns an env's present observation. */
 HD_INLINE uint8_t *hd_pong_get_obs(const struct hd_pixel_pong_envs *envs, int64_t env)
 {
     return envs->obs + env * envs->stack * HD_PIXEL_PONG_FRAME;
 }
 
-/* The frames that an env showed in this collect. */
+/* Returns the frames that an env showed in this collect. */
 HD_INLINE uint8_t *hd_pong_get_frames(const struct hd_pixel_pong_steps *steps, int64_t env)
 {
     return steps->frame_data + env * steps->frames * HD_PIXEL_PONG_FRAME;
 }
 
-/* Room for the next one. */
+/* Reserves and returns the memory of an env's next frame. */
 HD_INLINE uint8_t *hd_pong_get_next_frame(const struct hd_pixel_pong_steps *steps, int64_t env)
 {
     const int64_t slot = steps->shown[env]++ % steps->frames;
     return hd_pong_get_frames(steps, env) + slot * HD_PIXEL_PONG_FRAME;
 }
 
-/* The env's next episode, of a number that is counted already. */
+/* Starts the env's next episode, whose number is counted already. */
 HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int64_t env,
                                      struct hd_pong_game *game, struct hd_pong_scene scenes[2])
 {
@@ -46,8 +47,8 @@ HD_INLINE void hd_pong_start_episode(const struct hd_pixel_pong_envs *envs, int6
     hd_pong_open(game, envs->episode_seed[env], scenes);
 }
 
-/* Begins a collect of an env, whose first frames are those of its observation. Whether it starts
- * only now, with an observation that is still to be drawn. */
+/* Begins a collect of an env, whose first frames are those of its observation. Returns whether the
+ * env starts only now, so that its observation is still to be drawn. */
 HD_INLINE bool hd_pong_begin_env(const struct hd_pixel_pong_envs *envs,
                                  const struct hd_pixel_pong_steps *steps, int64_t env,
                                  struct hd_pong_scene scenes[2])
@@ -61,13 +62,14 @@ HD_INLINE bool hd_pong_begin_env(const struct hd_pixel_pong_envs *envs,
     return starts;
 }
 
-/* What an env's step shows: a frame, and the first one of the next episode if that is begun. */
+/* The screens that an env's step shows: its frame, and the first frame of the next episode if one
+ * begins. */
 struct hd_pong_showing {
     struct hd_pong_scene scenes[2], next[2];
-    uint8_t *frame, *next_frame; /* NULL: the episode goes on */
+    uint8_t *frame, *next_frame; /* next_frame is NULL if the episode goes on */
 };
 
-/* An episode is over, and the next one begins. */
+/* Ends an episode and begins the next one. */
 HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
                                    const struct hd_pixel_pong_steps *steps, int64_t env,
                                    struct hd_pong_game *game, struct hd_pong_showing *showing)
@@ -78,7 +80,7 @@ HD_INLINE void hd_pong_end_episode(const struct hd_pixel_pong_envs *envs,
     showing->next_frame = hd_pong_get_next_frame(steps, env);
 }
 
-/* An env's step, number `step` of the collect. */
+/* Plays an env's step, number `step` of the collect. */
 HD_INLINE void hd_pong_play_env(const struct hd_pixel_pong_envs *envs,
                                 const struct hd_pixel_pong_steps *steps, int64_t env, int64_t step,
                                 struct hd_pong_showing *showing)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The game of pixel_pong, for both processors. All of it is integers. */
+/* The game of pixel_pong, for CPUs and GPUs, all in integers. Thread safe on different games. */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_GAME_INTERNAL_H
 
@@ -28,18 +28,19 @@ enum {
     PLAYER_SPEED = 5 * PIXEL / 2,
     OPPONENT_SPEED = 9 * PIXEL / 8,
     SERVE_SPEED = 2 * PIXEL,
-    SPEED_UP = PIXEL / 4, /* of every return */
+    SPEED_UP = PIXEL / 4, /* added at every return */
     MAX_SPEED = 7 * PIXEL / 2,
     SERVE_WAIT = 24,          /* screens that the ball rests before a serve */
-    SERVE_RANGE = 32 * PIXEL, /* from the middle */
+    SERVE_RANGE = 32 * PIXEL, /* distance from the middle, at most */
     AIM_RANGE = 8 * PIXEL,
     MAX_IDLE = 30
 };
 
-/* hd_hash_text("pixel_pong"), which no GPU computes: the stream of all draws. */
+/* hd_hash_text("pixel_pong"), as a constant because GPUs do not compute hashes: the stream of all
+ * draws. */
 #define HD_PONG_STREAM UINT64_C(0xE1685447A4F60EEE)
 
-/* One game. No padding: it is saved as it is. */
+/* One game. It has no padding, because it is saved as it is. */
 struct hd_pong_game {
     uint64_t seed;
     int64_t screens;
@@ -47,26 +48,26 @@ struct hd_pong_game {
     int32_t ball_x, ball_y; /* left edge, top */
     int32_t speed_x, speed_y;
     int32_t wait;    /* screens before the ball moves */
-    int32_t returns; /* of this exchange */
-    int32_t aim;     /* where the opponent means to meet the ball, from its paddle's middle */
+    int32_t returns; /* in this exchange */
+    int32_t aim; /* height at which the opponent aims to meet the ball, from its paddle's middle */
     int32_t paddle[2], score[2];
     int32_t started; /* 0: never reset */
 };
 
-/* The next random number of the game, in [low, high]. */
+/* Draws the next random number of the game, in [low, high]. */
 HD_INLINE int32_t hd_pong_draw_between(struct hd_pong_game *game, int32_t low, int32_t high)
 {
     const struct hd_rng rng = hd_rng_make(game->seed, HD_PONG_STREAM, 0, game->draws >> 32, 0);
     return low + (int32_t)hd_rng_draw_below(&rng, (uint32_t)game->draws++, high - low + 1);
 }
 
-/* The nearest number in [low, high]. */
+/* Returns the nearest number in [low, high]. */
 HD_INLINE int32_t hd_pong_clamp(int32_t x, int32_t low, int32_t high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Puts the ball in the middle, soon to move towards `side`. */
+/* Puts the ball in the middle; it moves towards `side` after a wait. */
 HD_INLINE void hd_pong_serve(struct hd_pong_game *game, enum side side)
 {
     game->ball_x = MIDDLE_X - BALL / 2;
@@ -78,7 +79,7 @@ HD_INLINE void hd_pong_serve(struct hd_pong_game *game, enum side side)
     game->aim = hd_pong_draw_between(game, -AIM_RANGE, AIM_RANGE);
 }
 
-/* A new game: points, paddles, the first serve. */
+/* Starts a new game: points, paddles, the first serve. */
 HD_INLINE void hd_pong_start(struct hd_pong_game *game, uint64_t seed)
 {
     memset(game, 0, sizeof *game);
@@ -88,7 +89,7 @@ HD_INLINE void hd_pong_start(struct hd_pong_game *game, uint64_t seed)
     hd_pong_serve(game, hd_pong_draw_between(game, 0, 1) ? PLAYER : OPPONENT);
 }
 
-/* The player goes where it says, the opponent to a ball that comes. */
+/* Moves the player's paddle by the action, and the opponent's towards an approaching ball. */
 HD_INLINE void hd_pong_move_paddles(struct hd_pong_game *game, int32_t action)
 {
     int32_t *player = &game->paddle[PLAYER], *opponent = &game->paddle[OPPONENT];
@@ -103,16 +104,16 @@ HD_INLINE void hd_pong_move_paddles(struct hd_pong_game *game, int32_t action)
     *opponent = hd_pong_clamp(*opponent, TOP, BOTTOM - PADDLE);
 }
 
-/* Whether the ball is at the height of a paddle. */
+/* Returns whether the ball is at the height of a side's paddle. */
 HD_INLINE bool hd_pong_is_met(const struct hd_pong_game *game, enum side side)
 {
     return game->ball_y < game->paddle[side] + PADDLE && game->ball_y + BALL > game->paddle[side];
 }
 
-/* The ball leaves a paddle faster than it came, steeper the farther from the paddle's middle. */
+/* Returns the ball faster than it came, and the steeper the farther from the paddle's middle. */
 HD_INLINE void hd_pong_send_back(struct hd_pong_game *game, enum side side)
 {
-    /* Vertical speed over the horizontal one, in 1/20, by where the ball met the paddle. */
+    /* Vertical speed divided by horizontal speed, in 1/20, by the point of the paddle. */
     static const int32_t slopes[] = {-15, -11, -7, -3, 3, 7, 11, 15};
     enum { ZONES = sizeof slopes / sizeof slopes[0] };
     const int32_t reach = PADDLE + BALL;
@@ -124,7 +125,7 @@ HD_INLINE void hd_pong_send_back(struct hd_pong_game *game, enum side side)
         game->aim = hd_pong_draw_between(game, -AIM_RANGE, AIM_RANGE);
 }
 
-/* The ball comes back by as much as it was beyond a wall. */
+/* Reflects the ball by as much as it was beyond a wall. */
 HD_INLINE void hd_pong_bounce_off_walls(struct hd_pong_game *game)
 {
     if (game->ball_y < TOP) {
@@ -136,7 +137,7 @@ HD_INLINE void hd_pong_bounce_off_walls(struct hd_pong_game *game)
     }
 }
 
-/* Returns the player's reward. */
+/* Moves the ball for one screen and returns the player's reward. */
 HD_INLINE int hd_pong_move_ball(struct hd_pong_game *game)
 {
     if (game->wait > 0) {
@@ -164,7 +165,7 @@ HD_INLINE int hd_pong_move_ball(struct hd_pong_game *game)
     return scorer == PLAYER ? 1 : -1;
 }
 
-/* One screen; returns the player's reward. */
+/* Plays one screen and returns the player's reward. */
 HD_INLINE int hd_pong_play_screen(struct hd_pong_game *game, int32_t action)
 {
     hd_pong_move_paddles(game, action);
@@ -172,14 +173,14 @@ HD_INLINE int hd_pong_play_screen(struct hd_pong_game *game, int32_t action)
     return hd_pong_move_ball(game);
 }
 
-/* Whether a side has all its points. */
+/* Returns whether a side has all its points. */
 HD_INLINE bool hd_pong_is_won(const struct hd_pong_game *game)
 {
     return game->score[PLAYER] >= HD_PIXEL_PONG_POINTS ||
            game->score[OPPONENT] >= HD_PIXEL_PONG_POINTS;
 }
 
-/* What the game shows now. */
+/* Returns what the game shows now. */
 HD_INLINE struct hd_pong_scene hd_pong_get_scene(const struct hd_pong_game *game)
 {
     const struct hd_pong_scene scene = {
@@ -190,7 +191,7 @@ HD_INLINE struct hd_pong_scene hd_pong_get_scene(const struct hd_pong_game *game
     return scene;
 }
 
-/* A new game, idle for some screens. */
+/* Begins a game with some idle screens. */
 HD_INLINE void hd_pong_begin(struct hd_pong_game *game, uint64_t seed)
 {
     hd_pong_start(game, seed);
@@ -198,7 +199,7 @@ HD_INLINE void hd_pong_begin(struct hd_pong_game *game, uint64_t seed)
         hd_pong_play_screen(game, 0);
 }
 
-/* One step; returns the sum of its rewards. The last two screens are shown. */
+/* Plays one step, stores the last two screens in `scenes` and returns the sum of the rewards. */
 HD_INLINE int hd_pong_step(struct hd_pong_game *game, int32_t action,
                            struct hd_pong_scene scenes[2])
 {
@@ -213,7 +214,7 @@ HD_INLINE int hd_pong_step(struct hd_pong_game *game, int32_t action,
     return reward;
 }
 
-/* Whether the game is over, and whether only because it is too long. */
+/* Returns whether the game has ended, and in *truncated_p whether only because it is too long. */
 HD_INLINE bool hd_pong_is_over(const struct hd_pong_game *game, bool *truncated_p)
 {
     const bool won = hd_pong_is_won(game), late = game->screens >= HD_PIXEL_PONG_MAX_SCREENS;
@@ -221,13 +222,13 @@ HD_INLINE bool hd_pong_is_over(const struct hd_pong_game *game, bool *truncated_
     return won || late;
 }
 
-/* A group as GPUs have it. */
+/* A group on a GPU. */
 struct hd_pong_group {
     struct hd_pong_painter painter;
     struct hd_pong_game games[]; /* [envs] */
 };
 
-/* A new game, and what it shows first. */
+/* Begins a new game and stores what it shows first. */
 HD_INLINE void hd_pong_open(struct hd_pong_game *game, uint64_t seed,
                             struct hd_pong_scene scenes[2])
 {

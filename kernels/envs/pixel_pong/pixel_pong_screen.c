@@ -70,15 +70,15 @@ void hd_pong_painter_init(struct hd_pong_painter *painter, int background)
         }
 }
 
-/* Destination columns [column, column + LANES), and the shapes to be seen in them. */
+/* Destination columns [column, column + LANES), and the shapes that are visible in them. */
 struct window {
     const struct hd_pong_painter *painter;
     const struct hd_pong_shape *shapes;
     int n_shapes, column;
-    uint64_t words[SHAPES]; /* what each shape gives to the rows that it cuts */
+    uint64_t words[SHAPES]; /* pixels of each shape in the rows that it covers */
 };
 
-/* The weighted sums over the columns' pixels, which are neighbours. */
+/* Computes the weighted sums over the pixels of each column, which are neighbours. */
 static void sum_columns(const struct window *window, uint64_t word, floats *sum_p)
 {
     const struct hd_pong_painter *painter = window->painter;
@@ -105,14 +105,15 @@ static void paint_rows(const struct window *window, int begin, int end, uint8_t 
             row[k] = &bands[n - 1];
         }
         const floats sum = *row[0] * weight[0] + *row[1] * weight[1] + *row[2] * weight[2];
-        const ints gray = __builtin_convertvector(sum + 8388608.0f, ints) & 255; /* warp.c */
+        const ints gray =
+            __builtin_convertvector(sum + 8388608.0f, ints) & 255; /* rounds as in warp.c */
         const bytes shown = __builtin_convertvector(gray & (gray != background), bytes);
         memcpy(out + r * HD_WARP_SIZE + window->column, &shown, LANES);
     }
 }
 
-/* Paints the rows of shapes[first … last] with the shapes of [n_shapes] that are in their columns.
- */
+/* Paints the rows of shapes[first … last] with the shapes of [n_shapes] that lie in their
+ * columns. */
 static void paint_window(const struct hd_pong_painter *painter, const struct hd_pong_shape *shapes,
                          int n_shapes, int first, int last, uint8_t *out)
 {
@@ -135,11 +136,11 @@ void hd_pong_paint(const struct hd_pong_painter *painter, const struct hd_pong_s
 {
     struct hd_pong_shape shapes[SHAPES];
     hd_pong_make_shapes(scenes, shapes);
-    /* Both balls in one window where they fit. */
+    /* Paints both balls in one window if they fit. */
     const int apart = scenes[1].ball_x - scenes[0].ball_x;
     const bool together = apart >= -HD_PONG_BALL && apart <= HD_PONG_BALL;
     memcpy(out, painter->base, sizeof painter->base);
-    /* The balls come last: where they cover a paddle, their window repeats it. */
+    /* The balls are painted last: where they cover a paddle, their window contains it too. */
     paint_window(painter, &shapes[0], 1, 0, 0, out);
     paint_window(painter, &shapes[1], 1, 0, 0, out);
     paint_window(painter, shapes, SHAPES, 2, together ? 3 : 2, out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pixel_pong shows: the geometry of its screen, in pixels, and two ways to draw it. One draws
- * whole RGB screens, for films and tests. The other draws what DI-engine's wrappers make of the
- * last two screens (their maximum per channel, gray, resized by area: spec 7.1 and 7.2), equal to
- * the byte and a hundred times faster, as it computes only the pixels around paddles and ball. No
- * colour is darker than the background's in any channel, so the maximum shows the shapes of both
- * screens. */
+/* The geometry of pixel_pong's screen, in pixels, and two ways to draw it. One draws whole RGB
+ * screens, for films and tests. The other draws what DI-engine's wrappers make of the last two
+ * screens (their maximum per channel, gray, resized by area: docs/di-engine.md 7.1 and 7.2), equal
+ * to the byte and a hundred times faster, because it computes only the pixels around paddles and
+ * ball. No colour is darker than the background's in any channel, so the maximum shows the shapes
+ * of both screens. Thread safe. */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_H
 
@@ -24,27 +24,27 @@ enum {
 };
 
 /* One screen: left edge and top of the ball, tops of the opponent's and the player's paddle. The
- * ball is within the screen's columns, everything between the walls. */
+ * ball lies within the screen's columns, everything between the walls. */
 struct hd_pong_scene {
     int32_t ball_x, ball_y;
     int32_t paddle[2];
 };
 
-/* Tables of the fast way; made once, then read only. */
+/* Tables for fast drawing; read-only once made. */
 struct hd_pong_painter {
     struct hd_warp warp;
     int background;                            /* gray value that is shown as 0; -1: none */
     uint8_t base[HD_WARP_SIZE * HD_WARP_SIZE]; /* walls and background */
-    float sums[HD_WARP_SIZE][64]; /* of a column, by the colours of its three source pixels */
+    float sums[HD_WARP_SIZE][64]; /* sum of a column, by the colours of its three source pixels */
 };
 
-/* The RGB screen rgb[210][160][3]. */
+/* Draws the RGB screen rgb[210][160][3]. */
 void hd_pong_draw_screen(const struct hd_pong_scene *scene, uint8_t *rgb);
 
 /* Makes the tables for frames that show gray `background` as 0 (-1: as it is). */
 void hd_pong_painter_init(struct hd_pong_painter *painter, int background);
 
-/* Two successive screens, as wrapped, to out[84][84]. */
+/* Draws two successive screens, as DI-engine's wrappers show them, to out[84][84]. */
 void hd_pong_paint(const struct hd_pong_painter *painter, const struct hd_pong_scene scenes[2],
                    uint8_t *out);
 

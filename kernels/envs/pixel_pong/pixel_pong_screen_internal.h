@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is to see on two screens of pixel_pong, for both processors: shapes, and the rows of
- * the screen as words of two bits a pixel. The maximum of colours is the OR of words, as the
- * paddles never meet and white is all bits. */
+/* The shapes on two screens of pixel_pong, for CPUs and GPUs, and the rows of the screen as words
+ * of two bits a pixel. The maximum of colours is the OR of words, because the paddles never meet
+ * and white is all bits. Thread safe. */
 #ifndef HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
 #define HD_KERNELS_ENVS_PIXEL_PONG_PIXEL_PONG_SCREEN_INTERNAL_H
 
@@ -12,25 +12,24 @@ enum { ROW_TAPS = 3, SHAPES = 4, WORD_PIXELS = 32 /* pixels of a word */ };
 
 enum hd_pong_colour { HD_PONG_BACKGROUND, HD_PONG_ORANGE, HD_PONG_GREEN, HD_PONG_WHITE };
 
-/* Part of the screen, rows [y0, y1), columns [x0, x1), in one colour. */
+/* A part of the screen, rows [y0, y1), columns [x0, x1), in one colour. */
 struct hd_pong_shape {
     int x0, x1, y0, y1;
     enum hd_pong_colour colour;
 };
 
-/* The smaller of two pixels. */
+/* Return the smaller or the larger of two numbers. */
 HD_INLINE int hd_pong_min(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* The larger. */
 HD_INLINE int hd_pong_max(int a, int b)
 {
     return a > b ? a : b;
 }
 
-/* A shape's pixels in the WORD_PIXELS columns from `from` on. */
+/* Returns a shape's pixels in the WORD_PIXELS columns from `from` on. */
 HD_INLINE uint64_t hd_pong_get_shape_word(const struct hd_pong_shape *shape, int from)
 {
     const int begin = hd_pong_max(shape->x0 - from, 0),
@@ -41,8 +40,8 @@ HD_INLINE uint64_t hd_pong_get_shape_word(const struct hd_pong_shape *shape, int
     return pixels & 0x5555555555555555u * shape->colour;
 }
 
-/* The word of row y, where shapes[n] give words[n] to the rows that they cut, and where the next
- * row of another one may come. */
+/* Returns the word of row y, to which shapes[n] contribute words[n] in the rows that they cover,
+ * and stores in *until_p the next row that may have another word. */
 HD_INLINE uint64_t hd_pong_get_row_word(const struct hd_pong_shape *shapes, const uint64_t *words,
                                         int n, int y, int *until_p)
 {
@@ -61,7 +60,7 @@ HD_INLINE uint64_t hd_pong_get_row_word(const struct hd_pong_shape *shapes, cons
     return edge % 2 ? ~(uint64_t)0 : word;
 }
 
-/* All places of a side's paddle on both screens, which overlap or touch. */
+/* Returns the union of a side's paddle on both screens, whose positions overlap or touch. */
 HD_INLINE struct hd_pong_shape hd_pong_make_paddle_shape(const struct hd_pong_scene scenes[2],
                                                          int side)
 {
@@ -76,7 +75,7 @@ HD_INLINE struct hd_pong_shape hd_pong_make_paddle_shape(const struct hd_pong_sc
     return shape;
 }
 
-/* The ball of one screen. */
+/* Returns the ball of one screen. */
 HD_INLINE struct hd_pong_shape hd_pong_make_ball_shape(const struct hd_pong_scene *scene)
 {
     const struct hd_pong_shape shape = {
@@ -89,7 +88,7 @@ HD_INLINE struct hd_pong_shape hd_pong_make_ball_shape(const struct hd_pong_scen
     return shape;
 }
 
-/* All that two successive screens show: paddles, then balls. */
+/* Fills shapes with everything that two successive screens show: paddles, then balls. */
 HD_INLINE void hd_pong_make_shapes(const struct hd_pong_scene scenes[2],
                                    struct hd_pong_shape shapes[SHAPES])
 {

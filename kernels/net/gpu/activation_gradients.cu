@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of activations on their way back, and in the same pass over them the sums of their
- * columns, which are the gradients of biases. A thread block adds up a block of the rows for some
- * columns: a thread goes down HD_VECTOR columns, and what the threads of a column found is added up
- * as a tree, so that sums are the same in every run. */
+/* Gradients of activations in the backward pass and, in the same pass over memory, the sums of
+ * their columns, which are the gradients of biases. A thread block adds a block of the rows for
+ * some columns: each thread goes down HD_VECTOR columns, and the threads of a column add their sums
+ * in a tree, so that sums are the same in every run. */
 #include "kernels/net/gpu/vector_internal.cuh"
 
-/* How a block's threads are spread: `across` side by side, the others below one another. */
+/* The arrangement of a block's threads: `across` side by side, the others below them. */
 struct shape {
     int32_t across;
     int64_t rows, rows_of_block, width;
@@ -28,8 +28,8 @@ static dim3 blocks_of(const struct shape &shape)
     return dim3((unsigned)((shape.width + columns - 1) / columns), HD_GPU_ROW_BLOCKS);
 }
 
-/* part[HD_THREADS][HD_VECTOR] becomes the sums over the threads of a column, in the first
- * `across`. */
+/* Adds part[HD_THREADS][HD_VECTOR] over the threads of each column; the sums are in the first
+ * `across` elements. */
 static inline __device__ void add_up(float part[][HD_VECTOR], int32_t across)
 {
     for (int32_t half = HD_THREADS / 2; half >= across; half /= 2) {
@@ -40,7 +40,7 @@ static inline __device__ void add_up(float part[][HD_VECTOR], int32_t across)
     }
 }
 
-/* `made` yields vector `column` of a row and leaves it where it belongs. */
+/* `made` computes, stores and returns vector `column` of a row. */
 template <class Made>
 static __global__ void sum_columns(const Made made, const struct shape shape,
                                    const struct hd_gpu_sums sums)
@@ -85,7 +85,7 @@ template <class T> static inline __device__ void mask(const hd_vector<T> &y, hd_
         dy.e[e] = hd_to_float(y.e[e]) > 0.0f ? dy.e[e] : T(0);
 }
 
-/* -- Of dense layers --------------------------------------------------------------------------- */
+/* -- Dense layers ------------------------------------------------------------------------------ */
 
 template <class T> struct masked {
     const T *y;
@@ -113,10 +113,10 @@ extern "C" int hd_gpu_mask(int64_t rows, int64_t width, const void *y, bool bf16
     });
 }
 
-/* -- Of convolutions --------------------------------------------------------------------------- */
+/* -- Convolutions ------------------------------------------------------------------------------ */
 
-/* Every pixel is in the windows that begin up to kernel - 1 before it; their contributions are
- * added in order of the windows. */
+/* A pixel lies in the windows that begin up to kernel - 1 before it; their contributions are added
+ * in the order of the windows. */
 template <class T> struct from_columns {
     const T *dcolumns, *x;
     T *dx;
@@ -165,7 +165,7 @@ extern "C" int hd_gpu_col2im(const void *dcolumns, const struct hd_gpu_window *w
     });
 }
 
-/* -- Of heads ---------------------------------------------------------------------------------- */
+/* -- Heads ------------------------------------------------------------------------------------- */
 
 /* dL/dA = dq - mean dq and dL/dV = sum dq (dueling); else dq itself. */
 struct split {
@@ -201,7 +201,8 @@ extern "C" int hd_gpu_heads_split(const struct hd_gpu_heads *heads, int64_t rows
     return launch(split{*heads, dq, dout}, rows, heads->ld_out, sums, stream);
 }
 
-/* A neuron of the actions' stream feeds every action, one of the value's stream the value. */
+/* A neuron of the actions' stream contributes to every action, one of the value's stream to the
+ * value. */
 template <class T> struct of_hidden {
     struct hd_gpu_heads heads;
     const float *dout, *weight, *hidden;

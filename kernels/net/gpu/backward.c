@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets on a GPU: backward, from the last layer to the first. A layer's step turns the gradient of
- * the layer behind it into its own, and computes those of its parameters. */
+/* The backward pass on a GPU, from the last layer to the first. A layer's step turns the gradient
+ * of the layer after it into its own and computes the gradients of its parameters. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/status.h"
 
@@ -21,7 +21,8 @@ static struct hd_gpu_sums sums_of(const struct backward *b, const struct hd_gpu_
 
 /* -- Gradients of weights ---------------------------------------------------------------------- */
 
-/* Layer i's from rows of delta and of its input, added to those of the rows before if `add`. */
+/* Computes the gradient of layer i's weights from rows of delta and of its input, and adds it to
+ * that of the previous rows if `add`. */
 static int weights(const struct backward *b, int i, int64_t rows, const void *delta, const void *x,
                    bool add)
 {
@@ -40,8 +41,8 @@ static int weights(const struct backward *b, int i, int64_t rows, const void *de
     return hd_gpu_multiply(b->pass, &gemm, delta, x, NULL, b->scratch->gradient + layer->gradient);
 }
 
-/* The columns of a part of a convolution's input: those that the forward pass left, if it left all.
- */
+/* Finds the columns of a part of a convolution's input: those that the forward pass left, if it
+ * left all, else made again. */
 static int columns_of(const struct backward *b, int i, int64_t first, int64_t rows,
                       const void **columns_p)
 {
@@ -80,7 +81,7 @@ static int conv_weights(const struct backward *b, int i)
 
 /* -- Gradients of activations ------------------------------------------------------------------ */
 
-/* That of layer i's input, from rows of delta. */
+/* Computes the gradient of layer i's input from rows of delta. */
 static int data(const struct backward *b, int i, int64_t rows, const void *delta, void *dx)
 {
     const struct hd_gpu_layer *layer = &b->plan->layers[i];
@@ -97,7 +98,7 @@ static int data(const struct backward *b, int i, int64_t rows, const void *delta
                            hd_gpu_find_shadow(b->plan, b->pass->params, layer->weight), NULL, dx);
 }
 
-/* From convolution i's delta that of the one before. */
+/* Computes the delta of the previous convolution from convolution i's. */
 static int through_conv(const struct backward *b, int i)
 {
     const struct hd_gpu_plan *plan = b->plan;
@@ -131,7 +132,7 @@ static int through_dense(const struct backward *b, int i)
 
 /* -- Heads ------------------------------------------------------------------------------------- */
 
-/* The output layers' parameters and the hidden layers' delta. */
+/* Computes the gradients of the output layers' parameters and the hidden layers' delta. */
 static int heads(const struct backward *b, const float *dq)
 {
     const struct hd_gpu_plan *plan = b->plan;
@@ -171,7 +172,7 @@ static int layer_step(const struct backward *b, int i, const float *dq)
                    i > 0 ? b->work->act[i - 1] : b->work->input, false);
 }
 
-/* The floats of the stages' range: their gradients are computed by now. */
+/* Writes the floats of the stages' range, whose gradients are computed by now. */
 static int gather(const struct backward *b, int first, int last, float *grad)
 {
     const struct hd_gpu_plan *plan = b->plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets on a GPU: forward. */
+/* The forward pass on a GPU. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/status.h"
 
@@ -11,7 +11,7 @@ int hd_gpu_multiply(const struct hd_gpu_pass *pass, const struct hd_gemm *gemm, 
     return hd_gemm_multiply_cuda(gemm, a, b, bias, c, pass->workspace, pass->stream);
 }
 
-/* y[rows * pixels][out] of x[rows * pixels][in]. */
+/* Computes y[rows * pixels][out] from x[rows * pixels][in]. */
 static int run_layer(const struct hd_gpu_pass *pass, int i, int64_t rows, const void *x, void *y)
 {
     const struct hd_gpu_plan *plan = pass->plan;
@@ -32,7 +32,7 @@ static int run_layer(const struct hd_gpu_pass *pass, int i, int64_t rows, const 
                            hd_gpu_find_shadow(plan, pass->params, layer->bias), y);
 }
 
-/* Convolution i part by part. */
+/* Computes convolution i part by part. */
 static int run_conv(const struct hd_gpu_pass *pass, int i, const struct hd_gpu_obs *obs,
                     int64_t rows, const struct hd_gpu_work *work)
 {
@@ -54,7 +54,8 @@ static int run_conv(const struct hd_gpu_pass *pass, int i, const struct hd_gpu_o
     return HD_OK;
 }
 
-/* Observations as the net computes with them, where they are kept so; then `obs` becomes those. */
+/* Converts the observations, if they are kept in the net's type; `obs` then means the converted
+ * ones. */
 static int take_obs(const struct hd_gpu_pass *pass, int64_t rows, const struct hd_gpu_work *work,
                     struct hd_gpu_obs *obs)
 {

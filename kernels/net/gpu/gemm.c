@@ -14,7 +14,7 @@
 
 #define LIBRARY "libcublasLt.so.13"
 
-/* X(name): functions of it, all with the prefix cublasLt. */
+/* X(name) for each function, whose names have the prefix cublasLt. */
 #define FUNCTIONS(X)                                                                               \
     X(Create)                                                                                      \
     X(GetStatusString)                                                                             \
@@ -33,7 +33,7 @@ static struct {
 #undef MEMBER
 } lt;
 
-/* A GEMM that is ready: what the library needs to know of it. */
+/* The library's descriptors of a GEMM, ready to run. */
 struct ready {
     struct hd_gemm gemm;
     cublasLtMatmulDesc_t desc;
@@ -43,13 +43,13 @@ struct ready {
     struct ready *next;
 };
 
-/* By the number of the GPU. They live as long as the program, as the library does. */
+/* State by the number of the GPU. It lives as long as the program, like the library. */
 enum { DEVICES = 16 };
 static struct {
     cublasLtHandle_t handle;
     struct ready *all;
 } devices[DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all of the above */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of the above */
 
 static int checked(cublasStatus_t status, const char *what)
 {
@@ -78,7 +78,7 @@ static int load(void)
     return HD_OK;
 }
 
-/* The current GPU, with its handle. */
+/* Finds the number of the current GPU and makes its handle. */
 static int current(int *device_p)
 {
     int device;
@@ -94,7 +94,7 @@ static int current(int *device_p)
     return HD_OK;
 }
 
-/* -- Making one ready -------------------------------------------------------------------------- */
+/* -- Preparing a GEMM -------------------------------------------------------------------------- */
 
 static cudaDataType_t data_type(enum hd_gemm_type type)
 {
@@ -112,14 +112,15 @@ static int set_bias(struct ready *ready, const void *bias)
               sizeof bias);
 }
 
-/* A matrix stored as [rows][columns], which the library, column-major, calls [columns][rows]. */
+/* Describes a matrix stored as [rows][columns], which the column-major library calls
+ * [columns][rows]. */
 static int lay_out(cublasLtMatrixLayout_t *layout, enum hd_gemm_type type, int64_t rows,
                    int64_t columns, int64_t ld)
 {
     return LT(MatrixLayoutCreate, layout, data_type(type), (uint64_t)columns, (uint64_t)rows, ld);
 }
 
-/* C transposed = B transposed times A transposed: the library's first factor is our second. */
+/* C transposed = B transposed times A transposed, so the library's first factor is our second. */
 static int describe(struct ready *ready)
 {
     static const int32_t epilogues[] = {[HD_GEMM_NO_EPILOGUE] = CUBLASLT_EPILOGUE_DEFAULT,
@@ -134,7 +135,7 @@ static int describe(struct ready *ready)
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N));
     HD_TRY(set_desc(ready, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[g->epilogue]));
     if (g->epilogue !=
-        HD_GEMM_NO_EPILOGUE) /* the choice of an algorithm asks how far it is aligned */
+        HD_GEMM_NO_EPILOGUE) /* the choice of an algorithm depends on its alignment */
         HD_TRY(set_bias(ready, (const void *)(uintptr_t)HD_GEMM_ALIGNMENT));
     HD_TRY(lay_out(&ready->first, g->from, tb ? g->n : g->k, tb ? g->k : g->n, g->ld_b));
     HD_TRY(lay_out(&ready->second, g->from, ta ? g->k : g->m, ta ? g->m : g->k, g->ld_a));
@@ -147,8 +148,8 @@ static int set_preference(cublasLtMatmulPreference_t preference,
     return LT(MatmulPreferenceSetAttribute, preference, what, &value, sizeof value);
 }
 
-/* Partial sums are added up from the workspace, in the order of the parts; in place they might not
- * be. */
+/* Partial sums are added from the workspace in the order of the parts; in place, that order is not
+ * guaranteed. */
 static int prefer(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
@@ -196,8 +197,8 @@ static bool same(const struct hd_gemm *a, const struct hd_gemm *b)
            a->tf32 == b->tf32 && a->epilogue == b->epilogue && a->add == b->add;
 }
 
-/* What failed to become ready is not kept; the few bytes that the library holds for it are left to
- * it, since the run ends. */
+/* A GEMM that could not be prepared is not kept. The few bytes of its descriptors are not freed,
+ * because the run ends. */
 static int make_ready(int device, const struct hd_gemm *gemm, struct ready **ready_p)
 {
     for (struct ready *r = devices[device].all; r; r = r->next)
@@ -250,7 +251,7 @@ static int enqueue(const struct hd_gemm *gemm, const void *a, const void *b, con
               ready->workspace, (cudaStream_t)stream);
 }
 
-/* Under the lock, since the pointer to the bias is a part of what is kept. */
+/* Holds the lock, because the pointer to the bias is a part of the shared descriptors. */
 int hd_gemm_multiply_cuda(const struct hd_gemm *gemm, const void *a, const void *b,
                           const void *bias, void *c, void *workspace, void *stream)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output layers and what becomes of their outputs: a block per row, a warp per output. */
+/* The output layers and their outputs: a thread block for each row, a warp for each output. */
 #include "kernels/net/gpu/vector_internal.cuh"
 
 enum { WARP = 32 };
 
-/* In 32 chains, then pairs of halves; the result is in lane 0. */
+/* Adds in 32 chains, then pairs of halves; lane 0 has the result. */
 static inline __device__ float dot(const float *x, const float *y, int32_t n)
 {
     float sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What convolutions multiply: columns of observations and of activations. A thread makes HD_VECTOR
- * elements of a row, threads side by side what lies side by side in memory. */
+/* Columns of observations and of activations, which convolutions multiply. A thread makes HD_VECTOR
+ * elements of a row; neighbouring threads make neighbouring elements. */
 #include "kernels/net/gpu/vector_internal.cuh"
 
 extern "C" {
@@ -34,7 +34,7 @@ static inline __device__ float number(uint8_t x)
     return (float)x;
 }
 
-/* Element j of an observation as it enters the net. */
+/* Returns element j of an observation as it enters the net. */
 template <class From>
 static inline __device__ float entering(const struct hd_gpu_obs &obs, From x, int64_t j)
 {
@@ -62,7 +62,7 @@ static __global__ void take_obs(const struct hd_gpu_obs obs, int64_t n, int64_t 
         hd_from_float<To>(j < obs.elements ? entering(obs, row_of<From>(obs, row)[j], j) : 0.0f);
 }
 
-/* Four elements of an image at a time where they are aligned so, else one by one. */
+/* Reads four elements of an image at a time if they are aligned, else one by one. */
 template <class From> struct alignas(4 * sizeof(From)) four {
     From e[4];
 };
@@ -78,7 +78,7 @@ static inline __device__ void read_line(const From *from, bool aligned, From lin
             line[i] = from[i];
 }
 
-/* A thread per row of a window: kernel = HD_VECTOR pixels side by side. */
+/* Each thread makes a row of a window: kernel = HD_VECTOR neighbouring pixels. */
 template <class From, class To>
 static __global__ void obs_columns(const struct hd_gpu_obs obs, const struct hd_gpu_window w,
                                    int64_t from_row, uint32_t n, bool aligned, To *columns)
@@ -126,7 +126,8 @@ extern "C" int hd_gpu_take_obs(const struct hd_gpu_obs *obs, int64_t rows, int64
     });
 }
 
-/* Threads of a launch, counted in 32 bits: the division of larger numbers is slow. */
+/* Checks that the threads of a launch can be counted in 32 bits, because dividing larger numbers is
+ * slow. */
 static int count_threads(int64_t threads)
 {
     return threads <= INT32_MAX - HD_THREADS

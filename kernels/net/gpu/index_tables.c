@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which element of a GPU's shadow, and of the gradients that it computes, is which float of the
- * flat array. How that array is laid out is the processor's affair: what an export makes of an
- * array whose floats are their own numbers tells it. */
+/* Index tables between the flat array of parameters and a GPU's shadow weights and gradients. Only
+ * the CPU code knows the layout of the flat array, so it is asked: an export of an array whose
+ * floats are their own indices shows where each parameter lies. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -17,18 +17,16 @@ static int checked(cudaError_t error, const char *what)
     return hd_fail(HD_ERR_DEVICE, "%s: %s", what, cudaGetErrorString(error));
 }
 
-/* Made on the host, then copied. */
+/* The tables on the host, before they are copied. */
 struct tables {
     int32_t *from, *gradient_at;
     struct hd_gpu_matrix matrices[2 * HD_GPU_LAYERS + 2];
     int n_matrices;
     int64_t n_from, elements, tiles;
-    int64_t lowest[HD_GPU_LAYERS]; /* of a layer's floats in the flat array */
+    int64_t lowest[HD_GPU_LAYERS]; /* lowest index in the flat array of a layer's floats */
 };
 
-/* -- Floats that are their own numbers
- * ------------------------------------------------------------- In two halves, since floats hold
- * integers only up to 2^24. */
+/* -- Floats that are their own indices, in two halves, since floats are exact up to 2^24 only -- */
 
 enum { LOW_BITS = 12 };
 
@@ -154,7 +152,7 @@ static int copy_tables(const struct tables *tables, struct hd_net_on_gpu *on)
                      (const void **)&on->gradient_at);
 }
 
-/* The stage that a float of the flat array is in. */
+/* Returns the stage in which a float of the flat array is computed. */
 static int stage_of(const struct hd_net *net, int64_t at)
 {
     int64_t lo, hi;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets on GPUs: the calls of kernels/net/net.h. */
+/* The functions of kernels/net/net.h for GPUs. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -23,7 +23,7 @@ static int current_gpu(int *gpu_p)
     return HD_OK;
 }
 
-/* What the net keeps on the current GPU. */
+/* Finds what the net keeps on the current GPU. */
 static int find_on(const struct hd_net *net, const struct hd_net_on_gpu **on_p)
 {
     int gpu;
@@ -46,7 +46,7 @@ static int put_on(const struct hd_gpu_plan *plan)
     return HD_OK;
 }
 
-/* Passes that compute nothing, on memory that nobody touches. */
+/* Walks both passes without computing, on addresses that nobody touches, to prepare their GEMMs. */
 static int run_dry(const struct hd_gpu_plan *plan, int64_t batch, int64_t backward_batch)
 {
     void *nowhere = (void *)(uintptr_t)HD_GEMM_WORKSPACE_ALIGNMENT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a GPU makes of a net, from its tensors' shapes alone, and where it puts everything. */
+/* Plans a net on a GPU from its tensors' shapes alone: its layers and all offsets. */
 #include "kernels/net/gpu/plan_internal.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -14,7 +14,7 @@ static int64_t filled_up(int64_t n)
 
 /* -- Layers ------------------------------------------------------------------------------------ */
 
-/* Tensors: weight and bias of the encoder's layers, then four of each stream. */
+/* The encoder's layers have two tensors each, weight and bias; then come four of each stream. */
 static int head_tensors(const struct hd_gpu_plan *plan)
 {
     return plan->net->n_tensors - 4 * plan->heads.streams;
@@ -41,7 +41,8 @@ static struct hd_gpu_layer conv_layer(const struct hd_gpu_plan *plan, int i)
                                  .window = w};
 }
 
-/* Layer i of the encoder; a dense one behind convolutions has no ReLU (DI-engine's `mid`). */
+/* Describes layer i of the encoder; a dense one after convolutions has no ReLU (DI-engine's
+ * `mid`). */
 static struct hd_gpu_layer encoder_layer(const struct hd_gpu_plan *plan, int i)
 {
     const struct hd_gpu_layer *before = i > 0 ? &plan->layers[i - 1] : NULL;
@@ -83,7 +84,7 @@ static struct hd_gpu_heads make_heads(const struct hd_net *net)
     return heads;
 }
 
-/* -- Places ------------------------------------------------------------------------------------ */
+/* -- Offsets ----------------------------------------------------------------------------------- */
 
 enum { UNIT = 64 /* elements: matrices start at multiples of this */ };
 
@@ -132,7 +133,8 @@ int hd_gpu_plan_make(const struct hd_net *net, struct hd_gpu_plan *plan)
     return HD_OK;
 }
 
-/* What a tensor is of: the stream, 0 that of the actions, and which of its four tensors. */
+/* The position of a tensor in the net: its layer, its stream (0: actions), and which of the
+ * stream's four tensors it is. */
 struct role {
     int layer, stream;
     bool output, bias;
@@ -156,8 +158,8 @@ int hd_gpu_find_layer(const struct hd_gpu_plan *plan, int t)
     return role_of(plan, t).layer;
 }
 
-/* Which column of a layer's weight input i of PyTorch's tensor is: channels come last here, but for
- * the first convolution, whose input has planes. */
+/* Returns the column of a layer's weight that holds input i of PyTorch's tensor. Channels come last
+ * on a GPU, except in the first convolution, whose input has planes. */
 static int64_t column_of(const struct hd_gpu_plan *plan, int l, int64_t i)
 {
     const struct hd_gpu_layer *layer = &plan->layers[l];
@@ -204,7 +206,8 @@ int64_t hd_gpu_count_part_rows(const struct hd_gpu_layer *layer, int64_t element
     return parts > 0 ? (rows + parts - 1) / parts : rows;
 }
 
-/* Cuts memory into pieces as far aligned as the library likes them, wherever it begins. */
+/* Cuts memory into blocks with the alignment that the library prefers, whatever the alignment of
+ * its start. */
 struct cut {
     char *at;
     int64_t used;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the flat array and the order in which a GPU multiplies. */
+/* Conversion between the flat array and the order in which a GPU multiplies. */
 #include "kernels/net/gpu/vector_internal.cuh"
 
-/* A block takes a tile, so that what it reads from blocks of the flat array, which are wide across
- * the rows of a matrix, is still near when the next row wants the elements beside it. */
+/* Each thread block converts a tile. It reads blocks of the flat array, which span several rows of
+ * a matrix, and the elements of the next row are then still in the cache. */
 template <class T>
 static __global__ void refresh(const struct hd_gpu_shadow shadow, const float *floats, int64_t lo,
                                int64_t hi, T *narrow, float *wide)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HD_VECTOR elements at once, as CUDA sources read and write activations. */
+/* Vectors of HD_VECTOR elements, the unit in which CUDA sources read and write activations. */
 #ifndef HD_KERNELS_NET_GPU_VECTOR_INTERNAL_CUH
 #define HD_KERNELS_NET_GPU_VECTOR_INTERNAL_CUH
 
@@ -41,8 +41,8 @@ template <class T> static inline __device__ hd_vector<T> hd_load(const T *from)
     return *(const hd_vector<T> *)from;
 }
 
-/* Stores of 16 bytes, said in so many words: of structs that were computed element by element nvcc
- * makes stores of elements. */
+/* Stores 16 bytes by an explicit instruction: nvcc splits the store of a struct that was computed
+ * element by element. */
 #ifdef __CUDACC__
 #define HD_STORE_16(to, value) __stwb(to, value)
 #else

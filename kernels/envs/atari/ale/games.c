@@ -29,7 +29,7 @@ static int min(int a, int b)
     return a < b ? a : b;
 }
 
-/* Levenshtein's distance, regardless of case; both shorter than NAME. */
+/* Returns Levenshtein's distance, regardless of case; both strings are shorter than NAME. */
 static int distance(const char *a, const char *b)
 {
     int row[NAME];
@@ -73,7 +73,7 @@ static void keep_nearest(struct near *near, const char *name, int away)
     snprintf(near->name[place], NAME, "%s", name);
 }
 
-/* The name of a ROM by its file's, or false for other files. */
+/* Derives the name of a ROM from its file name; returns false for other files. */
 static bool rom_of(const char *file, char rom[NAME])
 {
     size_t length = strlen(file);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
-/* From names of environments (PongNoFrameskip-v4) to ROM files (pong.bin). */
+/* Translates names of environments (PongNoFrameskip-v4) to ROM files (pong.bin). Thread safe. */
 #ifndef HD_KERNELS_ENVS_ATARI_ALE_GAMES_H
 #define HD_KERNELS_ENVS_ATARI_ALE_GAMES_H
 
 #include <stddef.h>
 
-/* The game's name in an env_id, of a ROM's name: tic_tac_toe_3d is TicTacToe3D. */
+/* Writes the name that a ROM's game has in an env_id: tic_tac_toe_3d is TicTacToe3D. */
 void hd_game_get_name(const char *rom, char *name, size_t bytes);
 
-/* Finds the ROM of env_id `<Game>NoFrameskip-v4` in `folder` and writes its path. -1 with a
- * sentence in message[message_bytes] that names games alike. */
+/* Finds the ROM of env_id `<Game>NoFrameskip-v4` in `folder` and writes its path. Returns 0, or -1
+ * on error with a sentence in message[message_bytes] that names similar games. */
 int hd_game_find(const char *env_id, const char *folder, char *path, size_t path_bytes,
                  char *message, size_t message_bytes);
 

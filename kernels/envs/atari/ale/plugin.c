@@ -22,7 +22,7 @@ struct group {
     uint8_t *last;                 /* [envs][height][width] */
 };
 
-/* The beginning of a saved state; the emulator's follows. */
+/* The header of a saved state; the emulator's state follows. */
 struct header {
     char game[64];
     int64_t emulator_bytes;
@@ -92,7 +92,7 @@ static int read_rules(const struct hd_env_settings *settings, struct hd_atari_ru
 
 /* -- Groups ------------------------------------------------------------------------------------ */
 
-/* The ROM of the game, in the folder atari_roms beside this plug-in. */
+/* Finds the ROM of the game in the folder atari_roms beside this plug-in. */
 static int find_rom(const char *env_id, char path[PATH_MAX], char *message)
 {
     Dl_info info;
