@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint of a replay of 100,000 frames of 84 x 84 costs: what the learner waits for, and
- * when it is on the disk of the present folder; the first, and one after 5,000 new frames. */
+/* Measures a checkpoint of a replay of 100,000 frames of 84 x 84: how long the learner waits for
+ * it, and when it is on the disk of the working directory; for the first checkpoint and for one
+ * after 5,000 new frames. */
 #include "runtime/io/checkpoint.h"
 
 #include "bench/parts/parts.h"
@@ -61,5 +62,5 @@ static int measure(int argc, char **argv)
     return system(command) == 0 ? status : HD_ERR_SYSTEM;
 }
 
-const struct hd_conv_net_clip_part hd_part_checkpoint = {
+const struct hd_bench_part hd_part_checkpoint = {
     "", "a checkpoint of a replay of 100,000 frames: the first, and one after 5,000 more", measure};

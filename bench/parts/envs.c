@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stepping a group of envs on one core, random actions, resets included. */
+/* Measures how fast a group of envs steps on one core with random actions, resets included. */
 #include "bench/parts/parts.h"
 #include "kernels/envs/find.h"
 #include "runtime/base/alloc.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { STEPS = 256 }; /* of one call, with fixed actions */
+enum { STEPS = 256 }; /* steps of one call, with fixed actions */
 
 struct stepping {
     const struct hd_env *env;
@@ -94,6 +94,6 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_conv_net_clip_part hd_part_envs = {
+const struct hd_bench_part hd_part_envs = {
     "TYPE [ENVS [SCREENS [ENV_ID]]]",
     "env steps of a group of ENVS (8), which play SCREENS (1) screens a step", measure};

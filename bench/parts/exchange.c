@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exchange of a gradient among ranks of this machine with Adam in slices, on memory that all
- * ranks see; beside it what copying as much memory takes. */
+/* Measures the sharded update of a gradient by Adam among ranks of this machine, in memory that all
+ * ranks see, and for comparison a copy of as much memory. */
 #include "bench/parts/parts.h"
 #include "kernels/learn/adam.h"
 #include "runtime/base/alloc.h"
@@ -126,7 +126,7 @@ static int set_up(struct bench *bench, const struct hd_world *world, struct hd_c
     return hd_buffer_create(bench->session, buckets, 1, &bench->moments_buffer);
 }
 
-/* One rank on one core; the process ends with it, so nothing is released. */
+/* Runs one rank on one core. Its process ends afterwards, so nothing is released. */
 static int run_rank(const struct hd_world *world, int64_t elements, int buckets)
 {
     static struct bench bench;
@@ -180,7 +180,7 @@ static int run_ranks(int ranks, int64_t elements, int buckets)
     return failed ? HD_ERR_TASK : HD_OK;
 }
 
-/* -- The yardstick ----------------------------------------------------------------------------- */
+/* -- Copies for comparison --------------------------------------------------------------------- */
 
 struct copy {
     char *to, *from;
@@ -220,7 +220,7 @@ static int measure(int argc, char **argv)
     return buckets > BUCKETS_MAX ? HD_ERR_INPUT : run_ranks((int)ranks, elements, (int)buckets);
 }
 
-const struct hd_conv_net_clip_part hd_part_exchange = {
+const struct hd_bench_part hd_part_exchange = {
     "MEGABYTES RANKS|copy PART_MB",
     "a mean over ranks with Adam in slices, buckets of so many MiB; or a copy of as many bytes",
     measure};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations of 4 frames of 84 x 84 bytes as the first convolution wants them: divided by 255,
- * and normalised. */
+/* Measures the conversion of observations of 4 frames of 84 x 84 bytes to the first convolution's
+ * input: divided by 255, and normalised. */
 #include "kernels/net/frames.h"
 
 #include "bench/parts/parts.h"
@@ -29,7 +29,7 @@ static void report(const struct conversion *c, const char *name)
     hd_part_report(name, 1e6 * seconds / (double)c->rows, "us");
 }
 
-/* The memory is the process's until it ends. */
+/* Memory is released by the end of the process. */
 static int measure(int argc, char **argv)
 {
     enum { FRAMES = 4, SIDE = 84, OBS = FRAMES * SIDE * SIDE };
@@ -61,5 +61,5 @@ static int measure(int argc, char **argv)
     return HD_OK;
 }
 
-const struct hd_conv_net_clip_part hd_part_frames = {
-    "f32|bf16 [ROWS]", "bytes of frames as a net takes them", measure};
+const struct hd_bench_part hd_part_frames = {"f32|bf16 [ROWS]",
+                                             "bytes of frames as a net takes them", measure};

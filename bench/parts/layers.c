@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layers of a convolutional net one by one, and a product of matrices to compare them with.
- * What is counted are the products of the definition, so minimal filtering may seem to exceed the
- * peak. */
+/* Measures the layers of a convolutional net one by one, and for comparison a product of matrices.
+ * The products of the definition are counted, so minimal filtering may seem to exceed the peak. */
 #include "bench/parts/parts.h"
 #include "kernels/conv/conv.h"
 #include "kernels/dense/linear.h"
@@ -137,7 +136,7 @@ static void packed_data(void *arg)
                                 l->dx, l->packed.in, l->scratch);
 }
 
-/* in and out: multiples of 32. */
+/* Measures a packed layer; in and out are multiples of 32. */
 static int measure_packed(const char *name, int64_t in, int64_t out, int64_t rows, bool bf16)
 {
     struct layer l = {.bf16 = bf16, .rows = rows, .packed = {in, out}};
@@ -168,7 +167,7 @@ static void multiply(void *arg)
     hd_linear_forward(SIDE, SIDE, COLUMNS, p->w, p->bias, false, p->x, COLUMNS, p->y, COLUMNS);
 }
 
-/* What a product of matrices in the second cache reaches in floats. */
+/* Measures a product of float matrices that fit the second-level cache. */
 static int measure_peak(void)
 {
     struct peak p = {hd_alloc(SIDE * SIDE, 4), hd_alloc(SIDE, 4), hd_alloc(SIDE * COLUMNS, 4),
@@ -188,7 +187,7 @@ static const struct {
             {"ppo", {64, 64, 128}, 128},
             {"ppo_fast", {16, 32, 32}, 256}};
 
-/* The memory is the process's until it ends. */
+/* Memory is released by the end of the process. */
 static int measure(int argc, char **argv)
 {
     static const int64_t kernels[] = {2, 4, 3}, strides[] = {1, 2, 1};
@@ -221,6 +220,6 @@ static int measure(int argc, char **argv)
     return HD_ERR_INPUT;
 }
 
-const struct hd_conv_net_clip_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
-                                                     "the layers of a convolutional net one by one",
-                                                     measure};
+const struct hd_bench_part hd_part_layers = {"pong|nature|ppo|ppo_fast f32|bf16 [BATCH]",
+                                             "the layers of a convolutional net one by one",
+                                             measure};

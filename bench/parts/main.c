@@ -12,7 +12,7 @@
 
 static const struct {
     const char *name;
-    const struct hd_conv_net_clip_part *part;
+    const struct hd_bench_part *part;
 } parts[] = {
 #define PART(name) {#name, &hd_part_##name},
 #include "bench/parts/list.def"
@@ -86,7 +86,7 @@ static int usage(void)
 int main(int argc, char **argv)
 {
     int status = HD_ERR_INPUT;
-    hd_subnormals_flush(); /* as runner does */
+    hd_subnormals_flush(); /* as in the program runner */
     for (int i = 0; argc > 1 && i < N_PARTS; i++)
         if (strcmp(argv[1], parts[i].name) == 0)
             status = parts[i].part->measure(argc - 2, argv + 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nets that are measured, by name. */
+/* The nets that are measured, by name. One thread at a time. */
 #ifndef HD_BENCH_PARTS_NETS_H
 #define HD_BENCH_PARTS_NETS_H
 
@@ -7,13 +7,15 @@
 
 #define HD_BENCH_NETS "cartpole|pong|nature|fast|ppo|ppo_fast"
 
-/* cartpole and pong: DI-engine's DQN configs; nature: convolutions of 32, 64 and 64 channels and a
- * layer of 512, one head; fast: a small net that learns Pong; ppo: of DI-engine's PPO config for
- * Pong, ppo_fast: as fast, both with an actor and a critic. Precision: "f32" or "bf16". Released by
- * hd_net_destroy. HD_ERR_INPUT: no such net or precision (not logged). */
+/* Makes a net. The names cartpole and pong are the nets of DI-engine's DQN configs; nature has
+ * convolutions of 32, 64 and 64 channels, a layer of 512 and one head; fast is a small net that
+ * learns Pong; ppo is the net of DI-engine's PPO config for Pong and ppo_fast is as small as fast,
+ * both with an actor and a critic. Precision is "f32" or "bf16". The caller releases the net by
+ * hd_net_destroy. Returns a status of hd_net_create; HD_ERR_INPUT if there is no such net or
+ * precision (not logged). */
 int hd_bench_net_create(const char *name, const char *precision, struct hd_net **net_p);
 
-/* The same, "tf32" too, of what a GPU computes in. */
+/* Makes a net whose precision, also "tf32", is that of a GPU. Returns a status of hd_net_create. */
 int hd_bench_net_create_for_gpu(const char *name, const char *precision, struct hd_net **net_p);
 
 #endif

@@ -35,5 +35,5 @@ static int measure(int argc, char **argv)
     return HD_OK;
 }
 
-const struct hd_conv_net_clip_part hd_part_product = {"[N]", "a dense layer N x N on a batch of 64",
-                                                      measure};
+const struct hd_bench_part hd_part_product = {"[N]", "a dense layer N x N on a batch of 64",
+                                              measure};

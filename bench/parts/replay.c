@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replay ring of DI-engine's Pong config, full. */
+/* Measures the full replay ring of DI-engine's Pong config. */
 #include "kernels/replay/replay.h"
 
 #include "bench/parts/parts.h"
@@ -22,7 +22,7 @@ struct ring {
     uint32_t draws;
 };
 
-/* What the task `sample` does. */
+/* Does the work of the verb sample_replay. */
 static void sample(void *arg)
 {
     struct ring *ring = arg;
@@ -110,5 +110,5 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_conv_net_clip_part hd_part_replay = {
+const struct hd_bench_part hd_part_replay = {
     "", "the replay ring of DI-engine's Pong: its size, and drawing a batch of 32", measure};

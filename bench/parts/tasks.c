@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task costs beside its body: (wall x workers - bodies) / tasks. */
+/* Measures the overhead of a task: (wall x workers - bodies) / tasks. */
 #include "bench/parts/parts.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -74,7 +74,7 @@ static int measure(int argc, char **argv)
     return status;
 }
 
-const struct hd_conv_net_clip_part hd_part_tasks = {
+const struct hd_bench_part hd_part_tasks = {
     "independent|chained [WORKERS]",
     "cost of an empty task that shares nothing, or that updates one value like all others",
     measure};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole update on the kernels alone, then each part of it on its own. DQN: obs and next_obs
- * forward, target forward, loss, backward, Adam. PPO, of nets with an actor and a critic: obs
+/* Measures a whole update on the kernels alone, then each part of it. DQN: obs and next_obs
+ * forward, target forward, loss, backward, Adam. PPO, for nets with an actor and a critic: obs
  * forward, advantages standardised, loss, backward, the gradient's norm, Adam of the clipped
- * gradient; values and advantages are as at the start of an epoch. */
+ * gradient; values and advantages are those of the start of an epoch. */
 #include "bench/parts/nets.h"
 #include "bench/parts/parts.h"
 #include "kernels/learn/adam.h"
@@ -20,10 +20,10 @@
 struct update {
     struct hd_net *net;
     bool ppo;
-    int64_t batch, rows; /* rows of forward: obs, and next_obs too in DQN */
+    int64_t batch, rows; /* rows of a forward pass: obs, and in DQN also next_obs */
     int64_t t;
-    float scale; /* of the gradient: what the clip leaves of it */
-    int stage;   /* of backward */
+    float scale; /* factor by which the clip reduces the gradient */
+    int stage;   /* stage of the backward pass */
     char *obs;   /* obs rows, then next_obs rows */
     void *params, *target;
     float *grad, *m, *v;
@@ -68,7 +68,7 @@ static void backward(void *arg)
                     u->grad);
 }
 
-/* As verb grad_norm: blocks of HD_BLOCK elements. */
+/* Adds blocks of HD_BLOCK elements, like the verb grad_norm. */
 static void norm(void *arg)
 {
     const double longest = 0.5;
@@ -189,7 +189,7 @@ static void report(struct update *u, const char *name, void (*run)(void *arg))
     hd_part_report(name, 1e3 * hd_part_measure_seconds(run, u), "ms");
 }
 
-/* The memory is the process's until it ends. */
+/* Memory is released by the end of the process. */
 static int measure(int argc, char **argv)
 {
     char name[32];
@@ -220,7 +220,7 @@ static int measure(int argc, char **argv)
     return HD_OK;
 }
 
-const struct hd_conv_net_clip_part hd_part_update = {
+const struct hd_bench_part hd_part_update = {
     HD_BENCH_NETS " f32|bf16 [BATCH]",
     "a whole update on the kernels alone, one thread, of DQN or PPO as the net is; then its parts",
     measure};

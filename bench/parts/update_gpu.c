@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole update on a GPU on the kernels alone, as update.c's on a processor: launched as CUDA
- * graphs and, for comparison, launch by launch; then each part of it as a graph. In PPO the host
- * looks at the gradient's norm before Adam, as the tasks do. */
+/* Measures the updates of update.c on a GPU, on the kernels alone: launched as CUDA graphs and, for
+ * comparison, launch by launch; then each part as a graph. In PPO the host reads the gradient's
+ * norm before Adam, as the tasks do. */
 #include "bench/parts/nets.h"
 #include "bench/parts/parts.h"
 #include "kernels/learn/adam.h"
@@ -25,8 +25,9 @@
 struct update {
     struct hd_net *net;
     bool ppo;
-    int64_t batch, rows, n; /* rows of forward: obs, and next_obs too in DQN; floats of the net */
-    float scale;            /* of the gradient: what the clip leaves of it */
+    int64_t batch, rows,
+        n;       /* rows of a forward pass: obs, and in DQN also next_obs; floats of the net */
+    float scale; /* factor by which the clip reduces the gradient */
     cudaStream_t stream;
     char *obs; /* obs rows, then next_obs rows */
     void *params, *target, *work, *scratch;
@@ -88,7 +89,7 @@ static int step(const struct update *u)
     return hd_net_refresh_cuda(u->net, u->params, 0, u->n, u->stream);
 }
 
-/* Up to the gradient; in DQN, whose host need not look at it, to the new weights. */
+/* Computes the gradient; in DQN, where the host need not read it, also the new weights. */
 static int learn(const struct update *u)
 {
     if (!u->ppo)
@@ -125,7 +126,7 @@ static int capture(const struct update *u, launcher launch, cudaGraphExec_t *mad
     return HD_OK;
 }
 
-/* One call: of a graph or of the launches themselves, and of the clipped step if that follows. */
+/* Runs one call: a graph or the launches themselves, and then the clipped step if there is one. */
 static int call(struct update *u, launcher launch, cudaGraphExec_t graph, bool clip)
 {
     if (!graph)
@@ -160,7 +161,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Milliseconds of wall-clock time: the median of rounds of calls that last about 50 ms. */
+/* Measures milliseconds of wall-clock time: the median of rounds of calls that last about 50 ms. */
 static int measure_part(struct update *u, const char *name, launcher launch, bool graphs, bool clip)
 {
     enum { ROUNDS = 9 };
@@ -168,7 +169,7 @@ static int measure_part(struct update *u, const char *name, launcher launch, boo
     double ms[ROUNDS];
     int64_t calls = 1, ns = 1;
     cudaGraphExec_t graph = NULL;
-    HD_TRY(call(u, launch, NULL, clip)); /* what is made at the first launch is made now */
+    HD_TRY(call(u, launch, NULL, clip)); /* a first call, which makes what later calls reuse */
     if (graphs)
         HD_TRY(capture(u, launch, &graph));
     HD_TRY(time_calls(u, launch, graph, clip, calls, &ns));
@@ -188,9 +189,9 @@ static int measure_part(struct update *u, const char *name, launcher launch, boo
     return HD_OK;
 }
 
-/* -- Memory, the process's until it ends ------------------------------------------------------- */
+/* -- Memory, released by the end of the process ------------------------------------------------ */
 
-/* Zeroed, of the device; NULL when there is none left. */
+/* Returns zeroed device memory, or NULL if there is none left. */
 static void *on_device(int64_t bytes)
 {
     void *memory = NULL;
@@ -344,6 +345,6 @@ static int measure(int argc, char **argv)
 
 #endif
 
-const struct hd_conv_net_clip_part hd_part_update_gpu = {
+const struct hd_bench_part hd_part_update_gpu = {
     HD_BENCH_NETS " f32|tf32|bf16 [BATCH]",
     "a whole update on a GPU, as a CUDA graph and launch by launch; then its parts", measure};

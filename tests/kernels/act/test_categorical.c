@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws from logits: as often as the probabilities say; those of a GPU are the CPU's. */
+/* Draws from logits: frequencies are the probabilities, and a GPU's draws are the CPU's. */
 #include "kernels/act/categorical.h"
 #include "runtime/base/status.h"
 #include "tests/kernels/common/check_close.h"
@@ -37,8 +37,8 @@ static const struct draws_case cases[] = {{1, 1, 1, true, false},
                                           {300, 18, 18, false, false},
                                           {5, 40, 64, true, true}};
 
-/* How far u is from the nearest boundary between two actions: a GPU's exp may differ in its last
- * bit, which moves boundaries by less than 1e-14. */
+/* Returns the distance of u from the nearest boundary between two actions: a GPU's exp may differ
+ * in its last bit, which moves boundaries by less than 1e-14. */
 static double distance(const float *logit, int n, double u)
 {
     double sum = 0, below = 0, min_prob = 1;
@@ -70,7 +70,7 @@ START_TEST(draws_of_a_gpu)
                                               action_there, kept_there, device_stream()),
                      HD_OK);
     if (c->shared) {
-        device_get(kept, kept_there, 4); /* waits */
+        device_get(kept, kept_there, 4); /* waits for the stream */
         memcpy(action, action_there, (size_t)(c->rows + guard) * 4);
     } else {
         device_get(action, action_there, (c->rows + guard) * 4);

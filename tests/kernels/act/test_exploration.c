@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epsilon: the spec's numbers (2.7) and the ends of a linear decay. Actions of a GPU, greedy and by
- * chance: those of a collect. */
+/* Epsilon: the numbers of docs/di-engine.md 2.7 and the ends of a linear decay. Actions of a GPU,
+ * greedy and random, are those of a CPU. */
 #include "kernels/act/exploration.h"
 #include "kernels/common/argmax.h"
 #include "runtime/base/status.h"
@@ -32,7 +32,7 @@ END_TEST
 #if HD_CUDA
 enum { ROWS = 300, ACTIONS = 6, LD = 7, GUARD = 8 };
 
-/* Values with ties and some that are no numbers. */
+/* Values with ties, some of which are NaN. */
 static const float *some_values(const float **there_p)
 {
     const struct hd_rng rng = hd_rng_make(1, 2, 3, 4, 5);
@@ -65,7 +65,7 @@ START_TEST(test_argmax_cuda)
 }
 END_TEST
 
-/* As tasks/collect/collect.c chooses: one coin for all envs, then items of their own. */
+/* tasks/collect/collect.c chooses likewise: one coin for all envs, then an item for each env. */
 START_TEST(test_epsilon_greedy_cuda)
 {
     const float *there, *q = some_values(&there);

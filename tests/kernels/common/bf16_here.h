@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether convolutions can be computed in bf16 on this machine. */
+/* Tells tests whether this machine computes convolutions in bf16. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_BF16_HERE_H
 #define HD_TESTS_KERNELS_COMMON_BF16_HERE_H
 
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Says so, once, when they cannot: tests then try f32 alone. */
+/* Returns whether it does; if not, says so once, and tests then try f32 alone. */
 static inline bool bf16_here(void)
 {
     static int known;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparing with references by a scaled residual, where NaN is infinitely far; memory that lives as
- * long as a test; running a suite. */
+/* Comparisons with references by a scaled residual, where NaN is infinitely far; memory that lives
+ * as long as a test; running a suite. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
 #define HD_TESTS_KERNELS_COMMON_CHECK_CLOSE_H
 
@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* |found - wanted| / scale; NaN gives infinity. */
+/* Returns |found - wanted| / scale; NaN gives infinity. */
 static inline double residual(double found, double wanted, double scale)
 {
     double r = fabs(found - wanted) / scale;
     return isnan(r) ? INFINITY : r;
 }
 
-/* The largest share of what is allowed that was found at one place of a test. With
- * HD_RESIDUALS=FILE in the environment every process of a test appends its places to FILE when it
- * ends, and what is not allowed at once, as lines of JSON: a table of tolerances. */
+/* The largest share of the tolerance that was found at one place of a test. With HD_RESIDUALS=FILE
+ * in the environment every process of a test appends its places to FILE when it ends, and
+ * violations at once, as lines of JSON: a table of tolerances. */
 struct residual_site {
     const char *file;
     int line;
@@ -83,7 +83,7 @@ static inline void note_residual(struct residual_site *site, double found, doubl
         write_residual(site);
 }
 
-/* The same of a place that checks several things, told apart by `what`. */
+/* Notes a residual at a place that checks several things, distinguished by `what`. */
 static inline void note_residual_of(const char *file, int line, double found, double limit,
                                     const char *what)
 {
@@ -96,7 +96,7 @@ static inline void note_residual_of(const char *file, int line, double found, do
         note_residual(site, found, limit, what);
 }
 
-/* That a residual (not negative) is within its limit. */
+/* Checks that a residual (not negative) is within its limit. */
 #define CHECK_RESIDUAL(found, limit, what)                                                         \
     do {                                                                                           \
         const double found_ = (found), limit_ = (limit);                                           \
@@ -121,7 +121,7 @@ enum { TEST_BLOCKS = 256 };
 static void *test_blocks[TEST_BLOCKS];
 static int n_test_blocks;
 
-/* hd_alloc, released when the test ends. */
+/* Allocates like hd_alloc; the memory is released when the test ends. */
 static inline void *test_alloc(int64_t count, size_t bytes)
 {
     ck_assert_int_lt(n_test_blocks, TEST_BLOCKS);

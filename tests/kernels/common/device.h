@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory and a stream for the tests of CUDA kernels, and a suite with a case for them. A
  * test program that includes this is run three times: kernels/test_X without the case "cuda",
- * gpu/test_X that case on a GPU, and, as another program, emulated/test_X that case without one. */
+ * gpu/test_X with that case on a GPU, and, as another program, emulated/test_X with that case on
+ * the emulation. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_DEVICE_H
 #define HD_TESTS_KERNELS_COMMON_DEVICE_H
 
@@ -22,7 +23,7 @@ static void *device_blocks[TEST_BLOCKS], *shared_blocks[TEST_BLOCKS];
 static int n_device_blocks, n_shared_blocks;
 static cudaStream_t device_stream_;
 
-/* The test's stream, which does not synchronise with the default stream. */
+/* Returns the test's stream, which does not synchronise with the default stream. */
 static inline void *device_stream(void)
 {
     if (!device_stream_)
@@ -30,14 +31,15 @@ static inline void *device_stream(void)
     return device_stream_;
 }
 
-/* to = bytes of device memory, after all that is on the stream. */
+/* Copies bytes of device memory to `to`, after all that is enqueued on the stream. */
 static inline void device_get(void *to, const void *device, int64_t bytes)
 {
     DEVICE_TRY(cudaStreamSynchronize(device_stream()));
     DEVICE_TRY(cudaMemcpy(to, device, (size_t)bytes, cudaMemcpyDeviceToHost));
 }
 
-/* Device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test ends. */
+/* Returns device memory with this content (NULL: bytes of 0xFF, which are NaN), until the test
+ * ends. */
 static inline void *device_make(const void *content, int64_t bytes)
 {
     ck_assert_int_lt(n_device_blocks, TEST_BLOCKS);
@@ -51,7 +53,7 @@ static inline void *device_make(const void *content, int64_t bytes)
     return *block;
 }
 
-/* Zeroed memory of the host that devices address as well, until the test ends. */
+/* Returns zeroed host memory that devices address too, until the test ends. */
 static inline void *device_shared(int64_t bytes)
 {
     ck_assert_int_lt(n_shared_blocks, TEST_BLOCKS);
@@ -74,8 +76,8 @@ static inline void free_device_blocks(void)
     free_test_blocks();
 }
 
-/* Whether a GPU can be used. Asks in a process of its own: one that has used a GPU cannot give its
- * children any, and every test is a child. */
+/* Returns whether a GPU can be used. Asks in a child process: after a process has used a GPU, its
+ * children cannot, and every test is a child. */
 static inline bool device_here(void)
 {
     const pid_t child = fork();
@@ -85,7 +87,8 @@ static inline bool device_here(void)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-/* Makes the case release what its tests allocate; why it cannot be run, NULL if it can. */
+/* Makes the case release what its tests allocate. Returns why it cannot be run, or NULL if it
+ * can. */
 static inline const char *prepare_cuda(TCase *cuda)
 {
     tcase_add_checked_fixture(cuda, NULL, free_device_blocks);
@@ -116,9 +119,9 @@ static inline void drop_case(TCase *tests)
     srunner_free(srunner_create(suite));
 }
 
-/* Runs a suite of a case for the CPU (NULL: there is none), or, if CK_RUN_CASE=cuda asks for it, of
- * the case made by tcase_create("cuda") (NULL where HD_CUDA is 0); returns main's exit code, that
- * of a skip (77) if there is no GPU. */
+/* Runs a suite with a case for the CPU (NULL: there is none), or, if CK_RUN_CASE=cuda asks for it,
+ * with the case made by tcase_create("cuda") (NULL where HD_CUDA is 0). Returns main's exit code,
+ * which is 77 (a skip) if there is no GPU. */
 static inline int run_cuda_suite(const char *name, TCase *cpu, TCase *cuda)
 {
     const char *asked = getenv("CK_RUN_CASE");

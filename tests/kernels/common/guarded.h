@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that lives as long as a test, with a guard zone behind it. */
+/* Memory that lives as long as a test, followed by a guard zone. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_COMMON_GUARDED_H
 #define HD_TESTS_KERNELS_COMMON_GUARDED_H
 

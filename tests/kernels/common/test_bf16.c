@@ -15,7 +15,7 @@ static const float *all_kinds(void)
     return (const float *)bits;
 }
 
-/* The nearer neighbour in double; between two equally near ones the even one. */
+/* Returns the nearer neighbour in double, or of two equally near ones the even one. */
 static uint16_t rounded(float value)
 {
     uint32_t bits;

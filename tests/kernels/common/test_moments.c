@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of samples against the numbers of spec 9.4 and sums in double; those of a GPU against
- * the CPU's. */
+/* Moments of samples against the numbers of docs/di-engine.md 9.4 and sums in double; those of a
+ * GPU against the CPU's. */
 #include "kernels/common/moments.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -69,7 +69,7 @@ static struct hd_moments host_moments(int64_t n)
                                test_alloc(n + GUARD, 8)};
 }
 
-/* With this content, or undefined. */
+/* Returns moments in device memory with this content, or undefined. */
 static struct hd_moments device_moments(const struct hd_moments *content, int64_t n)
 {
     return (struct hd_moments){device_make(content ? content->count : NULL, 8),
@@ -115,7 +115,7 @@ START_TEST(moments_of_floats_cuda)
 }
 END_TEST
 
-/* Also where rows start at any byte. */
+/* Rows may start at any byte. */
 START_TEST(moments_of_bytes_cuda)
 {
     const int64_t rows = sizes[_i / 2].rows, n = sizes[_i / 2].n, off = _i % 2;
@@ -180,7 +180,7 @@ static void *merge_operands(void *arg, int level, void *left, void *right)
     return left;
 }
 
-/* Any number of operands, some of them without samples. */
+/* Operands are any number of moments, some of them without samples. */
 START_TEST(folded_moments_cuda)
 {
     struct hd_moments operands[HD_MOMENTS_OPERANDS];
@@ -199,7 +199,7 @@ END_TEST
 static const double counts[][2] = {{7, 5}, {0, 5}, {7, 0}, {0, 0}};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 
-/* Running moments and what a net reads of them. */
+/* The net reads scale and shift of running moments. */
 START_TEST(joined_moments_cuda)
 {
     enum { N = 300 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partials added in tree order by a stack, as GPUs do it: to the bit what hd_tree_add gives, for
- * many numbers of groups and of partials in each, ranges that begin and end anywhere, any
- * alignment. */
+/* Partials added in tree order by a stack, as GPUs do it: bitwise identical to hd_tree_add, for
+ * many numbers of groups and of partials in each, for ranges that begin and end anywhere, and for
+ * any alignment. */
 #include "kernels/common/partials.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -17,8 +17,8 @@ static const int groupings[][2] = {{1, 1}, {1, 2}, {1, 3}, {1, 5},  {1, 8},  {1,
                                    {5, 3}, {8, 8}, {5, 9}, {3, 17}, {1, 64}, {64, 1}};
 enum { GROUPINGS = sizeof groupings / sizeof *groupings };
 
-/* Floats of partial l of all: from l * STRIDE on, its number of samples COUNT floats further.
- * Magnitudes differ, so that any other order shows. */
+/* Fills partial l of all from l * STRIDE on, with its number of samples COUNT floats further.
+ * Magnitudes differ, so that any other order of addition shows. */
 static void fill_partials(float *partials, bool samples)
 {
     const struct hd_rng rng = hd_rng_make(5, 4, 3, 2, 1);
@@ -64,7 +64,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* What a case runs on: partials here and on the device, from the same element on. */
+/* The partials of a case, on the host and on the device, from the same element on. */
 struct partials {
     float here[MAX_PARTIALS * STRIDE];
     const float *there;
@@ -79,7 +79,7 @@ static struct partials *make_partials(bool samples)
     return partials;
 }
 
-/* The device's groups, from element `first` on of what lies there. */
+/* Returns the device's groups from element `first` on. */
 static const struct hd_partials *group_partials(struct partials *partials, const int *grouping,
                                                 int first)
 {
@@ -98,7 +98,7 @@ static float wanted_count(const struct partials *partials, const int *grouping)
     return count;
 }
 
-/* Elements [lo, hi) of a result that begins at `first` are as they should be, others untouched. */
+/* Checks elements [lo, hi) of a result that begins at `first`, and that others are untouched. */
 static void check_result(const struct partials *partials, const int *grouping, int first,
                          int64_t lo, int64_t hi, float divisor, const float *to)
 {
@@ -134,7 +134,7 @@ START_TEST(cuda_sums_are_hd_tree_add_s)
 }
 END_TEST
 
-/* Partials whose distance keeps them from being read four elements at a time. */
+/* The distance of these partials prevents reading four elements at a time. */
 START_TEST(cuda_odd_strides)
 {
     enum { N = 5, ODD = 101 };
@@ -152,7 +152,7 @@ START_TEST(cuda_odd_strides)
 }
 END_TEST
 
-/* No samples, no division; nor where nothing is said of samples. */
+/* Sums are not divided if there are no samples or no counts. */
 START_TEST(cuda_nothing_to_divide_by)
 {
     static const int grouping[] = {2, 3};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions, whoever computes them, against sums in double: on numbers that bf16 holds exactly,
- * so that both precisions have the same inputs; batches that are worked off in one go or in
- * several. */
+/* Convolutions by every implementation against sums in double, on numbers that bf16 holds exactly,
+ * so that both precisions have the same inputs; batches are processed at once or in several
+ * parts. */
 #include "kernels/conv/conv.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -36,11 +36,11 @@ struct data {
     float *x, *dy;           /* [batch][channel][y][x] */
     float *weights;
     hd_bf16 *shadow;
-    void *x_there, *dy_there, *y, *dx; /* as the convolution has them */
+    void *x_there, *dy_there, *y, *dx; /* in the convolution's layout */
     float *dw, *dbias;
 };
 
-/* Where an element of an observation lies. */
+/* Returns the index of an element of an observation in a layout. */
 static int64_t place(enum hd_layout layout, int64_t channels, int64_t height, int64_t width,
                      int64_t c, int64_t y, int64_t x)
 {
@@ -60,7 +60,7 @@ static float get(const struct data *d, const void *memory, int64_t at)
                      : ((const float *)memory)[at];
 }
 
-/* Random numbers, plain and in place. */
+/* Fills the inputs with random numbers, row-major and in the convolution's layout. */
 static void fill(const struct data *d, enum hd_layout layout, int64_t channels, int64_t height,
                  int64_t width, int64_t row, uint64_t stream, float *row_major, void *there)
 {
@@ -135,7 +135,7 @@ static void run_part(struct data *d, struct hd_conv_run *run, int64_t first, int
     ck_assert_int_eq(status, HD_OK);
 }
 
-/* In parts of `most` observations. */
+/* Runs a pass in parts of at most `max_batch` observations. */
 static void run_pass(struct data *d, enum hd_conv_pass pass, int64_t max_batch)
 {
     const int64_t bytes = hd_conv_get_scratch_bytes(d->conv, pass, max_batch);
@@ -168,8 +168,8 @@ static void run(struct data *d, int64_t max_batch)
     check_guard(d->dbias, d->f.out_channels * 4);
 }
 
-/* The sums that the definition asks for, [batch][out][y][x], [out][in][y][x] and [batch][in][y][x].
- */
+/* Computes the sums of the definition, [batch][out][y][x], [out][in][y][x] and
+ * [batch][in][y][x]. */
 static void define(const struct data *d, double *y, double *dw, double *dx)
 {
     const struct hd_conv_fields *f = &d->f;
@@ -193,7 +193,7 @@ static void define(const struct data *d, double *y, double *dw, double *dx)
                 }
 }
 
-/* Found values in the order of the definition. */
+/* Compares found values, reordered, with those of the definition. */
 static void compare(const struct data *d, const void *found, enum hd_layout layout,
                     int64_t channels, int64_t height, int64_t width, int64_t row,
                     const double *wanted, const float *mask, double scale, const char *what)

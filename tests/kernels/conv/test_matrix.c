@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of matrices against sums in double: rows and columns of `a` either way, more of each
- * than fits registers and caches at once, sums that go on. */
+/* Products of matrices against sums in double: `a` row-major or column-major, sizes beyond what
+ * fits registers and caches at once, sums that continue earlier ones. */
 #include "kernels/conv/matrix_internal.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"

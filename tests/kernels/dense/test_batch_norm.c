@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch norm against its definition in double, its batch spread over items or not; rows that do not
- * count, large means, batches of less than two samples. */
+/* Batch norm against its definition in double, with its batch distributed over items or not; rows
+ * that do not count, large means, batches of less than two samples. */
 #include "kernels/dense/batch_norm.h"
 #include "kernels/dense/linear.h"
 #include "tests/kernels/common/guarded.h"
@@ -15,7 +15,7 @@ static const struct {
              {40, 64, 3, 10}, {2, 100, 4, 1e4}, {9, 13, 4, 0},   {4, 300, 1, -3}};
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* Some of a batch's samples, X and dY feature-major, what does not count being no numbers. */
+/* Some of a batch's samples, X and dY feature-major; what does not count is NaN. */
 struct item {
     int64_t used, ld;
     float *x, *y, *dy;
@@ -107,7 +107,7 @@ static void run(struct batch *batch)
     check_guard(batch->variance, n * 8);
 }
 
-/* The definition, a feature of all samples at a time. */
+/* The definition, for one feature of all samples at a time. */
 struct naive {
     double mean, variance, dbias, dweight;
     double xhat[300], y[300], dx[300];
@@ -146,7 +146,8 @@ START_TEST(it_is_what_its_definition_says)
     struct batch given = make_batch(_i), batch = make_batch(_i);
     static struct naive is;
     run(&batch);
-    /* An activation of 1e4 is itself rounded to 1e-3 of a deviation; else single precision. */
+    /* An activation of 1e4 is itself rounded to 1e-3 of a deviation; others have single
+     * precision. */
     for (int64_t i = 0; i < batch.features; i++) {
         define(&given, i, &is);
         CHECK_CLOSE(batch.mean[i], is.mean, 1 + fabs(is.mean), 1e-14, "mean");
@@ -204,7 +205,7 @@ START_TEST(running_statistics_follow)
 }
 END_TEST
 
-/* PyTorch refuses a batch of one sample, whose unbiased variance is no number. */
+/* PyTorch refuses a batch of one sample, whose unbiased variance is NaN. */
 START_TEST(less_than_two_samples_leave_no_trace)
 {
     const double m[2] = {3, 4}, v[2] = {0, 0}, sums[4] = {5, 6, 25, 36}, none[4] = {0};

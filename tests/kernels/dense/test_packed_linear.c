@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wide dense layers: every pass against sums in double, in floats and in bf16, in plain C and on
- * matrix registers; ranges and rows on their own give the same bits; nothing is written beside. */
+ * matrix registers; ranges and rows on their own give the same bits; nothing is written outside the
+ * outputs. */
 #include "kernels/common/amx.h"
 #include "kernels/common/shadow.h"
 #include "kernels/dense/packed_linear_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Atari wrappers over a console that follows a script: what they press, when they reset, what
- * they show. */
+/* The Atari wrappers over a console that follows a script: which actions they press, when they
+ * reset, what they show. */
 #include "kernels/envs/atari/atari.h"
 #include "tests/kernels/common/check_close.h"
 
@@ -16,13 +16,13 @@ enum {
     NOOP = HD_ATARI_NOOP
 };
 
-/* Frame t of a game shows gray shade[t % 8], is rewarded by `reward` and ends at `end`; a life is
- * lost at each frame of `loss`. */
+/* Frame t of a game shows gray shade[t % 8], has the reward `reward` and ends the game at `end`; a
+ * life is lost at each frame of `loss`. */
 struct script {
     int reward, end, lives;
     int loss[3];
     uint8_t shade[8];
-    /* What happened. */
+    /* The calls so far. */
     int frame, resets, over_acts, logged;
     int log[LOG]; /* actions, or RESET */
     uint8_t screen[SIDE * SIDE];
@@ -87,7 +87,7 @@ struct fixture {
     uint8_t last[SIDE * SIDE], frame[HD_ATARI_FRAME];
 };
 
-/* Palette index i is gray i; no no-ops, no FIRE, no other rule. */
+/* Makes a console whose palette index i is gray i, without no-ops, FIRE and other rules. */
 static struct fixture *make(void)
 {
     struct fixture *f = test_alloc(1, sizeof *f);
@@ -185,7 +185,7 @@ START_TEST(test_noops_by_seed)
 }
 END_TEST
 
-/* A game that ends during the no-ops starts again, and the rest of them follows. */
+/* If a game ends during the no-ops, it starts again and the rest of them follow. */
 START_TEST(test_noops_to_the_end)
 {
     struct fixture *f = make();
@@ -254,7 +254,7 @@ START_TEST(test_whole_games)
 }
 END_TEST
 
-/* FIRE at a reset ends the game: what follows ends at once, without a reward. */
+/* If FIRE at a reset ends the game, the next step ends at once without a reward. */
 START_TEST(test_end_at_fire)
 {
     struct fixture *f = make();
@@ -285,8 +285,8 @@ START_TEST(test_clip)
 }
 END_TEST
 
-/* Frames of no-ops and FIRE count; the limit ends an episode and the game, and is told apart from
- * the game's own end. */
+/* Frames of no-ops and FIRE count; the limit ends an episode and the game, and is distinguished
+ * from the game's own end. */
 START_TEST(test_frame_limit)
 {
     for (int early = 0; early < 2; early++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Atari plug-in, where scripts/atari has built it: play of DI-engine's wrappers to the byte,
- * saved states, groups, names and options. */
+/* The Atari plug-in, if scripts/atari has built it: DI-engine's wrappers to the byte, saved states,
+ * groups, names and options. */
 #include "kernels/envs/atari/atari.h"
 #include "kernels/envs/find.h"
 #include "tests/golden/atari_traces.h"
@@ -152,7 +152,7 @@ END_TEST
 
 /* -- States ------------------------------------------------------------------------------------ */
 
-/* Games whose states need more than ALE's own serialisation among them. */
+/* Some of these games have states that need more than ALE's own serialisation. */
 static const char *const games[] = {"Breakout",      "Seaquest", "MsPacman", "ChopperCommand",
                                     "MiniatureGolf", "Pitfall2", "Hangman",  "VideoCube",
                                     "SpaceInvaders", "AirRaid"};
@@ -172,8 +172,8 @@ static void play_on(struct fixture *f, int from, int to)
     }
 }
 
-/* A state goes on in another group, that played something else before, as it does where it was
- * saved; and saving it again gives the same bytes. */
+/* A state continues in another group, which played something else before, as it does where it was
+ * saved; saving it again gives the same bytes. */
 START_TEST(test_save_load)
 {
     char env_id[64];
@@ -202,7 +202,7 @@ START_TEST(test_save_load)
 }
 END_TEST
 
-/* What a game starts from is a function of the seed, not of what was played before. */
+/* The start of a game is a function of the seed, not of what was played before. */
 START_TEST(test_reset_forgets)
 {
     char env_id[64];
@@ -324,7 +324,7 @@ START_TEST(test_wrong_options)
 }
 END_TEST
 
-/* Pong's playfield is gray 87: with the option it is 0, and nothing else changes. */
+/* Pong's playfield is gray 87: the option makes it 0 and changes nothing else. */
 START_TEST(test_background)
 {
     struct hd_env_option options[] = {{"background", "87"}, {"noops", "7"}};
@@ -358,7 +358,7 @@ START_TEST(test_wrong_action)
 }
 END_TEST
 
-/* Of this build: beside the folder of the test. */
+/* Finds the plug-in of this build beside the folder of the test. */
 static void find(void)
 {
     char path[PATH_MAX];

@@ -134,8 +134,8 @@ START_TEST(test_traces)
 }
 END_TEST
 
-/* Each env of a group plays as it would alone, and a saved state goes on equally in another group
- * and at another place. */
+/* Each env of a group plays as it would alone, and a saved state continues equally in another group
+ * and as another env. */
 START_TEST(test_group)
 {
     struct fixture f = make(ENVS), other = make(ENVS), alone[ENVS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Environment plug-ins: the example, built as its head says and played; where files are looked for;
- * what is said of files that are missing or cannot be used. */
+/* Environment plug-ins: the example, built and used as its comment says; where plug-ins are
+ * searched; messages about files that are missing or cannot be used. */
 #include "kernels/envs/cartpole/cartpole.h"
 #include "kernels/envs/find.h"
 
@@ -50,7 +50,7 @@ static void build(const char *name, const char *text)
     shell(command);
 }
 
-/* Runs the command of the example's head comment. */
+/* Runs the command in the example's first comment. */
 static void build_example(void)
 {
     char text[4096], command[3 * PATH_MAX];
@@ -161,9 +161,9 @@ START_TEST(test_example_refuses)
 }
 END_TEST
 
-/* -- Where files are looked for ---------------------------------------------------------------- */
+/* -- Where plug-ins are searched --------------------------------------------------------------- */
 
-/* A plug-in named by its own file: only the name matters here. */
+/* A plug-in that is named by its own path: only its name matters here. */
 static const char named[] =
     "#include \"kernels/envs/env.h\"\n#include <stddef.h>\n#include <stdlib.h>\n"
     "static int create(const struct hd_env_settings *a, struct hd_env_spec *b, void **c, char *d)"
@@ -215,7 +215,7 @@ START_TEST(test_folders)
 }
 END_TEST
 
-/* Beside the program. */
+/* The folder of plug-ins may lie beside the program. */
 START_TEST(test_program_folder)
 {
     char program[PATH_MAX] = "", from[2 * PATH_MAX], plugins[2 * PATH_MAX], to[3 * PATH_MAX];
@@ -239,7 +239,7 @@ START_TEST(test_program_folder)
 }
 END_TEST
 
-/* -- What is said ------------------------------------------------------------------------------ */
+/* -- Messages ---------------------------------------------------------------------------------- */
 
 static void check_refused(const char *type, const char *const *parts, int n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pixel Pong: every byte it shows against whole screens sent through the full pipeline, the rules
- * of the game, what good and bad players score, and what its future may depend on. */
+/* Pixel Pong: every byte that it shows against whole screens sent through the full pipeline, the
+ * rules of the game, the scores of good and bad players, and what its future may depend on. */
 #include "kernels/envs/find.h"
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "runtime/base/hash.h"
@@ -75,7 +75,7 @@ static int32_t play_follow(const struct fixture *f, int64_t t)
     return below < -4 ? UP : below > 4 ? DOWN : NOOP;
 }
 
-/* Follows, now and then not: misses, edges, long exchanges. */
+/* Follows the ball most of the time, which gives misses, edges and long exchanges. */
 static int32_t play_mixed(const struct fixture *f, int64_t t)
 {
     return t % 37 < 9 ? play_random(f, t) : play_follow(f, t);
@@ -83,7 +83,7 @@ static int32_t play_mixed(const struct fixture *f, int64_t t)
 
 typedef int32_t player(const struct fixture *f, int64_t t);
 
-/* The return of a game; *steps_p are its steps. */
+/* Plays a game and returns its return; *steps_p are its steps. */
 static double play(struct fixture *f, player *choose, uint64_t seed, int64_t *steps_p)
 {
     double sum = 0;
@@ -102,7 +102,7 @@ static double play(struct fixture *f, player *choose, uint64_t seed, int64_t *st
 
 /* -- Pixels ------------------------------------------------------------------------------------ */
 
-/* Spec 7.1 and 7.2 from whole screens. */
+/* Computes docs/di-engine.md 7.1 and 7.2 from whole screens. */
 static void full_pipeline(const struct hd_warp *warp, const struct hd_pong_scene scenes[2],
                           uint8_t *out)
 {
@@ -135,7 +135,7 @@ START_TEST(test_frames_of_games)
 }
 END_TEST
 
-/* Scenes that games seldom reach: balls over paddles and in corners, jumps, every place. */
+/* Scenes that games seldom reach: balls over paddles and in corners, jumps, every position. */
 START_TEST(test_frames_of_scenes)
 {
     static struct hd_pong_painter painter;
@@ -287,7 +287,7 @@ END_TEST
 
 /* -- What the future depends on ---------------------------------------------------------------- */
 
-/* The game itself, pinned: the same on every machine. */
+/* The game itself is pinned: it is the same on every machine. */
 START_TEST(test_golden)
 {
     struct fixture f = make(1, NULL);
@@ -325,7 +325,7 @@ START_TEST(test_seeds)
 }
 END_TEST
 
-/* Each env of a group plays as it would alone, and a saved game goes on equally elsewhere. */
+/* Each env of a group plays as it would alone, and a saved game continues equally elsewhere. */
 START_TEST(test_group_and_save)
 {
     struct fixture f = make(MOST_ENVS, NULL), other = make(MOST_ENVS, NULL), alone[MOST_ENVS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step under a
- * plain caller, and collect by collect under a collector written apart. */
+/* Groups of pixel Pong as GPUs step them: every byte against the CPU's env, step by step through
+ * the plain functions, and collect by collect against a collector written separately. */
 #include "kernels/envs/pixel_pong/pixel_pong.h"
 #include "kernels/envs/pixel_pong/pixel_pong_envs.h"
 #include "kernels/envs/seed.h"
@@ -14,7 +14,7 @@ enum { FRAME = HD_PIXEL_PONG_FRAME, MOST_ENVS = 5, MOST_STATE = 256, NOOP = 0, U
 
 static const struct hd_env *const env = &hd_env_pixel_pong;
 
-/* The CPU's envs, and what they show. */
+/* The CPU's envs and their observations. */
 struct fixture {
     void *group;
     int64_t envs;
@@ -34,7 +34,7 @@ static void make(struct fixture *f, int64_t envs, const char *background)
     ck_assert_int_eq(env->create(&settings, &spec, &f->group, message), 0);
 }
 
-/* A group as a GPU has it starts as the CPU's does, and has its states. */
+/* A GPU's group starts like the CPU's and has the same states. */
 START_TEST(test_group)
 {
     struct fixture f;
@@ -83,7 +83,7 @@ struct here {
     int64_t ended_steps[HERE][MAX_COUNT];
 };
 
-/* Once a collect is through, its further steps change nothing. */
+/* Once `through` is true, further steps change nothing. */
 START_TEST(test_through)
 {
     struct here *h = test_alloc(1, sizeof *h), *before = test_alloc(1, sizeof *h);
@@ -142,8 +142,7 @@ static void step(struct fixture *f, const int32_t *action)
     ck_assert_int_eq(env->step(f->group, action, &outcome, message), 0);
 }
 
-/* Players of all kinds: one follows the ball, one does so most of the time, others play at random.
- */
+/* Some players follow the ball, some do so most of the time, others play at random. */
 static int32_t choose(const struct fixture *f, int64_t i, int64_t t)
 {
     const struct hd_pong_scene *now = &hd_pixel_pong_get_scenes(f->group, i)[1];
@@ -192,7 +191,7 @@ struct mirror {
     struct hd_env_outcome outcome;
 };
 
-/* Arrays that the host writes are shared. */
+/* Makes the group on a GPU; arrays that the host writes are shared. */
 static struct mirror mirror_of(const struct fixture *f, int background)
 {
     const int64_t n = f->envs;
@@ -266,7 +265,7 @@ START_TEST(test_steps_cuda)
 }
 END_TEST
 
-/* A saved game goes on equally on the other side; a game that is too long is cut off. */
+/* A saved game continues equally on the other processor; a game that is too long is cut off. */
 START_TEST(test_states_cuda)
 {
     static struct fixture f;
@@ -303,7 +302,7 @@ END_TEST
 enum { ENVS = 4, STEPS = 60, STACK = 4, MOST_FRAMES = STACK + 2 * STEPS };
 enum { SEED = 11, SHARD = 3, FIRST = 8 };
 
-/* A collector's memory and what a collect leaves, as hd_pixel_pong_envs and _steps have them. */
+/* The memory of a collector and the records of a collect, as in hd_pixel_pong_envs and _steps. */
 struct collector {
     int64_t frames;
     uint64_t episode_seed[ENVS];
@@ -448,7 +447,7 @@ static void check_collect(const struct collector *c, const struct hd_pixel_pong_
     check_same(steps->ended_steps, c->ended_steps, sizeof c->ended_steps, "ended lengths", t);
 }
 
-/* Room for all frames of a collect, or just for the last observation's. */
+/* There is capacity for all frames of a collect, or just for the last observation's. */
 static const int64_t capacities[] = {MOST_FRAMES, STACK};
 
 START_TEST(test_collects_cuda)
@@ -477,7 +476,7 @@ START_TEST(test_collects_cuda)
 }
 END_TEST
 
-/* Once a collect is through, its further steps change nothing. */
+/* Once `through` is true, further steps change nothing. */
 START_TEST(test_through_cuda)
 {
     static struct fixture f;

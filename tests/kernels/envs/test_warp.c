@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen resize: spec 9.5's numbers, a reference that computes overlaps of pixels with cells,
- * and the shortcuts (repeated rows, two frames of palette indices) against the plain way. */
+/* The screen resize: the numbers of docs/di-engine.md 9.5, a reference that computes overlaps of
+ * pixels with cells, and the shortcuts (repeated rows, two frames of palette indices) against the
+ * general computation. */
 #include "kernels/envs/atari/warp.h"
 #include "tests/kernels/common/check_close.h"
 
@@ -22,14 +23,14 @@ static uint8_t *random_bytes(int64_t n, uint64_t seed)
     return bytes;
 }
 
-/* How much of source pixel i lies under destination cell d; slivers of 1e-3 are dropped. */
+/* Returns how much of source pixel i lies under destination cell d; slivers of 1e-3 are dropped. */
 static double overlap(int d, int i, double s)
 {
     double low = fmax(d * s, i), high = fmin((d + 1) * s, i + 1);
     return high - low > 1e-3 ? high - low : 0;
 }
 
-/* The mean over a destination cell, in double. */
+/* Returns the mean over a destination cell, in double. */
 static double reference(const uint8_t *gray, int height, int width, int r, int c)
 {
     double sy = (double)height / SIZE, sx = (double)width / SIZE, sum = 0;
@@ -68,8 +69,8 @@ START_TEST(test_golden)
 }
 END_TEST
 
-/* Where the exact mean is clear of a tie, the byte is its rounding; at a tie either neighbour may
- * come out of float32, and golden and interop tests decide. */
+/* If the exact mean is clear of a tie, the byte is its rounding; at a tie float32 may give either
+ * neighbour, and golden and interop tests decide. */
 START_TEST(test_sizes)
 {
     static const int sizes[][2] = {{210, 160}, {250, 160}, {84, 84},   {85, 91},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adam: numbers of spec 9.4, a naive version in double, bits independent of how a range is cut. */
+/* Adam: the numbers of docs/di-engine.md 9.4, a naive version in double, bits independent of how a
+ * range is cut. */
 #include "kernels/learn/adam.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -10,7 +11,7 @@
 
 START_TEST(two_steps_are_the_spec_s)
 {
-    /* The first gradient after clipping its norm to 0.5, as the spec gives it. */
+    /* The first gradient after clipping its norm to 0.5, as docs/di-engine.md gives it. */
     static const float first[] = {.11538453f, -.15384604f, .46153814f}, second[] = {.1f, .1f, -.1f};
     static const double after1[] = {.99900001, -1.999, 2.9990001};
     static const double after2[] = {.99800628, -1.9988439, 2.998503};
@@ -38,7 +39,7 @@ struct naive {
     double m[N], v[N], p[N];
 };
 
-/* Parameters after step t are the naive version's, which is taken through it as well. */
+/* Checks that parameters after step t are the naive version's, which does the step too. */
 static void check_step(struct naive *naive, int t, const float *g, const float *p)
 {
     for (int i = 0; i < N; i++) {
@@ -85,7 +86,7 @@ START_TEST(cutting_a_range_changes_no_bit)
 }
 END_TEST
 
-/* The formula as it stands, every division a division. */
+/* Computes the formula literally, every division a division. */
 static void reference_step(double rate, int t, float count, const float *g, float *m, float *v,
                            float *p)
 {
@@ -128,7 +129,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* An optimizer of the device's. */
+/* The state of Adam on the device. */
 struct device_adam {
     int64_t *updates;
     float *scratch, *m, *v, *p;
@@ -144,7 +145,7 @@ static struct device_adam make_device_adam(int64_t updates)
         device_make(zeros, N * sizeof *zeros)};
 }
 
-/* Elements [lo, hi) of its next step, or of the last one once more. */
+/* Updates elements [lo, hi) in its next step, or in the last one once more. */
 static void device_step(const struct device_adam *d, const struct hd_partials *grad, float scale,
                         int64_t lo, int64_t hi, bool again)
 {
@@ -179,7 +180,7 @@ END_TEST
 
 enum { MAX_PARTIALS = 13, STRIDE = 1024, LONG = 150, BEFORE = 700 };
 
-/* Partials of step t with samples at their ends; their sum and their samples. */
+/* Fills partials of step t with samples at their ends, and computes their sum and samples. */
 static float fill_partials(int t, int partials, float *floats, float *sum)
 {
     const float *all = floats, *counts = floats + N;
@@ -195,8 +196,8 @@ static float fill_partials(int t, int partials, float *floats, float *sum)
     return count > 0 ? count : 1;
 }
 
-/* Moments to the bit. Parameters to the bit as well if the device's pow rounds as this machine's
- * does; where it does not, a step's scalars may be off by a float's last bit. */
+/* Moments are bitwise identical. Parameters are too if the device's pow rounds as this machine's
+ * does; otherwise a step's scalars may be off by a float's last bit. */
 static void check_state(const struct device_adam *d, const float *m, const float *v, const float *p,
                         int updates)
 {
@@ -210,7 +211,8 @@ static void check_state(const struct device_adam *d, const float *m, const float
         CHECK_CLOSE(found[i], p[i], 1e-2 * updates, 1e-6, "parameter");
 }
 
-/* One partial and more, cut anywhere, scaled, after steps that this one does not know of. */
+/* There are one partial or more, cut anywhere and scaled, after steps that this one does not know
+ * of. */
 START_TEST(cuda_steps_are_the_cpu_s)
 {
     static const int partials[] = {1, 2, 5, 8, MAX_PARTIALS}, cuts[] = {0, 1, 512, 1001, N};

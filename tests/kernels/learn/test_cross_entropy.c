@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* hd_cross_entropy_compute, or the same on a GPU. */
+/* hd_cross_entropy_compute or its form on a GPU. */
 typedef void loss_kernel(const struct hd_cross_entropy *loss, float *dlogit,
                          struct hd_cross_entropy_sums *sums_p);
 
@@ -104,7 +104,7 @@ START_TEST(sums_and_derivative)
 }
 END_TEST
 
-/* Logits that differ by more than any exponent bears. */
+/* Checks logits that differ by more than any exponent can represent. */
 static void check_sure(loss_kernel *differentiate)
 {
     static const float logit[] = {300, -300, 0, 1, 1, -1};
@@ -131,7 +131,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* hd_cross_entropy_compute_cuda on copies of what the loss points to. */
+/* Calls hd_cross_entropy_compute_cuda on copies of what the loss points to. */
 static void run_on_device(const struct hd_cross_entropy *loss, const int64_t *used, float *dlogit,
                           struct hd_cross_entropy_sums *sums_p)
 {
@@ -171,8 +171,8 @@ END_TEST
 
 enum { MANY = 1100, CHOICES = 6 };
 
-/* What the CPU gives but for some last bits of exp and log, and zeros behind the rows that are
- * used. */
+/* The results are the CPU's but for some last bits of exp and log, and rows that are not used get
+ * zeros. */
 START_TEST(cuda_rows_are_the_cpu_s)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, MANY, MANY + 7};

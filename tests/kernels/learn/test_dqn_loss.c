@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The double-DQN loss: numbers of spec 9.4, differences, ties. */
+/* The double-DQN loss: the numbers of docs/di-engine.md 9.4, differences, ties. */
 #include "kernels/common/argmax.h"
 #include "kernels/learn/dqn_loss.h"
 #include "runtime/base/rng.h"
@@ -95,7 +95,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* hd_dqn_loss_compute_cuda on copies of what the loss points to. */
+/* Calls hd_dqn_loss_compute_cuda on copies of what the loss points to. */
 static void on_device(const struct hd_dqn_loss *loss, const int64_t *used, float *dq,
                       struct hd_dqn_sums *sums_p)
 {
@@ -133,7 +133,7 @@ END_TEST
 
 enum { ROWS = 1300, ACTIONS = 6, STEPS = 3 };
 
-/* Values are few, so that there are ties; some are no numbers. */
+/* Values are few, so that there are ties; some are NaN. */
 struct many {
     float q[ROWS * ACTIONS], online[ROWS * ACTIONS], target[ROWS * ACTIONS];
     float reward[STEPS * (ROWS + 5)], done[ROWS], value_gamma[ROWS];
@@ -161,8 +161,8 @@ static struct hd_dqn_loss make_many(struct many *m, int64_t rows)
                                 m->target, m->action, m->reward, ROWS + 5, m->done, m->value_gamma};
 }
 
-/* The CPU's bits of the derivative, and of the sums as many digits as doubles added in another
- * order have; zeros behind the rows that are used. */
+/* The derivative has the CPU's bits, sums agree as far as doubles added in another order do, and
+ * rows that are not used get zeros. */
 START_TEST(cuda_rows_are_the_cpu_s)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, ROWS, ROWS + 7};

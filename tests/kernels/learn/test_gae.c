@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Advantages against the numbers of spec 9.4 and against theory; those of a GPU, and the targets
- * made of them there, are the CPU's to the bit. */
+/* Advantages against the numbers of docs/di-engine.md 9.4 and against theory; those of a GPU, and
+ * the returns computed from them there, are bitwise the CPU's. */
 #include "kernels/learn/advantages.h"
 #include "kernels/learn/gae.h"
 #include "runtime/base/rng.h"
@@ -54,7 +54,7 @@ START_TEST(advantages_by_theory)
 }
 END_TEST
 
-/* What is no number stays in its fragment. */
+/* A NaN stays in its fragment. */
 START_TEST(fragments_do_not_touch)
 {
     const float v[] = {1, 2, 3, 4}, next[] = {2, 5, 4, 6}, r[] = {1, 1, 1, NAN}, done[4] = {0};
@@ -80,7 +80,7 @@ static float *random_floats(int64_t n, int64_t seed)
     return x;
 }
 
-/* 1 in one of `among` places. */
+/* Returns flags, of which one in `among` is 1. */
 static float *random_flags(int64_t n, int64_t among, int64_t seed)
 {
     const struct hd_rng rng = hd_rng_make((uint64_t)seed, 4, 0, 0, 0);
@@ -104,7 +104,7 @@ static const float *fetched(const float *x, int64_t n)
     return host;
 }
 
-/* Chunks of a sample, of about the length that is fetched at a time, and long ones. */
+/* Fragments have one sample, about as many as are loaded at a time, or many. */
 START_TEST(advantages_of_a_gpu)
 {
     static const int64_t sizes[] = {1, 7, 8, 9, 40, 1000}, among[] = {1, 5, 9, 1000};
@@ -135,12 +135,12 @@ START_TEST(values_of_rows)
 }
 END_TEST
 
-/* -- Targets ----------------------------------------------------------------------------------- */
+/* -- Advantages of a collect ------------------------------------------------------------------- */
 
 struct targets_case {
     int64_t groups, samples;
     bool has_unit;
-    double count; /* of the statistics that the unit comes from */
+    double count; /* count of the moments that give the unit */
     bool returns;
 };
 
@@ -149,8 +149,8 @@ static const struct targets_case targets_cases[] = {{1, 1, false, 0, true},
                                                     {3, 33, true, 12, true},
                                                     {2, 300, true, 3, false}};
 
-/* A collect that has only what targets need of it: rewards, ends and dones of steps, whose samples
- * come in another order. */
+/* A collect with only the arrays that advantages need: rewards, ends and dones of steps, whose
+ * samples come in another order. */
 struct played {
     struct hd_steps steps;
     float *reward, *done, *end; /* [N] of samples */
@@ -182,7 +182,7 @@ static void play(const struct targets_case *c, struct played *p)
     p->steps.data = device_make(data, 4 * n * 4);
 }
 
-/* What the verb `targets` does, step by step. */
+/* Does what the verb `compute_advantages` does on a CPU, step by step. */
 struct expected {
     float *advantage, *target, *value, *returns;
 };
@@ -258,7 +258,7 @@ START_TEST(targets_of_a_gpu)
     device_get(&found[1], args.returns.mean, 8);
     device_get(&found[2], args.returns.squares, 8);
     ck_assert_double_eq(found[0], (double)n);
-    CHECK_CLOSE(found[1], sums[1], 1.0, 1e-13, "mean"); /* added up in another order */
+    CHECK_CLOSE(found[1], sums[1], 1.0, 1e-13, "mean"); /* added in another order */
     CHECK_CLOSE(found[2], sums[2], (double)n, 1e-13, "squares");
 }
 END_TEST

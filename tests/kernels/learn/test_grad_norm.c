@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Squares of gradients: a naive sum; on a GPU, the same bits. */
+/* Sums of squares of gradients against a naive sum; on a GPU, the same bits. */
 #include "kernels/learn/grad_norm.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/rng.h"
@@ -28,7 +28,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* The sum of blocks [first, first + n), as verb grad_norm adds them. */
+/* Returns the sum of blocks [first, first + n) as the verb grad_norm adds them. */
 static double reduce(const double *blocks, int64_t first, int64_t n)
 {
     if (n == 1)
@@ -38,7 +38,8 @@ static double reduce(const double *blocks, int64_t first, int64_t n)
 
 enum { MAX_PARTIALS = 9, LONGEST = 9 * HD_BLOCK + 1003, STRIDE = LONGEST + 5 };
 
-/* Parts of whole blocks, each with samples of its own: [0, 2 blocks) and the rest. */
+/* The gradient has two ranges of whole blocks, each with its own samples: [0, 2 blocks) and the
+ * rest. */
 enum { CUT = 2 * HD_BLOCK, COUNTS = LONGEST + 1 };
 
 static void fill_partials(float *partials, int n)
@@ -52,7 +53,7 @@ static void fill_partials(float *partials, int n)
     }
 }
 
-/* hd_grad_norm_sum_squares of the blocks of elements [lo, hi) of the mean. */
+/* Computes hd_grad_norm_sum_squares of the mean's blocks of elements [lo, hi). */
 static void wanted_blocks(const float *partials, int n, int part, int64_t lo, int64_t hi,
                           double *blocks)
 {
@@ -68,7 +69,7 @@ static void wanted_blocks(const float *partials, int n, int part, int64_t lo, in
     }
 }
 
-/* Partials that begin at a multiple of 16 bytes, where STRIDE allows it, and one float further. */
+/* Partials begin at a multiple of 16 bytes, if STRIDE allows it, and one float further. */
 START_TEST(cuda_squares_are_the_cpu_s)
 {
     static const int partials[] = {1, 2, 5, MAX_PARTIALS};
@@ -100,7 +101,7 @@ START_TEST(cuda_squares_are_the_cpu_s)
 }
 END_TEST
 
-/* The tree over any number of blocks, fewer and more than a block of threads. */
+/* The tree is over any number of blocks, fewer and more than a thread block has threads. */
 START_TEST(cuda_trees_of_blocks)
 {
     static const int sizes[] = {1, 2, 3, 5, 8, 13, 255, 256, 257, 511, 700, 1025, 5003};

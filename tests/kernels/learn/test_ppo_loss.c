@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PPO's loss and its gradient against the numbers of spec 9.4 and a naive version in double. */
+/* PPO's loss and its gradient against the numbers of docs/di-engine.md 9.4 and a naive version in
+ * double. */
 #include "kernels/learn/ppo_loss.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/status.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* hd_ppo_loss_compute, or the same on a GPU; likewise hd_standardise. */
+/* hd_ppo_loss_compute or its form on a GPU, and hd_standardise or its form. */
 typedef void loss_kernel(const struct hd_ppo_loss *loss, float *dout, struct hd_ppo_sums *sums_p);
 typedef void standard_kernel(float *adv, int64_t n);
 
@@ -73,7 +74,7 @@ static double bound(double x, double lo, double hi)
     return fmin(fmax(x, lo), hi);
 }
 
-/* The loss of one row as the papers write it. */
+/* Returns the loss of one row in the papers' notation. */
 static double naive_loss(const struct hd_ppo_loss *l, int b, const double *out)
 {
     double old[ACTIONS], log_p[ACTIONS], log_old[ACTIONS], entropy = 0;
@@ -92,8 +93,8 @@ static double naive_loss(const struct hd_ppo_loss *l, int b, const double *out)
     return policy + l->value_weight * value - l->entropy_weight * entropy;
 }
 
-/* The derivative by differences of the naive loss. Rows so near a kink that the differences see
- * both of its sides are left out. */
+/* Checks the derivative by differences of the naive loss. Rows so near a kink that the differences
+ * see both of its sides are left out. */
 static void check_gradient(loss_kernel *differentiate, bool value_clip)
 {
     struct hd_rng rng = hd_rng_make(7, 8, 9, 10, 11);
@@ -155,7 +156,7 @@ START_TEST(gradient_by_differences)
 }
 END_TEST
 
-/* Where nothing moved, the ratio is 1 and all branches tie: the gradient is the plain one. */
+/* If nothing moved, the ratio is 1 and all branches tie: the gradient is the plain one. */
 static void check_ties(loss_kernel *differentiate)
 {
     const float out[] = {.3f, -.2f, .5f}, old[] = {.3f, -.2f}, v_old[] = {.5f}, adv[] = {2};
@@ -190,7 +191,7 @@ END_TEST
 
 #if HD_CUDA
 
-/* hd_ppo_loss_compute_cuda on copies of what the loss points to. */
+/* Calls hd_ppo_loss_compute_cuda on copies of what the loss points to. */
 static void run_on_device(const struct hd_ppo_loss *loss, const int64_t *used, float *dout,
                           struct hd_ppo_sums *sums_p)
 {
@@ -280,7 +281,7 @@ static struct hd_ppo_loss make_many(struct many *m)
                                 .action = m->action};
 }
 
-/* Sums of `rows` rows, each of which may differ by some last bits of exp and log. */
+/* Compares sums over `rows` rows, each of which may differ by some last bits of exp and log. */
 static void check_sums(const struct hd_ppo_sums *sums, const struct hd_ppo_sums *is, double rows)
 {
     CHECK_CLOSE(sums->policy, is->policy, 1 + rows, 1e-6, "policy");
@@ -294,7 +295,7 @@ static void check_sums(const struct hd_ppo_sums *sums, const struct hd_ppo_sums 
     ck_assert(sums->adv_max == is->adv_max && sums->v_max == is->v_max);
 }
 
-/* What the CPU gives, and zeros behind the rows that are used. */
+/* The results are the CPU's, and rows that are not used get zeros. */
 START_TEST(cuda_rows_are_the_cpu_s)
 {
     static const int64_t uses[] = {0, 1, 511, 512, 513, MANY, MANY + 7};
@@ -317,7 +318,7 @@ START_TEST(cuda_rows_are_the_cpu_s)
 }
 END_TEST
 
-/* Up to the last bit: sums in double in another order. */
+/* Results agree up to the last bit: sums are in double in another order. */
 START_TEST(cuda_standardise_is_the_cpu_s)
 {
     static const int64_t sizes[] = {0, 1, 2, 511, 513, 5000};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutional nets that tests are about, and what a training pass of one needs. */
+/* The convolutional nets of the tests, and the memory of their training passes. One thread at a
+ * time. */
 #ifndef HD_TESTS_KERNELS_NET_CONV_NETS_H
 #define HD_TESTS_KERNELS_NET_CONV_NETS_H
 
@@ -38,7 +39,7 @@ static inline struct hd_net *pong_net(enum hd_precision precision)
     return make_net(pong_shape, pong_hidden, 3, 6, HD_HEADS_DUELING, precision);
 }
 
-/* What a training pass of `rows` rows needs, obs and next_obs random. */
+/* The memory of a training pass over `rows` rows, with random obs and next_obs. */
 struct pass {
     const struct hd_net *net;
     int64_t rows;

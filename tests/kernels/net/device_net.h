@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes of a net on a GPU, between arrays of the host. */
+/* Passes of a net on a GPU, between arrays of the host. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_NET_DEVICE_NET_H
 #define HD_TESTS_KERNELS_NET_DEVICE_NET_H
 
@@ -9,16 +9,16 @@
 
 #if HD_CUDA
 
-/* How far off results of a precision may be. f32: as the CPU's. bf16: the naive net rounds where a
- * GPU does, so that what is left are numbers between two of bf16's that go the other way, 2^-8 of
- * some. tf32: factors are rounded to 11 bits, how is the GPU's affair; each product is off by up to
- * 2^-10, and in small nets with few rows the gradient of one unit near zero that lets pass what the
- * naive one does not is a tenth of all. */
+/* Tolerances for results of a precision. f32: as on the CPU. bf16: the naive net rounds where a GPU
+ * does, so what remains are numbers between two bf16 numbers that are rounded the other way, by
+ * 2^-8. tf32: factors are rounded to 11 bits in a way that only the GPU knows, so each product is
+ * off by up to 2^-10; in small nets with few rows, the gradient of a unit near zero that is active
+ * here and not in the naive net is a tenth of all. */
 static const struct {
     double q, grad;
 } device_off_by[] = {[HD_F32] = {3e-6, 2e-5}, [HD_BF16] = {1e-3, 1e-2}, [HD_TF32] = {3e-3, 0.15}};
 
-/* In what is written of residuals: "gradient of encoder.act…, bf16". */
+/* Returns a name for the table of residuals: "gradient of encoder.act…, bf16". */
 static inline const char *in_precision(const char *what, const char *name,
                                        enum hd_precision precision)
 {
@@ -28,7 +28,7 @@ static inline const char *in_precision(const char *what, const char *name,
     return text;
 }
 
-/* Memory for forward passes of up to `rows` rows in all and backward ones of up to `back`. */
+/* Memory for forward passes of up to `rows` rows in all and backward passes of up to `back`. */
 struct device_pass {
     const struct hd_net *net;
     int64_t rows, back;
@@ -66,8 +66,8 @@ static inline void device_params(const struct device_pass *p, const float *param
     ck_assert_int_eq(hd_net_refresh_cuda(p->net, p->params, 0, n, device_stream()), HD_OK);
 }
 
-/* q[rows][outputs] of obs; of obs and next_obs, if there are any: the first half of the rows, and
- * the second. */
+/* Computes q[rows][outputs] of obs, or, if next_obs is given, of obs for the first half of the rows
+ * and next_obs for the second. */
 static inline void device_forward(const struct device_pass *p, const struct hd_obs_norm *norm,
                                   const void *obs, const void *next_obs, int64_t rows, float *q)
 {
@@ -89,7 +89,8 @@ static inline void device_forward(const struct device_pass *p, const struct hd_o
     device_get(q, p->q, rows * hd_net_count_outputs(p->net) * 4);
 }
 
-/* After a forward pass of `rows` rows: grad[elements] from dq of the first `batch` of them. */
+/* Computes, after a forward pass of `rows` rows, grad[elements] from dq of the first `batch` of
+ * them. */
 static inline void device_backward(const struct device_pass *p, int64_t batch, int64_t rows,
                                    const float *dq, float *grad)
 {
@@ -101,7 +102,7 @@ static inline void device_backward(const struct device_pass *p, int64_t batch, i
     device_get(grad, p->grad, hd_net_count_params(p->net) * 4);
 }
 
-/* What no tensor has is zero, bit by bit. */
+/* Checks that elements that belong to no tensor are zero bits. */
 static inline void check_padding(const struct hd_net *net, const float *grad)
 {
     const int64_t n = hd_net_count_params(net);

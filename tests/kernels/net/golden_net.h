@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deterministic fill of the golden numbers (spec 9.1), and comparing tensors with their
- * recorded norm, sum and first elements. */
+/* The deterministic fill of the golden numbers (docs/di-engine.md 9.1), and comparisons of tensors
+ * with their recorded norm, sum and first elements. One thread at a time. */
 #ifndef HD_TESTS_KERNELS_NET_GOLDEN_NET_H
 #define HD_TESTS_KERNELS_NET_GOLDEN_NET_H
 
@@ -32,7 +32,7 @@ static inline void fill_params(const struct hd_net *net, uint64_t first, void *p
     hd_net_refresh(net, params, 0, hd_net_count_params(net));
 }
 
-/* Norm and sum of data[n] times scale, and its first elements, relative to the norm. */
+/* Checks norm and sum of data[n] times scale, and its first elements, relative to the norm. */
 static inline void check_tensor(const float *data, int64_t n, double scale, double l2, double sum,
                                 const double *first, int n_first, double tolerance,
                                 const char *what)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DI-engine's nets as their definitions read, one row at a time, in double: forward and the
- * gradient of sum dq q, from parameters in PyTorch's layout. */
+/* DI-engine's nets computed literally from their definitions, one row at a time, in double:
+ * forward, and the gradient of sum dq q, from parameters in PyTorch's layout. One thread at a
+ * time. */
 #ifndef HD_TESTS_KERNELS_NET_NAIVE_NET_H
 #define HD_TESTS_KERNELS_NET_NAIVE_NET_H
 
@@ -13,7 +14,7 @@
 
 enum { NAIVE_LAYERS = 8 };
 
-/* A layer is a convolution, a dense one being a 1 x 1 convolution of 1 x 1 pixels. */
+/* A layer is a convolution; a dense layer is a 1 x 1 convolution of 1 x 1 pixels. */
 struct naive_layer {
     int64_t in, height, width, out, kernel, stride, out_height, out_width;
     bool relu;
@@ -27,7 +28,7 @@ struct naive_net {
     int64_t actions, obs;
     struct naive_layer layer[NAIVE_LAYERS];
     double *weight[NAIVE_LAYERS], *bias[NAIVE_LAYERS];
-    double *out[NAIVE_LAYERS], *gradient[NAIVE_LAYERS]; /* of the row at hand */
+    double *out[NAIVE_LAYERS], *gradient[NAIVE_LAYERS]; /* for the present row */
     double *grad[2 * NAIVE_LAYERS];                     /* by tensors, summed over rows */
     double *input;
     bool bf16; /* rounds what a GPU rounds in bf16: see naive_round */
@@ -66,7 +67,7 @@ static inline void naive_heads(struct naive_net *naive, int64_t wide, int encode
         naive->value = naive_stream(naive, wide, 1, encoder);
 }
 
-/* FCEncoder: every layer has its ReLU. */
+/* Adds the layers of an FCEncoder, each with its ReLU. */
 static inline void naive_dense_layers(struct naive_net *naive, const int64_t *hidden,
                                       int64_t n_hidden)
 {
@@ -98,7 +99,7 @@ static inline int64_t naive_outputs(const struct naive_layer *l)
     return l->out * l->out_height * l->out_width;
 }
 
-/* shape: NULL for a dense net. */
+/* Makes the net; shape is NULL for a dense net. */
 static inline void naive_create(struct naive_net *naive, const struct hd_net *net,
                                 const int64_t *shape, const int64_t *hidden, int64_t n_hidden,
                                 enum hd_heads heads, const float *params)
@@ -152,8 +153,8 @@ static inline void naive_round_all(double *x, int64_t n)
         x[i] = naive_rounded(x[i]);
 }
 
-/* Parameters become bf16, and so do in passes the observation, activations and the gradients by
- * them: all but biases and activations of the heads' hidden layers, and the output layers. */
+/* Rounds to bf16, as GPUs do, parameters and, in passes, the observation, activations and their
+ * gradients: all except biases, activations of the heads' hidden layers, and the output layers. */
 static inline bool naive_is_output(const struct naive_net *naive, int k)
 {
     return k == naive->policy || (naive->heads != HD_HEADS_Q && k == naive->value);
@@ -176,7 +177,7 @@ static inline void naive_round(struct naive_net *naive)
     }
 }
 
-/* Calls for every product of a layer: output o, input i, weight w (flat indices). */
+/* Evaluates `body` for every product of a layer: output o, input i, weight w (flat indices). */
 #define NAIVE_PRODUCTS(l, body)                                                                    \
     for (int64_t oc = 0; oc < (l)->out; oc++)                                                      \
         for (int64_t y = 0; y < (l)->out_height; y++)                                              \
@@ -233,7 +234,7 @@ static inline void naive_backward(struct naive_net *naive, int k)
     })
 }
 
-/* q[outputs] of the row in naive->input, and the row's part of the gradient. */
+/* Computes q[outputs] of the row in naive->input, and adds the row's gradient. */
 static inline void naive_pass(struct naive_net *naive, const float *dq, double *q)
 {
     const int a = naive->policy, v = naive->value;
@@ -263,7 +264,7 @@ static inline void naive_pass(struct naive_net *naive, const float *dq, double *
         naive_backward(naive, k);
 }
 
-/* The same of a row of bytes. */
+/* Does the same for a row of bytes. */
 static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const float *dq,
                              double *q)
 {
@@ -272,7 +273,7 @@ static inline void naive_row(struct naive_net *naive, const uint8_t *obs, const 
     naive_pass(naive, dq, q);
 }
 
-/* Norm of the difference of found[n] and wanted[n], relative to that of wanted. */
+/* Returns the norm of the difference of found[n] and wanted[n], relative to the norm of wanted. */
 static inline double distance(const float *found, const double *wanted, int64_t n)
 {
     double norm = 1e-60, off = 0;

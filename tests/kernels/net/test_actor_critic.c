@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets of an actor and its critic: DI-engine's names and golden numbers (CFG-B, CFG-D), gradients
+/* Nets with an actor and a critic: DI-engine's names and golden numbers (CFG-B, CFG-D), gradients
  * and normalised observations against a naive net in double. */
 #include "tests/golden/ppo_cartpole.h"
 #include "tests/golden/ppo_pong.h"
@@ -86,7 +86,7 @@ static void forward_here(const struct hd_net *net, const float *params, const vo
     check_guard(work, hd_net_get_forward_bytes(net, rows));
 }
 
-/* Observations 0 … batch of spec 9.1, and their outputs. */
+/* Checks observations 0 … batch of docs/di-engine.md 9.1 and their outputs. */
 static void check_golden(struct hd_net *net, const struct golden_ppo *golden, double tolerance,
                          forward_fn *forward)
 {
@@ -203,7 +203,8 @@ static void check_guards(const struct pass *p)
     check_guard(p->scratch, hd_net_get_backward_bytes(p->net, ROWS));
 }
 
-/* p's outputs and gradients, of net odd[i]; `rounded`: the naive net rounds as a GPU does. */
+/* Checks p's outputs and gradients with net odd[i]; `rounded`: the naive net rounds as a GPU
+ * does. */
 static void check_against_naive(const struct pass *p, int i, bool rounded, double may_q,
                                 double may_grad)
 {
@@ -246,8 +247,8 @@ START_TEST(passes_are_those_of_a_naive_net)
     check_guards(&p);
 
     const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
-    /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
-     */
+    /* In bf16 a unit near zero may be active here and not in the naive net, and few rows average
+     * little. */
     const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
     check_against_naive(&p, i, false, may_q, may_grad);
     hd_net_destroy(p.net);

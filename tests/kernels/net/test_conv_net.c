@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutional nets: DI-engine's golden numbers for three whole updates of CFG-A, a naive net in
- * double on odd sizes, and what the flat array, its shadows and the stages of backward promise. */
+ * double on odd sizes, and what the headers promise of the flat array, its shadows and the stages
+ * of backward. */
 #include "kernels/learn/adam.h"
 #include "kernels/learn/dqn_loss.h"
 #include "runtime/base/hash.h"
@@ -30,10 +31,10 @@ static void backward(const struct pass *p)
 
 /* -- Golden updates ---------------------------------------------------------------------------- */
 
-/* How far results may be off, relative to what they are compared with. Single precision: the order
- * of 25,088-term sums; Adam divides gradients by their own size, so that the smallest ones, whose
- * rounding is as large as they are, move parameters by whole steps of 1e-4. bf16 has 8 bits: each
- * product of a chain of five layers is off by up to 2^-8. */
+/* Tolerances relative to what results are compared with. Single precision is limited by the order
+ * of 25,088-term sums; Adam divides gradients by their own size, so the smallest ones, whose
+ * rounding error is as large as they are, move parameters by whole steps of 1e-4. bf16 has 8 bits:
+ * each product of a chain of five layers is off by up to 2^-8. */
 struct tolerance {
     double q, loss, grad, params, q_after;
 };
@@ -50,7 +51,7 @@ struct update {
     void *device; /* the passes' own */
 };
 
-/* Who computes: the net's passes between arrays of the host. */
+/* The net's passes between arrays of the host, on a CPU or a GPU. */
 struct passes {
     void (*of_target)(struct update *u, const void *params, const uint8_t *obs, void *work);
     void (*forward)(struct update *u);
@@ -146,7 +147,7 @@ static void run_update(struct update *u, int t, const struct golden_step *golden
     u->passes->forward(u);
     run_loss(u, &sums);
     u->passes->backward(u);
-    /* Later steps start from parameters that are as far off as the tolerance after Adam says. */
+    /* Later steps start from parameters that are off by up to the tolerance after Adam. */
     double q = t == 1 ? may->q : may->q_after;
     check_matrix(u->p.q, golden->q, q, "q");
     check_matrix(u->p.q + OUTPUTS, golden->online_next_q, q, "online q of next");
@@ -207,7 +208,7 @@ START_TEST(names_and_shapes_are_di_engine_s)
         offset += tensor->count;
     }
     ck_assert_int_eq(offset, 14259975);
-    /* Gaps between tensors, so that blocks of shadows never cross them, are all that is added. */
+    /* Only gaps between tensors, which keep blocks of shadows from crossing them, are added. */
     ck_assert_int_lt(hd_net_count_params(net), offset + 16 * 1024);
     hd_net_destroy(net);
 }
@@ -235,8 +236,8 @@ START_TEST(odd_nets_are_naive_nets)
     for (int64_t r = 0; r < ROWS; r++)
         naive_row(&naive, p.obs + r * hd_net_count_obs(net), p.dq + r * outputs, q + r * outputs);
     const double may_q = precision == HD_F32 ? 3e-6 : 2e-2;
-    /* In bf16 a unit near zero may pass what the naive one does not, and few rows average little.
-     */
+    /* In bf16 a unit near zero may be active here and not in the naive net, and few rows average
+     * little. */
     const double may_grad = precision == HD_F32 ? 2e-5 : 0.15;
     double off = distance(p.q, q, ROWS * outputs);
     ck_assert_msg(off <= may_q, "net %d: q off by %.1e", i, off);
@@ -469,7 +470,8 @@ static void backward_there(struct update *u)
     device_backward(u->device, u->p.rows, 2 * u->p.rows, u->p.dq, u->p.grad);
 }
 
-/* In the precisions of the CPU; tf32, whose factors have 11 bits, is nearer than bf16. */
+/* The precisions are those of the CPU and tf32, whose factors have 11 bits and which is closer than
+ * bf16. */
 START_TEST(three_updates_are_di_engine_s_on_a_gpu)
 {
     static const struct passes there = {target_there, forward_there, backward_there};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as the first convolution wants them, element by element from the definition: where each
- * lies, and to the bit what it is. */
+/* Frames converted for the first convolution, element by element from the definition: the index of
+ * each and, to the bit, its value. */
 #include "kernels/net/frames.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
@@ -25,7 +25,7 @@ static int64_t stored_channels(const struct hd_frames *f)
     return f->layout == HD_NCHW16 ? (channels + 15) / 16 * 16 : channels;
 }
 
-/* Where element (c, y, x) of an observation lies. */
+/* Returns the index of element (c, y, x) of an observation. */
 static int64_t place(const struct hd_frames *f, int64_t c, int64_t y, int64_t x)
 {
     const int64_t n = f->block, height = f->height / n, width = f->width / n;
@@ -79,7 +79,7 @@ static void check_all(const struct conversion *c, const void *to)
             const int64_t channel = j / (f->height * f->width), y = j / f->width % f->height;
             check_one(c, to, r * row_size + place(f, channel, y, j % f->width), wanted(c, r, j));
         }
-    /* What belongs to no element is zero. */
+    /* Elements that belong to no pixel are zero. */
     const int64_t n = c->rows * row_size;
     for (int64_t i = 0; i < n; i++)
         zeros += f->bf16 ? ((const hd_bf16 *)to)[i] == 0 : ((const float *)to)[i] == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of matrices on a GPU against sums in double: every way of storing them, every type. */
+/* Products of matrices on a GPU against sums in double: every layout, every type. */
 #include "kernels/common/bf16.h"
 #include "kernels/net/gpu/gemm.h"
 #include "runtime/base/status.h"
@@ -12,7 +12,8 @@ static float number(uint64_t i)
     return (float)((double)(i * 2654435761u % 2001) / 1000 - 1);
 }
 
-/* A matrix stored as [rows][ld], numbers of its own in every place; how it looks on the GPU. */
+/* A matrix stored as [rows][ld] with different numbers in all elements, on the host and on the
+ * GPU. */
 struct matrix {
     int64_t rows, ld;
     enum hd_gemm_type type;
@@ -62,7 +63,7 @@ static double wanted(const struct hd_gemm *g, const struct matrix *a, const stru
     return g->epilogue == HD_GEMM_BIAS_RELU && sum < 0 ? 0 : sum;
 }
 
-/* Sums of some dozen products of numbers up to 1: f32 rounds them at 2^-24 of a few; tf32 rounds
+/* Sums have some dozen products of numbers up to 1: f32 rounds them at 2^-24 of a few; tf32 rounds
  * factors to 11 bits; results in bf16 are off by half of 2^-8 of themselves. */
 static void check(const struct hd_gemm *g)
 {
@@ -118,7 +119,7 @@ START_TEST(products_are_sums_of_products)
 }
 END_TEST
 
-/* A prepared GEMM is the one that is computed; another bias is another bias. */
+/* A prepared GEMM is the one that is computed, and each call uses its own bias. */
 START_TEST(a_bias_belongs_to_its_call)
 {
     const struct hd_gemm gemm = {.m = 3,

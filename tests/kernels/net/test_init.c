@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How nets start: orthogonal matrices, and which tensors are such. */
+/* Initial parameters of nets: orthogonal matrices, and which tensors are orthogonal. */
 #include "kernels/common/orthogonal.h"
 #include "kernels/net/net.h"
 #include "runtime/base/status.h"
@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* The largest deviation of w[rows][columns] from orthonormal rows (or columns), times gain. */
+/* Returns the largest deviation of w[rows][columns] from orthonormal rows (or columns) times
+ * gain. */
 static double deviation(const float *w, int64_t rows, int64_t columns, double gain)
 {
     const bool wide = columns >= rows;
@@ -55,7 +56,7 @@ START_TEST(first_vectors_do_not_depend_on_later_ones)
     ck_assert_int_eq(hd_orthogonal_init(&rng, 0, MANY, LENGTH, 1, many), HD_OK);
     ck_assert_mem_eq(few, one, sizeof one);
     ck_assert_mem_eq(many, few, sizeof few);
-    /* The second is what its draws have beyond the first, in their direction. */
+    /* The second vector is what its draws have beyond the first, in their direction. */
     double along = 0, of_draws = 0;
     ck_assert_int_eq(hd_orthogonal_init(&rng, LENGTH, 1, LENGTH, 1, next), HD_OK);
     for (int i = 0; i < LENGTH; i++)
@@ -122,7 +123,8 @@ static double wanted_gain(enum hd_init init, const struct hd_tensor *tensor)
     return strcmp(tensor->name, "critic_head.last.weight") == 0 ? 1 : 1.4142135623730951;
 }
 
-/* Weights are orthogonal with that gain and their biases zero; gain 0: uniform as PyTorch's. */
+/* Checks that weights are orthogonal with that gain and their biases zero; gain 0: uniform as in
+ * PyTorch. */
 static void check_layer(const float *weight, const float *bias, const struct hd_tensor *tensor,
                         double gain)
 {

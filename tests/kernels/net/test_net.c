@@ -93,7 +93,7 @@ struct update {
     void *device; /* the passes' own */
 };
 
-/* Who computes: the net's forward and backward passes between arrays of the host. */
+/* The net's forward and backward passes between arrays of the host, on a CPU or a GPU. */
 struct passes {
     void (*forward)(struct update *u, const float *params, const float *obs, int64_t rows,
                     float *q);
@@ -210,7 +210,7 @@ static struct hd_net *small_net(int i)
     return make_net(3 + i, 1 + i % 5, small[i % 4], n, (enum hd_heads)(i / 4));
 }
 
-/* The loss L = sum of c * q; differences of L in double precision of the step. */
+/* Returns the loss L = sum of c * q, for differences of L as exact as double precision allows. */
 static double weighted_sum(const struct hd_net *net, const float *params, const float *obs,
                            int64_t batch, const float *c, void *work, float *q)
 {
@@ -253,7 +253,7 @@ START_TEST(gradients_are_differences)
         double difference = (up - down) / (2 * step);
         off += fabs(difference - grad[j]) > 0.005 * largest;
     }
-    /* A ReLU whose sign turns within the step bends a few differences. */
+    /* A ReLU whose sign changes within the step bends a few differences. */
     ck_assert_msg(off <= n / 25, "net %d: %d of %d off", _i, (int)off, (int)n);
     hd_net_destroy(net);
 }
@@ -352,7 +352,7 @@ END_TEST
 
 enum { NETS = 12, PRECISIONS = 3 };
 
-/* The odd nets again, in pairs of rows, of which the first half goes back. */
+/* The odd nets are tested again, in pairs of rows, of which the first half goes backward. */
 START_TEST(passes_on_a_gpu_are_those_of_a_naive_net)
 {
     enum { ROWS = 19 };

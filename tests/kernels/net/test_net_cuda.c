@@ -11,7 +11,7 @@
 
 #if HD_CUDA
 
-/* The odd nets again. Their flat array is laid out for either precision of the CPU. */
+/* The odd nets are tested again. Their flat array has the layout of either precision of the CPU. */
 START_TEST(odd_nets_are_naive_nets_on_a_gpu)
 {
     enum { ROWS = 3 };
@@ -53,8 +53,8 @@ START_TEST(odd_nets_are_naive_nets_on_a_gpu)
 }
 END_TEST
 
-/* So many rows that columns go by in parts, of two convolutions, and are made again on the way
- * back; the first rows go back alone. Against the CPU. */
+/* There are so many rows that the columns of two convolutions are made in parts, and again in the
+ * backward pass, which only the first rows go through. Compared with the CPU. */
 START_TEST(many_rows_in_parts_are_the_cpu_s)
 {
     enum { ROWS = 70, BACK = 68 };
@@ -85,7 +85,7 @@ START_TEST(many_rows_in_parts_are_the_cpu_s)
 }
 END_TEST
 
-/* Stages one by one, and in ranges. */
+/* Stages run one by one and in ranges. */
 START_TEST(stages_on_a_gpu_write_their_range_only)
 {
     enum { ROWS = 2 };
@@ -123,7 +123,7 @@ START_TEST(stages_on_a_gpu_write_their_range_only)
 }
 END_TEST
 
-/* The shadow after all ranges, in any order, is that of the whole. */
+/* The shadow after refreshing all ranges in any order is that of refreshing the whole. */
 START_TEST(shadows_on_a_gpu_follow_by_ranges)
 {
     const int i = _i % N_ODD;
@@ -149,7 +149,7 @@ START_TEST(shadows_on_a_gpu_follow_by_ranges)
 }
 END_TEST
 
-/* A captured pass, played again, computes the same bits. */
+/* A captured pass that is launched again computes the same bits. */
 START_TEST(passes_can_be_captured)
 {
     enum { ROWS = 3 };

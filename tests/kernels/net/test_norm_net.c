@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets with batch norm: training passes, whole or spread over items, against a naive net in double
- * and its differences; names, starts, running statistics. */
+/* Nets with batch norm: training passes, in one item or distributed over several, against a naive
+ * net in double and its differences; names, initial values, running statistics. */
 #include "kernels/net/net.h"
 #include "tests/kernels/common/guarded.h"
 #include "tests/kernels/net/golden_net.h"
@@ -37,7 +37,7 @@ static struct hd_net *make_net(int c, enum hd_norm norm)
     return net;
 }
 
-/* -- A batch spread over items ----------------------------------------------------------------- */
+/* -- A batch distributed over items ------------------------------------------------------------ */
 
 struct item {
     float *obs, *q, *dq, *grad;
@@ -94,7 +94,7 @@ static struct batch make_batch(int c, int64_t items, int64_t rows, int64_t used)
     return batch;
 }
 
-/* One stage of all items in either direction, and the sums of what they leave. */
+/* Runs one stage of all items in either direction, and adds the sums that they leave. */
 static void run_stage(struct batch *batch, bool back, int stage, const double *pooled, double *all)
 {
     const int levels = hd_net_count_levels(batch->net);
@@ -137,7 +137,7 @@ struct naive {
     const float *running; /* NULL: by the batch's own statistics */
 };
 
-/* Layer `to` of layer `from`, its parameters standing at *at_p. */
+/* Computes layer `to` from layer `from`, with its parameters at *at_p. */
 static void naive_layer(struct naive *naive, int from, int64_t in, int64_t out, bool hidden,
                         int64_t *at_p)
 {
@@ -170,7 +170,7 @@ static void naive_layer(struct naive *naive, int from, int64_t in, int64_t out, 
         naive->running += 2 * out;
 }
 
-/* q[n][outputs]. */
+/* Computes q[n][outputs]. */
 static void naive_forward(struct naive *naive, int c, double *q)
 {
     const int64_t *widths = cases[c].widths, actions = cases[c].actions;
@@ -227,7 +227,7 @@ static double naive_loss(struct naive *naive, int c, double *q)
 
 /* -- Tests ------------------------------------------------------------------------------------- */
 
-/* The item rows of a case that count. */
+/* Returns how many of an item's rows count. */
 static int64_t used_of(int c)
 {
     return cases[c].rows - cases[c].unused;
@@ -306,7 +306,7 @@ START_TEST(rows_that_do_not_count_change_no_bit)
 }
 END_TEST
 
-/* The same samples in one item, and spread over four. */
+/* The same samples give the same result in one item and in four. */
 START_TEST(a_batch_spread_over_items_is_one_batch)
 {
     struct batch one = make_batch(_i, 1, 24, 24), four = make_batch(_i, 4, 6, 6);
@@ -361,7 +361,7 @@ START_TEST(running_statistics_are_what_acting_goes_by)
     }
     check_guard(running, floats * 4);
 
-    /* Acting: each row by itself, as the naive net by the same statistics. */
+    /* When acting, each row is computed by itself, as in the naive net with the same statistics. */
     float *all = guarded(batch.rows * outputs * 4), *alone = guarded(outputs * 4);
     void *work = guarded(hd_net_get_forward_bytes(net, batch.rows));
     naive->running = running;
@@ -382,7 +382,7 @@ START_TEST(running_statistics_are_what_acting_goes_by)
 }
 END_TEST
 
-/* -- What nets with norms are called, and nets without ----------------------------------------- */
+/* -- Names of tensors, with and without norms -------------------------------------------------- */
 
 START_TEST(names_are_those_of_blocks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* n-step assembly: the spec's numbers (9.4), and fragments of many lengths against a naive version
- * that walks step by step. */
+/* n-step transitions: the numbers of docs/di-engine.md 9.4, and fragments of many lengths against a
+ * naive version that walks step by step. */
 #include "kernels/replay/nstep.h"
 #include "runtime/base/alloc.h"
 
@@ -38,7 +38,7 @@ static struct hd_fragment make_fragment(const struct steps *steps, int64_t lengt
                                 .done = done};
 }
 
-/* A block for `n` transitions whose content may be anything. */
+/* Returns a block for `n` transitions with arbitrary content. */
 static void *make_block(int64_t n, int64_t nstep)
 {
     size_t bytes = (size_t)(n * hd_transition_get_bytes(nstep));
@@ -138,7 +138,7 @@ static void check_fragment(int64_t length, int64_t n, int64_t count, bool done,
     memset(again, 0, (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)));
     hd_nstep_assemble(&fragment, .9, tail, n, count, block);
     hd_nstep_assemble(&fragment, .9, tail, n, count, again);
-    /* No byte depends on what was there, and those behind stay as they were. */
+    /* No byte depends on the old content, and bytes after the transitions stay unchanged. */
     size_t written = (size_t)(count * hd_transition_get_bytes(n));
     ck_assert_mem_eq(block, again, written);
     for (size_t i = written; i < (size_t)((MAX_LENGTH + 1) * hd_transition_get_bytes(n)); i++)

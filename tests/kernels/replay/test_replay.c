@@ -39,8 +39,8 @@ struct naive {
     int64_t added;
 };
 
-/* The observation that ends with frame `frame`: walks back to the start of its episode. Returns its
- * oldest frame. */
+/* Assembles the observation that ends with frame `frame` by walking back to the start of its
+ * episode. Returns its oldest frame. */
 static int64_t naive_stack(const struct naive *naive, int64_t env, int64_t frame,
                            unsigned char *obs)
 {
@@ -55,7 +55,8 @@ static int64_t naive_stack(const struct naive *naive, int64_t env, int64_t frame
     return at;
 }
 
-/* Those of the last `capacity` that stand after the last one with an overwritten frame. */
+/* Returns the first of the last `capacity` transitions after the last one with an overwritten
+ * frame. */
 static int64_t naive_first(const struct naive *naive)
 {
     int64_t first = naive->added - naive->shape.capacity;
@@ -97,7 +98,7 @@ static void begin_episode(struct game *game, int64_t env)
     show(game, env);
 }
 
-/* How many frames of its episode were shown before a frame. */
+/* Returns how many frames of its episode were shown before a frame. */
 static int64_t age_of(const struct naive *naive, int64_t env, int64_t frame)
 {
     const struct naive_frame *frames = naive->frames[env];
@@ -107,7 +108,7 @@ static int64_t age_of(const struct naive *naive, int64_t env, int64_t frame)
     return age;
 }
 
-/* The transition from frame `frame` in a fragment that ends with frame `last`. */
+/* Adds the transition from frame `frame` in a fragment that ends with frame `last`. */
 static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t last)
 {
     struct naive *naive = game->naive;
@@ -128,7 +129,7 @@ static void add_naive(struct game *game, int64_t env, int64_t frame, int64_t las
     naive_stack(naive, env, frame + to->is.ahead, to->next_obs);
 }
 
-/* A fragment of up to `most` steps; some are dropped, some end an episode. */
+/* Plays a fragment of up to `max` steps; some are dropped, some end an episode. */
 static void play_fragment(struct game *game, int64_t env, int64_t max)
 {
     const int64_t steps = 1 + draw(game, max);
@@ -144,8 +145,8 @@ static void play_fragment(struct game *game, int64_t env, int64_t max)
         begin_episode(game, env);
 }
 
-/* A rollout: every env plays some fragments; their frames are added first, then the transitions
- * that were not dropped. */
+/* Plays a rollout: every env plays some fragments; their frames are added first, then the
+ * transitions that were not dropped. */
 static void roll(struct game *game, int64_t max)
 {
     struct naive *naive = game->naive;
@@ -186,7 +187,8 @@ static void check_row(const struct hd_replay_shape *shape, const struct naive_tr
         ck_assert_float_eq(rows.value_gamma[row], expected->is.value_gamma);
 }
 
-/* Position by position: the naive transitions that are left, in the order of t mod capacity. */
+/* Compares position by position with the naive transitions that are left, in the order of t mod
+ * capacity. */
 static void check_ring(const struct game *game)
 {
     const struct naive *naive = game->naive;
@@ -253,7 +255,7 @@ START_TEST(test_against_naive)
 }
 END_TEST
 
-/* One env, single frames, everything in sight: capacity 4, 6 frames, n = 1. */
+/* One env shows single frames, with capacity 4, 6 frames and n = 1. */
 START_TEST(test_by_hand)
 {
     const struct hd_replay_shape shape = {
@@ -276,8 +278,8 @@ START_TEST(test_by_hand)
     ck_assert_mem_eq(rows.obs, "aaaaab", 6);
     hd_replay_get(&shape, ring, 2, &rows_shape, rows, 0);
     ck_assert_mem_eq(rows.obs, "abcbcd", 6);
-    /* The next one: e f, and its g overwrites a, which all three need (a stands in for what was
-     * before it). */
+    /* The next episode begins e f, and its g overwrites a, which all three need (a also replaces
+     * what was before it). */
     hd_replay_add_frame(&shape, ring, 0, "e");
     hd_replay_add_frame(&shape, ring, 0, "f");
     ck_assert_int_eq(hd_replay_get_size(&shape, ring), 3);
@@ -352,7 +354,7 @@ END_TEST
 #if HD_CUDA
 /* -- On a GPU ---------------------------------------------------------------------------------- */
 
-/* Also with stores of some hundred frames, and more of an env than its ring keeps. */
+/* Pushes of some hundred frames, and of more frames of an env than its ring keeps, are included. */
 static const struct ring_case large_cases[] = {
     {{500, 5, 400, 16, 4, 3}, 40, false},
     {{700, 4, 50, 20, 3, 1}, 40, false},
@@ -360,11 +362,11 @@ static const struct ring_case large_cases[] = {
 };
 enum { CASES = sizeof cases / sizeof cases[0], ALL_CASES = CASES + 3, ROLLOUTS = 12 };
 
-/* A ring on the GPU beside a game's. */
+/* A ring on the GPU that mirrors a game's. */
 struct mirror {
     struct game game;
     void *ring;
-    int64_t shown[MAX_ENVS], added; /* of the game, stored so far */
+    int64_t shown[MAX_ENVS], added; /* of the game, pushed so far */
     struct hd_replay_result *report;
 };
 
@@ -388,14 +390,14 @@ static void check_mirror(const struct mirror *m)
     hd_free(found);
 }
 
-/* In the host's memory or the GPU's. */
+/* Places content in host or device memory. */
 static void *placed(const void *content, int64_t bytes, bool shared)
 {
     return shared ? memcpy(device_shared(bytes), content, (size_t)bytes)
                   : device_make(content, bytes);
 }
 
-/* The frames that the game has shown since the last store, of all envs in turns. */
+/* Finds the frames that the game has shown since the last push, alternating between envs. */
 static void news_frames(struct mirror *m, bool shared, struct hd_replay_input *input)
 {
     const struct naive *naive = m->game.naive;
@@ -451,7 +453,7 @@ static void store(struct mirror *m, const struct hd_replay_input *input)
         HD_OK);
 }
 
-/* The drawn rows of both rings. */
+/* Compares sampled rows of both rings. */
 static void check_sample(struct mirror *m, int64_t rows)
 {
     const struct hd_replay_shape *shape = &m->game.naive->shape;
@@ -506,7 +508,7 @@ START_TEST(test_mirror_cuda)
 }
 END_TEST
 
-/* A rollout that does not go on where the ring stands leaves it as it is. */
+/* A rollout that does not continue where the ring stands leaves it unchanged. */
 START_TEST(test_broken_order_cuda)
 {
     const struct ring_case *c = &cases[3];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deal against torch's DistributedSampler, written down naively here, and what it promises:
- * every sample once, padding from the order's start, no sample twice, orders that look random. */
+/* The sampler against torch's DistributedSampler, implemented naively here, and what its header
+ * promises: every sample once, padding from the start of the permutation, no sample twice,
+ * permutations that look random. */
 #include "kernels/replay/sampler.h"
 
 #include <check.h>
@@ -10,7 +11,7 @@
 
 enum { MAX_COUNT = 5000 };
 
-/* The order of an epoch, read off one shard's list. */
+/* Reads the permutation of an epoch off one shard's list. */
 static void read_order(const struct hd_sampler *like, int64_t epoch, int64_t *order)
 {
     struct hd_sampler one = *like;
@@ -19,7 +20,7 @@ static void read_order(const struct hd_sampler *like, int64_t epoch, int64_t *or
         order[p] = hd_sampler_get(&one, epoch, 0, p, NULL);
 }
 
-/* DistributedSampler.__iter__, with its lists. Returns total_size. */
+/* Does what DistributedSampler.__iter__ does, with its lists. Returns total_size. */
 static int64_t fill_up(const struct hd_sampler *sampler, const int64_t *order, int64_t *indices)
 {
     const double n = (double)sampler->samples, replicas = (double)sampler->shards;
@@ -134,13 +135,14 @@ START_TEST(orders_differ_by_seed_and_epoch_alone)
     read_order(&b, 0, second);
     for (int i = 0; i < 1000; i++)
         same_seed += first[i] == second[i];
-    /* Of two random orders one entry is equal on average; more than 8 once in a million. */
+    /* Two random permutations agree in one entry on average, and in more than 8 once in a
+     * million. */
     ck_assert_int_le(same_epoch, 8);
     ck_assert_int_le(same_seed, 8);
 }
 END_TEST
 
-/* sum (observed - expected)^2 / expected of n equally likely outcomes. */
+/* Returns sum (observed - expected)^2 / expected of n equally likely outcomes. */
 static double chi_square(const int *times, int n)
 {
     double total = 0, sum = 0;
@@ -151,15 +153,15 @@ static double chi_square(const int *times, int n)
     return sum;
 }
 
-/* A bound that a chi-square of so many degrees of freedom passes about once in 10^5 (Wilson and
- * Hilferty 1931). */
+/* Returns a bound that a chi-square with so many degrees of freedom exceeds about once in 10^5
+ * (Wilson and Hilferty 1931). */
 static double bound(int freedom)
 {
     const double v = 2.0 / (9.0 * freedom);
     return freedom * pow(1 - v + 4.26 * sqrt(v), 3);
 }
 
-/* All orders of 2 to 5 samples come up equally often. */
+/* All permutations of 2 to 5 samples are equally frequent. */
 START_TEST(short_orders_are_equally_likely)
 {
     for (int n = 2; n <= 5; n++) {
@@ -185,7 +187,7 @@ START_TEST(short_orders_are_equally_likely)
 }
 END_TEST
 
-/* Longer ones: every sample anywhere, and after any other, equally often. */
+/* In longer ones, every sample is equally frequent at any position and after any other. */
 START_TEST(long_orders_look_random)
 {
     static const int sizes[] = {6, 16, 17, 31, 50};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a collect of envs in lockstep notes, against lists of the envs' own that are handed on one
- * after another; on a GPU every byte against the CPU's. */
+/* The records of a collect of envs that step at once, against lists of each env's own that are
+ * appended one after another; on a GPU every byte against the CPU's. */
 #include "kernels/act/categorical.h"
 #include "kernels/rollout/fragments.h"
 #include "runtime/base/status.h"
@@ -52,7 +52,7 @@ static struct arrays lay_out(const struct shape *is, void *memory)
     return a;
 }
 
-/* What envs tell, and the net: output[T][E][ld]. */
+/* The envs' records and the net's outputs: output[T][E][ld]. */
 struct played {
     float *done, *output;
     double *ended_return;
@@ -113,7 +113,7 @@ static void check_draws(const struct shape *is, const struct played *p,
         }
 }
 
-/* In the last step each env in turn hands its steps on, until there are enough. */
+/* In the last step each env in turn hands over its steps, until there are enough. */
 static void check_samples(const struct shape *is, const struct played *p,
                           const struct hd_fragments *c)
 {
@@ -158,7 +158,7 @@ START_TEST(test_fragments)
 END_TEST
 
 #if HD_CUDA
-/* Actions are the CPU's where no draw is within 1e-14 of a boundary. */
+/* Actions are the CPU's unless a draw is within 1e-14 of a boundary. */
 START_TEST(test_chunks_cuda)
 {
     const struct shape *is = &shapes[_i];

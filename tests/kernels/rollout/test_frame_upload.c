@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that envs upload on the host and a GPU looks at now and then, against lists of whole
+/* Frames that envs show on the host and that a GPU reads now and then, against lists of whole
  * observations. */
 #include "kernels/rollout/frame_upload.h"
 #include "runtime/base/rng.h"
@@ -8,7 +8,8 @@
 
 enum { ENVS = 3, SHOWN = 60, STACK_MOST = 4, GUARD = 64 };
 
-/* Room for all frames, for an observation's alone, or for one more; words of several sizes. */
+/* There is capacity for all frames, for an observation's alone, or for one more; words of several
+ * sizes. */
 static const struct size {
     int64_t frames, stack, frame_bytes;
 } sizes[] = {{SHOWN + STACK_MOST, 4, 48},
@@ -33,14 +34,14 @@ static struct hd_frame_upload make_upload(const struct size *size, void *(*alloc
                                     .here = alloc(ENVS * 8)};
 }
 
-/* Some bytes that no other frame has. */
+/* Fills a frame with bytes that no other frame has. */
 static void paint(char *frame, int64_t bytes, int env, int number)
 {
     for (int64_t i = 0; i < bytes; i++)
         frame[i] = (char)(env * 90 + number + i % 3);
 }
 
-/* The env's observation moves on, or starts with copies of a frame. */
+/* Appends a frame to the env's observation, or fills the observation with copies of it. */
 static void move_on(char *obs, const struct size *size, const char *frame, bool begins)
 {
     const int64_t one = size->frame_bytes;
@@ -51,7 +52,7 @@ static void move_on(char *obs, const struct size *size, const char *frame, bool 
             memmove(obs + i * one, obs + (i + 1) * one, (size_t)one);
 }
 
-/* All envs begin with some observation. */
+/* Begins all envs with some observation. */
 static void begin(const struct hd_frame_upload *upload, const struct size *size, char *wanted)
 {
     for (int env = 0; env < ENVS; env++) {
@@ -62,7 +63,7 @@ static void begin(const struct hd_frame_upload *upload, const struct size *size,
     }
 }
 
-/* All envs upload a frame; each begins an episode now and then. */
+/* Shows a frame of each env; each begins an episode now and then. */
 static void add_next(const struct hd_frame_upload *upload, const struct size *size, int step,
                      char *wanted)
 {
@@ -109,7 +110,7 @@ static struct hd_frame_upload make_upload_on_gpu(const struct size *size)
     return upload;
 }
 
-/* The GPU's observations are those; nothing else has changed. */
+/* Checks the GPU's observations, and that nothing else has changed. */
 static void check_obs(const struct hd_frame_upload *upload, char *there, const char *wanted)
 {
     const int64_t bytes = ENVS * upload->stack * upload->frame_bytes;
@@ -124,8 +125,8 @@ static void check_obs(const struct hd_frame_upload *upload, char *there, const c
         ck_assert_int_eq(upload->here[env], upload->shown[env]);
 }
 
-/* The GPU looks at one step of three. What it knows is taken away from the host: bytes that
- * travelled twice would be found out. */
+/* The GPU reads at one step of three. Uploaded frames are overwritten on the host, so bytes that
+ * were uploaded twice would be found. */
 START_TEST(frames_travel_once)
 {
     const struct size *size = &sizes[_i];
@@ -145,7 +146,7 @@ START_TEST(frames_travel_once)
 }
 END_TEST
 
-/* Without an observation: all frames that there are, for who learns from them. */
+/* Without an observation, all existing frames are uploaded, for a learner. */
 START_TEST(all_frames_are_fetched)
 {
     const struct size *size = &sizes[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations and minibatches put together on a GPU from the steps of a collect, against windows
- * of frames that slide along with envs which play at random. */
+/* Observations and minibatches assembled on a GPU from the steps of a collect, against windows of
+ * frames that slide along with envs that play at random. */
 #include "kernels/rollout/minibatch.h"
 #include "kernels/rollout/steps.h"
 #include "runtime/base/rng.h"
@@ -22,7 +22,7 @@ static const struct shape shapes[] = {{1, 3, 40, 20, 4, 48, 3},   {3, 2, 17, 12,
                                       {1, 30, 1500, 70, 2, 16, 2}};
 enum { MOST_LEAVES = 40, SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* A group's arrays in the host's memory, and what each step showed. */
+/* A group's arrays in host memory, and what each step showed. */
 struct group {
     char *memory;
     char *obs, *next_obs; /* [E][T][stack frames] */
@@ -87,10 +87,11 @@ struct env {
     char *frames; /* those it may show in this collect */
     int64_t shown;
     char *window;
-    int64_t age; /* of its episode: frames before the last one */
+    int64_t age; /* frames of its episode before the last one */
 };
 
-/* Shows a frame; the window moves on, or all of it is the first frame of an episode. */
+/* Shows a frame: appends it to the window, or fills the window with the first frame of an
+ * episode. */
 static void show(struct collect *c, struct env *env, bool first)
 {
     const size_t bytes = (size_t)c->is.frame_bytes;
@@ -105,7 +106,7 @@ static void show(struct collect *c, struct env *env, bool first)
     env->age = first ? 0 : env->age + 1;
 }
 
-/* All steps of an env, which is in the midst of an episode at first. */
+/* Plays all steps of an env, which is in the middle of an episode at first. */
 static void play(struct collect *c, struct group *group, int64_t number)
 {
     const int64_t obs_bytes = c->is.stack * c->is.frame_bytes;
@@ -161,7 +162,7 @@ static int64_t all_samples(const struct collect *c)
     return c->is.groups * c->is.samples;
 }
 
-/* The group and the step of a sample. */
+/* Returns the group and the step of a sample. */
 static const struct group *group_of(const struct collect *c, int64_t sample, int64_t *step_p)
 {
     const struct group *group = &c->group[sample / c->is.samples];
@@ -177,7 +178,7 @@ static void check_obs(const struct collect *c, int64_t sample, bool after, const
     ck_assert_mem_eq(found, (after ? group->next_obs : group->obs) + step * bytes, (size_t)bytes);
 }
 
-/* Which frames make an observation, by the functions that kernels call. */
+/* The functions that kernels call find the frames of an observation. */
 START_TEST(frames_of_observations)
 {
     struct collect *c = test_alloc(1, sizeof *c);
@@ -194,7 +195,7 @@ START_TEST(frames_of_observations)
 END_TEST
 
 #if HD_CUDA
-/* -- Device memory with a guard behind it ------------------------------------------------------ */
+/* -- Device memory followed by a guard --------------------------------------------------------- */
 
 enum { GUARD = 64 };
 
@@ -203,7 +204,7 @@ static void *guarded(int64_t bytes)
     return device_make(NULL, bytes + GUARD);
 }
 
-/* What a device array holds, in the host's memory; the guard must be as it was. */
+/* Returns a host copy of a device array; its guard must be unchanged. */
 static void *fetched(const void *device, int64_t bytes)
 {
     char *host = test_alloc(1, (size_t)bytes + GUARD);
@@ -236,7 +237,7 @@ START_TEST(observations_in_a_row_and_apart)
 }
 END_TEST
 
-/* With more room than is needed, as there always is. */
+/* There is more capacity than needed, as always. */
 START_TEST(observations_after_fragments)
 {
     struct collect *c = test_alloc(1, sizeof *c);
@@ -270,7 +271,7 @@ END_TEST
 
 /* -- Minibatches ------------------------------------------------------------------------------- */
 
-/* Targets of all samples, numbers that tell them apart. */
+/* Returns advantages of all samples, numbers that distinguish them. */
 static const float *numbers(struct collect *c, const float **host_p)
 {
     const int64_t n = all_samples(c);
@@ -296,7 +297,7 @@ static void check_row(const struct collect *c, const float *const expected[3], i
     ck_assert_float_eq(found->value[row], expected[2][sample]);
 }
 
-/* Lists of samples in the host's memory and in the device's; full batches and short ones. */
+/* Lists of samples are in host and in device memory, and batches full and short. */
 START_TEST(rows_of_minibatches)
 {
     enum { B = 11 };

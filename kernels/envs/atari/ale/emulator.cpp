@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // A C interface to the Arcade Learning Environment (Bellemare et al., 2013; Farama Foundation),
 // which is under the GNU General Public License, version 2, and so is this file and the plug-in
-// that it becomes part of. That plug-in is built apart and never linked into the program. Compiled
-// with -fno-access-control.
+// that it becomes part of. That plug-in is built separately and never linked into the program.
+// Compiled with -fno-access-control.
 #include "kernels/envs/atari/ale/emulator.h"
 
 #include "ale/common/ColourPalette.hpp"
@@ -57,7 +57,7 @@ struct hd_emulator {
 namespace
 {
 
-// No exception passes into C: the emulator keeps its sentence and stops.
+// No exception passes into C: the emulator keeps its message and stops.
 template <typename F> bool guarded(hd_emulator *emulator, F f)
 {
     if (!emulator->error.empty())
@@ -92,8 +92,8 @@ void reset(void *console)
     guarded(emulator, [&] { heddle::load_state(emulator->ale, emulator->start); });
 }
 
-// ALEInterface::act for one frame without sticky actions, and without copies of screen, RAM and
-// sound that nobody reads.
+// Does what ALEInterface::act does for one frame, without sticky actions and without copies of
+// screen, RAM and sound that nobody reads.
 int play_frame(ale::ALEInterface &ale, ale::Action action)
 {
     ale::StellaEnvironment &env = *ale.environment;

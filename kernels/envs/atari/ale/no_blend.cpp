@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Part of the Atari plug-in, which contains ALE and is under its licence (see emulator.cpp).
 //
-// In place of ALE's blending of colours over two frames, which is off: its tables take two thirds
-// of the time to make a console.
+// Replaces ALE's blending of colours over two frames, which is off, because its tables take two
+// thirds of the time to make a console.
 #include "ale/environment/phosphor_blend.hpp"
 
 namespace ale

@@ -21,7 +21,7 @@ using ale::stella::System;
 namespace
 {
 
-// What the devices may see or change of a running processor.
+// The state of a running processor that devices may read or change.
 struct Shared {
     uint32_t cycles;
     uint8_t status, bus;
@@ -51,7 +51,7 @@ class Processor final : public M6502Low
         return {mySystem->myCycles, myExecutionStatus, mySystem->myDataBusState};
     }
 
-    // Accesses to devices; others are to memory.
+    // Accesses devices; other accesses are to memory.
     __attribute__((noinline)) Shared peek_device(uint16_t address, Shared before)
     {
         publish(before, myLastAccessWasRead);
@@ -68,7 +68,7 @@ class Processor final : public M6502Low
     }
 };
 
-// What mySystem is to the instructions.
+// Replaces mySystem for the instructions.
 struct Clock {
     uint32_t &cycles;
     HD_INLINE void incrementCycles(uint32_t n)
@@ -77,7 +77,7 @@ struct Clock {
     }
 };
 
-// Instructions until `number` are done or something sets the execution status.
+// Executes instructions until `number` are done or something sets the execution status.
 void Processor::run(uint32_t *number_p)
 {
     uint8_t A = this->A, X = this->X, Y = this->Y, SP = this->SP, IR = this->IR;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// ALE's 6502, executed faster.
+// A faster execution of ALE's 6502. One thread at a time for one console.
 #ifndef HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
 #define HD_KERNELS_ENVS_ATARI_ALE_PROCESSOR_HPP
 
@@ -9,7 +9,7 @@ namespace heddle
 {
 
 // Gives the console that `ale` has loaded a processor with the same instructions and the same
-// effects, but whose registers a compiler can keep in registers. To be called after each loadROM.
+// effects, but whose registers a compiler can keep in registers. Must be called after each loadROM.
 void replace_processor(ale::ALEInterface &ale);
 
 } // namespace heddle

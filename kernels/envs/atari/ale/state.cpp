@@ -26,7 +26,7 @@ namespace
 
 enum { PICTURE = 160 * 300, MASKS = 6, RULES = 5 };
 
-// A pointer into one of the TIA's tables, as numbers.
+// A pointer into one of the TIA's tables, stored as numbers.
 struct Place {
     int32_t table, offset;
 };
@@ -136,7 +136,7 @@ template <typename F> void visit_forgotten(ale::RomSettings *rules, F f)
     }
 }
 
-// The chip of Pitfall II, or null.
+// Returns the chip of Pitfall II, or null.
 ale::stella::CartridgeDPC *chip(ale::ALEInterface &ale)
 {
     ale::stella::System &system = ale.theOSystem->console().system();
@@ -161,7 +161,7 @@ std::string heddle::save_state(ale::ALEInterface &ale)
     visit_forgotten(ale.romSettings.get(), [&](int i, auto &field) { rest.rules[i] = field; });
     if (auto *dpc = chip(ale))
         rest.fraction = dpc->myFractionalClocks;
-    // Without the generator of sticky actions, which are off.
+    // Leaves out the generator of sticky actions, which are off.
     return std::string(reinterpret_cast<const char *>(&rest), sizeof rest) +
            ale.cloneState(false).serialize();
 }

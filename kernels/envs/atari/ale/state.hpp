@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The whole state of an ALE, for a continuation that is equal to the bit.
+// Saves the whole state of an ALE, so that it continues bitwise identically. One thread at a time
+// for one ALE.
 #ifndef HD_KERNELS_ENVS_ATARI_ALE_STATE_HPP
 #define HD_KERNELS_ENVS_ATARI_ALE_STATE_HPP
 
@@ -10,11 +11,11 @@
 namespace heddle
 {
 
-// Equal bytes for equal states between two acts; one size for one game. Throws.
+// Returns equal bytes for equal states between two acts, of one size for one game. Throws.
 std::string save_state(ale::ALEInterface &ale);
 
-// Of a state that save_state made for the same game in the same build of ALE. Throws, and then the
-// ALE is of no more use.
+// Restores a state that save_state made for the same game in the same build of ALE. If it throws,
+// the ALE must not be used any more.
 void load_state(ale::ALEInterface &ale, const std::string &state);
 
 } // namespace heddle
